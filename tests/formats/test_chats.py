@@ -82,7 +82,7 @@ def test_chatgpt_keeps_all_that_was_thought(read):
     records, skips = read(samples.written([conversation]), name="conversations.json")
     assert of(Message, records)[1].metadata == {"thoughts": "One.\n\nTwo.\n\nThree."}
     assert [(place.rpartition(".")[2], why) for place, why in skips] == [
-        ("t3", "was thought, and nothing was said after it")
+        ("t3", "is reasoning without a message after it")
     ]
 
 
@@ -215,9 +215,9 @@ def test_chatgpt_tells_what_it_cannot_read(read):
     ]
     assert skips == [
         ("[0]: mapping.r", "author.role: must be one of system, user, assistant, tool, not 'critic'"),
-        ("[0]: mapping.x", "says nothing that is known: its content_type is 'hologram'"),
-        ("[0]: mapping.broken", "is no node with a message"),
-        ("[0]: mapping.odd", "is no node with a message"),
+        ("[0]: mapping.x", "has an unknown content_type: 'hologram'"),
+        ("[0]: mapping.broken", "is not a node with a message"),
+        ("[0]: mapping.odd", "is not a node with a message"),
     ]
 
 
@@ -276,8 +276,8 @@ def test_claude_keeps_files_without_text_and_citations(read):
     assert first.metadata["attachments"] == [{"file_name": "a.bin", "file_size": 3, "file_type": ""}]
     assert second.metadata == {"citations": [{"url": "https://a.example"}], "blocks": [{"type": "token_budget"}]}
     assert skips == [
-        ("[0]: chat_messages[2]", "says nothing that is known"),
-        ("[0]: chat_messages[3]", "is no message: it must be a JSON object"),
+        ("[0]: chat_messages[2]", "has no known content"),
+        ("[0]: chat_messages[3]", "is not a message: it must be a JSON object"),
     ]
 
 

@@ -149,12 +149,12 @@ DAMAGE = [
     (b'{"role": "user", "content": "\xfcber"}', "is not UTF-8 text: invalid start byte"),
     (b"[" * 100_000, "is not JSON: nested too deeply"),
     (b"7", "must be a JSON object, not a number"),
-    (b'"text"', "must be a JSON object, not a text"),
-    (b"{}", "has neither a role, as a message has, nor a list of messages"),
+    (b'"text"', "must be a JSON object, not a string"),
+    (b"{}", "has neither a role nor a list of messages"),
     (b'{"role": "robot"}', "role: must be one of system, developer, user, assistant, tool, not 'robot'"),
     (b'{"role": "user", "content": 7}', "content: must be a string or a list of parts, not a number"),
     (b'{"role": "user", "content": "x", "id": "a\\u0000b"}', "id: must not contain a null character"),
-    (b'{"messages": 7}', "has neither a role, as a message has, nor a list of messages"),
+    (b'{"messages": 7}', "has neither a role nor a list of messages"),
     (b'{"role": "tool", "content": "x"}', "tool_call_id: must be a string, but is missing"),
 ]
 
@@ -274,6 +274,6 @@ def test_a_request_of_a_batch_that_failed_is_told_with_its_reason(read):
     records, skips = read(lines_of([answered("q1", "Hello!"), lost, refused]))
     assert len(records) == 1
     assert skips == [
-        (":2", "is a line of a batch without an answer: It took too long."),
-        (":3", "is a line of a batch without an answer: No such model."),
+        (":2", "is a batch response without an answer: It took too long."),
+        (":3", "is a batch response without an answer: No such model."),
     ]

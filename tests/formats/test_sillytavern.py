@@ -95,7 +95,7 @@ def test_lines_that_are_no_messages_cost_themselves_alone(read):
     head, *rest = samples.tavern_chat()
     records, skips = read(samples.lines([head, 7, {"name": "x"}, rest[0]]), name="x.jsonl")
     assert len(of(Message, records)) == 1
-    assert skips == [(f":{at}", "is no message of SillyTavern: it has no text (`mes`)") for at in (2, 3)]
+    assert skips == [(f":{at}", "is not a SillyTavern message: it has no text (`mes`)") for at in (2, 3)]
 
 
 # -- cards -----------------------------------------------------------------------------------------------------------

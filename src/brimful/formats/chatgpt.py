@@ -29,7 +29,7 @@ from brimful.formats.lenient import (
 from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source
 from brimful.records import Message, Room, User
 
-MAX_IMAGE_BYTES: Final = 20 * 2**20  # bytes: no provider takes a larger one
+MAX_IMAGE_BYTES: Final = 20 * 2**20  # no provider accepts a larger image
 _TEXT_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "code": ("text",),
     "execution_output": ("text",),
@@ -43,19 +43,19 @@ _TEXT_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "reasoning_recap": (),
     "thoughts": (),
 }
-"""Where the text is, by type of content; what the model thought is told apart."""
+"""Fields with text, by content type. Reasoning is read separately."""
 KNOWN_CONTENT_TYPES: Final = ("text", "multimodal_text", *_TEXT_FIELDS)
-"""Types of content that we know: where one of them says nothing, there is nothing to miss."""
+"""Content types that are supported: if one of them has no text, nothing is lost."""
 _FALLBACK_TEXT_FIELDS: Final = ("text", "result", "content")
 _ASSET_POINTER: Final = re.compile(r"^[a-z-]+://(?:[^/]*/)?([\w-]+)")
 
 
 def content_parts(message: dict[str, Any], source: Source | None, *, pictures: bool) -> Iterator[Part]:
-    """Yield texts, and pictures where the export holds them and they may stand; else a line says what was there."""
+    """Yield texts, and images if `pictures` is set and the export contains them; else a line that names the file."""
     content = as_dict(message.get("content"))
     for field in _TEXT_FIELDS.get(as_str(content.get("content_type")), _FALLBACK_TEXT_FIELDS):
-        if said := as_str(content.get(field)):
-            yield Text(text=said)
+        if text := as_str(content.get(field)):
+            yield Text(text=text)
     parts = content.get("parts")
     for part in parts if isinstance(parts, list) else ():
         if isinstance(part, str) and part:
@@ -66,14 +66,14 @@ def content_parts(message: dict[str, Any], source: Source | None, *, pictures: b
 
 def _content_part(part: dict[str, Any], source: Source | None, *, pictures: bool) -> Iterator[Part]:
     pointer = as_str(part.get("asset_pointer"))
-    if said := as_str(part.get("text")):  # audio_transcription, and whatever else says something
-        yield Text(text=said)
+    if text := as_str(part.get("text")):  # audio_transcription, and any other type with a text
+        yield Text(text=text)
     elif pointer:
-        sort = "image" if "image" in as_str(part.get("content_type")) else "audio"
-        shown = _load_image(pointer, source) if source and pictures and sort == "image" else None
-        yield shown or Text(text=f"[{sort} {_file_name(pointer)}]")
-    elif sort := as_str(part.get("content_type")):
-        yield Text(text=f"[{sort}]")
+        kind = "image" if "image" in as_str(part.get("content_type")) else "audio"
+        shown = _load_image(pointer, source) if source and pictures and kind == "image" else None
+        yield shown or Text(text=f"[{kind} {_file_name(pointer)}]")
+    elif kind := as_str(part.get("content_type")):
+        yield Text(text=f"[{kind}]")
 
 
 def _load_image(pointer: str, source: Source) -> Part | None:
@@ -82,21 +82,21 @@ def _load_image(pointer: str, source: Source) -> Part | None:
 
 
 def _file_name(pointer: str) -> str:
-    """Return the name with which a file of the export begins.
+    """Return the prefix of the name of a file in the export.
 
     >>> _file_name("file-service://file-AbC"), _file_name("sediment://file_00a")
     ('file-AbC', 'file_00a')
     """
-    found = _ASSET_POINTER.match(pointer)
-    return found[1] if found else ""
+    match = _ASSET_POINTER.match(pointer)
+    return match[1] if match else ""
 
 
 def custom_instructions(message: dict[str, Any]) -> Iterator[Text]:
-    """Yield what the user told of themselves, which older exports keep beside an empty message."""
-    told = as_dict(as_dict(message.get("metadata")).get("user_context_message_data"))
+    """Yield the user's custom instructions, which older exports store with an empty message."""
+    data = as_dict(as_dict(message.get("metadata")).get("user_context_message_data"))
     for field in ("about_user_message", "about_model_message"):
-        if said := as_str(told.get(field)):
-            yield Text(text=said)
+        if text := as_str(data.get(field)):
+            yield Text(text=text)
 
 
 def reasoning_text(message: dict[str, Any]) -> str:
@@ -108,15 +108,15 @@ def reasoning_text(message: dict[str, Any]) -> str:
     return "\n\n".join(filter(None, (as_str(each.get("content")) or as_id(each.get("summary")) for each in thoughts)))
 
 
-def tool_arguments(said: list[Part]) -> str:
-    """Return what a tool was given as JSON: as it is, if it is an object, else as its input."""
-    given = "\n\n".join(part.text for part in said if isinstance(part, Text))
+def tool_arguments(parts: list[Part]) -> str:
+    """Return the arguments of a tool call as JSON: the text itself if it is an object, else the text as `input`."""
+    text = "\n\n".join(part.text for part in parts if isinstance(part, Text))
     try:
-        if isinstance(decode_json(given), dict):
-            return given
+        if isinstance(decode_json(text), dict):
+            return text
     except ValueError:
         pass
-    return json.dumps({"input": given}, ensure_ascii=False)
+    return json.dumps({"input": text}, ensure_ascii=False)
 
 
 PREFIX: Final = "chatgpt"
@@ -125,7 +125,7 @@ _ROLES: Final = ("system", "user", "assistant", "tool")
 
 
 def recognizes(source: Source) -> bool:
-    """Say whether there are conversations with a mapping of nodes, or whose export it is."""
+    """Return whether there are conversations with a mapping of nodes, or the user of an export."""
     return {"mapping", "children", "parent"} <= source.keys or {"id", "chatgpt_plus_user"} <= source.keys
 
 
@@ -140,11 +140,11 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
             case Entry(data={"chatgpt_plus_user": _, "id": str(id)} as user) if id:
                 yield User(id=join_id(id), metadata=without_empty(email=as_str(user.get("email"))))
             case _:
-                yield Skipped(entry.place, "is no conversation: it has no nodes")
+                yield Skipped(entry.place, "is not a conversation: it has no nodes")
 
 
 class _Conversation:
-    """One conversation: its room, and the rooms of its other branches."""
+    """A conversation: its room, and the rooms of its other branches."""
 
     def __init__(self, source: Source, place: str, data: dict[str, Any]) -> None:
         self._source = source
@@ -155,23 +155,23 @@ class _Conversation:
         self._room = join_id(source.requested_room or PREFIX, own or f"{as_str(data.get('title'))}@{self._created}")
 
     def read(self, nodes: dict[str, Any]) -> Iterator[ImportedRecord | Skipped]:
-        """Yield a room and its messages, then those of each other branch that says anything."""
-        made = sorted(nodes, key=lambda node: parse_time(_message(nodes[node]).get("create_time")) or 0.0)
-        parents = {node: as_id(as_dict(nodes[node]).get("parent")) or None for node in made}
-        found = split_branches(parents, as_id(self._data.get("current_node")) or None)
-        ids = find_message_ids(found, self._room)
-        for branch in found:
-            said = list(self._messages(branch, nodes))
-            if branch.start is None or any(isinstance(each, Message) for each in said):
-                yield from self._made(branch, ids)
-            yield from said
+        """Yield a room and its messages, then those of each other branch that is not empty."""
+        ordered = sorted(nodes, key=lambda node: parse_time(_message(nodes[node]).get("create_time")) or 0.0)
+        parents = {node: as_id(as_dict(nodes[node]).get("parent")) or None for node in ordered}
+        branches = split_branches(parents, as_id(self._data.get("current_node")) or None)
+        ids = find_message_ids(branches, self._room)
+        for branch in branches:
+            messages = list(self._messages(branch, nodes))
+            if branch.start is None or any(isinstance(each, Message) for each in messages):
+                yield from self._make_room(branch, ids)
+            yield from messages
         for node, each in nodes.items():
             if reason := _skip_reason(each):
                 yield Skipped(f"{self._place}: mapping.{node}", reason)
 
-    def _made(self, branch: Branch, ids: dict[str, str]) -> Iterator[Room | Skipped]:
+    def _make_room(self, branch: Branch, ids: dict[str, str]) -> Iterator[Room | Skipped]:
         data = self._data
-        beside = without_empty(
+        metadata = without_empty(
             model=as_str(data.get("default_model_slug")),
             gizmo=as_str(data.get("gizmo_id")),
             archived=data.get("is_archived") is True,
@@ -186,7 +186,7 @@ class _Conversation:
                 name=as_str(data.get("title")),
                 user=join_id(user) if user else None,
                 created=self._created,
-                metadata=beside,
+                metadata=metadata,
             )
         except BrimfulError as error:
             yield Skipped(self._place, str(error))
@@ -216,18 +216,18 @@ class _Conversation:
                 yield Skipped(f"{self._place}: mapping.{node}", str(error))
             thoughts = []
         if thoughts:
-            yield Skipped(f"{self._place}: mapping.{branch.nodes[-1]}", "was thought, and nothing was said after it")
+            yield Skipped(f"{self._place}: mapping.{branch.nodes[-1]}", "is reasoning without a message after it")
 
     def _parts(self, node: str, message: dict[str, Any], *, answered: bool, call: str) -> list[Part]:
-        """Return what a node says: a call where a tool answers it, a result where it answers a call."""
+        """Return the parts of a node: a tool call if a tool answers it, a tool result if it answers a call."""
         role, recipient = _role(message), as_str(message.get("recipient"))
-        said = [*custom_instructions(message), *content_parts(message, self._source, pictures=role == "user")]
+        parts = [*custom_instructions(message), *content_parts(message, self._source, pictures=role == "user")]
         if role == "assistant" and recipient not in _EVERYONE and answered:
-            return [ToolCall(id=node, name=recipient, arguments=tool_arguments(said))]
+            return [ToolCall(id=node, name=recipient, arguments=tool_arguments(parts))]
         if role == "tool" and call:
-            answer = "\n\n".join(part.text for part in said if isinstance(part, Text))
+            answer = "\n\n".join(part.text for part in parts if isinstance(part, Text))
             return [ToolResult(id=call, content=answer, name=as_str(as_dict(message.get("author")).get("name")))]
-        return [part for part in said if isinstance(part, Media) or (isinstance(part, Text) and part.text.strip())]
+        return [part for part in parts if isinstance(part, Media) or (isinstance(part, Text) and part.text.strip())]
 
 
 def _message(node: object) -> dict[str, Any]:
@@ -235,17 +235,17 @@ def _message(node: object) -> dict[str, Any]:
 
 
 def _skip_reason(node: object) -> str:
-    """Return why nothing can be told of a node; empty if it is told, or has nothing to tell."""
+    """Return why a node cannot be imported; empty if it can, or if it has no content."""
     message = as_dict(node).get("message") if isinstance(node, dict) else node
     if not isinstance(message, dict):
-        return "" if message is None and node is not None else "is no node with a message"
+        return "" if message is None and node is not None else "is not a node with a message"
     if _role(message) not in _ROLES:
         return f"author.role: must be one of {', '.join(_ROLES)}, not {_role(message)!r}"
     content = message.get("content")
-    sort = as_str(as_dict(content).get("content_type"))
-    if content is None or sort in KNOWN_CONTENT_TYPES or any(content_parts(message, None, pictures=False)):
+    content_type = as_str(as_dict(content).get("content_type"))
+    if content is None or content_type in KNOWN_CONTENT_TYPES or any(content_parts(message, None, pictures=False)):
         return ""
-    return f"says nothing that is known: its content_type is {sort!r}"
+    return f"has an unknown content_type: {content_type!r}"
 
 
 def _role(message: dict[str, Any]) -> str:
@@ -253,7 +253,7 @@ def _role(message: dict[str, Any]) -> str:
 
 
 def _known_role(message: dict[str, Any], parts: list[Part]) -> Any:
-    """Return a role that we know: what a tool shows without having been called is told by the assistant."""
+    """Return the role of a message. Output of a tool that was not called becomes an assistant message."""
     role = _role(message)
     if role == "tool":
         return "tool" if any(isinstance(part, ToolResult) for part in parts) else "assistant"
@@ -261,23 +261,23 @@ def _known_role(message: dict[str, Any], parts: list[Part]) -> Any:
 
 
 def _metadata(message: dict[str, Any]) -> dict[str, Any]:
-    told = as_dict(message.get("metadata"))
+    data = as_dict(message.get("metadata"))
     recipient = as_str(message.get("recipient"))
     return without_empty(
-        model=as_str(told.get("model_slug")),
+        model=as_str(data.get("model_slug")),
         hidden=message.get("weight") in (0, 0.0) and message.get("weight") is not False,
-        visually_hidden=told.get("is_visually_hidden_from_conversation") is True,
+        visually_hidden=data.get("is_visually_hidden_from_conversation") is True,
         to=recipient if recipient not in _EVERYONE else None,
-        files=[as_str(each.get("name")) or as_id(each.get("id")) for each in as_dicts(told.get("attachments"))],
-        citations=told.get("citations"),
-        content_references=told.get("content_references"),
-        finish_details=told.get("finish_details"),
+        files=[as_str(each.get("name")) or as_id(each.get("id")) for each in as_dicts(data.get("attachments"))],
+        citations=data.get("citations"),
+        content_references=data.get("content_references"),
+        finish_details=data.get("finish_details"),
     )
 
 
 FORMAT: Final = Format(
     name="chatgpt",
-    description="ChatGPT's export: the archive, or its conversations.json; every branch is kept",
+    description="ChatGPT exports: the archive or its conversations.json, with all branches",
     recognizes=recognizes,
     read=read,
 )

@@ -24,10 +24,10 @@ _PROJECT_FIELDS: Final = ({"prompt_template", "docs"}, {"is_starter_project"}, {
 
 
 def recognizes(source: Source) -> bool:
-    """Say whether there are chat messages, projects, memories or accounts of Claude."""
+    """Return whether there are conversations, projects, memories or accounts of Claude."""
     keys = source.keys
-    told = not keys.isdisjoint(("chat_messages", "conversations_memory"))
-    return told or {"uuid", "full_name"} <= keys or any(each <= keys for each in _PROJECT_FIELDS)
+    named = not keys.isdisjoint(("chat_messages", "conversations_memory"))
+    return named or {"uuid", "full_name"} <= keys or any(each <= keys for each in _PROJECT_FIELDS)
 
 
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
@@ -57,11 +57,11 @@ def _records(source: Source, entry: Entry) -> Iterator[ImportedRecord | Skipped]
         case {"uuid": str(id), "name": _} as data:
             yield from _project(source, id, data)
         case _:
-            yield Skipped(entry.place, "is no conversation, project, memory or account of Claude")
+            yield Skipped(entry.place, "is not a conversation, project, memory or account of Claude")
 
 
 def _project(source: Source, id: str, data: dict[str, Any]) -> Iterator[ImportedRecord]:
-    """Yield a project as a persona that has its instructions, and its documents as memories of it."""
+    """Yield a project as a persona with its instructions, and its documents as memories of the persona."""
     persona = join_id(PREFIX, "project", id)
     yield Persona(
         id=persona,
@@ -70,10 +70,10 @@ def _project(source: Source, id: str, data: dict[str, Any]) -> Iterator[Imported
         metadata=without_empty(description=as_str(data.get("description"))),
     )
     for at, document in enumerate(as_dicts(data.get("docs"))):
-        if said := as_str(document.get("content")):
+        if content := as_str(document.get("content")):
             yield Memory(
                 id=join_id(persona, as_id(document.get("uuid")) or at),
-                content=said,
+                content=content,
                 persona=persona,
                 source=as_str(document.get("filename")),
                 at=parse_time(document.get("created_at")) or source.modified,
@@ -81,15 +81,15 @@ def _project(source: Source, id: str, data: dict[str, Any]) -> Iterator[Imported
 
 
 def _memories(source: Source, data: dict[str, Any]) -> Iterator[ImportedRecord]:
-    """Yield what Claude knew in every conversation: it is pinned, for the user or for a project."""
+    """Yield Claude's memories, of the user or of a project, as pinned memories."""
     account = as_id(data.get("account_uuid"))
     user = join_id(account) if account else None
-    told = [(None, data.get("conversations_memory")), *as_dict(data.get("project_memories")).items()]
-    for project, said in told:
-        if as_str(said).strip():
+    memories = [(None, data.get("conversations_memory")), *as_dict(data.get("project_memories")).items()]
+    for project, content in memories:
+        if as_str(content).strip():
             yield Memory(
                 id=join_id(PREFIX, "memory", user or "", project or ""),
-                content=as_str(said),
+                content=as_str(content),
                 user=user,
                 persona=join_id(PREFIX, "project", project) if project else None,
                 source=PREFIX,
@@ -99,7 +99,7 @@ def _memories(source: Source, data: dict[str, Any]) -> Iterator[ImportedRecord]:
 
 
 class _Conversation:
-    """One conversation: its room, and the rooms of its other branches."""
+    """A conversation: its room, and the rooms of its other branches."""
 
     def __init__(self, source: Source, place: str, data: dict[str, Any]) -> None:
         self._place = place
@@ -110,31 +110,31 @@ class _Conversation:
 
     def read(self) -> Iterator[ImportedRecord | Skipped]:
         """Yield a room and its messages, then those of each other branch."""
-        said = _messages_by_id(self._data["chat_messages"])
-        linked = any("parent_message_uuid" in each for _, each in said.values())
-        before = dict(zip(said, (None, *said), strict=False))
+        messages = _messages_by_id(self._data["chat_messages"])
+        linked = any("parent_message_uuid" in each for _, each in messages.values())
+        before = dict(zip(messages, (None, *messages), strict=False))
         parents = {
-            id: as_id(each.get("parent_message_uuid")) if linked else before[id] for id, (_, each) in said.items()
+            id: as_id(each.get("parent_message_uuid")) if linked else before[id] for id, (_, each) in messages.items()
         }
-        made = sorted(said, key=lambda each: parse_time(said[each][1].get("created_at")) or 0.0)
+        ordered = sorted(messages, key=lambda each: parse_time(messages[each][1].get("created_at")) or 0.0)
         current = as_id(self._data.get("current_leaf_message_uuid")) or None
-        found = split_branches({id: parents[id] for id in made}, current)
-        ids = find_message_ids(found, self._room)
+        branches = split_branches({id: parents[id] for id in ordered}, current)
+        ids = find_message_ids(branches, self._room)
         skipped: set[str] = set()
-        for branch in found:
-            yield self._made(branch, ids)
-            for each in (each for id in branch.nodes for each in self._messages(branch, id, *said[id])):
-                if isinstance(each, Message) or each.place not in skipped:  # two branches may have it
+        for branch in branches:
+            yield self._make_room(branch, ids)
+            for each in (each for id in branch.nodes for each in self._messages(branch, id, *messages[id])):
+                if isinstance(each, Message) or each.place not in skipped:  # it may be in two branches
                     yield each
                 if isinstance(each, Skipped):
                     skipped.add(each.place)
         for at, each in enumerate(self._data["chat_messages"]):
             if not isinstance(each, dict):
-                yield Skipped(f"{self._place}: chat_messages[{at}]", "is no message: it must be a JSON object")
-            elif said[as_id(each.get("uuid")) or str(at)][1] != each:
+                yield Skipped(f"{self._place}: chat_messages[{at}]", "is not a message: it must be a JSON object")
+            elif messages[as_id(each.get("uuid")) or str(at)][1] != each:
                 yield Skipped(f"{self._place}: chat_messages[{at}]", "another message has this id")
 
-    def _made(self, branch: Branch, ids: dict[str, str]) -> Room:
+    def _make_room(self, branch: Branch, ids: dict[str, str]) -> Room:
         data = self._data
         account = as_id(as_dict(data.get("account")).get("uuid"))
         project = as_id(data.get("project_uuid")) or as_id(as_dict(data.get("project")).get("uuid"))
@@ -159,49 +159,49 @@ class _Conversation:
         if role is None:
             yield Skipped(place, f"sender: must be human or assistant, not {data.get('sender')!r}")
             return
-        turns, own, beside = list(_split_turns(role, data)), branch.id(self._room, id), _metadata(data)
-        if beside and not turns:
-            yield Skipped(place, "says nothing that is known")
-        for number, (spoken, parts) in enumerate(turns):
+        turns, own, metadata = list(_split_turns(role, data)), branch.id(self._room, id), _metadata(data)
+        if metadata and not turns:
+            yield Skipped(place, "has no known content")
+        for number, (turn_role, parts) in enumerate(turns):
             try:
                 yield Message(
                     id=own if number == 0 else join_id(own, number + 1),
                     room=branch.room(self._room),
                     content=message_content(parts),
-                    role=spoken,
+                    role=turn_role,
                     at=parse_time(data.get("created_at")) or self._created,
-                    metadata=beside if number == 0 else {},
+                    metadata=metadata if number == 0 else {},
                 )
             except BrimfulError as error:
                 yield Skipped(place, str(error))
 
 
 def _metadata(data: dict[str, Any]) -> dict[str, Any]:
-    """Return what a message has besides what it says."""
+    """Return everything of a message but its content."""
     blocks = _blocks(data)
     thoughts = (as_str(each.get("thinking")) for each in blocks if each.get("type") == "thinking")
-    attached = as_dicts(data.get("attachments"))
+    attachments = as_dicts(data.get("attachments"))
     return without_empty(
         thoughts="\n\n".join(thoughts),
-        citations=[cited for each in blocks for cited in as_dicts(each.get("citations"))],
-        attachments=[{key: each[key] for key in each if key != "extracted_content"} for each in attached],
+        citations=[citation for each in blocks for citation in as_dicts(each.get("citations"))],
+        attachments=[{key: each[key] for key in each if key != "extracted_content"} for each in attachments],
         files=as_dicts(data.get("files")),
         blocks=[each for each in blocks if each.get("type") not in _KNOWN_BLOCKS and not as_str(each.get("text"))],
-        results=[told for each in blocks if each.get("type") == "tool_result" for told in _result_extras(each)],
+        results=[extra for each in blocks if each.get("type") == "tool_result" for extra in _result_extras(each)],
     )
 
 
-def _messages_by_id(given: list[Any]) -> dict[str, tuple[int, dict[str, Any]]]:
-    """Return messages by their ids, with their places; of two with one id, the first one stands."""
-    said: dict[str, tuple[int, dict[str, Any]]] = {}
-    for at, each in enumerate(given):
+def _messages_by_id(messages: list[Any]) -> dict[str, tuple[int, dict[str, Any]]]:
+    """Return messages with their indices, by id; of two with the same id, the first."""
+    by_id: dict[str, tuple[int, dict[str, Any]]] = {}
+    for at, each in enumerate(messages):
         if isinstance(each, dict):
-            said.setdefault(as_id(each.get("uuid")) or str(at), (at, each))
-    return said
+            by_id.setdefault(as_id(each.get("uuid")) or str(at), (at, each))
+    return by_id
 
 
 def _result_extras(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what a tool answered besides texts, such as titles and addresses of pages, and whatever it showed."""
+    """Yield the output of a tool other than text, such as titles and addresses of pages, and images."""
     content = [{key: each[key] for key in each if key != "text"} for each in as_dicts(block.get("content"))]
     more = [each for each in content if each.keys() - _TEXT_BLOCK_FIELDS or each.get("type") != "text"]
     if more:
@@ -213,38 +213,38 @@ def _blocks(data: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _split_turns(role: Role, data: dict[str, Any]) -> Iterator[tuple[Role, list[Part]]]:
-    """Yield what a message says as messages of one role each: what was said and asked of tools, what they answered."""
+    """Yield a message as several with one role each: text and tool calls, then the results of the tools."""
     results = {as_str(block.get("tool_use_id")) for block in _blocks(data) if block.get("type") == "tool_result"}
-    said: list[Part] = []
-    answered: list[Part] = []
+    parts: list[Part] = []
+    answers: list[Part] = []
     for block in _blocks(data):
-        if block.get("type") == "tool_result" and any(isinstance(part, ToolCall) for part in said):
-            answered.append(_result(block))
+        if block.get("type") == "tool_result" and any(isinstance(part, ToolCall) for part in parts):
+            answers.append(_result(block))
             continue
-        if answered:
-            yield role, said
-            yield "tool", answered
-            said, answered = [], []
-        said += _block_parts(block, results if role == "assistant" else set())
-    if not any(isinstance(part, Text) for part in said) and not _blocks(data) and as_str(data.get("text")):
-        said.append(Text(text=as_str(data.get("text"))))
-    said += _files(data)
-    if said:
-        yield role, said
-    if answered:
-        yield "tool", answered
+        if answers:
+            yield role, parts
+            yield "tool", answers
+            parts, answers = [], []
+        parts += _block_parts(block, results if role == "assistant" else set())
+    if not any(isinstance(part, Text) for part in parts) and not _blocks(data) and as_str(data.get("text")):
+        parts.append(Text(text=as_str(data.get("text"))))
+    parts += _files(data)
+    if parts:
+        yield role, parts
+    if answers:
+        yield "tool", answers
 
 
 def _block_parts(block: dict[str, Any], answered: set[str]) -> list[Part]:
     kind, id = block.get("type"), as_str(block.get("id"))
     if kind == "tool_use" and id and id in answered:
         return [ToolCall(id=id, name=as_str(block.get("name")), arguments=_json_arguments(block.get("input")))]
-    if kind == "tool_use":  # what is never answered cannot be asked of a provider
+    if kind == "tool_use":  # providers reject calls without a result
         return [Text(text=f"[{as_str(block.get('name'))} {_json_arguments(block.get('input'))}]")]
     if kind == "tool_result":
         return [Text(text=_result(block).content)]
-    said = as_str(block.get("text"))
-    return [Text(text=said)] if said.strip() else []
+    text = as_str(block.get("text"))
+    return [Text(text=text)] if text.strip() else []
 
 
 def _json_arguments(value: Any) -> str:
@@ -253,34 +253,34 @@ def _json_arguments(value: Any) -> str:
 
 def _result(block: dict[str, Any]) -> ToolResult:
     content = block.get("content")
-    said = as_str(content) or "\n\n".join(map(_item_text, as_dicts(content)))
+    text = as_str(content) or "\n\n".join(map(_item_text, as_dicts(content)))
     return ToolResult(
         id=as_str(block.get("tool_use_id")),
-        content=said,
+        content=text,
         name=as_str(block.get("name")),
         is_error=block.get("is_error") is True,
     )
 
 
 def _item_text(item: dict[str, Any]) -> str:
-    """Return what a part of a result says; of one without a text, a line says what it was."""
-    return as_str(item.get("text")) or (f"[{sort}]" if (sort := as_str(item.get("type"))) not in ("", "text") else "")
+    """Return the text of a part of a result, or its type if it has none."""
+    return as_str(item.get("text")) or (f"[{kind}]" if (kind := as_str(item.get("type"))) not in ("", "text") else "")
 
 
 def _files(data: dict[str, Any]) -> Iterator[Text]:
-    """Yield the text of attachments, and the names of files whose text the export does not have."""
-    for attached in as_dicts(data.get("attachments")):
-        called, said = as_str(attached.get("file_name")), as_str(attached.get("extracted_content"))
-        if said or called:
-            yield Text(text=f"[file {called or 'pasted'}]" + (f"\n{said}" if said else ""))
+    """Yield the text of attachments, and the names of files without text."""
+    for attachment in as_dicts(data.get("attachments")):
+        name, text = as_str(attachment.get("file_name")), as_str(attachment.get("extracted_content"))
+        if text or name:
+            yield Text(text=f"[file {name or 'pasted'}]" + (f"\n{text}" if text else ""))
     for file in as_dicts(data.get("files")):
-        if called := as_str(file.get("file_name")) or as_id(file.get("file_uuid")) or as_id(file.get("uuid")):
-            yield Text(text=f"[file {called}]")
+        if name := as_str(file.get("file_name")) or as_id(file.get("file_uuid")) or as_id(file.get("uuid")):
+            yield Text(text=f"[file {name}]")
 
 
 FORMAT: Final = Format(
     name="claude",
-    description="Claude's export: the archive, or its conversations, projects and memories; every branch is kept",
+    description="Claude exports: the archive, or its conversations, projects and memories, with all branches",
     recognizes=recognizes,
     read=read,
 )

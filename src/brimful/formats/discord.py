@@ -135,9 +135,9 @@ def _embed_lines(embed: dict[str, Any]) -> Iterator[str]:
         for field in as_dicts(embed.get("fields"))
     ]
     footer = as_str(as_dict(embed.get("footer")).get("text"))
-    told = [*filter(None, (author, *(as_str(embed.get(key)) for key in _EMBED_FIELDS), *fields, footer))]
-    shown = [as_dict(embed.get(key)) for key in ("image", "thumbnail", "video")] + as_dicts(embed.get("images"))
-    yield from told or (f"[image {as_str(each.get('url'))}]" for each in shown if as_str(each.get("url")))
+    lines = [*filter(None, (author, *(as_str(embed.get(key)) for key in _EMBED_FIELDS), *fields, footer))]
+    images = [as_dict(embed.get(key)) for key in ("image", "thumbnail", "video")] + as_dicts(embed.get("images"))
+    yield from lines or (f"[image {as_str(each.get('url'))}]" for each in images if as_str(each.get("url")))
 
 
 FORMAT: Final = Format(

@@ -35,9 +35,9 @@ ASSISTANT_ROLES: Final = frozenset({"ai", "agent", "bot", "chatbot", "gpt", "mod
 
 
 def recognizes(source: Source) -> bool:
-    """Say whether messages are told by type, with the fields that LangChain gives them.
+    """Return whether messages have LangChain's types and fields.
 
-    Calls of tools have a type as well, so that where messages have roles, only a type that no call has counts.
+    Tool calls have types, too, so if messages have roles, only types that no call has count.
     """
     keys = source.keys
     if {"lc", "kwargs"} <= keys:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.core.content import Media, Part, Text, ToolCall, ToolResult, group_tool_results
-from brimful.core.prompt import Message as Spoken
+from brimful.core.prompt import Message as PromptMessage
 from brimful.errors import BrimfulError, InvalidRequest
 from brimful.formats.ids import IdChain, join_id
 from brimful.formats.lenient import as_dict, as_dicts, as_id, as_str, parse_time, without_empty
@@ -19,11 +19,11 @@ from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Sourc
 from brimful.records import Content, Message, Room
 from brimful.render import read_history
 
-NO_BATCH_ANSWER = "is a line of a batch without an answer"
+NO_BATCH_ANSWER = "is a batch response without an answer"
 
 
 def unwrap_batch_request(data: Any) -> Any:
-    """Return the request of a line of a batch, by the batch's id for it; what is no such line stays as it is.
+    """Return the request of a batch line, with its `custom_id` as its id; anything else is returned unchanged.
 
     >>> unwrap_batch_request({"custom_id": "a", "method": "POST", "body": {"messages": []}})
     {'messages': [], 'id': 'a'}
@@ -36,12 +36,12 @@ def unwrap_batch_request(data: Any) -> Any:
 
 
 def batch_answers(line: dict[str, Any]) -> list[dict[str, Any]] | str:
-    """Return the messages of a line that answers, one for each choice, or why there is none.
+    """Return the messages of a batch response, one for each choice, or why there are none.
 
     >>> batch_answers({"response": {"body": {"id": "c1", "choices": [{"message": {"content": "Hi"}}]}}})
     [{'content': 'Hi', 'id': 'c1', 'created': None, 'metadata': {}}]
     >>> batch_answers({"response": None, "error": {"message": "It took too long."}})
-    'is a line of a batch without an answer: It took too long.'
+    'is a batch response without an answer: It took too long.'
     """
     body = as_dict(as_dict(line.get("response")).get("body"))
     choices = as_dicts(body.get("choices"))
@@ -62,35 +62,33 @@ def batch_answers(line: dict[str, Any]) -> list[dict[str, Any]] | str:
 
 
 Translate = Callable[[dict[str, Any]], dict[str, Any]]
-"""Tells a message of another form in OpenAI's; one that it does not know stays as it is."""
+"""Translates a message to OpenAI's format; one that it does not know is returned unchanged."""
 
 _TIMES: Final = ("timestamp", "created", "created_at")
 _TEXT_PARTS: Final = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
-"""Parts that are texts under another name, and the field in which they hold it."""
+"""Other types of text parts, and the field with the text."""
 
 _MESSAGE_FIELDS: Final = frozenset({"content", "tool_calls", "function_call", "refusal"})
-"""What something with a role must have one of: else it is of a form that we do not know."""
+"""A message has at least one of these; otherwise its format is unknown."""
 _KNOWN_FIELDS: Final = frozenset(
     {"role", "content", "tool_calls", "refusal", "name", "id", "metadata", "tool_call_id", *_TIMES}
 )
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 
 _JSON_TYPE_NAMES: Final[dict[type, str]] = {
-    str: "a text",
+    str: "a string",
     int: "a number",
     float: "a number",
-    bool: "a truth value",
+    bool: "a boolean",
     list: "a list",
 }
 
 
 def read_conversations(source: Source, translate: Translate) -> Iterator[ImportedRecord | Skipped]:
-    """Yield messages, and rooms where a request says more than them."""
+    """Yield messages, and rooms for requests with more fields."""
     loose = ConversationReader(source.room, source.modified)
-    for found in source.entries():
-        entry = (
-            found if isinstance(found, Skipped) else Entry(found.place, unwrap_batch_request(found.data), found.number)
-        )
+    for item in source.entries():
+        entry = item if isinstance(item, Skipped) else Entry(item.place, unwrap_batch_request(item.data), item.number)
         match entry:
             case Skipped():
                 yield entry
@@ -108,12 +106,12 @@ def read_conversations(source: Source, translate: Translate) -> Iterator[Importe
 
 
 def _read_answers(source: Source, place: str, id: str | int, line: dict[str, Any]) -> Iterator[Message | Skipped]:
-    """Yield the answer of a batch, into the room of its request; each further choice into a room of its own."""
-    told = batch_answers(line)
-    if isinstance(told, str):
-        yield Skipped(place, told)
+    """Yield the answers of a batch response: the first in the room of its request, others in rooms of their own."""
+    answers = batch_answers(line)
+    if isinstance(answers, str):
+        yield Skipped(place, answers)
         return
-    for at, message in enumerate(told):
+    for at, message in enumerate(answers):
         room = join_id(source.room, id, at + 1) if at else join_id(source.room, id)
         yield ConversationReader(room, source.modified).read(f"{place}: choices[{at}]", message)
 
@@ -132,7 +130,7 @@ def _translated(data: Any, translate: Translate) -> Any:
 
 
 def _read_request(room: str, entry: Entry, request: Mapping[str, Any]) -> Iterator[Room | Skipped]:
-    """Yield the room of a request that says more than messages: it keeps the tools, the model and all else."""
+    """Yield the room of a request that has more fields than messages, with those as its metadata."""
     metadata = _without_empty({key: value for key, value in request.items() if key not in ("id", "messages")})
     if metadata:
         try:
@@ -149,49 +147,48 @@ def _room(source: Source, entry: Entry) -> str:
 
 
 class ConversationReader:
-    """One room as it is read: the ids, the time of what was said last, and the calls that wait for results."""
+    """A room that is being read: its ids, the time of the last message, and the calls without a result."""
 
     def __init__(self, room: str, start: float) -> None:
-        """Begin a room at this time."""
         self._room = room
         self._at = start
         self._ids = IdChain(room)
         self._calls: dict[str, str] = {}
 
     def read(self, place: str, data: Any) -> Message | Skipped:
-        """Return a message as a record, or why it is none."""
+        """Return a message as a record, or why it is skipped."""
         if not isinstance(data, dict):
             return Skipped(place, f"must be a JSON object, not {_JSON_TYPE_NAMES.get(type(data), 'null')}")
         if "role" not in data:
-            return Skipped(place, "has neither a role, as a message has, nor a list of messages")
+            return Skipped(place, "has neither a role nor a list of messages")
         if _MESSAGE_FIELDS.isdisjoint(data) and data["role"] in _ROLES:
-            return Skipped(place, "has no content, as a message has")
+            return Skipped(place, "has no content")
         try:
-            [spoken] = read_history([_normalize_message(data)])
-            return self._record(spoken, data)
+            [message] = read_history([_normalize_message(data)])
+            return self._record(message, data)
         except InvalidRequest as error:
             return Skipped(place, error.violations[0].removeprefix("messages[0]").lstrip(".: "))
         except BrimfulError as error:
             return Skipped(place, str(error))
 
-    def _record(self, spoken: Spoken, data: Mapping[str, Any]) -> Message:
-        given = _time(data)
-        self._at = self._at if given is None else given
-        parts = tuple(self._named(part) for part in spoken.parts)
+    def _record(self, message: PromptMessage, data: Mapping[str, Any]) -> Message:
+        own_time = _time(data)
+        self._at = self._at if own_time is None else own_time
+        parts = tuple(self._with_tool_name(part) for part in message.parts)
         content: Content = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else parts
-        derived = self._ids.next(spoken.role, spoken.name, content, given)
+        derived = self._ids.next(message.role, message.name, content, own_time)
         return Message(
             id=join_id(self._room, data["id"]) if _is_id(data.get("id")) else derived,
             room=self._room,
             content=content,
-            sender=spoken.name,
-            role=spoken.role,
+            sender=message.name,
+            role=message.role,
             at=self._at,
             metadata=_metadata(data),
         )
 
-    def _named(self, part: Part) -> Part:
-        """Return a result with the name of the tool that was called, which its call told us."""
+    def _with_tool_name(self, part: Part) -> Part:
+        """Return a tool result with the name of the tool, which only its call contains."""
         if isinstance(part, ToolCall):
             self._calls[part.id] = part.name
         elif isinstance(part, ToolResult):
@@ -200,7 +197,7 @@ class ConversationReader:
 
 
 def _normalize_message(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message with its refusal as its text, and other names of text parts as `text`."""
+    """Return a message with its refusal as its text, and with all text parts of type `text`."""
     content = data.get("content")
     if _is_refusal(data):
         content = data["refusal"]
@@ -216,21 +213,21 @@ def _normalize_part(part: Any) -> Any:
 
 
 def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the message says of itself, and whatever has no place of its own."""
-    given = data.get("metadata")
-    metadata = dict(given) if isinstance(given, dict) else _without_empty({"metadata": given})
-    beside = _without_empty({key: value for key, value in data.items() if key not in _KNOWN_FIELDS})
+    """Return the metadata of a message, and all fields without a counterpart."""
+    value = data.get("metadata")
+    metadata = dict(value) if isinstance(value, dict) else _without_empty({"metadata": value})
+    extra = _without_empty({key: value for key, value in data.items() if key not in _KNOWN_FIELDS})
     refused = True if _is_refusal(data) else data.get("refusal")
-    return {**beside, **metadata, **_without_empty({"refusal": refused})}
+    return {**extra, **metadata, **_without_empty({"refusal": refused})}
 
 
 def _is_refusal(data: Mapping[str, Any]) -> bool:
-    """Say whether the refusal is all that a message says. Servers write nothing beside it as null, "" or []."""
+    """Return whether a message contains only a refusal. Its content is then null, "" or []."""
     return isinstance(data.get("refusal"), str) and data["refusal"] != "" and data.get("content") in (None, "", [])
 
 
 def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields that say anything; 0 and False do."""
+    """Return the fields that are not empty; 0 and False are not."""
     return {key: value for key, value in fields.items() if value is not None and value not in ("", [], {})}
 
 
@@ -243,12 +240,12 @@ def _time(data: Mapping[str, Any]) -> float | None:
 
 
 def recognizes(source: Source) -> bool:
-    """Say whether there is talk of roles or messages. Prompts of SillyTavern's settings are not said."""
+    """Return whether there are roles or messages, except for the prompts of SillyTavern's settings."""
     return not source.keys.isdisjoint(("role", "messages")) and not source.keys >= _PRESET_KEYS
 
 
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
-    """Yield messages, and rooms where a request says more than them."""
+    """Yield messages, and rooms for requests with more fields."""
     return read_conversations(source, lambda message: message)
 
 
@@ -257,41 +254,41 @@ _PRESET_KEYS: Final = {"prompts", "prompt_order"}
 
 FORMAT: Final = Format(
     name="openai",
-    description="messages in OpenAI's form: a list, a request, JSON lines of messages or of conversations",
+    description="OpenAI messages: a list, a request, JSON lines of messages or conversations, batch files",
     recognizes=recognizes,
     read=read,
 )
 
 
 def write_openai_messages(message: Message) -> Iterator[dict[str, Any]]:
-    """Yield a message; what several tools answered is a message each, with what the tool showed.
+    """Yield a message in OpenAI's format; the results of several tools become a message each.
 
     >>> next(write_openai_messages(Message(id="m", room="r", content="Hi", sender="Ada", at=60.0)))
     {'role': 'user', 'name': 'Ada', 'content': 'Hi', 'id': 'm', 'timestamp': 60.0}
     """
-    beside = {"timestamp": message.at, **({"metadata": message.metadata} if message.metadata else {})}
+    extra = {"timestamp": message.at, **({"metadata": message.metadata} if message.metadata else {})}
     parts = (Text(text=message.content),) if isinstance(message.content, str) else message.content
     results = group_tool_results(parts)
     for number, (result, answer) in enumerate(results):
         id = message.id if number == 0 else f"{message.id}/{number + 1}"
-        yield {"role": "tool", "tool_call_id": result.id, "content": _tool_content(result, answer), "id": id, **beside}
+        yield {"role": "tool", "tool_call_id": result.id, "content": _tool_content(result, answer), "id": id, **extra}
     if results:
         return
     name = {"name": message.sender} if message.sender else {}
-    yield {"role": message.role, **name, **_write_content(message.content), "id": message.id, **beside}
+    yield {"role": message.role, **name, **_write_content(message.content), "id": message.id, **extra}
 
 
 def _tool_content(result: ToolResult, parts: tuple[Part, ...]) -> str | list[dict[str, Any]]:
-    shown = [_write_part(part) for part in parts if isinstance(part, Text | Media)]
-    return [_write_part(Text(text=result.content)), *shown] if shown else result.content
+    others = [_write_part(part) for part in parts if isinstance(part, Text | Media)]
+    return [_write_part(Text(text=result.content)), *others] if others else result.content
 
 
 def _write_content(content: str | tuple[Part, ...]) -> dict[str, Any]:
     if isinstance(content, str):
         return {"content": content}
-    said = [_write_part(part) for part in content if isinstance(part, Text | Media)]
+    parts = [_write_part(part) for part in content if isinstance(part, Text | Media)]
     calls = [_write_call(part) for part in content if isinstance(part, ToolCall)]
-    return {"content": said or None, **({"tool_calls": calls} if calls else {})}
+    return {"content": parts or None, **({"tool_calls": calls} if calls else {})}
 
 
 def _write_part(part: Text | Media) -> dict[str, Any]:
@@ -301,8 +298,8 @@ def _write_part(part: Text | Media) -> dict[str, Any]:
         format = part.media_type.removeprefix("audio/") or "wav"
         return {"type": "input_audio", "input_audio": {"data": part.data, "format": format}}
     url = f"data:{part.media_type or 'image/png'};base64,{part.data}" if part.data else part.url
-    shown = {"url": url} if part.detail == "auto" else {"url": url, "detail": part.detail}
-    return {"type": "image_url", "image_url": shown}
+    image = {"url": url} if part.detail == "auto" else {"url": url, "detail": part.detail}
+    return {"type": "image_url", "image_url": image}
 
 
 def _write_call(call: ToolCall) -> dict[str, Any]:

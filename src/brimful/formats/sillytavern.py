@@ -43,12 +43,12 @@ from brimful.records import Message, Note, Room
 from brimful.records.character import DEFAULT_USER_NAME, Character, expand_macros
 
 ORIGINAL_KEY: Final = "sillytavern"
-"""Under which key of a room's and of a message's metadata the rest of a line is kept."""
-_UNNAMED: Final = ("", "unused")  # what newer versions write for both names in the head
+"""The metadata key of rooms and messages with the rest of their line."""
+_UNNAMED: Final = ("", "unused")  # newer versions write this for both names in the head
 
 
 def recognizes(source: Source) -> bool:
-    """Say whether lines have what SillyTavern's messages have, or the head of a chat; or it is a file about chats."""
+    """Return whether lines are messages or the head of a chat, or the file is a group or SillyTavern's settings."""
     keys = source.keys
     if is_settings_file(source) or is_group_file(source):
         return True
@@ -56,7 +56,7 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
-    """Yield the user, the room and its messages. What a group is, its chats tell; without one, it is a room alone."""
+    """Yield the user, the room and its messages. A group is imported with its chats, or by itself if it has none."""
     if is_settings_file(source):
         yield from read_user_personas(source)
         return
@@ -79,13 +79,13 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
 
 
 def _read_group(source: Source) -> Iterator[ImportedRecord | Skipped]:
-    """Yield what no chat of a group tells, or why its file cannot be read."""
-    found = source.whole()
-    if isinstance(found, Skipped):
-        yield found
+    """Yield the room of a group without chats, or why its file cannot be read."""
+    entry = source.whole()
+    if isinstance(entry, Skipped):
+        yield entry
     elif not has_group_chats(source):
         try:
-            yield from _empty_group_room(source, as_dict(found.data))
+            yield from _empty_group_room(source, as_dict(entry.data))
         except BrimfulError as error:
             yield Skipped(source.name, str(error))
 
@@ -95,7 +95,7 @@ def _is_head(data: object) -> bool:
 
 
 class _Chat:
-    """One chat as it is read."""
+    """A chat that is being read."""
 
     def __init__(self, source: Source, head: dict[str, Any]) -> None:
         self._source = source
@@ -103,23 +103,23 @@ class _Chat:
         self._head = head or legacy_group_head(self._group, source)
         self._character = _character(source, head)
         self._room = join_id(source.requested_room or self._character or "group", room_name(source.name))
-        begun = (parse_time(each.get("send_date")) for each in _first_lines(source))
-        self._at = parse_time(head.get("create_date")) or next(filter(None, begun), source.modified)
+        times = (parse_time(each.get("send_date")) for each in _first_lines(source))
+        self._at = parse_time(head.get("create_date")) or next(filter(None, times), source.modified)
         self._ids = OccurrenceIds(self._room)
         self._settings = get_settings(source)
         self._metadata = as_dict(self._head.get("chat_metadata"))
-        self._player = self._who_plays()
-        self._answers = _first_speaker(source, user=False) or self._character
+        self._user_persona = self._find_user_persona()
+        self._character_name = _first_speaker(source, user=False) or self._character
 
     def people(self) -> Iterator[ImportedRecord]:
-        """Yield whose chat it is, and where it takes place."""
-        if self._player:
-            yield from user_once(self._source, self._player)
+        """Yield the user and the room."""
+        if self._user_persona:
+            yield from user_once(self._source, self._user_persona)
         members = group_members(self._group)
         yield Room(
             id=self._room,
             name=as_str(self._group.get("name")) or self._character,
-            user=self._player.id if self._player else None,
+            user=self._user_persona.id if self._user_persona else None,
             persona=join_id(self._character) if self._character else group_responder(self._group),
             character=chat_character(self._metadata),
             lorebooks=tuple(chat_books(self._source, as_str(self._metadata.get("world_info")))),
@@ -128,7 +128,7 @@ class _Chat:
             metadata={ORIGINAL_KEY: self._head, **without_empty(members=members, group=self._group)},
         )
 
-    def _who_plays(self) -> UserPersona | None:
+    def _find_user_persona(self) -> UserPersona | None:
         named = as_str(self._head.get("user_name"))
         mine = [each for each in _first_lines(self._source) if each.get("is_user") is True]
         return find_user_persona(
@@ -139,33 +139,32 @@ class _Chat:
             character=self._character,
         )
 
-    def _said(self, data: dict[str, Any]) -> str:
-        """Return a message with the names that it asks for: who speaks in a group is whoever spoke last."""
+    def _text(self, data: dict[str, Any]) -> str:
+        """Return the text of a message with its macros replaced. In a group, `{{char}}` is whoever spoke last."""
         if data.get("is_user") is not True:
-            self._answers = as_str(data.get("name")) or self._answers
-        return expand_macros(
-            data["mes"], char=self._answers, user=self._player.name if self._player else DEFAULT_USER_NAME
-        )
+            self._character_name = as_str(data.get("name")) or self._character_name
+        user = self._user_persona.name if self._user_persona else DEFAULT_USER_NAME
+        return expand_macros(data["mes"], char=self._character_name, user=user)
 
     def message(self, entry: Entry) -> Message | Skipped:
-        """Return a message, or why it is none."""
+        """Return a message, or why it is skipped."""
         data = entry.data
         if not isinstance(data, dict) or not isinstance(data.get("mes"), str):
-            return Skipped(entry.place, "is no message of SillyTavern: it has no text (`mes`)")
-        given = parse_time(data.get("send_date"))
-        self._at = self._at if given is None else given
+            return Skipped(entry.place, "is not a SillyTavern message: it has no text (`mes`)")
+        time = parse_time(data.get("send_date"))
+        self._at = self._at if time is None else time
         sender, mine = as_str(data.get("name")), data.get("is_user") is True
         hidden = {"hidden": True} if data.get("is_system") is True else {}
-        told = ("mes", "name") if as_str(data.get("name")) else ("mes",)
-        rest = {key: value for key, value in data.items() if key not in told}
-        said = self._said(data)
-        if said != data["mes"]:
+        read = ("mes", "name") if as_str(data.get("name")) else ("mes",)
+        rest = {key: value for key, value in data.items() if key not in read}
+        content = self._text(data)
+        if content != data["mes"]:
             rest["mes"] = data["mes"]
         try:
             return Message(
                 id=self._ids.next(sender, mine, data.get("send_date"), data["mes"]),
                 room=self._room,
-                content=said,
+                content=content,
                 sender=sender,
                 role="user" if mine else "assistant",
                 at=self._at,
@@ -176,7 +175,7 @@ class _Chat:
 
 
 def _empty_group_room(source: Source, group: dict[str, Any]) -> Iterator[ImportedRecord]:
-    """Yield the room of a group in which nobody spoke yet: that of the chat that it would begin."""
+    """Yield the room of a group without messages."""
     members, settings, metadata = group_members(group), get_settings(source), as_dict(group.get("chat_metadata"))
     player = find_user_persona(settings, metadata=metadata, name="", pictures=(), character="")
     if player:
@@ -196,7 +195,7 @@ def _empty_group_room(source: Source, group: dict[str, Any]) -> Iterator[Importe
 
 
 def _character(source: Source, head: dict[str, Any]) -> str:
-    """Return the character of a chat: its folder is named after it, or its head names it. A group has none."""
+    """Return the character of a chat, from its folder or its head. A group chat has none."""
     parents = source.path.parent.parts
     if parents[-1:] == ("group chats",):
         return ""
@@ -207,7 +206,7 @@ def _character(source: Source, head: dict[str, Any]) -> str:
 
 
 def _first_speaker(source: Source, *, user: bool = True) -> str:
-    """Return the first name in the head of a file that is the user's, or that is not."""
+    """Return the name of the first speaker who is, or is not, the user."""
     named = (as_str(each.get("name")) for each in _first_lines(source) if (each.get("is_user") is True) == user)
     return next(filter(None, named), "")
 
@@ -221,24 +220,24 @@ def _first_lines(source: Source) -> Iterator[dict[str, Any]]:
 
 FORMAT: Final = Format(
     name="sillytavern",
-    description="a chat of SillyTavern, with its swipes, of one character or of a group",
+    description="SillyTavern chats with their swipes, with one character or a group",
     recognizes=recognizes,
     read=read,
 )
 
 
 def write_chat_head(room: Room, *, user: str, character: str) -> dict[str, Any]:
-    """Return the first line of a chat; the names are those of the two who talk.
+    """Return the first line of a chat. The names are used if it was not imported from SillyTavern.
 
     >>> write_chat_head(Room(id="den"), user="Ada", character="Nova")["character_name"]
     'Nova'
     """
-    kept = as_dict(room.metadata.get(ORIGINAL_KEY))
-    made = {"user_name": user, "character_name": character, "create_date": _iso_time(room.created), "chat_metadata": {}}
-    head = kept or made
-    said = as_dict(head.get("chat_metadata"))
-    changed = _changed_note(said, room.notes) | _changed_character(said, room.character)
-    return {**head, "chat_metadata": {**said, **changed}} if changed else head
+    original = as_dict(room.metadata.get(ORIGINAL_KEY))
+    new = {"user_name": user, "character_name": character, "create_date": _iso_time(room.created), "chat_metadata": {}}
+    head = original or new
+    metadata = as_dict(head.get("chat_metadata"))
+    changed = _changed_note(metadata, room.notes) | _changed_character(metadata, room.character)
+    return {**head, "chat_metadata": {**metadata, **changed}} if changed else head
 
 
 def write_chat_line(message: Message) -> dict[str, Any]:
@@ -247,45 +246,48 @@ def write_chat_line(message: Message) -> dict[str, Any]:
     >>> write_chat_line(Message(id="m", room="den", content="Hi", sender="Ada"))["is_user"]
     True
     """
-    said = plain_text(message.content)
-    kept = as_dict(message.metadata.get(ORIGINAL_KEY))
-    if not kept:
+    text = plain_text(message.content)
+    original = as_dict(message.metadata.get(ORIGINAL_KEY))
+    if not original:
         return {
             "name": message.sender,
             "is_user": message.role == "user",
             "is_system": message.hidden or message.role in ("system", "tool"),
             "send_date": _iso_time(message.at),
-            "mes": said,
+            "mes": text,
             "extra": {},
         }
     named = {"name": message.sender} if message.sender else {}
     if message.edited is None:
-        return {**named, "mes": said, **kept}  # what was said before names were put in, if any were
-    return {**named, **_with_swipe(kept, said), "mes": said}
+        return {**named, "mes": text, **original}  # with the text before macros were replaced
+    return {**named, **_with_swipe(original, text), "mes": text}
 
 
 def _changed_note(metadata: dict[str, Any], notes: tuple[Note, ...]) -> dict[str, Any]:
-    """Return what a chat's head has to say of its note, if that was changed here."""
+    """Return the fields of a chat's head for its note, if the note was changed."""
     own = next((note for note in notes if note.name == AUTHOR_NOTE), None)
     own = own or next((note for note in notes if not note.name), None)
     if own is None and any(note.name == CHARACTER_NOTE for note in notes):
-        return {}  # settings have one in its place
+        return {}  # the note comes from the settings
     return changed_note_head(metadata, own)
 
 
 def _changed_character(metadata: dict[str, Any], character: Character | None) -> dict[str, Any]:
-    """Return what a chat's head has to say of its character, if that was changed here."""
+    """Return the fields of a chat's head for its character, if they were changed."""
     was, now = chat_character(metadata) or Character(), character or Character()
-    told = {theirs: (getattr(was, ours), getattr(now, ours)) for theirs, ours in CHARACTER_OVERRIDES.items()}
-    return {theirs: after for theirs, (before, after) in told.items() if before != after}
+    return {
+        key: getattr(now, field)
+        for key, field in CHARACTER_OVERRIDES.items()
+        if getattr(was, field) != getattr(now, field)
+    }
 
 
-def _with_swipe(kept: dict[str, Any], said: str) -> dict[str, Any]:
-    """Return the rest of a line, in which the swipe that is shown says what the message says now."""
-    swipes, at = kept.get("swipes"), kept.get("swipe_id")
+def _with_swipe(original: dict[str, Any], text: str) -> dict[str, Any]:
+    """Return the rest of a line, with the text as the selected swipe."""
+    swipes, at = original.get("swipes"), original.get("swipe_id")
     if not isinstance(swipes, list) or not isinstance(at, int) or not 0 <= at < len(swipes):
-        return kept
-    return {**kept, "swipes": [*swipes[:at], said, *swipes[at + 1 :]]}
+        return original
+    return {**original, "swipes": [*swipes[:at], text, *swipes[at + 1 :]]}
 
 
 def _iso_time(at: float) -> str:
