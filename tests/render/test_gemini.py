@@ -165,7 +165,7 @@ INVALID_REQUESTS = [
      "systemInstruction.parts[0]: inlineData is not allowed in a system turn"),
     ({"tools": [{}]}, "tools[0].functionDeclarations: must be a list, but is missing"),
     ({"tools": [{"functionDeclarations": [{"name": "2fa"}]}]},
-     "tools[0].functionDeclarations[0].name: must begin with a letter or _, not '2fa'"),
+     "tools[0].functionDeclarations[0].name: must start with a letter or _, not '2fa'"),
     ({"tools": [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": 1}]}]},
      "tools[0].functionDeclarations[0].parametersJsonSchema: must be an object, not a number"),
 ]  # fmt: skip

@@ -6,7 +6,7 @@ Read in llama.cpp's `common/jinja` and `common/chat.cpp`, and confirmed by a rea
   `std::to_string` does (`1e-7` is `0.0`).
 - White space is what C's `isspace` says; Python strips more (a no-break space, for one).
 - `dictsort` sorts by bytes, and minds case; nothing (`None`) prints as nothing.
-- Templates that know of thinking are told to think, unless the server was started with that off.
+- Templates that support thinking enable it, unless the server was started with thinking disabled.
 """
 
 import json

@@ -96,8 +96,8 @@ class Probes:
             return self._before([_system_message(probe), _user_message("hi")]) - self._before([_user_message("hi")])
 
         def later(probe: str) -> int:
-            told = [_user_message("hi"), _assistant_message("hi"), _system_message(probe), _user_message("hi")]
-            return self._before(told) - self._before(
+            messages = [_user_message("hi"), _assistant_message("hi"), _system_message(probe), _user_message("hi")]
+            return self._before(messages) - self._before(
                 [_user_message("hi"), _assistant_message("hi"), _user_message("hi")]
             )
 
@@ -105,11 +105,11 @@ class Probes:
 
     @cached_property
     def _tool(self) -> int:
-        asked = [_user_message("hi"), _assistant_message(ToolCall(id="call00001", name="f"))]
+        call = [_user_message("hi"), _assistant_message(ToolCall(id="call00001", name="f"))]
 
         def answered(probe: str) -> int:
             result = Message(role="tool", parts=(ToolResult(id="call00001", content=probe, name="f"),))
-            return self._before([*asked, result]) - self._before(asked)
+            return self._before([*call, result]) - self._before(call)
 
         return self._max_allowed(answered)
 
@@ -263,8 +263,8 @@ class TemplateCounter:
     @cached_property
     def _shows_calls(self) -> bool:
         call, result = ToolCall(id="call00001", name=_PROBE_NAME), ToolResult(id="call00001", content="1")
-        asked = (Message(role="assistant", parts=(call,)), Message(role="tool", parts=(result,)))
-        return self._shows((_HI, *asked), ())
+        exchange = (Message(role="assistant", parts=(call,)), Message(role="tool", parts=(result,)))
+        return self._shows((_HI, *exchange), ())
 
     def _shows(self, messages: Sequence[Message], tools: Sequence[Tool]) -> bool:
         try:
@@ -289,11 +289,11 @@ class TemplateCounter:
         called = Message(role="assistant", parts=(ToolCall(id="call00001", name=name, arguments=arguments),))
         written = sum_counts(self.texts([name, arguments]), self.tokenizer)
         try:
-            shown = self._rendered([_HI, called], False) - self._rendered([_HI], False)  # noqa: FBT003
+            difference = self._rendered([_HI, called], False) - self._rendered([_HI], False)  # noqa: FBT003
         except TemplateRefused:
             return sum_counts([written, Count(tokens=self._probes.max_message, basis="bound")], self.tokenizer)
         # A template that omits calls would show no difference: they are then charged as text.
-        tokens = max(shown - self.message_overhead("assistant"), written.upper)
+        tokens = max(difference - self.message_overhead("assistant"), written.upper)
         return Count(tokens=tokens, basis=written.basis, tokenizer=self.tokenizer)
 
 

@@ -168,8 +168,8 @@ def _validate_fields(raw: Any, file: str, key: str) -> dict[str, Any]:
         fields = msgspec.convert(raw, _Fields)
     except msgspec.ValidationError as error:
         raise _convert_error(str(error), file, key) from None
-    said = {name: getattr(fields, name) for name in fields.__struct_fields__}
-    values = {name: _plain_value(value) for name, value in said.items() if value is not UNSET}
+    raw_values = {name: getattr(fields, name) for name in fields.__struct_fields__}
+    values = {name: _plain_value(value) for name, value in raw_values.items() if value is not UNSET}
     if values.get("tokenizer") and "prior" in values:
         raise InvalidModel(file, f"{key}.prior".lstrip("."), "cannot be combined with a tokenizer")
     return {**_cleared_fields(values), **values}
@@ -189,8 +189,8 @@ def _plain_value(value: Any) -> Any:
         case date():
             return value.isoformat()
         case _PriorFields():
-            said = msgspec.structs.asdict(value)
-            return Prior(**said | {key: tuple(said[key].items()) for key in ("weights", "spread")})
+            raw_values = msgspec.structs.asdict(value)
+            return Prior(**raw_values | {key: tuple(raw_values[key].items()) for key in ("weights", "spread")})
         case _CacheFields():
             return CacheRule(**msgspec.structs.asdict(value))
         case _:

@@ -197,10 +197,10 @@ def _ordered_ids(covers: object) -> tuple[str, ...]:
     return tuple(sorted(covers, key=str) if isinstance(covers, AbstractSet) else covers)
 
 
-def _resolve_count(content: str | tuple[Part, ...], counter: TokenCounter, given: int | Count | None) -> Count:
-    if given is None:
+def _resolve_count(content: str | tuple[Part, ...], counter: TokenCounter, tokens: int | Count | None) -> Count:
+    if tokens is None:
         return count_content(content, counter)
-    return given if isinstance(given, Count) else Count(tokens=given, basis="bound")
+    return tokens if isinstance(tokens, Count) else Count(tokens=tokens, basis="bound")
 
 
 def _content_id(kind: str, content: str | tuple[Part, ...], when: float, options: PackageOptions) -> str:

@@ -35,8 +35,8 @@ _DEFAULT_MAX_TOKENS: Final = 4096  # `max_tokens` is required; every Claude mode
 def write_request(prompt: Prompt, window: int) -> Request:
     """Write the request.
 
-    >>> said = Message(role="user", name="Ada", parts=(Text(text="Hi"),), cache=True)
-    >>> write_request(Prompt(model="claude-sonnet-5", messages=(said,)), 200_000)["messages"][0]["content"]
+    >>> message = Message(role="user", name="Ada", parts=(Text(text="Hi"),), cache=True)
+    >>> write_request(Prompt(model="claude-sonnet-5", messages=(message,)), 200_000)["messages"][0]["content"]
     [{'type': 'text', 'text': 'Ada: Hi', 'cache_control': {'type': 'ephemeral'}}]
     """
     messages = [with_name_in_text(message) for message in normalize_messages(prompt.messages, accepts_media)]
@@ -109,10 +109,10 @@ def _set_breakpoints(tools: Sequence[Block], marked: Sequence[Block]) -> None:
 
     Tools come first, so they stay cached if the system prompt changes.
     """
-    kept = [*marked[:1], *marked[1:][-(MAX_BREAKPOINTS - 1) :]]
-    if tools and kept and len(kept) < MAX_BREAKPOINTS:
-        kept.insert(0, tools[-1])
-    for block in kept:
+    chosen = [*marked[:1], *marked[1:][-(MAX_BREAKPOINTS - 1) :]]
+    if tools and chosen and len(chosen) < MAX_BREAKPOINTS:
+        chosen.insert(0, tools[-1])
+    for block in chosen:
         block["cache_control"] = {"type": "ephemeral"}
 
 
@@ -125,8 +125,8 @@ Content = str | list[WireBlock]
 def read_request(request: Request) -> Prompt:
     """Read the request. A user turn with tool results becomes a tool message and a user message with the rest.
 
-    >>> asked = {"role": "user", "content": "Hi"}
-    >>> read_request({"model": "m", "max_tokens": 9, "system": "Be kind.", "messages": [asked]}).messages[0]
+    >>> question = {"role": "user", "content": "Hi"}
+    >>> read_request({"model": "m", "max_tokens": 9, "system": "Be kind.", "messages": [question]}).messages[0]
     Message(role='system', parts=(Text(text='Be kind.'),), name='', sources=(), cache=False)
     """
     names = _call_names(request["messages"])
@@ -205,8 +205,8 @@ _ID_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRS
 def find_violations(request: object) -> list[str]:
     """Return every violation of the API's rules.
 
-    >>> asked = {"role": "user", "content": [{"type": "text", "text": ""}]}
-    >>> find_violations({"model": "claude-sonnet-5", "messages": [asked]})
+    >>> question = {"role": "user", "content": [{"type": "text", "text": ""}]}
+    >>> find_violations({"model": "claude-sonnet-5", "messages": [question]})
     ['max_tokens: must be a positive integer, but is missing', 'messages[0].content[0].text: must not be empty']
     """
     report = Report()

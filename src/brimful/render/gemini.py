@@ -38,8 +38,8 @@ _WIRE_ROLES: Final = {"user": "user", "assistant": "model"}
 def write_request(prompt: Prompt) -> Request:
     """Write the request.
 
-    >>> said = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
-    >>> write_request(Prompt(model="gemini-3-pro", messages=(said,), max_output=99))
+    >>> message = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
+    >>> write_request(Prompt(model="gemini-3-pro", messages=(message,), max_output=99))
     ... # doctest: +NORMALIZE_WHITESPACE
     {'model': 'models/gemini-3-pro', 'generationConfig': {'maxOutputTokens': 99},
      'contents': [{'role': 'user', 'parts': [{'text': 'Ada: Hi'}]}]}
@@ -120,8 +120,8 @@ _READ_ROLES: Final[dict[str, Role]] = {"user": "user", "model": "assistant"}
 def read_request(request: Request) -> Prompt:
     """Read the request. A user's content with function responses becomes a tool message and one with the rest.
 
-    >>> asked = {"role": "user", "parts": [{"text": "Hi"}]}
-    >>> read_request({"model": "models/gemini-3-pro", "contents": [asked]}).model
+    >>> question = {"role": "user", "parts": [{"text": "Hi"}]}
+    >>> read_request({"model": "models/gemini-3-pro", "contents": [question]}).model
     'gemini-3-pro'
     """
     system = request.get("systemInstruction")
@@ -226,7 +226,7 @@ def _check_declarations(report: Report, tools: object) -> Iterator[tuple[str, Ob
         for at, declared in report.require_objects(f"{path}.functionDeclarations", tool.get("functionDeclarations")):
             name = declared.get("name")
             if isinstance(name, str) and name[:1].isdigit():
-                report.add(f"{at}.name", f"must begin with a letter or _, {describe_value(name)}")
+                report.add(f"{at}.name", f"must start with a letter or _, {describe_value(name)}")
             for schema in ("parameters", "parametersJsonSchema"):
                 if declared.get(schema) is not None:
                     report.require_object(f"{at}.{schema}", declared[schema])

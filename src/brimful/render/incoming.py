@@ -128,12 +128,12 @@ _read_short_turn: Final = lru_cache(16_384)(_read_turn)
 _read_long_turn: Final = lru_cache(2_048)(_read_turn)
 
 
-def _make_message_frame(message: dict[str, Any], said: tuple[Message, ...]) -> Any:
-    match message, said[0].parts:
+def _make_message_frame(message: dict[str, Any], messages: tuple[Message, ...]) -> Any:
+    match message, messages[0].parts:
         case {"role": role, "content": str(text)}, (Text(text=read),) if list(message) == ["role", "content"]:
-            if role == said[0].role and text == read:
+            if role == messages[0].role and text == read:
                 return None
-    return replace_with_holes(message, [part_text(part) for each in said for part in each.parts])
+    return replace_with_holes(message, [part_text(part) for each in messages for part in each.parts])
 
 
 def _read_system_prompt(request: Request, wire: IncomingWire) -> tuple[Message, ...]:
@@ -195,10 +195,10 @@ def _read_openai_turn(message: dict[str, Any], *, current: bool) -> tuple[Messag
     thoughts = (
         [Text(text=text_or_empty(message[key])) for key in _REASONING_FIELDS if message.get(key)] if current else []
     )
-    said = (*thoughts, *_openai_parts(message.get("content")), *read_unknown(message.get("refusal")))
+    parts = (*thoughts, *_openai_parts(message.get("content")), *read_unknown(message.get("refusal")))
     calls = (*_openai_calls(message.get("tool_calls")), *_function_call(message.get("function_call")))
     role = _OPENAI_ROLES.get(message["role"], "user")
-    return (Message(role=role, name=text_or_empty(message.get("name")), parts=(*said, *calls)),)
+    return (Message(role=role, name=text_or_empty(message.get("name")), parts=(*parts, *calls)),)
 
 
 def _read_openai_tools(offered: dict[str, Any]) -> Iterator[Tool]:
@@ -226,11 +226,11 @@ def _answered_call_id(message: dict[str, Any]) -> str | None:
 
 
 def _openai_result(message: dict[str, Any], id: str) -> Message:
-    said = list(_openai_parts(message.get("content")))
-    text = "".join(part.text for part in said if isinstance(part, Text))
-    shown = (part for part in said if isinstance(part, Media))
+    parts = list(_openai_parts(message.get("content")))
+    text = "".join(part.text for part in parts if isinstance(part, Text))
+    media = (part for part in parts if isinstance(part, Media))
     return Message(
-        role="tool", parts=(ToolResult(id=id, content=text, name=text_or_empty(message.get("name"))), *shown)
+        role="tool", parts=(ToolResult(id=id, content=text, name=text_or_empty(message.get("name"))), *media)
     )
 
 
@@ -249,8 +249,8 @@ def _openai_block(block: dict[str, Any]) -> Iterator[Part]:
     match block:
         case {"type": "text", "text": str(text)}:
             yield Text(text=clean_text(text))
-        case {"type": "image_url", "image_url": {"url": str(url), **shown}}:
-            yield from read_image(url, shown.get("detail"))
+        case {"type": "image_url", "image_url": {"url": str(url), **rest}}:
+            yield from read_image(url, rest.get("detail"))
         case {"type": "image_url", "image_url": str(url)}:
             yield from read_image(url)
         case {"type": "input_audio", "input_audio": {"data": str(data), **rest}} if data:
@@ -341,8 +341,8 @@ def _is_anthropic_result(block: dict[str, Any]) -> bool:
 def _anthropic_result(block: dict[str, Any]) -> Iterator[Part]:
     """Yield a tool result and the images in it."""
     inner = [part for each in _anthropic_blocks(block.get("content")) for part in _anthropic_block(each)]
-    said = "".join(part.text for part in inner if isinstance(part, Text))
-    yield ToolResult(id=clean_text(block["tool_use_id"]), content=said, is_error=block.get("is_error") is True)
+    text = "".join(part.text for part in inner if isinstance(part, Text))
+    yield ToolResult(id=clean_text(block["tool_use_id"]), content=text, is_error=block.get("is_error") is True)
     yield from (part for part in inner if isinstance(part, Media))
 
 
@@ -427,14 +427,14 @@ _TOOL_READERS: Final[dict[IncomingWire, Callable[[dict[str, Any]], Iterator[Tool
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def make_frame(request: Request, given: IncomingRequest, wire: IncomingWire, *, user_first: bool) -> Frame:
+def make_frame(request: Request, parsed: IncomingRequest, wire: IncomingWire, *, user_first: bool) -> Frame:
     """Return the request without the content that was read from it."""
-    system = [part_text(part) for message in given.system for part in message.parts]
-    said = {key: None if key == "messages" else value for key, value in request.items()}
-    fields = msgspec.json.decode(encode_json(said, wire, "request"))
+    system = [part_text(part) for message in parsed.system for part in message.parts]
+    rest = {key: None if key == "messages" else value for key, value in request.items()}
+    fields = msgspec.json.decode(encode_json(rest, wire, "request"))
     if system:
         fields[SYSTEM_ID] = replace_with_holes(fields[SYSTEM_ID], system)
-    return Frame(wire=wire, fields=fields, messages=tuple([turn.frame for turn in given.turns]), user_first=user_first)
+    return Frame(wire=wire, fields=fields, messages=tuple([turn.frame for turn in parsed.turns]), user_first=user_first)
 
 
 class IncomingRenderer(msgspec.Struct, frozen=True):
@@ -459,10 +459,10 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
     def render(self, prompt: Prompt, *, window: int) -> Request:
         """Write the request with the messages of the prompt. Everything else is unchanged."""
         del window
-        said = _parts_by_position(prompt.messages)
-        system = [part_text(part) for _, part in said.pop(-1, ())]
-        messages = [self._message(place, said[place]) for place in sorted(said)]
-        if self._wants_opening(messages, said):
+        parts = _parts_by_position(prompt.messages)
+        system = [part_text(part) for _, part in parts.pop(-1, ())]
+        messages = [self._message(position, parts[position]) for position in sorted(parts)]
+        if self._wants_opening(messages, parts):
             at = next(at for at, message in enumerate(messages) if message["role"] not in _SYSTEM_ROLES)
             messages.insert(at, {"role": "user", "content": OPENING})
         fields = self.frame.fields
@@ -475,31 +475,31 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         """Read it back for counting."""
         return read_incoming(request, self.frame.wire).prompt
 
-    def _message(self, place: int, said: Sequence[tuple[Role, Part]]) -> dict[str, Any]:
+    def _message(self, position: int, parts: Sequence[tuple[Role, Part]]) -> dict[str, Any]:
         if self.raw:
-            original: dict[str, Any] = msgspec.json.decode(self.raw[place])
+            original: dict[str, Any] = msgspec.json.decode(self.raw[position])
             return original
-        frame = self.frame.messages[place]
+        frame = self.frame.messages[position]
         if frame is None:
-            role, part = said[0]
+            role, part = parts[0]
             return {"role": role, "content": part_text(part)}
-        message: dict[str, Any] = fill_holes(frame, [part_text(part) for _, part in said])
+        message: dict[str, Any] = fill_holes(frame, [part_text(part) for _, part in parts])
         return message
 
-    def _wants_opening(self, messages: Sequence[dict[str, Any]], kept: Collection[int]) -> bool:
+    def _wants_opening(self, messages: Sequence[dict[str, Any]], selected: Collection[int]) -> bool:
         """Whether the conversation must start with the user and no longer does."""
-        if not self.frame.user_first or len(kept) == len(self.frame.messages):
+        if not self.frame.user_first or len(selected) == len(self.frame.messages):
             return False
         first = next((message["role"] for message in messages if message["role"] not in _SYSTEM_ROLES), "user")
         return first != "user"
 
 
 def _parts_by_position(messages: Sequence[Message]) -> dict[int, list[tuple[Role, Part]]]:
-    said: dict[int, list[tuple[Role, Part]]] = {}
+    parts: dict[int, list[tuple[Role, Part]]] = {}
     for message in messages:
         for source in message.sources:
-            said.setdefault(message_index(source), []).extend((message.role, part) for part in message.parts)
-    return said
+            parts.setdefault(message_index(source), []).extend((message.role, part) for part in message.parts)
+    return parts
 
 
 _OUR_FIELDS: Final = ("system", "messages")
@@ -556,8 +556,8 @@ def _limit_breakpoints(prompt: Prompt, left: int) -> Prompt:
     marked = [at for at, message in enumerate(prompt.messages) if message.cache]
     if len(marked) <= left:
         return prompt
-    kept = {*marked[: min(1, max(0, left))], *marked[len(marked) - max(0, left - 1) :]}
-    messages = tuple(_with_cache_mark(message, at in kept) for at, message in enumerate(prompt.messages))
+    selected = {*marked[: min(1, max(0, left))], *marked[len(marked) - max(0, left - 1) :]}
+    messages = tuple(_with_cache_mark(message, at in selected) for at, message in enumerate(prompt.messages))
     return msgspec.structs.replace(prompt, messages=messages)
 
 

@@ -231,8 +231,8 @@ def placeholder(media: Media) -> Text:
     if media.data:
         return Text(text=f"[{media.modality}]")
     path = _url_path(media.url)
-    shown = path if len(path) <= _MAX_URL_CHARACTERS else path[: _MAX_URL_CHARACTERS - 1] + "…"
-    return Text(text=f"[{media.modality}: {shown}]")
+    short = path if len(path) <= _MAX_URL_CHARACTERS else path[: _MAX_URL_CHARACTERS - 1] + "…"
+    return Text(text=f"[{media.modality}: {short}]")
 
 
 def _url_path(url: str) -> str:
@@ -246,16 +246,16 @@ AcceptsMedia = Callable[[Media], bool]
 def normalize_messages(messages: Iterable[Message], accepts_media: AcceptsMedia) -> list[Message]:
     r"""Return the messages in a regular form.
 
-    >>> said = Message(role="user", parts=(Text(text="Hi"), Text(text=" "), Text(text="there")))
-    >>> normalize_messages([said], lambda media: False)[0].parts
+    >>> message = Message(role="user", parts=(Text(text="Hi"), Text(text=" "), Text(text="there")))
+    >>> normalize_messages([message], lambda media: False)[0].parts
     (Text(text='Hi\n\nthere'),)
     """
     placed = list(messages)
     if all(map(_is_plain_message, placed)):  # most conversations have no tools or media
         return [_with_single_line_name(message) if message.name else message for message in placed]
     _check_part_roles(placed)
-    shown = [_replace_media(message, accepts_media) for message in _split_tool_runs(placed)]
-    regular = [_normalize_parts(message) for message in pair_calls(shown)]
+    supported = [_replace_media(message, accepts_media) for message in _split_tool_runs(placed)]
+    regular = [_normalize_parts(message) for message in pair_calls(supported)]
     return _drop_empty(regular)
 
 
@@ -299,11 +299,11 @@ def _replace_media(message: Message, accepts_media: AcceptsMedia) -> Message:
     if _is_single_text(message.parts):
         return message
 
-    def shown(media: Media) -> Part:
+    def replaced(media: Media) -> Part:
         whole = decode_data_url(media)
         return whole if message.role == "user" and accepts_media(whole) else placeholder(whole)
 
-    parts = tuple(shown(part) if isinstance(part, Media) else part for part in message.parts)
+    parts = tuple(replaced(part) if isinstance(part, Media) else part for part in message.parts)
     return msgspec.structs.replace(message, parts=parts)
 
 
@@ -343,13 +343,13 @@ def join_texts(parts: Iterable[Part]) -> Iterator[Part]:
 
 
 def _drop_empty(messages: list[Message]) -> list[Message]:
-    kept: list[Message] = []
+    result: list[Message] = []
     for message in messages:
         if message.parts:
-            kept.append(message)
-        elif message.cache and kept:
-            kept[-1] = msgspec.structs.replace(kept[-1], cache=True)
-    return kept
+            result.append(message)
+        elif message.cache and result:
+            result[-1] = msgspec.structs.replace(result[-1], cache=True)
+    return result
 
 
 Speaker = Literal["user", "assistant", "system"]

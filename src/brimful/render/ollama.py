@@ -20,8 +20,8 @@ from brimful.render.tools import arguments_object, check_functions, function_too
 def write_request(prompt: Prompt, window: int) -> Request:
     """Write the request.
 
-    >>> said = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
-    >>> request = write_request(Prompt(model="qwen3", messages=(said,), max_output=99), 8192)
+    >>> message = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
+    >>> request = write_request(Prompt(model="qwen3", messages=(message,), max_output=99), 8192)
     >>> request["options"], request["messages"]
     ({'num_ctx': 8192, 'num_predict': 99}, [{'role': 'user', 'content': 'Ada: Hi'}])
     """

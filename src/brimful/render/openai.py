@@ -37,8 +37,8 @@ AUDIO_FORMATS: Final = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 def write_request(prompt: Prompt) -> Request:
     """Write the request.
 
-    >>> said = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
-    >>> write_request(Prompt(model="gpt-4o", messages=(said,), max_output=99))["messages"]
+    >>> message = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
+    >>> write_request(Prompt(model="gpt-4o", messages=(message,), max_output=99))["messages"]
     [{'role': 'user', 'name': 'Ada', 'content': 'Hi'}]
     """
     request: Request = {"model": prompt.model}
@@ -102,8 +102,8 @@ def _write_block(part: Text | Media) -> dict[str, Any]:
         case Text(text=text):
             return {"type": "text", "text": text}
         case Media(modality="audio"):
-            sound = {"data": part.data, "format": AUDIO_FORMATS[mime_type(part)]}
-            return {"type": "input_audio", "input_audio": sound}
+            audio = {"data": part.data, "format": AUDIO_FORMATS[mime_type(part)]}
+            return {"type": "input_audio", "input_audio": audio}
         case Media():
             detail = part.detail if part.detail in DETAILS else "auto"
             return {"type": "image_url", "image_url": {"url": data_url(part), "detail": detail}}
@@ -149,10 +149,10 @@ def _read_message(message: dict[str, Any], names: dict[str, str]) -> Message:
     content = message.get("content")
     if message["role"] == "tool":
         id = message["tool_call_id"]
-        said = list(_read_parts(content))
-        text = "".join(part.text for part in said if isinstance(part, Text))
-        shown = (part for part in said if isinstance(part, Media))
-        return Message(role="tool", parts=(ToolResult(id=id, content=text, name=names.get(id, "")), *shown))
+        parts = list(_read_parts(content))
+        text = "".join(part.text for part in parts if isinstance(part, Text))
+        media = (part for part in parts if isinstance(part, Media))
+        return Message(role="tool", parts=(ToolResult(id=id, content=text, name=names.get(id, "")), *media))
     role, name = _READ_ROLES[message["role"]], message.get("name") or ""
     if isinstance(content, str) and not message.get("tool_calls"):
         return Message(role=role, name=name, parts=(Text(text=content),))
@@ -160,8 +160,7 @@ def _read_message(message: dict[str, Any], names: dict[str, str]) -> Message:
         ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
         for call in message.get("tool_calls") or ()
     )
-    parts = (*_read_parts(content), *calls)
-    return Message(role=role, name=name, parts=parts)
+    return Message(role=role, name=name, parts=(*_read_parts(content), *calls))
 
 
 def _read_parts(content: str | list[dict[str, Any]] | None) -> Iterator[Part]:
@@ -176,8 +175,8 @@ def _read_parts(content: str | list[dict[str, Any]] | None) -> Iterator[Part]:
                 image = block["image_url"]
                 yield decode_data_url(Media(modality="image", url=image["url"], detail=image.get("detail") or "auto"))
             case _:
-                sound = block["input_audio"]
-                yield Media(modality="audio", data=sound["data"], media_type=_AUDIO_TYPES[sound["format"]])
+                audio = block["input_audio"]
+                yield Media(modality="audio", data=audio["data"], media_type=_AUDIO_TYPES[audio["format"]])
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
@@ -347,10 +346,10 @@ def _check_image(report: Report, path: str, value: object) -> None:
 
 
 def _check_audio(report: Report, path: str, value: object) -> None:
-    sound = report.require_object(path, value)
-    if sound is not None:
-        report.require_nonblank(f"{path}.data", sound.get("data"))
-        report.require_one_of(f"{path}.format", sound.get("format"), tuple(AUDIO_FORMATS.values()))
+    audio = report.require_object(path, value)
+    if audio is not None:
+        report.require_nonblank(f"{path}.data", audio.get("data"))
+        report.require_one_of(f"{path}.format", audio.get("format"), tuple(AUDIO_FORMATS.values()))
 
 
 def read_history(messages: object) -> tuple[Message, ...]:

@@ -1,8 +1,8 @@
 r"""A plain transcript, for completion APIs without messages.
 
-Every message is headed by who speaks; an empty line stands between messages; the last line is left for the assistant.
-A transcript cannot be read back message by message, for a text may hold such lines itself. So `parse` returns the whole
-transcript as one text, which is what is billed.
+Every message starts with its speaker, an empty line separates messages, and the last line is left for the assistant.
+A transcript cannot be split into messages again, because a text may contain such lines itself. So `parse` returns the
+whole transcript as one text, which is what is billed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,8 +20,8 @@ _LABELS: Final = {"system": "System", "user": "User", "assistant": "Assistant", 
 def write_request(prompt: Prompt) -> Request:
     r"""Write the request.
 
-    >>> said = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
-    >>> write_request(Prompt(model="m", messages=(said,), max_output=9))
+    >>> message = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
+    >>> write_request(Prompt(model="m", messages=(message,), max_output=9))
     {'model': 'm', 'max_tokens': 9, 'prompt': 'Ada: Hi\n\nAssistant:'}
     """
     request: Request = {"model": prompt.model}
