@@ -314,7 +314,7 @@ EXPECTED = {
     },
     "providers.md": {
         "form of a name": providers.PROVIDER_FORMS,
-        "name of brimful.providers": [name for name in providers.__all__ if name != "ENVIRONMENT"],
+        "name of brimful.providers": providers.__all__,
         "environment variable": providers.KEY_VARIABLES,
         "wire": get_args(Wire),
         "finish": get_args(FinishReason),
