@@ -26,7 +26,7 @@ def test_wrong_usage(run, arguments, complaint):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--upstream", "nowhere"], "brimful serve: upstreams.upstream.url: must be an http or https address"),
+        (["--upstream", "nowhere"], "brimful serve: upstreams.upstream.url: must be an http or https URL"),
         (["--upstream", "http://127.0.0.1:1/v1", "--listen", "8080"], "brimful serve: listen: must be HOST:PORT"),
         (
             ["--upstream", "http://127.0.0.1:1/v1", "--mode", "forget"],

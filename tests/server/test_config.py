@@ -21,7 +21,7 @@ def upstreams_of(*upstreams, environ=None):
     [
         ({"upstreams": {}}, "upstreams: Expected `array`"),
         ({"upstreams": [{"name": "a"}]}, "upstreams.a: Object missing required field `url`"),
-        ({"upstreams": [LOCAL | {"url": "ftp://x"}]}, "upstreams.local.url: must be an http or https address"),
+        ({"upstreams": [LOCAL | {"url": "ftp://x"}]}, "upstreams.local.url: must be an http or https URL"),
         ({"upstreams": [LOCAL, LOCAL]}, "upstreams.local: duplicate name"),
         (
             {"upstreams": [LOCAL | {"wires": ["gemini"]}]},
