@@ -67,7 +67,7 @@ class Case:
         places = [place for place, _, _ in rows]
         return Postings(
             terms=tuple(terms),
-            found=tuple(len(self.places.get(word, ())) for word in terms),
+            document_frequency=tuple(len(self.places.get(word, ())) for word in terms),
             documents=len(self.terms),
             words=sum(map(len, self.terms)),
             doc=places,

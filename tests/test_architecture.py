@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,3 +67,84 @@ def test_nothing_is_logged_or_printed_on_import():
         [sys.executable, "-W", "error", "-c", "import brimful"], capture_output=True, check=True, env=os.environ
     )
     assert (done.stdout, done.stderr) == (b"", b"")
+
+
+BANNED_WORDS = {
+    *(
+        "aside",
+        "asked",
+        "found",
+        "gathered",
+        "given",
+        "heft",
+        "housekeeping",
+        "kept",
+        "least",
+        "lent",
+        "lesson",
+        "lessons",
+    ),
+    *(
+        "listed",
+        "manyth",
+        "medium",
+        "most",
+        "parted",
+        "piled",
+        "poured",
+        "punched",
+        "readdressing",
+        "reckon",
+        "reckoned",
+    ),
+    *(
+        "said",
+        "seal",
+        "sealed",
+        "sealing",
+        "settled",
+        "supposed",
+        "tidied",
+        "tidy",
+        "told",
+        "tongue",
+        "turned",
+        "vault",
+    ),
+    *("lessons", "whom"),
+}
+"""Words of a private language: say what a thing is, with the usual term. See the glossary in CONTRIBUTING.md."""
+ALLOWED_NAMES = {"Context.kept"}  # the outcome `kept`
+
+
+def words_of(name):
+    return set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()))
+
+
+def defined_names(body):
+    for node in body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Assign(targets=targets):
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+
+
+def public_names(path):
+    tree = ast.parse(path.read_text())
+    yield from defined_names(tree.body)
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from (f"{node.name}.{name}" for name in defined_names(node.body))
+
+
+def test_module_and_public_names_are_plain_words():
+    paths = sorted(SOURCE.rglob("*.py"))
+    found = [str(path.relative_to(SOURCE)) for path in paths if words_of(path.stem) & BANNED_WORDS]
+    for path in paths:
+        names = (name for name in public_names(path) if not name.rpartition(".")[2].startswith("_"))
+        banned = (name for name in names if words_of(name.rpartition(".")[2]) & BANNED_WORDS)
+        found += [f"{path.relative_to(SOURCE)}: {name}" for name in banned if name not in ALLOWED_NAMES]
+    assert not found

@@ -13,7 +13,7 @@ def make(rows, *, terms=3, documents=100, words=1000, found=None):
     place, term, frequency, length = zip(*rows, strict=True) if rows else ((),) * 4
     return Postings(
         terms=tuple(f"t{at}" for at in range(terms)),
-        found=tuple(found or (sum(1 for row in rows if row[1] == at) for at in range(terms))),
+        document_frequency=tuple(found or (sum(1 for row in rows if row[1] == at) for at in range(terms))),
         documents=documents,
         words=words,
         doc=place,

@@ -9,10 +9,12 @@ from brimful.retrieval.rank import NO_MATCHES as UNFOUND
 from brimful.retrieval.rank import Match, adjust_relevance, length_adjusted, merge
 from brimful.retrieval.rank import rank as rank_in_columns
 
-NOTHING = Postings(terms=(), found=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=())
+NOTHING = Postings(
+    terms=(), document_frequency=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=()
+)
 ONE_TERM = Postings(
-    terms=("lake",), found=(2,), documents=50, words=500, doc=(7, 9), seq=(3, 30), length=(10, 10), term=(0, 0),
-    frequency=(1, 2),
+    terms=("lake",), document_frequency=(2,), documents=50, words=500, doc=(7, 9), seq=(3, 30), length=(10, 10),
+    term=(0, 0), frequency=(1, 2),
 )  # fmt: skip
 cosines = st.floats(-1.0, 1.0)
 shares = st.floats(0.0, 1.0)

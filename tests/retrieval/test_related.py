@@ -18,7 +18,7 @@ def postings(places):
     rows = [(term, place) for term, held in enumerate(places.values()) for place in held]
     return Postings(
         terms=tuple(places),
-        found=tuple(map(len, places.values())),
+        document_frequency=tuple(map(len, places.values())),
         documents=DOCUMENTS,
         words=DOCUMENTS * 10,
         doc=[place for _, place in rows],
@@ -71,7 +71,7 @@ def test_the_list_is_of_terms_as_texts_are_read():
 def test_a_place_of_a_related_term_counts_for_a_part():
     wide = expand_postings(PET, postings({"dog": [50]}), ["pet"])
     assert 0 < covered(wide)[50] < covered(wide)[10] == covered(PET)[10]
-    assert (wide.terms, wide.found, wide.documents) == (PET.terms, PET.found, PET.documents)
+    assert (wide.terms, wide.document_frequency, wide.documents) == (PET.terms, PET.document_frequency, PET.documents)
     assert list(wide.frequency) == [1, SYNONYM_WEIGHT]
 
 

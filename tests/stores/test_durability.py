@@ -61,7 +61,7 @@ def test_nothing_acknowledged_is_lost_when_writers_are_killed(url, run):
         assert acknowledged <= set(ids)
         assert len(ids) == len(set(ids))
         assert [seq for seq, _ in history] == list(range(len(history), 0, -1))
-        assert words.found == (len(history),)
+        assert words.document_frequency == (len(history),)
         assert findings == []
         assert any(id.startswith("shared-") for id in ids)
     assert len(acknowledged) > 20

@@ -151,7 +151,7 @@ def test_two_tenants_share_no_address_and_no_term(sealed, run, url):
 def test_terms_are_found_and_stand_in_no_order(store, run, url):
     run(store.post([said("a", "tea at five and tea at six"), said("b", "coffee")]))
     found = run(occurring(store, ["room:general"], ["tea", "coffee", "gin"]))
-    assert found.found == (1, 1, 0)
+    assert found.document_frequency == (1, 1, 0)
     assert sorted(zip(found.doc, found.term, found.frequency, strict=True)) == [(1, 0, 2), (2, 1, 1)]
     (kept,) = sql(url, "SELECT terms FROM documents WHERE item = 'a'")
     assert msgspec.json.decode(kept[0]) == sorted(msgspec.json.decode(kept[0]))
@@ -170,7 +170,7 @@ def test_a_store_may_keep_nothing_to_search(url, run):
     async def story(store):
         await store.use_embedder("e")
         await store.post([said("a", "tea at five")])
-        return (await occurring(store, ["room:general"], ["tea"])).found, await store.backlog("e")
+        return (await occurring(store, ["room:general"], ["tea"])).document_frequency, await store.backlog("e")
 
     assert run(opened(url, kek(search="none"), story)) == ((0,), [])
 
@@ -185,7 +185,7 @@ def test_a_store_that_keeps_nothing_to_search_forgets_what_it_kept(url, run):
         await database.encryption("acme").encrypt()
         found = await occurring(store, ["room:general"], ["tea"])
         near = await nearest(store, ["room:general"], "e", np.ones((1, 8), np.float32), limit=5)
-        return found.found, near, await store.backlog("e"), (await store.messages(["a"]))[0].content
+        return found.document_frequency, near, await store.backlog("e"), (await store.messages(["a"]))[0].content
 
     run(with_database(url, kek(), fill))
     assert run(with_database(url, kek(search="none"), seal)) == ((0,), [], [], "tea at five")

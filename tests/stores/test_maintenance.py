@@ -234,7 +234,7 @@ def test_records_go_out_and_come_in_as_they_were(database, run, tmp_path, reques
     }
     assert again == records
     assert history == before
-    assert found.found == (1197, 1)
+    assert found.document_frequency == (1197, 1)
 
 
 def test_a_store_of_nothing_has_no_records(store, run):

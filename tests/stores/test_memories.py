@@ -39,13 +39,13 @@ def test_a_memory_written_again_keeps_its_accesses(store, run):
     run(store.save_memories([known("k1", "Ada drinks coffee", at=7.0)]))
     (memory,) = run(store.memories())
     assert (memory.content, memory.accesses, memory.accessed, memory.at) == ("Ada drinks coffee", 2, 6.0, 7.0)
-    assert run(occurring(store, ["memory:::"], ["tea", "coffee", "drinks"])).found == (0, 1, 1)
+    assert run(occurring(store, ["memory:::"], ["tea", "coffee", "drinks"])).document_frequency == (0, 1, 1)
 
 
 def test_the_last_of_an_id_in_one_call_stands(store, run):
     run(store.save_memories([known("k1", "one"), known("k1", "two")]))
     assert run(store.memories())[0].content == "two"
-    assert run(occurring(store, ["memory:::"], ["one", "two"])).found == (0, 1)
+    assert run(occurring(store, ["memory:::"], ["one", "two"])).document_frequency == (0, 1)
 
 
 def test_memories_are_chosen_by_all_that_is_said(store, run):
@@ -90,14 +90,14 @@ def test_a_memory_is_pinned_let_go_and_forgotten(store, run):
     assert run(store.remove_memory("k1")) is True
     assert run(store.remove_memory("k1")) is False
     assert run(store.memories()) == []
-    assert run(occurring(store, ["memory:::"], ["tea"])).found == (0,)
+    assert run(occurring(store, ["memory:::"], ["tea"])).document_frequency == (0,)
 
 
 def test_a_memory_that_changes_hands_is_found_by_its_new_owner_alone(store, run):
     run(store.save_memories([known("k1", user="ada")]))
     run(store.save_memories([known("k1", user="bob")]))
     assert run(occurring(store, ["memory::ada:"], ["tea"])).documents == 0
-    assert run(occurring(store, ["memory::bob:"], ["tea"])).found == (1,)
+    assert run(occurring(store, ["memory::bob:"], ["tea"])).document_frequency == (1,)
 
 
 def test_lore_comes_back_in_its_order(store, run):

@@ -111,7 +111,7 @@ def test_an_edited_message_keeps_its_place_and_is_found_by_its_new_words(store, 
     assert (edited.content, edited.seq, edited.edited) == ("coffee please", 1, 9.0)
     assert run(store.messages(["a"])) == [edited]
     found = run(occurring(store, ["room:general"], ["tea", "coffee", "please", "thanks"]))
-    assert found.found == (0, 1, 1, 1)
+    assert found.document_frequency == (0, 1, 1, 1)
     assert (found.documents, found.words) == (2, 3)
     assert run(store.edit("nobody", "x", words("x"), at=1.0)) is None
 
@@ -124,7 +124,7 @@ def test_a_deleted_message_is_gone_and_its_place_stays_empty(store, run):
     assert [each.message.seq for each in run(store.history("general"))] == [3, 1]
     assert run(store.messages(["b"])) == run(store.messages_at("general", [2])) == []
     assert run(store.edit("b", "x", words("x"), at=1.0)) is None
-    assert run(occurring(store, ["room:general"], ["hello"])).found == (2,)
+    assert run(occurring(store, ["room:general"], ["hello"])).document_frequency == (2,)
     assert run(store.post([said("d")]))[0].seq == 4
 
 
@@ -145,10 +145,10 @@ def test_a_hidden_message_stays_and_is_not_found_and_no_summary_tells_of_it(stor
     [kept] = run(store.messages(["a"]))
     assert (kept.hidden, kept.metadata) == (True, {"x": 1, "hidden": True, "superseded": True})
     assert [each.message.seq for each in run(store.history("general"))] == [3, 2, 1]
-    assert run(occurring(store, ["room:general"], ["hello"])).found == (2,)
+    assert run(occurring(store, ["room:general"], ["hello"])).document_frequency == (2,)
     assert [summary.id for summary in run(store.summaries("general"))] == ["s2"]
     run(store.edit("a", "Hello again", words("hello again"), at=1.0))
-    assert run(occurring(store, ["room:general"], ["hello"])).found == (2,)
+    assert run(occurring(store, ["room:general"], ["hello"])).document_frequency == (2,)
 
 
 def test_rooms_count_what_they_hold(store, run):

@@ -50,7 +50,7 @@ def test_a_user_goes_with_rooms_and_memories(store, run):
     assert [memory.id for memory in run(store.memories())] == ["k2"]
     assert run(store.summaries("general")) == []
     found = run(occurring(store, ["room:general", "memory::ada:"], ["tea", "drinks"]))
-    assert (found.found, found.documents, found.words) == ((0, 0), 0, 0)
+    assert (found.document_frequency, found.documents, found.words) == ((0, 0), 0, 0)
 
 
 def test_a_removed_room_begins_anew(store, run):
@@ -59,7 +59,7 @@ def test_a_removed_room_begins_anew(store, run):
     run(store.remove(Room, "general"))
     assert run(store.post([said("m1", "Again")]))[0].seq == 1
     assert run(store.scope_version(["room:general"])) != before
-    assert run(occurring(store, ["room:general"], ["hello", "again"])).found == (0, 1)
+    assert run(occurring(store, ["room:general"], ["hello", "again"])).document_frequency == (0, 1)
 
 
 def test_a_removed_room_takes_what_only_its_contexts_saw_along(store, database, run):

@@ -29,7 +29,7 @@ def test_a_row_says_which_document_holds_which_term_how_often(store, run):
     posted(run, store, [["tea", "tea", "milk"], ["milk"], ["cake"]])
     found = run(occurring(store, ["room:general"], ["milk", "tea", "honey"]))
     assert found.terms == ("milk", "tea", "honey")
-    assert found.found == (2, 1, 0)
+    assert found.document_frequency == (2, 1, 0)
     assert (found.documents, found.words) == (3, 5)
     assert rows(found) == [(0, 1, 3, 1), (0, 2, 1, 1), (1, 1, 3, 2)]
     assert [document.item for document in run(store.documents(list(found.doc)))] == [
@@ -43,17 +43,17 @@ def test_other_scopes_are_not_touched(store, run):
     posted(run, store, [["tea"]], room="one")
     posted(run, store, [["tea"], ["tea"]], room="two")
     run(store.save_memories([known("k1", "tea")]))
-    assert run(occurring(store, ["room:one"], ["tea"])).found == (1,)
-    assert run(occurring(store, ["room:one", "room:two", "memory:::"], ["tea"])).found == (4,)
+    assert run(occurring(store, ["room:one"], ["tea"])).document_frequency == (1,)
+    assert run(occurring(store, ["room:one", "room:two", "memory:::"], ["tea"])).document_frequency == (4,)
     nothing = run(occurring(store, ["room:three"], ["tea"]))
-    assert (nothing.found, nothing.documents, rows(nothing)) == ((0,), 0, [])
+    assert (nothing.document_frequency, nothing.documents, rows(nothing)) == ((0,), 0, [])
     assert run(occurring(store, [], [])).terms == ()
 
 
 def test_odd_terms_are_whole_and_never_confused(store, run):
     posted(run, store, [[term] for term in ODD])
     found = run(occurring(store, ["room:general"], ODD))
-    assert found.found == tuple(1 for _ in ODD)
+    assert found.document_frequency == tuple(1 for _ in ODD)
     assert rows(found) == [(at, at + 1, 1, 1) for at in range(len(ODD))]
 
 
@@ -61,20 +61,20 @@ def test_where_rare_terms_alone_are_wanted_a_common_one_has_no_rows(store, run):
     posted(run, store, [["tea"]] * 4)
     assert len(run(occurring(store, ["room:general"], ["tea"], limit=2)).doc) == 2
     found = run(occurring(store, ["room:general"], ["tea"], limit=2, rare_only=True))
-    assert (found.found, rows(found)) == ((4,), [])
+    assert (found.document_frequency, rows(found)) == ((4,), [])
 
 
 def test_a_very_common_term_only_tells_how_often(store, run):
     posted(run, store, [["the", "tea"]] * 3 + [["the"]] * 4)
     found = run(occurring(store, ["room:general"], ["the", "tea"], limit=3))
-    assert found.found == (7, 3)
+    assert found.document_frequency == (7, 3)
     assert set(found.term) == {1}
 
 
 def test_if_all_terms_are_common_the_newest_of_the_rarest_are_given(store, run):
     posted(run, store, [["the", "tea"]] * 6 + [["the"]] * 2)
     found = run(occurring(store, ["room:general"], ["the", "tea"], limit=4))
-    assert found.found == (8, 6)
+    assert found.document_frequency == (8, 6)
     assert rows(found) == [(1, seq, 2, 1) for seq in (6, 5, 4, 3)]
 
 

@@ -58,7 +58,7 @@ async def seen(store):
         "responses": await store.responses(),
         "counts": await store.counts("t", [content_hash("secret number 3")]),
         "near": near,
-        "found": (found.found, sorted(zip(found.doc, found.term, found.frequency, strict=True))),
+        "found": (found.document_frequency, sorted(zip(found.doc, found.term, found.frequency, strict=True))),
         "waiting": [each.doc for each in await store.backlog("e", limit=1000) if each.scope != "room:elsewhere"],
     }
 

@@ -27,8 +27,8 @@ def planes_of(levels, *sizes):
 
 def agreeing(levels, query):
     """Return in how many of the numbers of which a query says most each vector has its sign."""
-    most = np.argsort(-np.abs(query.turned), kind="stable")[:63]
-    return ((levels[:, most] > 0) == (query.turned[most] > 0)).sum(axis=1)
+    most = np.argsort(-np.abs(query.rotated), kind="stable")[:63]
+    return ((levels[:, most] > 0) == (query.rotated[most] > 0)).sum(axis=1)
 
 
 @pytest.mark.parametrize("sizes", [(), (0,), (1, 1, 1), (63, 0, 1), (64,), (65, 200), (10, 54, 64, 128, 1)])

@@ -361,7 +361,7 @@ class CandidateCollector:
             types=tuple(self._settings.types),
             lorebooks=tuple(known.books),
             limit=limit,
-            least_relevance=self._settings.min_relevance,
+            min_relevance=self._settings.min_relevance,
             half_life=self._settings.half_life,
             tokenizer=plan.vocabulary or "",
         )

@@ -327,7 +327,7 @@ class Engine:
             memories=memory_scopes(persona, user, room),
             types=tuple(types or retrieval.types),
             limit=limit,
-            least_relevance=retrieval.min_relevance,
+            min_relevance=retrieval.min_relevance,
             half_life=retrieval.half_life,
         )
         moment = self._settings.resolve_time(now, "now")

@@ -34,10 +34,10 @@ class Field(NamedTuple):
 
 
 class ReadFields(NamedTuple):
-    """What was read: values by the names of our fields, what is kept beside them, and what was left out."""
+    """The values of our fields, extra data to keep besides them, and paths that were absent."""
 
     values: Values
-    kept: dict[str, Any]
+    extra: dict[str, Any]
     absent: list[list[str]]
 
 

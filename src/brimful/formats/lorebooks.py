@@ -409,7 +409,7 @@ def _read_book(data: Mapping[str, Any], id: str, name: str, usual: Mapping[str, 
     rest = {key: value for key, value in raw.items() if key != _ENTRIES}
     ours, rest = _take_extension(rest, Lorebook, id=id)
     taken = read_fields(rest, shape.book)
-    kept: dict[str, Any] = {"kept": taken.kept, "absent": taken.absent}
+    kept: dict[str, Any] = {"kept": taken.extra, "absent": taken.absent}
     if raw is not data:
         kept["around"] = {key: value for key, value in data.items() if key != "data"}
     elif format == "v3":
@@ -469,7 +469,7 @@ def _read_entry(format: LorebookFormat, place: str | int, raw: object, lorebook:
     try:
         ours, rest = _take_extension(raw, LoreEntry, id=id, lorebook=lorebook, content="")
         read = read_fields(rest, _FORMAT_SPECS[format].entry)
-        kept = _without_defaults({"at": place, "kept": read.kept, "absent": read.absent})
+        kept = _without_defaults({"at": place, "kept": read.extra, "absent": read.absent})
         values = {**read.values, **ours.fields, "settings": {**ours.formats, format: kept}}
         return msgspec.convert({"id": id, "lorebook": lorebook, **values}, LoreEntry)
     except (BrimfulError, msgspec.ValidationError) as error:

@@ -61,12 +61,12 @@ class TermQuery(msgspec.Struct, frozen=True, kw_only=True):
 class Postings(msgspec.Struct, frozen=True, kw_only=True):
     """Occurrences of terms, as five columns of equal length: `doc` contains `terms[term]` `frequency` times.
 
-    `documents` and `words` are totals of the scopes. `found` is the number of documents that contain each term, which
-    may be larger than the number of its rows: common terms have none.
+    `documents` and `words` are totals of the scopes. `document_frequency` is the number of documents with each term.
+    It may be larger than the number of its rows: common terms have none.
     """
 
     terms: tuple[str, ...]
-    found: tuple[int, ...]
+    document_frequency: tuple[int, ...]
     documents: int
     words: int
     doc: Column

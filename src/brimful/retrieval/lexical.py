@@ -57,7 +57,7 @@ class _Rows(msgspec.Struct, frozen=True, kw_only=True):
 
 def _query_terms(postings: Postings, *, conversation: bool) -> tuple[Values, _Rows]:
     """Return each rare term's share of the query, and the rows of these terms."""
-    idf = np.array([_idf(found, postings.documents) for found in postings.found])
+    idf = np.array([_idf(found, postings.documents) for found in postings.document_frequency])
     rarest = np.argsort(-idf, kind="stable")[:MAX_TERMS]
     numbers = np.full(len(idf), -1)
     numbers[rarest] = np.arange(len(rarest))

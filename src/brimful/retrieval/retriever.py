@@ -113,7 +113,7 @@ class Retriever:
         if failed and request.memories and not any(isinstance(hit.record, Memory) for hit in hits):
             recent = await self._recent(request)
             degraded += (_FALLBACK,) if recent else ()
-        hits = [hit for hit in (*hits, *recent) if hit.relevance >= request.least_relevance]
+        hits = [hit for hit in (*hits, *recent) if hit.relevance >= request.min_relevance]
         return SearchResult(hits=tuple(sorted(hits, key=relevance_order)), degraded=degraded)
 
     # -- full-text and vector search ---------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def _make_hit(record: Message | Memory | LoreEntry, tokens: int | None, query: Q
 
 
 _NO_POSTINGS: Final = Postings(
-    terms=(), found=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=()
+    terms=(), document_frequency=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=()
 )
 
 

@@ -34,7 +34,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     types: tuple[str, ...] = ()
     lorebooks: tuple[str, ...] = ()
     limit: int = 100
-    least_relevance: float = 0.0
+    min_relevance: float = 0.0
     half_life: float | None = None
     tokenizer: str = ""
 

@@ -37,7 +37,7 @@ def expand_postings(own: Postings, others: Postings, stands_for: Sequence[str]) 
     max_documents = max(1.0, RARE_SHARE * others.documents)
     targets = [
         numbers.get(term, -1) if found <= max_documents else -1
-        for term, found in zip(stands_for, others.found, strict=True)
+        for term, found in zip(stands_for, others.document_frequency, strict=True)
     ]
     term = np.array(targets, np.int64)[np.asarray(others.term, np.int64)]
     mine = term >= 0
@@ -45,7 +45,7 @@ def expand_postings(own: Postings, others: Postings, stands_for: Sequence[str]) 
         return own
     return Postings(
         terms=own.terms,
-        found=own.found,
+        document_frequency=own.document_frequency,
         documents=own.documents,
         words=own.words,
         doc=np.append(own.doc, np.asarray(others.doc)[mine]),

@@ -87,7 +87,7 @@ def _make_result(session: Session, question: _Search, held: Mapping[str, Occurre
     doc, seq, length, frequency = _join(rows for _, rows in parts)
     return Postings(
         terms=question.asked.terms,
-        found=tuple(term.total for term in question.terms),
+        document_frequency=tuple(term.total for term in question.terms),
         documents=sum(scope.documents for scope in question.scopes),
         words=sum(scope.words for scope in question.scopes),
         doc=doc,

@@ -36,8 +36,8 @@ class Tally(msgspec.Struct, kw_only=True, array_like=True):
 
     contexts: int = 0
     tokens: int = 0
-    most: int = 0
-    least: int = 0
+    max_tokens: int = 0
+    min_tokens: int = 0
     available: int = 0
     fullest: float = 0.0
     emptiest: float = 0.0
@@ -80,8 +80,8 @@ class Tally(msgspec.Struct, kw_only=True, array_like=True):
 
     def _compare(self, other: "Tally") -> None:
         first = not self.contexts
-        self.most = other.most if first else max(self.most, other.most)
-        self.least = other.least if first else min(self.least, other.least)
+        self.max_tokens = other.max_tokens if first else max(self.max_tokens, other.max_tokens)
+        self.min_tokens = other.min_tokens if first else min(self.min_tokens, other.min_tokens)
         self.fullest = other.fullest if first else max(self.fullest, other.fullest)
         self.emptiest = other.emptiest if first else min(self.emptiest, other.emptiest)
 
@@ -89,7 +89,7 @@ class Tally(msgspec.Struct, kw_only=True, array_like=True):
 _NEARLY_FULL: Final = 0.8  # of the budget
 _MAPS: Final = ("component_tokens", "component_items", "memories", "warnings")
 _SUMS: Final = tuple(
-    name for name in Tally.__struct_fields__ if name not in (*_MAPS, "most", "least", "fullest", "emptiest")
+    name for name in Tally.__struct_fields__ if name not in (*_MAPS, "max_tokens", "min_tokens", "fullest", "emptiest")
 )
 
 
@@ -107,8 +107,8 @@ def tally_build(build: Build, context: Context) -> Tally:
     return Tally(
         contexts=1,
         tokens=build.tokens,
-        most=build.tokens,
-        least=build.tokens,
+        max_tokens=build.tokens,
+        min_tokens=build.tokens,
         available=build.available,
         fullest=share,
         emptiest=share,
@@ -160,7 +160,7 @@ def make_statistics(key: str, begin: float | None, models: Mapping[str, Tally]) 
         key=key,
         begin=begin,
         contexts=all.contexts,
-        tokens=Distribution(mean=all.tokens / many, max=all.most, min=all.least),
+        tokens=Distribution(mean=all.tokens / many, max=all.max_tokens, min=all.min_tokens),
         share=Distribution(mean=all.tokens / max(1, all.available), max=all.fullest, min=all.emptiest),
         total_tokens=all.tokens,
         components=tuple(_components(all)),

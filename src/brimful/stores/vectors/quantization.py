@@ -19,11 +19,11 @@ import numpy.typing as npt
 
 from brimful.stores.vectors.float16 import Floats
 
-WORD_BITS: Final = 64  # bits; vectors are turned in blocks of as many numbers
+WORD_BITS: Final = 64  # bits; vectors are rotated in blocks of as many numbers
 _MAX_LEVEL: Final = 127  # of eight bits with a sign: what the largest number of a vector becomes
 _BIT_WEIGHTS: Final = (4, 2, 1)  # of the bits that say how much a query says: from 0 to 7
 _MAGNITUDE_RANGE: Final = 2.6  # times the spread of a query's numbers is 8 of these levels
-_ROTATION_BATCH: Final = 4_096  # vectors that are turned together: what is reckoned for them stays near the processor
+_ROTATION_BATCH: Final = 4_096  # vectors that are rotated together: what is reckoned for them stays near the processor
 _SIGN_BATCH: Final = 8_192  # … whose signs are weighed together
 _COSINE_BATCH: Final = 256  # … and whose numbers are compared together
 
@@ -33,9 +33,9 @@ Levels = npt.NDArray[np.int8]
 
 
 class Query(msgspec.Struct, frozen=True):
-    """A vector that is asked for: turned; where it is negative; and how much it says where, in bits by heft."""
+    """A vector that is asked for: rotated; where it is negative; and how much it says where, in bits by heft."""
 
-    turned: Floats
+    rotated: Floats
     negative: Bits
     sizes: Bits
 
@@ -50,15 +50,15 @@ def word_count(dims: int) -> int:
 
 
 def quantize(vectors: Floats) -> tuple[Levels, Floats]:
-    """Return the numbers of vectors of length 1, turned and in eight bits, and what they are times."""
+    """Return the numbers of vectors of length 1, rotated and in eight bits, and what they are times."""
     levels = np.empty((len(vectors), word_count(vectors.shape[1]) * WORD_BITS), np.int8)
     scales = np.empty(len(vectors), np.float32)
     for start in range(0, len(vectors), _ROTATION_BATCH):
         part = slice(start, start + _ROTATION_BATCH)
-        turned = _rotate(vectors[part])
-        scales[part] = np.maximum(turned.max(axis=1), -turned.min(axis=1)) / np.float32(_MAX_LEVEL)
-        turned /= np.maximum(scales[part, None], np.float32(1e-9))
-        levels[part] = np.rint(turned, out=turned)
+        rotated = _rotate(vectors[part])
+        scales[part] = np.maximum(rotated.max(axis=1), -rotated.min(axis=1)) / np.float32(_MAX_LEVEL)
+        rotated /= np.maximum(scales[part, None], np.float32(1e-9))
+        levels[part] = np.rint(rotated, out=rotated)
     return levels, scales
 
 
@@ -69,11 +69,11 @@ def sign_bits(levels: Levels) -> Bits:
 
 def prepare_query(vector: Floats) -> Query:
     """Return a vector that is asked for, of length 1, as codes are compared with it."""
-    turned = _rotate(vector[None, :])
-    much = max(_MAGNITUDE_RANGE * float(np.sqrt(np.square(turned).mean())), 1e-9)
-    sizes = np.minimum(np.abs(turned) * (2 * _BIT_WEIGHTS[0] / much), sum(_BIT_WEIGHTS)).astype(np.uint8)
+    rotated = _rotate(vector[None, :])
+    much = max(_MAGNITUDE_RANGE * float(np.sqrt(np.square(rotated).mean())), 1e-9)
+    sizes = np.minimum(np.abs(rotated) * (2 * _BIT_WEIGHTS[0] / much), sum(_BIT_WEIGHTS)).astype(np.uint8)
     return Query(
-        turned[0], _pack_bits(turned < 0)[0], np.stack([_pack_bits(sizes & heft > 0)[0] for heft in _BIT_WEIGHTS])
+        rotated[0], _pack_bits(rotated < 0)[0], np.stack([_pack_bits(sizes & heft > 0)[0] for heft in _BIT_WEIGHTS])
     )
 
 
@@ -98,7 +98,7 @@ def approximate_cosines(levels: Levels, scales: Floats, places: Positions, query
     for start in range(0, len(places), _COSINE_BATCH):
         part = levels.take(places[start : start + _COSINE_BATCH], axis=0)
         room[: len(part)] = part
-        near[start : start + _COSINE_BATCH] = np.vecdot(room[: len(part)], query.turned)
+        near[start : start + _COSINE_BATCH] = np.vecdot(room[: len(part)], query.rotated)
     near *= scales[places]
     return near
 
@@ -117,15 +117,15 @@ def _pack_bits(bits: npt.NDArray[np.bool_]) -> Bits:
 def _rotate(vectors: Floats) -> Floats:
     """Return vectors with their numbers mixed, as many as fill whole words: a block of them is every n-th number.
 
-    They are turned a few at a time: for larger products, threads are started that go on turning for a while.
+    They are rotated a few at a time: for larger products, threads are started that go on turning for a while.
     """
     count, dims = vectors.shape
     words, few = word_count(dims), max(1, min(count, WORD_BITS))
     room = np.zeros((-(-count // few) * few, words * WORD_BITS), np.float32)
     room[:count, :dims] = vectors
     blocks = room.reshape(-1, few, WORD_BITS, words).transpose(3, 0, 1, 2)
-    turned: Floats = np.matmul(blocks, _hadamard_matrices(words)[:, None]).transpose(1, 2, 0, 3).reshape(room.shape)
-    return turned[:count]
+    rotated: Floats = np.matmul(blocks, _hadamard_matrices(words)[:, None]).transpose(1, 2, 0, 3).reshape(room.shape)
+    return rotated[:count]
 
 
 @cache
@@ -201,8 +201,8 @@ def scan_signs(
 
     `alive` is 0 for those that are not to be found.
     """
-    most = np.argsort(-np.abs(query.turned), kind="stable")[:_SCANNED_COMPONENTS]
-    up = query.turned[most] > 0
+    most = np.argsort(-np.abs(query.rotated), kind="stable")[:_SCANNED_COMPONENTS]
+    up = query.rotated[most] > 0
     parts = [planes[:, start : start + batch] for start in range(0, planes.shape[1], batch)]
     summed = [_count_agreements(part, most[up].tolist(), most[~up].tolist()) for part in parts]
     sums = [np.concatenate(plane) for plane in zip(*summed, strict=True)]
