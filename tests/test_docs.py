@@ -297,11 +297,11 @@ EXPECTED = {
     },
     "log.md": {
         "field of Build": [name for name in properties(Build) if name != "history"],
-        "field of Followed": properties(LogPage),
-        "field of Pruned": properties(PruneReport),
+        "field of LogPage": properties(LogPage),
+        "field of PruneReport": properties(PruneReport),
         "field of Statistics": properties(Statistics),
-        "field of AnswerFigures": properties(ResponseStatistics),
-        "field of MemoryFigures": properties(MemoryStatistics),
+        "field of ResponseStatistics": properties(ResponseStatistics),
+        "field of MemoryStatistics": properties(MemoryStatistics),
         "grouping": [f'"{name}"' for name in get_args(Grouping) if name],
         "field of Spending": [name for name in properties(Spending) if name != "naive"],
     },
@@ -341,7 +341,7 @@ EXPECTED = {
     "encryption.md": {
         "environment variable": _encryption_keys.KEY_VARIABLES,
         "kind of search": SEARCHES,
-        "field of KeyUse": properties(KeyUsage),
+        "field of KeyUsage": properties(KeyUsage),
         "method of Encryption": ("keys", "rotate_kek", "rotate_data_key", "encrypt"),
     },
     "server.md": {

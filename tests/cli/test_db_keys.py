@@ -49,7 +49,7 @@ def test_keys_are_wrapped_by_a_new_key(run, run_json, fails, give):
     give(OLD)
     run("db", "encrypt")
     give(NEW)
-    assert f"was wrapped by the key {Keys(OLD).id}" in fails("db", "rotate")
+    assert f"is wrapped by key {Keys(OLD).id}" in fails("db", "rotate")
     give(NEW, OLD)
     run("db", "rotate")
     give(NEW)

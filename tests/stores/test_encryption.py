@@ -218,7 +218,7 @@ def test_with_another_key_nothing_is_read_or_written(store, url, run):
     run(store.post([said("a", "secret words")]))
     for function in (lambda store: store.messages(["a"]), lambda store: store.post([said("b")])):
         with pytest.raises(
-            EncryptionError, match=f"wrapped by the key {kek().id}, and those given are {kek(TWO).id}"
+            EncryptionError, match=f"wrapped by key {kek().id}, which is not among the keys given .{kek(TWO).id}"
         ) as no:
             run(opened(url, kek(TWO), function))
         assert no.value.cause == "wrong-key"

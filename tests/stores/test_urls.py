@@ -26,7 +26,7 @@ def test_a_password_ends_where_the_server_says_and_is_not_shown(password):
     ],
 )
 def test_an_address_whose_password_would_pass_for_a_server_is_refused_without_showing_it(login):
-    with pytest.raises(InvalidValue, match="are written as %40 %2F %25 %20") as told:
+    with pytest.raises(InvalidValue, match="password as %40 %2F %25 %20") as told:
         connect(f"postgresql://{login}@db.example.org/chat")
     assert "fish" not in repr(told.value)
     assert "12" not in repr(told.value)

@@ -14,6 +14,7 @@ _HOSTS: Final = re.compile(rf"{_SERVER}(?:,{_SERVER})*(?:/[^@]*)?")
 """Hosts with ports, and the name of a database."""
 _INVALID: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%00|\s")
 """What libpq rejects, with an error message that would show the password."""
+_FILE_NAME: Final = re.compile(r"[\w./\\~-]{1,200}")
 _SAFE_SETTINGS: Final = ("host", "port", "dbname", "user")  # settings without secrets
 
 
@@ -42,6 +43,10 @@ def parse_url(url: str) -> Target:
     ('chat.db', '/srv/chat.db', True)
     >>> parse_url("postgresql://ada:secret@db.example.org/chat").shown
     'postgresql://ada@db.example.org/chat'
+    >>> parse_url("chat.db")
+    Traceback (most recent call last):
+    ...
+    brimful.errors.InvalidValue: url: 'chat.db' is not a store URL. Did you mean sqlite:///chat.db?
     >>> parse_url("mysql://localhost/chat")
     Traceback (most recent call last):
     ...
@@ -53,9 +58,10 @@ sqlite:// (in memory), postgresql://user@host/name, not 'mysql://…'
         return _sqlite(url)
     if scheme in ("postgresql", "postgres"):
         return _postgres(url)
-    raise InvalidValue(
-        "url", f"must be one of {URL_FORMS}, not {scheme + '://…' if scheme else 'a text without ://'!r}"
-    )
+    if isinstance(url, str) and _FILE_NAME.fullmatch(url):
+        raise InvalidValue("url", f"{url!r} is not a store URL. Did you mean sqlite:///{url}?")
+    shown = f"{scheme}://…" if scheme else "text without ://"  # the rest may contain a password
+    raise InvalidValue("url", f"must be one of {URL_FORMS}, not {shown!r}")
 
 
 def _sqlite(url: str) -> Target:
@@ -63,15 +69,15 @@ def _sqlite(url: str) -> Target:
     if rest in ("", "/", "/:memory:"):
         return Target(kind="sqlite", shown="sqlite://")
     if not rest.startswith("/"):
-        raise InvalidValue("url", f"sqlite://{rest.split('/')[0]}…: a path begins with a third slash: {URL_FORMS}")
+        raise InvalidValue("url", f"sqlite://{rest.split('/')[0]}…: a path starts with a third slash: {URL_FORMS}")
     return Target(kind="sqlite", shown=url, path=rest.removeprefix("/"))
 
 
 def _postgres(url: str) -> Target:
-    """Read an address as the server's own library does: a name and a password end at the first @, if no / is before it.
+    """Parse a URL as libpq does: user and password end at the first @, unless a / comes before it.
 
-    Whoever does not know that writes a password as it is. Then a part of it stands where a server should be named, and
-    would be shown with it.
+    If a password with such characters is not escaped, a part of it would be taken for the host and shown in errors. So
+    anything that does not look like a host is rejected.
     """
     scheme, _, rest = url.partition("://")
     login, at, address = rest.partition("@")
@@ -82,8 +88,8 @@ def _postgres(url: str) -> Target:
     if not readable or _INVALID.search(rest):
         raise InvalidValue(
             "url",
-            "cannot be read as postgresql://user:password@host:port/name; signs such as @ / % or a space in a "
-            "password are written as %40 %2F %25 %20",
+            "is not a valid postgresql://user:password@host:port/name; write characters such as @ / % or a space in "
+            "a password as %40 %2F %25 %20",
         )
     known = "&".join(f"{name}={value}" for name, value in parse_qsl(settings) if name in _SAFE_SETTINGS)
     shown = f"{scheme}://{login.partition(':')[0]}{at}{place}{'?' if known else ''}{known}"

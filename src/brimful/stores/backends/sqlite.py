@@ -298,7 +298,7 @@ class SqliteDriver:
     def _prepare(self, *, migrate: bool) -> None:
         if sqlite3.sqlite_version_info < MIN_VERSION:
             needed = ".".join(map(str, MIN_VERSION))
-            raise MigrationError(self._target.shown, f"needs SQLite {needed}, and this is {sqlite3.sqlite_version}")
+            raise MigrationError(self._target.shown, f"needs SQLite {needed}, but this is {sqlite3.sqlite_version}")
         with raise_store_errors(self._target.shown), self._connection() as connection:
             self._keep_log(connection)
             if not self._pending(connection, migrate=migrate):

@@ -138,8 +138,8 @@ def unwrap_secret(keys: Keys, tenant: str, row: KeyRow) -> bytes:
         raise EncryptionError(
             tenant,
             "wrong-key",
-            f"key {row.number} was wrapped by the key {row.kek}, and those given are {', '.join(keys.ids)}; "
-            "give that one as well, in BRIMFUL_KEY_PREVIOUS",
+            f"key {row.number} is wrapped by key {row.kek}, which is not among the keys given ({', '.join(keys.ids)}); "
+            "add it to BRIMFUL_KEY_PREVIOUS",
         )
     try:
         return keys.unwrap(row.kek, row.wrapped, _associated_data(tenant, row))
