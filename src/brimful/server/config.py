@@ -163,7 +163,7 @@ def parse_config(data: Mapping[str, Any], file: str) -> Config:
     >>> parse_config({"upstreams": [{"name": "local", "url": "127.0.0.1"}]}, "brimful.toml")
     Traceback (most recent call last):
     ...
-    brimful.errors.InvalidConfig: brimful.toml: upstreams.local.url: must be an http or https address, not '127.0.0.1'
+    brimful.errors.InvalidConfig: brimful.toml: upstreams.local.url: must be an http or https URL, not '127.0.0.1'
     """
     try:
         config = msgspec.convert(data, Config)
