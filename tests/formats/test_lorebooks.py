@@ -127,7 +127,7 @@ def test_every_field_of_world_info_is_read():
         "exclude_personas": True,
         "settings": None,
     }
-    kept = entry.settings["sillytavern"]["kept"]
+    kept = entry.settings["sillytavern"]["rest"]
     assert kept == {
         "uid": 0,
         "addMemo": True,
@@ -298,7 +298,7 @@ def without_ours(value):
     if isinstance(extensions, dict):
         ours = extensions.get("brimful")
         left = {key: without_ours(each) for key, each in extensions.items() if key != "brimful"}
-        instead = ours.get("instead") if isinstance(ours, dict) else None
+        instead = ours.get("replaced") if isinstance(ours, dict) else None
         if instead:
             plain["extensions"] = without_ours(instead[0])
         elif instead is None:

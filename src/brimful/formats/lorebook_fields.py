@@ -25,7 +25,7 @@ _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 
 
 class Field(NamedTuple):
-    """Fields of a record by their `names`, the `paths` at which a format has them, and the way there and back."""
+    """Fields of a record by their `names`, the `paths` where a format stores them, and how to convert them."""
 
     names: tuple[str, ...]
     paths: tuple[KeyPath, ...]
@@ -34,57 +34,57 @@ class Field(NamedTuple):
 
 
 class ReadFields(NamedTuple):
-    """The values of our fields, extra data to keep besides them, and paths that were absent."""
+    """What was read: the values of our fields, the rest of the object, and paths that it did not have."""
 
     values: Values
-    extra: dict[str, Any]
+    rest: dict[str, Any]
     absent: list[list[str]]
 
 
 def read_fields(raw: JsonObject, fields: Iterable[Field]) -> ReadFields:
-    """Read our fields out of what a format says; whatever we would not write just so is kept."""
-    kept = _copy(raw)
+    """Read our fields from an object. Whatever we would write differently stays in the rest."""
+    rest = _copy(raw)
     values: Values = {}
     absent: list[list[str]] = []
     for field in fields:
         read = field.read(raw)
         values.update(zip(field.names, read, strict=True))
         written = field.write(*read)
-        said = {path: found[0] for path in field.paths if (found := value_at(raw, path))}
-        if _is_same_json(written, said):
-            _remove_values(kept, field.paths)
+        present = {path: value[0] for path in field.paths if (value := value_at(raw, path))}
+        if _is_same_json(written, present):
+            _remove_values(rest, field.paths)
         else:
-            absent += [list(path) for path in written if path not in said]
-    return ReadFields(values, kept, absent)
+            absent += [list(path) for path in written if path not in present]
+    return ReadFields(values, rest, absent)
 
 
 def write_fields(
-    values: Values, kept: JsonObject, absent: Sequence[Sequence[str]], fields: Sequence[Field]
+    values: Values, rest: JsonObject, absent: Sequence[Sequence[str]], fields: Sequence[Field]
 ) -> dict[str, Any]:
-    """Write our fields among what was kept; where what was kept says something else than the values, it is replaced."""
-    raw = _copy(kept)
+    """Return the rest of an object with our fields added; anything in it that contradicts them is replaced."""
+    raw = _copy(rest)
     missing = {tuple(path) for path in absent}
     for field in fields:
         if not any(path in missing or value_at(raw, path) for path in field.paths):
             _set_values(raw, field.write(*(values[name] for name in field.names)))
     for field in fields:
-        given = tuple(values[name] for name in field.names)
-        if field.read(raw) != given:
+        current = tuple(values[name] for name in field.names)
+        if field.read(raw) != current:
             _remove_values(raw, field.paths)
-            _set_values(raw, field.write(*given))
+            _set_values(raw, field.write(*current))
     return raw
 
 
-def unexpressed_values(values: Values, raw: JsonObject, fields: Iterable[Field], usual: Values) -> Values:
-    """Return the values that a written text does not tell: those without a place, and those that it cannot express."""
-    told: Values = dict(usual)
+def unexpressed_values(values: Values, raw: JsonObject, fields: Iterable[Field], defaults: Values) -> Values:
+    """Return the values that a written object does not express."""
+    expressed: Values = dict(defaults)
     for field in fields:
-        told.update(zip(field.names, field.read(raw), strict=True))
-    return {name: value for name, value in values.items() if name in told and told[name] != value}
+        expressed.update(zip(field.names, field.read(raw), strict=True))
+    return {name: value for name, value in values.items() if name in expressed and expressed[name] != value}
 
 
 def value_at(raw: JsonObject, path: KeyPath) -> tuple[Any] | tuple[()]:
-    """Return what stands at a path, as a tuple of it; an empty one if nothing does."""
+    """Return the value at a path as a tuple; an empty one if there is none."""
     value: Any = raw
     for name in path:
         if not isinstance(value, Mapping) or name not in value:
@@ -94,14 +94,14 @@ def value_at(raw: JsonObject, path: KeyPath) -> tuple[Any] | tuple[()]:
 
 
 def _is_same_json(one: Mapping[KeyPath, Any], other: Mapping[KeyPath, Any]) -> bool:
-    """Say whether two are the same as JSON, in which 1 is neither 1.0 nor true."""
+    """Return whether two objects are the same JSON, in which 1 is neither 1.0 nor true."""
     if one.keys() != other.keys():
         return False
     return all(_CANONICAL.encode(one[path]) == _CANONICAL.encode(other[path]) for path in one)
 
 
 def _copy(raw: JsonObject) -> dict[str, Any]:
-    """Return a copy that may be changed at any path."""
+    """Return a copy that can be changed at any path."""
     inner = raw.get(EXTENSIONS)
     return {**raw, EXTENSIONS: dict(inner)} if isinstance(inner, Mapping) else dict(raw)
 
@@ -125,40 +125,40 @@ def _remove_values(raw: dict[str, Any], paths: Iterable[KeyPath]) -> None:
 
 
 LOGIC_NUMBERS: Final[tuple[Logic, ...]] = ("and-any", "not-all", "not-any", "and-all")
-"""SillyTavern's numbers of the four logics."""
+"""Secondary logics by SillyTavern's numbers."""
 
 
 def clean_str(value: object) -> str:
-    """Return a text, or none."""
+    """Return a cleaned string; an empty one for any other type."""
     return clean_text(value) if isinstance(value, str) else ""
 
 
 def clean_strs(value: object) -> tuple[str, ...]:
-    """Return the texts of a list."""
+    """Return the cleaned strings of a list."""
     return tuple(clean_text(each) for each in value if isinstance(each, str)) if isinstance(value, list) else ()
 
 
-def int_in_range(value: object, usual: int, low: int = 0) -> int:
-    """Return a whole number of a sane size, or what is usual; `true` is 1, as in older files."""
+def int_in_range(value: object, default: int, low: int = 0) -> int:
+    """Return an integer within limits, or else the default; `true` is 1, as in older files."""
     if isinstance(value, bool):
         return int(value)
     number = to_finite_float(value)
-    return usual if number is None or not low <= int(number) <= MAX_INTEGER else int(number)
+    return default if number is None or not low <= int(number) <= MAX_INTEGER else int(number)
 
 
 def bool_or_none(value: object) -> bool | None:
-    """Return a truth value, or None where nothing is said."""
+    """Return a boolean, or None for any other type."""
     return value if isinstance(value, bool) else None
 
 
 def share_from_percent(value: object) -> float:
-    """Return a share from a number of percent; what is none is all."""
+    """Return a share from a percentage; 1 for any other type."""
     number = to_finite_float(value)
     return 1.0 if number is None else round(min(100.0, max(0.0, number)) / 100, 6)
 
 
 def percent_from_share(share: float) -> float:
-    """Return a number of percent as people write it.
+    """Return a percentage, as an integer if it is whole.
 
     >>> percent_from_share(0.5), percent_from_share(0.125)
     (50, 12.5)
@@ -168,7 +168,7 @@ def percent_from_share(share: float) -> float:
 
 
 def split_names(value: object) -> tuple[str, ...]:
-    """Return the names in a text, as groups are written.
+    """Return the names in a comma-separated string.
 
     >>> split_names("weather, mood,")
     ('weather', 'mood')
@@ -177,9 +177,9 @@ def split_names(value: object) -> tuple[str, ...]:
 
 
 def first_present(raw: JsonObject, *paths: KeyPath) -> object:
-    """Return the first that is there and not null."""
-    found = (value_at(raw, path) for path in paths)
-    return next((each[0] for each in found if each and each[0] is not None), None)
+    """Return the first value that is present and not null."""
+    values = (value_at(raw, path) for path in paths)
+    return next((each[0] for each in values if each and each[0] is not None), None)
 
 
 # -- fields of one path ----------------------------------------------------------------------------------------------
@@ -190,25 +190,29 @@ def required_field(
 ) -> Field:
     """Return a field that is always written."""
 
-    def reading(raw: JsonObject) -> tuple[Any, ...]:
+    def read_value(raw: JsonObject) -> tuple[Any, ...]:
         return (read(first_present(raw, path)),)
 
-    return Field((name,), (path,), reading, lambda value: {path: write(value)})
+    return Field((name,), (path,), read_value, lambda value: {path: write(value)})
 
 
 def optional_field(
-    name: str, path: KeyPath, read: Callable[[Any], Any], usual: Any, write: Callable[[Any], Any] = lambda value: value
+    name: str,
+    path: KeyPath,
+    read: Callable[[Any], Any],
+    default: Any,
+    write: Callable[[Any], Any] = lambda value: value,
 ) -> Field:
-    """Return a field that is written where it is not as usual."""
+    """Return a field that is written unless it has its default."""
 
-    def reading(raw: JsonObject) -> tuple[Any, ...]:
+    def read_value(raw: JsonObject) -> tuple[Any, ...]:
         return (read(first_present(raw, path)),)
 
-    return Field((name,), (path,), reading, lambda value: {} if value == usual else {path: write(value)})
+    return Field((name,), (path,), read_value, lambda value: {} if value == default else {path: write(value)})
 
 
 def is_true(value: object) -> bool:
-    """Return whether a thing is said to be so."""
+    """Return whether a value is `true`."""
     return value is True
 
 
@@ -218,17 +222,17 @@ def count_or_zero(value: object) -> int:
 
 
 def none_if_zero(value: int) -> int | None:
-    """Return a number of messages as it is written: none is null."""
+    """Return a number of messages, or None for 0."""
     return value or None
 
 
 def int_or_none(value: object) -> int | None:
-    """Return a number that may be missing."""
+    """Return an integer, or None if it is missing or negative."""
     number = int_in_range(value, -1)
     return None if value is None or number < 0 else number
 
 
 def logic_from_number(value: object) -> Logic:
-    """Return a logic by its number."""
+    """Return a secondary logic by its number."""
     number = int_in_range(value, 0)
     return LOGIC_NUMBERS[number] if number < len(LOGIC_NUMBERS) else "and-any"

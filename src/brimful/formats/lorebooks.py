@@ -57,19 +57,19 @@ WORLD_INFO_DEFAULTS: Final[dict[str, Any]] = {
     "outletName": "",
     "automationId": "",
 }
-"""What an entry says that was not SillyTavern's: where it stands in a prompt is for our policies to say."""
+"""Fields of a new entry without a counterpart: policies decide where lore is placed."""
 
 
 def _read_world_info_keys(raw: JsonObject) -> tuple[Any, ...]:
     return clean_strs(raw.get("key")), False
 
 
-def _write_world_info_keys(keys: tuple[str, ...], regex: bool) -> dict[KeyPath, Any]:  # noqa: FBT001 - called by its place
+def _write_world_info_keys(keys: tuple[str, ...], regex: bool) -> dict[KeyPath, Any]:  # noqa: FBT001 - called by position
     return {("key",): [as_regex_literal(key) for key in keys] if regex else list(keys)}
 
 
 def as_regex_literal(pattern: str) -> str:
-    """Return a pattern between slashes, as SillyTavern knows one; a slash within is escaped.
+    """Return a regular expression between slashes, with inner slashes escaped.
 
     >>> as_regex_literal("elf|elves"), as_regex_literal("/elf/i")
     ('/elf|elves/', '/elf/i')
@@ -91,8 +91,8 @@ def _read_world_info_probability(raw: JsonObject) -> tuple[Any, ...]:
     return (1.0 if raw.get("useProbability") is False else share_from_percent(raw.get("probability")),)
 
 
-def _write_world_info_probability(chance: float) -> dict[KeyPath, Any]:
-    return {("probability",): percent_from_share(chance), ("useProbability",): True}
+def _write_world_info_probability(probability: float) -> dict[KeyPath, Any]:
+    return {("probability",): percent_from_share(probability), ("useProbability",): True}
 
 
 def _read_world_info_sources(raw: JsonObject) -> tuple[Any, ...]:
@@ -164,22 +164,22 @@ WORLD_INFO_BOOK_FIELDS: Final[tuple[Field, ...]] = (optional_field("name", ("nam
 
 
 def world_info_template(number: int) -> dict[str, Any]:
-    """Return what an entry says beside our fields, where it was not SillyTavern's."""
+    """Return the other fields of a new entry."""
     return {"uid": number, "displayIndex": number, **WORLD_INFO_DEFAULTS}
 
 
 def is_world_info_entry(raw: object) -> bool:
-    """Say whether an entry of a list is SillyTavern's."""
+    """Return whether an entry in a list has SillyTavern's fields."""
     return isinstance(raw, dict) and "key" in raw and "keys" not in raw
 
 
 def is_sillytavern_card_entry(raw: JsonObject) -> bool:
-    """Say whether an entry of a character card was written by SillyTavern."""
+    """Return whether an entry of a character card was written by SillyTavern."""
     return any(value_at(raw, (EXTENSIONS, name)) for name in ("selectiveLogic", "useProbability", "display_index"))
 
 
-DEFAULT_RECURSION: Final = 10  # rounds of a book that is to be looked through again, and does not say how often
-DEFAULT_SCAN_DEPTH: Final = 2  # SillyTavern's own, for books that say nothing
+DEFAULT_RECURSION: Final = 10  # rounds of a book that uses recursion without a limit
+DEFAULT_SCAN_DEPTH: Final = 2  # SillyTavern's default
 
 CARD_SOURCES: Final[dict[Source, str]] = {
     "user": "match_persona_description",
@@ -197,7 +197,7 @@ def extension_path(name: str) -> KeyPath:
 
 
 def has_regex_keys(raw: JsonObject) -> bool:
-    """Say whether all keys are patterns. SillyTavern says so of every entry, and means those between slashes."""
+    """Return whether all keywords are regular expressions. SillyTavern always sets `use_regex`, so it means nothing."""
     return raw.get("use_regex") is True and not is_sillytavern_card_entry(raw)
 
 
@@ -205,16 +205,16 @@ def _read_card_keys(raw: JsonObject) -> tuple[Any, ...]:
     return clean_strs(raw.get("keys")), has_regex_keys(raw)
 
 
-def _write_card_keys_v2(keys: tuple[str, ...], regex: bool) -> dict[KeyPath, Any]:  # noqa: FBT001 - called by its place
+def _write_card_keys_v2(keys: tuple[str, ...], regex: bool) -> dict[KeyPath, Any]:  # noqa: FBT001 - called by position
     return {("keys",): list(keys), **({("use_regex",): True} if regex else {})}
 
 
-def _write_card_keys_v3(keys: tuple[str, ...], regex: bool) -> dict[KeyPath, Any]:  # noqa: FBT001 - called by its place
+def _write_card_keys_v3(keys: tuple[str, ...], regex: bool) -> dict[KeyPath, Any]:  # noqa: FBT001 - called by position
     return {("keys",): list(keys), ("use_regex",): regex}
 
 
 def _read_card_secondary(raw: JsonObject) -> tuple[Any, ...]:
-    """Read what counts. V3 has no secondary keys beside patterns."""
+    """Return the secondary keywords. In V3, entries with regular expressions have none."""
     return (clean_strs(raw.get("secondary_keys")) if raw.get("selective") is True and not has_regex_keys(raw) else (),)
 
 
@@ -223,7 +223,7 @@ def _write_card_secondary(secondary: tuple[str, ...]) -> dict[KeyPath, Any]:
 
 
 def _read_card_constant(raw: JsonObject) -> tuple[Any, ...]:
-    """Read what counts. In V3, what is found by patterns is never constant."""
+    """Return whether an entry is constant. In V3, entries with regular expressions are not."""
     return (raw.get("constant") is True and not has_regex_keys(raw),)
 
 
@@ -239,7 +239,7 @@ def _read_card_case(raw: JsonObject) -> tuple[Any, ...]:
     return (bool_or_none(first_present(raw, extension_path("case_sensitive"), ("case_sensitive",))),)
 
 
-def _write_card_case(case_sensitive: bool | None) -> dict[KeyPath, Any]:  # noqa: FBT001 - called by its place
+def _write_card_case(case_sensitive: bool | None) -> dict[KeyPath, Any]:  # noqa: FBT001 - called by position
     return {} if case_sensitive is None else {("case_sensitive",): case_sensitive}
 
 
@@ -248,9 +248,9 @@ def _read_card_probability(raw: JsonObject) -> tuple[Any, ...]:
     return (share_from_percent(first_present(raw, extension_path("probability"))) if used else 1.0,)
 
 
-def _write_card_probability(chance: float) -> dict[KeyPath, Any]:
-    told = {extension_path("probability"): percent_from_share(chance), extension_path("useProbability"): True}
-    return {} if chance == 1.0 else told
+def _write_card_probability(probability: float) -> dict[KeyPath, Any]:
+    fields = {extension_path("probability"): percent_from_share(probability), extension_path("useProbability"): True}
+    return {} if probability == 1.0 else fields
 
 
 def _read_card_sources(raw: JsonObject) -> tuple[Any, ...]:
@@ -278,10 +278,10 @@ def _card_fields(write_keys: Any) -> tuple[Field, ...]:
         ),
         optional_field("priority", ("priority",), to_finite_float, None),
         optional_field("logic", extension_path("selectiveLogic"), logic_from_number, "and-any", LOGIC_NUMBERS.index),
-        optional_field("vector", extension_path("vectorized"), is_true, usual=False),
-        optional_field("ignore_budget", extension_path("ignore_budget"), is_true, usual=False),
-        optional_field("exclude_recursion", extension_path("exclude_recursion"), is_true, usual=False),
-        optional_field("prevent_recursion", extension_path("prevent_recursion"), is_true, usual=False),
+        optional_field("vector", extension_path("vectorized"), is_true, default=False),
+        optional_field("ignore_budget", extension_path("ignore_budget"), is_true, default=False),
+        optional_field("exclude_recursion", extension_path("exclude_recursion"), is_true, default=False),
+        optional_field("prevent_recursion", extension_path("prevent_recursion"), is_true, default=False),
         optional_field("delay_until_recursion", extension_path("delay_until_recursion"), count_or_zero, 0),
         Field(
             ("probability",),
@@ -291,7 +291,7 @@ def _card_fields(write_keys: Any) -> tuple[Field, ...]:
         ),
         Field(("sources",), tuple(map(extension_path, CARD_SOURCES.values())), _read_card_sources, _write_card_sources),
         optional_field("groups", extension_path("group"), split_names, (), ", ".join),
-        optional_field("group_override", extension_path("group_override"), is_true, usual=False),
+        optional_field("group_override", extension_path("group_override"), is_true, default=False),
         optional_field("group_weight", extension_path("group_weight"), lambda value: int_in_range(value, 100), 100),
         optional_field("group_scoring", extension_path("use_group_scoring"), bool_or_none, None),
         optional_field("scan_depth", extension_path("scan_depth"), int_or_none, None),
@@ -325,23 +325,23 @@ CARD_BOOK_FIELDS: Final[tuple[Field, ...]] = (
 
 
 def card_entry_template(number: int) -> dict[str, Any]:
-    """Return what an entry says beside our fields, where it was not of a card."""
+    """Return the other fields of a new entry."""
     return {"id": number, EXTENSIONS: {}}
 
 
 LorebookFormat = Literal["sillytavern", "v2", "v3"]
 LOREBOOK_FORMATS: Final[tuple[LorebookFormat, ...]] = get_args(LorebookFormat)
-STANDALONE_SPEC: Final = "lorebook_v3"  # how a V3 book says that it stands alone
+STANDALONE_SPEC: Final = "lorebook_v3"  # the spec of a V3 book outside of a card
 _ENTRIES: Final = "entries"
 
 
 class _FormatSpec(NamedTuple):
-    """What a format has: the fields of an entry and of a book, and what our own books are by default in it."""
+    """A format: the fields of an entry and of a book, the template of a new entry, and defaults for books."""
 
     entry: tuple[Field, ...]
     book: tuple[Field, ...]
     template: Any
-    usual: dict[str, Any]
+    defaults: dict[str, Any]
 
 
 _SILLYTAVERN_DEFAULTS: Final = {
@@ -350,7 +350,7 @@ _SILLYTAVERN_DEFAULTS: Final = {
     "scan_depth": DEFAULT_SCAN_DEPTH,
     "recursion": DEFAULT_RECURSION,
 }
-"""How SillyTavern looks for keys, unless its settings, which no book holds, say otherwise."""
+"""SillyTavern's default settings, which are not part of its books."""
 
 _FORMAT_SPECS: Final[dict[LorebookFormat, _FormatSpec]] = {
     "sillytavern": _FormatSpec(WORLD_INFO_FIELDS, WORLD_INFO_BOOK_FIELDS, world_info_template, _SILLYTAVERN_DEFAULTS),
@@ -388,47 +388,47 @@ def detect_lorebook_format(data: object) -> LorebookFormat:
 
 
 def read_lorebook(
-    data: Mapping[str, Any], id: str, name: str = "", *, usual: Mapping[str, Any] | None = None
+    data: Mapping[str, Any], id: str, name: str = "", *, defaults: Mapping[str, Any] | None = None
 ) -> Lorebook:
-    """Return the record of a book; `name` is for one that has none.
+    """Return a lorebook from the data of a file; `name` is used if it has none.
 
-    `usual` are fields of ours for what the book does not say, as the settings of its program have them. They are no
-    part of its file, and are not written into it.
+    `defaults` are values for fields that the file does not have, from the settings of its program. They are not part
+    of the file, and are not written to it.
     """
     try:
-        return _read_book(data, id, name, usual or {})
+        return _read_book(data, id, name, defaults or {})
     except msgspec.ValidationError as error:
         raise InvalidValue("lorebook", str(error)) from None
     except RecursionError:
         raise InvalidValue("lorebook", "is nested too deeply") from None
 
 
-def _read_book(data: Mapping[str, Any], id: str, name: str, usual: Mapping[str, Any]) -> Lorebook:
+def _read_book(data: Mapping[str, Any], id: str, name: str, defaults: Mapping[str, Any]) -> Lorebook:
     format = detect_lorebook_format(data)
-    shape, raw = _FORMAT_SPECS[format], _book_data(data)
+    spec, raw = _FORMAT_SPECS[format], _book_data(data)
     rest = {key: value for key, value in raw.items() if key != _ENTRIES}
-    ours, rest = _take_extension(rest, Lorebook, id=id)
-    taken = read_fields(rest, shape.book)
-    kept: dict[str, Any] = {"kept": taken.extra, "absent": taken.absent}
+    extension, rest = _take_extension(rest, Lorebook, id=id)
+    read = read_fields(rest, spec.book)
+    state: dict[str, Any] = {"rest": read.rest, "absent": read.absent}
     if raw is not data:
-        kept["around"] = {key: value for key, value in data.items() if key != "data"}
+        state["wrapper"] = {key: value for key, value in data.items() if key != "data"}
     elif format == "v3":
-        kept["bare"] = True
+        state["bare"] = True
     if isinstance(raw.get(_ENTRIES), list) and format == "sillytavern":
-        kept["listed"] = True
-    values = {**shape.usual, **usual, **taken.values, **ours.fields}
-    if usual:
-        kept["usual"] = dict(usual)
+        state["as_list"] = True
+    values = {**spec.defaults, **defaults, **read.values, **extension.fields}
+    if defaults:
+        state["defaults"] = dict(defaults)
     if name and not values["name"]:
-        kept["named"] = values["name"] = name
-    settings = {**ours.formats, format: _without_defaults(kept)}
+        state["added_name"] = values["name"] = name
+    settings = {**extension.formats, format: _without_defaults(state)}
     return msgspec.convert({"id": id, **values, "settings": settings}, Lorebook)
 
 
 def read_lorebook_entries(data: Mapping[str, Any], lorebook: str) -> list[LoreEntry]:
-    """Return the entries of a book of any known format, as entries of the lorebook of that id.
+    """Return the entries of a book in any known format, for the lorebook with that id.
 
-    Their ids follow from the file, so that the same file gives the same ones again.
+    The same file always gives the same ids.
     """
     format = detect_lorebook_format(data)
     entries = _book_data(data).get(_ENTRIES)
@@ -438,25 +438,25 @@ def read_lorebook_entries(data: Mapping[str, Any], lorebook: str) -> list[LoreEn
 
 
 def write_lorebook(book: Lorebook, entries: Sequence[LoreEntry], format: LorebookFormat) -> dict[str, Any]:
-    """Return a book as a file of a format holds it."""
+    """Return the data of a file for a lorebook, in a format."""
     if format not in LOREBOOK_FORMATS:
         raise InvalidValue("format", f"must be one of {', '.join(LOREBOOK_FORMATS)}, not {validation.preview(format)}")
-    shape = _FORMAT_SPECS[format]
-    as_it_was = _original(book.settings, format)
+    spec = _FORMAT_SPECS[format]
+    original = _original(book.settings, format)
     values = {name: getattr(book, name) for name in _BOOK_DEFAULTS}
-    if values["name"] == as_it_was.get("named"):
+    if values["name"] == original.get("added_name"):
         values["name"] = ""
-    start = as_it_was.get("kept", _book_template(format))
-    raw = write_fields(values, start, as_it_was.get("absent", ()), shape.book)
+    start = original.get("rest", _book_template(format))
+    raw = write_fields(values, start, original.get("absent", ()), spec.book)
     others = _other_formats(book.settings, format)
-    untold = {str(each): state for each, state in others.items() if not _is_default_book(state, each)}
-    usual = {**_BOOK_DEFAULTS, **shape.usual, **as_it_was.get("usual", {})}
-    _add_extension(raw, values, shape.book, usual, untold)
-    told = _write_entries(entries, format)
-    raw[_ENTRIES] = list(told.values()) if format != "sillytavern" or as_it_was.get("listed") else told
-    if format != "v3" or as_it_was.get("bare"):
+    unexpressed = {str(each): state for each, state in others.items() if not _is_default_book(state, each)}
+    defaults = {**_BOOK_DEFAULTS, **spec.defaults, **original.get("defaults", {})}
+    _add_extension(raw, values, spec.book, defaults, unexpressed)
+    written = _write_entries(entries, format)
+    raw[_ENTRIES] = list(written.values()) if format != "sillytavern" or original.get("as_list") else written
+    if format != "v3" or original.get("bare"):
         return raw
-    return {**as_it_was.get("around", {"spec": STANDALONE_SPEC}), "data": raw}
+    return {**original.get("wrapper", {"spec": STANDALONE_SPEC}), "data": raw}
 
 
 # -- entries ---------------------------------------------------------------------------------------------------------
@@ -467,10 +467,10 @@ def _read_entry(format: LorebookFormat, place: str | int, raw: object, lorebook:
         raise InvalidValue(f"entries[{place}]", f"must be a JSON object, not {validation.preview(raw)}")
     id = _entry_id(lorebook, place, raw, taken)
     try:
-        ours, rest = _take_extension(raw, LoreEntry, id=id, lorebook=lorebook, content="")
+        extension, rest = _take_extension(raw, LoreEntry, id=id, lorebook=lorebook, content="")
         read = read_fields(rest, _FORMAT_SPECS[format].entry)
-        kept = _without_defaults({"at": place, "kept": read.extra, "absent": read.absent})
-        values = {**read.values, **ours.fields, "settings": {**ours.formats, format: kept}}
+        state = _without_defaults({"position": place, "rest": read.rest, "absent": read.absent})
+        values = {**read.values, **extension.fields, "settings": {**extension.formats, format: state}}
         return msgspec.convert({"id": id, "lorebook": lorebook, **values}, LoreEntry)
     except (BrimfulError, msgspec.ValidationError) as error:
         raise InvalidValue(f"entries[{place}]", str(error)) from None
@@ -479,10 +479,10 @@ def _read_entry(format: LorebookFormat, place: str | int, raw: object, lorebook:
 
 
 def _entry_id(lorebook: str, place: str | int, raw: JsonObject, taken: set[str]) -> str:
-    """Return an id that no other entry of the file has."""
-    # The last slash parts the book from the entry, so that no two books share an id.
-    given = next((raw[key] for key in ("uid", "id") if isinstance(raw.get(key), str | int) and raw[key] != ""), place)
-    base = id = f"{lorebook}/{str(given).replace('/', '%2F')}".replace("\0", "_")
+    """Return an id that is unique within the file."""
+    # Only the last slash separates the book from the entry, so that no two books share an id.
+    own = next((raw[key] for key in ("uid", "id") if isinstance(raw.get(key), str | int) and raw[key] != ""), place)
+    base = id = f"{lorebook}/{str(own).replace('/', '%2F')}".replace("\0", "_")
     again = 1
     while id in taken:
         again += 1
@@ -492,24 +492,24 @@ def _entry_id(lorebook: str, place: str | int, raw: JsonObject, taken: set[str])
 
 
 def _write_entries(entries: Sequence[LoreEntry], format: LorebookFormat) -> dict[str, dict[str, Any]]:
-    """Return entries by their keys in the file, in the order that they had in it; others follow, by their order."""
+    """Return entries by their keys in the file: imported ones in their original order, then new ones by `order`."""
     ordered = sorted(entries, key=lambda entry: (*_entry_position(entry, format), entry.order, entry.id))
-    taken = {str(_original(entry.settings, format).get("at")) for entry in ordered}
-    told: dict[str, dict[str, Any]] = {}
+    taken = {str(_original(entry.settings, format).get("position")) for entry in ordered}
+    written: dict[str, dict[str, Any]] = {}
     number = 0
     for entry in ordered:
-        as_it_was = _original(entry.settings, format)
-        while not as_it_was and str(number) in taken:
+        original = _original(entry.settings, format)
+        while not original and str(number) in taken:
             number += 1
-        key = str(as_it_was.get("at", number))
+        key = str(original.get("position", number))
         taken.add(key)
-        told[key] = _write_entry(entry, format, as_it_was.get("kept", _FORMAT_SPECS[format].template(number)))
-    return told
+        written[key] = _write_entry(entry, format, original.get("rest", _FORMAT_SPECS[format].template(number)))
+    return written
 
 
 def _entry_position(entry: LoreEntry, format: LorebookFormat) -> tuple[bool, int]:
-    """Return what entries of a file are sorted by: their place in it, or in a file of another format."""
-    places = (_original(entry.settings, each).get("at") for each in (format, *LOREBOOK_FORMATS))
+    """Return the sort key of an entry: its position in the file, or in a file of another format."""
+    places = (_original(entry.settings, each).get("position") for each in (format, *LOREBOOK_FORMATS))
     at = next((place for place in places if place is not None), None)
     number = int(at) if isinstance(at, int) or (isinstance(at, str) and at.isdecimal()) else None
     return (number is None, number or 0)
@@ -519,45 +519,47 @@ def _write_entry(entry: LoreEntry, format: LorebookFormat, start: JsonObject) ->
     fields = _FORMAT_SPECS[format].entry
     values = {name: getattr(entry, name) for name in _ENTRY_DEFAULTS}
     raw = write_fields(values, start, _original(entry.settings, format).get("absent", ()), fields)
-    usual = {**_ENTRY_DEFAULTS, "content": ""}
+    defaults = {**_ENTRY_DEFAULTS, "content": ""}
     others = _other_formats(entry.settings, format)
-    untold = {str(each): state for each, state in others.items() if not _is_default_entry(state, _FORMAT_SPECS[each])}
-    _add_extension(raw, values, fields, usual, untold)
+    unexpressed = {
+        str(each): state for each, state in others.items() if not _is_default_entry(state, _FORMAT_SPECS[each])
+    }
+    _add_extension(raw, values, fields, defaults, unexpressed)
     return raw
 
 
-# -- what only we know -----------------------------------------------------------------------------------------------
+# -- our own extension -----------------------------------------------------------------------------------------------
 
 
 class _Extension(NamedTuple):
-    """What we wrote into a file of another program: values of our fields, and what other formats said."""
+    """What we store in a file of another program: values of our fields, and the state of other formats."""
 
     fields: Values
     formats: dict[str, Any]
 
 
 def _take_extension(raw: JsonObject, kind: type[msgspec.Struct], **needed: str) -> tuple[_Extension, dict[str, Any]]:
-    """Take what we wrote out of a file. What cannot be ours, though it bears our name, stays where it is."""
-    ours = value_at(raw, (EXTENSIONS, BRIMFUL_EXTENSION))
-    if not ours or not isinstance(ours[0], dict):
+    """Remove our extension from an object. One that has our name but is not extension stays."""
+    extension = value_at(raw, (EXTENSIONS, BRIMFUL_EXTENSION))
+    if not extension or not isinstance(extension[0], dict):
         return _Extension({}, {}), dict(raw)
-    fields, formats = ours[0].get("fields", {}), ours[0].get("formats", {})
+    fields, formats = extension[0].get("fields", {}), extension[0].get("formats", {})
     try:
         msgspec.convert({**needed, **fields, "settings": formats}, kind)
     except (BrimfulError, msgspec.ValidationError, TypeError):
         return _Extension({}, {}), dict(raw)
     if (
-        set(ours[0]) - {"fields", "formats", "instead"}
+        set(extension[0]) - {"fields", "formats", "replaced"}
         or not _has_known_fields(fields, kind)
         or set(formats) - set(LOREBOOK_FORMATS)
     ):
         return _Extension({}, {}), dict(raw)
     rest = {key: value for key, value in raw.items() if key != EXTENSIONS}
-    match ours[0].get("instead"):
+    match extension[0].get("replaced"):
         case []:
             return _Extension(fields, formats), rest
-        case [stood_there]:
-            return _Extension(fields, formats), {**rest, EXTENSIONS: stood_there}
+        case [replaced]:
+            return _Extension(fields, formats), {**rest, EXTENSIONS: replaced}
     extensions = {key: value for key, value in raw[EXTENSIONS].items() if key != BRIMFUL_EXTENSION}
     return _Extension(fields, formats), {**rest, EXTENSIONS: extensions}
 
@@ -567,39 +569,39 @@ def _has_known_fields(fields: JsonObject, kind: type[msgspec.Struct]) -> bool:
 
 
 def _add_extension(
-    raw: dict[str, Any], values: Values, fields: Sequence[Field], usual: Values, formats: Mapping[str, Any]
+    raw: dict[str, Any], values: Values, fields: Sequence[Field], defaults: Values, formats: Mapping[str, Any]
 ) -> None:
-    """Add what the format has no place for, under a name of our own."""
-    extra = {"fields": unexpressed_values(values, raw, fields, usual), "formats": formats}
-    ours: dict[str, Any] = {key: value for key, value in extra.items() if value}
+    """Add an extension with what the format cannot express."""
+    extra = {"fields": unexpressed_values(values, raw, fields, defaults), "formats": formats}
+    extension: dict[str, Any] = {key: value for key, value in extra.items() if value}
     extensions = raw.get(EXTENSIONS)
-    if ours and isinstance(extensions, dict):
-        raw[EXTENSIONS] = {**extensions, BRIMFUL_EXTENSION: msgspec.to_builtins(ours)}
-    elif ours:
-        ours["instead"] = value_at(raw, (EXTENSIONS,))  # what stood there, or nothing
-        raw[EXTENSIONS] = {BRIMFUL_EXTENSION: msgspec.to_builtins(ours)}
+    if extension and isinstance(extensions, dict):
+        raw[EXTENSIONS] = {**extensions, BRIMFUL_EXTENSION: msgspec.to_builtins(extension)}
+    elif extension:
+        extension["replaced"] = value_at(raw, (EXTENSIONS,))  # what was there, if anything
+        raw[EXTENSIONS] = {BRIMFUL_EXTENSION: msgspec.to_builtins(extension)}
 
 
 def _original(settings: JsonObject, format: LorebookFormat) -> dict[str, Any]:
-    kept = settings.get(format)
-    return kept if isinstance(kept, dict) else {}
+    state = settings.get(format)
+    return state if isinstance(state, dict) else {}
 
 
 def _book_template(format: LorebookFormat) -> dict[str, Any]:
-    """Return what a book says beside our fields, where it was of another format."""
+    """Return the other fields of a new book."""
     return {} if format == "sillytavern" else {EXTENSIONS: {}}
 
 
 def _is_default_book(state: JsonObject, format: LorebookFormat) -> bool:
-    """Say whether a format knew no more of a book than we would write into a new one."""
-    around = {"around": {"spec": STANDALONE_SPEC}} if format == "v3" else {}
-    return state == {"kept": _book_template(format), **around}
+    """Return whether a book of a format has only what we would write into a new one."""
+    wrapper = {"wrapper": {"spec": STANDALONE_SPEC}} if format == "v3" else {}
+    return state == {"rest": _book_template(format), **wrapper}
 
 
-def _is_default_entry(state: JsonObject, shape: _FormatSpec) -> bool:
-    """Say whether a format knew no more of an entry than we would write into a new one at its place."""
-    place = str(state.get("at"))
-    return place.isdecimal() and state == {"at": state["at"], "kept": shape.template(int(place))}
+def _is_default_entry(state: JsonObject, spec: _FormatSpec) -> bool:
+    """Return whether an entry of a format has only what we would write into a new one."""
+    place = str(state.get("position"))
+    return place.isdecimal() and state == {"position": state["position"], "rest": spec.template(int(place))}
 
 
 def _other_formats(settings: JsonObject, format: LorebookFormat) -> dict[LorebookFormat, JsonObject]:
@@ -608,12 +610,12 @@ def _other_formats(settings: JsonObject, format: LorebookFormat) -> dict[Loreboo
     }
 
 
-def _without_defaults(kept: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in kept.items() if value is not False and value != []}
+def _without_defaults(state: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in state.items() if value is not False and value != []}
 
 
 def _book_data(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the book itself: a V3 book that stands alone has it within."""
+    """Return the book itself, which a standalone V3 book has under `data`."""
     if data.get("spec") != STANDALONE_SPEC:
         return data
     inner = data.get("data")

@@ -27,7 +27,7 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
         return
     name = room_name(source.name)
     try:
-        book = read_lorebook(entry.data, join_id(name), name, usual=lorebook_defaults(source))
+        book = read_lorebook(entry.data, join_id(name), name, defaults=lorebook_defaults(source))
         records: list[ImportedRecord] = [book, *read_lorebook_entries(entry.data, join_id(name))]
     except BrimfulError as error:
         yield Skipped(source.name, str(error))
