@@ -188,7 +188,7 @@ def test_a_card_comes_back_field_by_field(run, card):
 def test_what_was_changed_is_changed_in_the_card(run):
     Path("nova.json").write_bytes(samples.written(samples.v2_card()))
     run("import", "nova.json")
-    run("persona", "add", "Nova", "--character", "scenario=On the moon.")
+    run("persona", "edit", "Nova", "--character", "scenario=On the moon.")
     card = json.loads(run("export", "--persona", "Nova", "--format", "card").stdout)
     expected = samples.v2_card()
     expected["data"]["scenario"] = "On the moon."
@@ -242,10 +242,10 @@ def test_parts_of_a_store_as_records(run, tavern):
 
 def test_wrong_usage(run, fails):
     run("room", "add", "den")
-    assert "name one of them" in run("export", "--room", "a", "--persona", "b", code=2).stderr
-    assert "'morse' is none of records, " in run("export", "--format", "morse", code=2).stderr
-    assert "card is a format of --persona" in run("export", "--room", "den", "--format", "card", code=2).stderr
-    assert "openai is a format of --room" in run("export", "--format", "openai", code=2).stderr
+    assert "cannot be combined" in run("export", "--room", "a", "--persona", "b", code=2).stderr
+    assert "'morse' is not one of records, " in run("export", "--format", "morse", code=2).stderr
+    assert "card needs --persona" in run("export", "--room", "den", "--format", "card", code=2).stderr
+    assert "openai needs --room" in run("export", "--format", "openai", code=2).stderr
     assert fails("export", "--persona", "nobody") == "no persona 'nobody'"
     assert fails("export", "--lorebook", "none", "--out", "x.json") == "no lorebook 'none'"
     assert not Path("x.json").exists()

@@ -8,8 +8,8 @@ import pytest
 
 
 def test_migrate_makes_a_store_and_changes_nothing_the_second_time(run, run_json):
-    assert run("db", "migrate").stdout == "the tables are up to date now\n"
-    assert run("db", "migrate").stdout == "the tables were up to date\n"
+    assert run("db", "migrate").stdout == "migrated\n"
+    assert run("db", "migrate").stdout == "already up to date\n"
     assert run_json("db", "migrate") == {"migrated": False}
     assert run_json("room", "list") == []
 
@@ -70,7 +70,7 @@ def test_a_room_of_several_pages_is_exported_in_order(run, write_lines):
 
 def test_check(run, run_json, write_lines):
     run("import", write_lines("all.jsonl", RECORDS))
-    assert run("db", "check").stdout == "nothing is wrong\n"
+    assert run("db", "check").stdout == "no problems found\n"
     assert run_json("db", "check") == []
     with sqlite3.connect("brimful.db") as connection:
         connection.execute("DELETE FROM contents")
@@ -85,7 +85,7 @@ def test_backup_and_restore(run, run_json, fails, write_lines):
     run("import", write_lines("all.jsonl", RECORDS))
     printed = run("export").stdout
     assert run("db", "backup", "copy.backup").stdout.startswith("wrote copy.backup, ")
-    assert fails("db", "backup", "copy.backup") == "copy.backup: is there already; --force writes over it"
+    assert fails("db", "backup", "copy.backup") == "copy.backup: already exists; overwrite it with --force"
     assert run_json("db", "backup", "copy.backup", "--force")["file"] == "copy.backup"
     assert run("db", "restore", "copy.backup", "--db", "sqlite:///again.db").stdout == "restored copy.backup: default\n"
     for url in ("sqlite:///again.db", "sqlite:///copy.backup"):
@@ -110,7 +110,7 @@ def test_a_question_leaves_a_file_without_a_store_as_it_is(fails, run, write_lin
     connection.close()
     before = Path("places.db").read_bytes()
     told = fails(*command, "--db", "sqlite:///places.db")
-    assert told.startswith("sqlite:///places.db: there is no store in this file; `brimful import`")
+    assert told.startswith("sqlite:///places.db: this file is not a store; create one with `brimful import`")
     run("import", write_lines("all.jsonl", RECORDS), "--dry-run", "--db", "sqlite:///places.db")
     assert Path("places.db").read_bytes() == before
     run("message", "add", "--room", "den", "Hi", "--db", "sqlite:///places.db")

@@ -34,7 +34,7 @@ def test_a_store_in_the_clear_has_no_keys(run, run_json):
 def test_a_store_is_encrypted_and_then_wants_its_key(run, run_json, fails, give, monkeypatch):
     assert "openssl rand -base64 32, and set BRIMFUL_KEY" in fails("db", "encrypt")
     give(OLD)
-    assert run("db", "encrypt").stdout.splitlines()[-1].endswith("seals")
+    assert run("db", "encrypt").stdout.splitlines()[-1].endswith("current")
     assert [(key["number"], key["rows"], key["kek"]) for key in run_json("db", "keys")] == [
         (0, 0, Keys(OLD).id),
         (1, 3, Keys(OLD).id),
@@ -42,7 +42,7 @@ def test_a_store_is_encrypted_and_then_wants_its_key(run, run_json, fails, give,
     assert "painting" in run("message", "list", "--room", "den").stdout
     monkeypatch.delenv("BRIMFUL_KEY")
     assert "no key was given; set BRIMFUL_KEY" in fails("message", "list", "--room", "den")
-    assert "seals" in run("db", "keys").stdout
+    assert "current" in run("db", "keys").stdout
 
 
 def test_keys_are_wrapped_by_a_new_key(run, run_json, fails, give):
@@ -62,7 +62,7 @@ def test_the_key_of_the_data_is_changed(run, give):
     run("db", "encrypt")
     run("db", "rotate", "--data-key")
     states = [line.split()[-1] for line in run("db", "keys").stdout.splitlines()[1:]]
-    assert states == ["contents", "retired", "seals"]
+    assert states == ["hashes", "retired", "current"]
     assert "painting" in run("message", "list", "--room", "den").stdout
 
 
@@ -74,7 +74,7 @@ def test_a_store_that_is_not_there_is_not_made(fails):
 @pytest.mark.parametrize("command", ["keys", "rotate", "encrypt"])
 def test_a_tenant_that_is_not_there_is_not_said_to_be_sealed(run_json, fails, give, command):
     give(OLD)
-    assert fails("db", command, "--tenant", "defualt") == "there is no tenant 'defualt'; there are 'default'"
+    assert fails("db", command, "--tenant", "defualt") == "there is no tenant 'defualt'; tenants are 'default'"
     assert [key["number"] for key in run_json("db", "keys")] == [None]
 
 
@@ -83,7 +83,7 @@ def test_half_encrypted_is_shown_as_such(run, give):
     run("message", "add", "--room", "den", "Said since then.")
     lines = run("db", "keys").stdout.splitlines()
     assert lines[1].split()[:2] == ["default", "none"]
-    assert lines[1].endswith("in the clear")
+    assert lines[1].endswith("not encrypted")
 
 
 def test_all_tenants_at_once(run, run_json, give):

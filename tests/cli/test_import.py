@@ -95,7 +95,7 @@ def test_tools_stay_with_the_room_and_a_room_stays_as_it_is(run, run_json):
     tools = [{"type": "function", "function": {"name": "search"}}]
     Path("r.json").write_text(json.dumps({"messages": [HI], "tools": tools}), encoding="utf-8")
     assert run_json("import", "r.json")["records"] == {"room": 1, "message": 1}
-    run("room", "add", "r", "--goal", "Tea")
+    run("room", "edit", "r", "--goal", "Tea")
     assert run_json("import", "r.json")["known"] == 2
     room = run_json("room", "show", "r")
     assert (room["goal"], room["metadata"]) == ("Tea", {"tools": tools})
@@ -122,7 +122,7 @@ def test_what_was_edited_or_deleted_stays_so(run, run_json, write_lines):
 def test_a_room_comes_back_as_it_went(run, run_json, write_lines, monkeypatch):
     write_lines("chat.jsonl", [HI, HELLO, HI])
     run("import", "chat.jsonl")
-    run("room", "add", "chat", "--goal", "Tea", "--user", "ada")
+    run("room", "edit", "chat", "--goal", "Tea", "--user", "ada")
     run("export", "--room", "chat", "--out", "out.jsonl")
     printed = run("export", "--room", "chat").stdout
     assert printed == Path("out.jsonl").read_text(encoding="utf-8")
@@ -166,10 +166,10 @@ def test_other_records_come_too_and_stay_as_they_are(run, run_json, write_lines)
         ),
         ('{"role": "user", "content": "ü"}'.encode("latin-1"), "x.json:1: is not UTF-8 text: invalid start byte"),
         (b'{"role": "user"', "x.json:1: is not JSON: Input data was truncated"),
-        (b'{"messages": []}', "x.json: there is nothing in it to import"),
+        (b'{"messages": []}', "x.json: nothing to import"),
         (
             b'[{"role": "user", "content": 1}, 2, 3]',
-            "x.json[1]: must be a JSON object, not a number; skipped for this and other reasons: 2 more",
+            "x.json[1]: must be a JSON object, not a number; 2 more were skipped",
         ),
     ],
     ids=["empty", "nonsense", "unknown", "deep", "utf-16", "latin-1", "truncated", "nothing", "many"],
@@ -189,13 +189,13 @@ def test_whatever_it_is_it_ends_in_one_line(fails, data):
 def test_no_file_makes_no_store(fails):
     Path("folder").mkdir()
     assert fails("import", "nowhere.json") == "nowhere.json: no such file"
-    assert fails("import", "folder") == "folder: there is nothing in it to import"
+    assert fails("import", "folder") == "folder: nothing to import"
     assert not Path("brimful.db").exists()
 
 
 def test_wrong_usage(run, write_lines):
     write_lines("chat.jsonl", [HI])
-    assert "'morse' is none of records, chatgpt" in run("import", "chat.jsonl", "--format", "morse", code=2).stderr
+    assert "'morse' is not one of records, chatgpt" in run("import", "chat.jsonl", "--format", "morse", code=2).stderr
     run("import", code=2)
 
 

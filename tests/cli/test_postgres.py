@@ -11,7 +11,7 @@ CHAT = [
 STORY = (
     ("import", "chat.jsonl"),
     ("import", "chat.jsonl"),
-    ("room", "add", "chat", "--user", "ada", "--goal", "Ride"),
+    ("room", "edit", "chat", "--user", "ada", "--goal", "Ride"),
     ("room", "list"),
     ("message", "add", "--room", "chat", "Where is it?", "--id", "m1", "--at", AT),
     ("message", "edit", "m1", "Where is my bicycle?", "--at", AT),
@@ -26,7 +26,7 @@ STORY = (
     ("lorebook", "add", "world", "It has a bell.", "--key", "bicycle", "--id", "bell"),
     ("lorebook", "edit", "world", "bell", "--set", "sticky=4"),
     ("lorebook", "list"),
-    ("room", "add", "chat", "--lorebook", "world"),
+    ("room", "edit", "chat", "--lorebook", "world"),
     ("lorebook", "try", "--room", "chat", "--message", "My bicycle?"),
     ("lorebook", "export", "world", "--format", "v2"),
     ("lorebook", "remove", "world"),

@@ -192,4 +192,4 @@ def test_a_record_is_written_where_nobody_reads_the_report(tmp_path):
     shell = f"{sys.executable} -m brimful fill p.jsonl -m gpt-4o --out c.json >&-"
     result = subprocess.run(["sh", "-c", shell], capture_output=True, check=False, timeout=120, cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, b"")
-    assert json.loads((tmp_path / "c.json").read_bytes())["form"] == "brimful/1"
+    assert json.loads((tmp_path / "c.json").read_bytes())["format"] == "brimful/1"

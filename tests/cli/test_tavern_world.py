@@ -111,8 +111,8 @@ def test_files_come_back_as_they_were(run, tavern):
 
 def test_what_was_changed_here_is_changed_there(run, tavern):
     run("import", str(tavern))
-    run("persona", "add", "Nova", "--note", "0=Be short.", "--note", "5=She limps.", "--character", "greetings=Hm?")
-    run("room", "add", world.CHAT, "--note", "1=The storm is over.")
+    run("persona", "edit", "Nova", "--note", "0=Be short.", "--note", "5=She limps.", "--character", "greetings=Hm?")
+    run("room", "edit", world.CHAT, "--note", "1=The storm is over.")
     card = json.loads(run("export", "--persona", "Nova", "--format", "card").stdout)["data"]
     assert card["post_history_instructions"] == "Be short."
     assert card["extensions"]["depth_prompt"] == {"prompt": "She limps.", "depth": 5, "role": "system"}
@@ -135,7 +135,7 @@ def test_a_chat_may_begin_with_another_greeting(run, tavern):
 
 def test_notes_of_our_own(run):
     assert (
-        "note     head=It rains." in run("room", "add", "den", "--note", "4=Hush.", "--note", "head=It rains.").stdout
+        "note      head=It rains." in run("room", "add", "den", "--note", "4=Hush.", "--note", "head=It rains.").stdout
     )
     assert "note      4=Hush." in run("room", "show", "den").stdout
     for wrong in ("Hush.", "x=Hush.", "-1=Hush.", "4=", "20000=Hush."):

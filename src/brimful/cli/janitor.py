@@ -98,13 +98,13 @@ def run(  # noqa: PLR0913 - the options of a command
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     as_json: Json = False,
 ) -> None:
-    """Collapse floods of messages, and summarize old days, months and years.
+    """Collapse floods of messages, and summarize old days.
 
     A flood is ten or more nearly equal messages with the same numbers in one
     day, or a hundred within a quarter of an hour whatever their numbers. It
     is replaced by one line that says how many there were, from whom and when,
-    and the messages are archived. Other messages of a day are summarized; the
-    summary is used when they do not fit the window. Without --model, a
+    and the messages are archived. Other messages of a day are summarized, and days into
+    months and years; a summary is used when they do not fit the window. Without --model, a
     summary consists of quotes.
 
     Nothing is deleted: `brimful janitor undo` restores archived messages.

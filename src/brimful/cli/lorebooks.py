@@ -121,7 +121,7 @@ class LorebookStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find_books(store: "Store", *, limit: Limit = 100) -> list[LorebookStatus]:
-    """List lorebooks by id, with their settings and the number of entries."""
+    """List lorebooks by id, with their settings."""
     books = await store.list_records(Lorebook, limit=limit)
     return [LorebookStatus(lorebook=book, entries=await store.lore([book.id])) for book in books]
 
@@ -370,10 +370,11 @@ def import_book(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Import a lorebook: SillyTavern World Info, or the lorebook of a character card (V2, V3).
+    """Import a lorebook.
 
-    Everything in the file is stored, and `export` writes it back. Importing a
-    file again replaces the entries of the first import.
+    Reads SillyTavern World Info, and the lorebook of a character card (V2 or
+    V3). Everything in the file is stored, and `export` writes it back.
+    Importing a file again replaces the entries of the first import.
     """
     where = source_name(file)
     data = _extract_book(parse_json(read_text(file), where))
@@ -461,7 +462,7 @@ def try_message(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Show which entries a message would add to the context, which not, and why.
+    """Show which entries a message would activate, and why.
 
     Builds a context without saving it, so entries that do not fit the window
     are left out as well. Entries whose keywords do not appear are not listed.

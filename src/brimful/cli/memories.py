@@ -186,10 +186,10 @@ def search(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Find memories as a context would: by their words and by their meaning.
+    """Search memories by words and by meaning, the way a context does.
 
-    Relevance is from 0 to 1; `read_argument` and `meaning` are what full text and
-    vectors say.
+    Relevance is between 0 and 1. `words` is the full-text score, `meaning`
+    the vector score.
     """
 
     async def find(engine: "Engine") -> "SearchResult":

@@ -152,7 +152,10 @@ def edit_room(
 
 
 async def remove_room(engine: "Engine", id: RoomId) -> None:
-    """Remove a room with everything in it: messages, summaries, memories, contexts and answers."""
+    """Remove a room with everything in it.
+
+    Messages, summaries, memories, contexts and answers of the room are removed, too.
+    """
     if not await engine.store.remove(Room, id):
         raise UnknownRecord("room", id)
 
