@@ -6,6 +6,7 @@ python benchmarks/imports.py --quick    of 1 and of 4 MB
 
 import argparse
 import asyncio
+import importlib
 import json
 import random
 import re
@@ -13,12 +14,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from brimful.engine import Engine
 from brimful.engine.importer import ImportTally, import_records
-from brimful.formats import Reader, check_files, read_checked
+from brimful.formats import Entry, Reader, Source, check_files, read_checked
 from isolated import Failure, Isolated
 from tables import Section, duration, percent, table
 from texts import Texts
@@ -34,7 +36,12 @@ ABOUT = f"""`brimful import` into an empty SQLite store, and again into the same
 `conversations.json`, and JSON lines with one conversation each, as for fine-tuning, with {TURNS} messages per
 conversation from the texts of the other sections. *check* is the pass that reads everything before anything is written.
 Each import runs in a process of its own; memory is its peak. Nothing is embedded: that happens later, in the
-background."""
+background.
+
+The second table shows why the JSON of an export is split by our own reader: it is about as fast as ijson (the yajl2_c
+backend), and reads on after damage. *after damage* is how many conversations of the same file are read if the first one
+is damaged; a reader that stops there gets none."""
+DAMAGE = '[{"title": tru},'  # a damaged first element
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +60,9 @@ class Run:
 
 
 def report(data: Path | None = None, *, quick: bool) -> Section:
-    """Import each file of each size twice."""
-    rows = []
+    """Import each file of each size twice, and read the largest ChatGPT export with each JSON reader."""
+    rows: list[list[str]] = []
+    readers: list[list[str]] = []
     with tempfile.TemporaryDirectory() as folder:
         for form, written in FORMS.items():
             for size in QUICK_SIZES if quick else SIZES:
@@ -66,9 +74,12 @@ def report(data: Path | None = None, *, quick: bool) -> Section:
                 first, again = _run(path, url), _run(path, url)
                 came = 0 if isinstance(first, Failure) else first.messages
                 rows += [_row(form, path, "first", came, first), _row(form, path, "again", came, again)]
+                if form == "chatgpt":
+                    readers = [_reader_row(name, path) for name in READERS]
                 path.unlink()
     head = ["export", "import", "file", "messages", "time", "a second", "messages a second", "check", "most memory"]
-    return Section("Importing", ABOUT, (table(head, rows, words=2),))
+    reader_head = ["JSON reader", "file", "time", "a second", "most memory", "after damage"]
+    return Section("Importing", ABOUT, (table(head, rows, words=2), table(reader_head, readers)))
 
 
 def _run(path: Path, url: str) -> Run | Failure:
@@ -120,6 +131,57 @@ def _row(form: str, path: Path, which: str, came: int, run: Run | Failure) -> li
         f"{came / run.seconds:,.0f}",
         percent(run.check / run.seconds),
         f"{run.memory} MB",
+    ]
+
+
+# -- JSON readers ----------------------------------------------------------------------------------------------------
+
+
+def _count_ours(path: str) -> int:
+    with Source(path) as source:
+        return sum(isinstance(entry, Entry) for entry in source.entries())
+
+
+def _count_ijson(path: str) -> int:
+    ijson = importlib.import_module("ijson.backends.yajl2_c")
+    count = 0
+    with Path(path).open("rb") as file:
+        try:
+            for _ in ijson.items(file, "item", use_float=True, buf_size=2**18):
+                count += 1
+        except importlib.import_module("ijson").JSONError:
+            pass
+    return count
+
+
+READERS: dict[str, tuple[str, Callable[[str], int]]] = {
+    "brimful": ("brimful", _count_ours),
+    "ijson": ("ijson", _count_ijson),
+}
+
+
+def _read_json(name: str, path: str) -> tuple[int, float, int]:
+    began = time.perf_counter()
+    count = READERS[name][1](path)
+    return count, time.perf_counter() - began, _most_memory()
+
+
+def _reader_row(name: str, path: Path) -> list[str]:
+    size = path.stat().st_size / MB
+    if find_spec(READERS[name][0]) is None:
+        return [name, f"{size:.0f} MB", "not installed", "–", "–", "–"]
+    damaged = path.with_name("damaged.json")
+    damaged.write_bytes(DAMAGE.encode() + path.read_bytes()[1:])
+    with Isolated(_begin) as process:
+        run = process.call(_read_json, name, str(path), seconds=LIMIT_SECONDS)
+        after = process.call(_read_json, name, str(damaged), seconds=LIMIT_SECONDS)
+    damaged.unlink()
+    if isinstance(run, Failure) or isinstance(after, Failure):
+        return [name, f"{size:.0f} MB", run.reason if isinstance(run, Failure) else "failed", "–", "–", "–"]
+    count, seconds, memory = run
+    return [
+        *(name, f"{size:.0f} MB", duration(seconds), f"{size / seconds:.1f} MB", f"{memory} MB"),
+        f"{after[0]:,} of {count:,}",
     ]
 
 
