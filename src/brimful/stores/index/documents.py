@@ -19,7 +19,7 @@ _CREATE_SCOPE: Final = "INSERT INTO scopes (tenant, scope) VALUES (:tenant, :sco
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """A scope as it stands."""
+    """A scope with its totals."""
 
     number: int
     documents: int
@@ -28,7 +28,7 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 def get_scopes(session: Session, names: Sequence[str]) -> list[Scope]:
-    """Return the scopes of these names, those that are there, by number."""
+    """Return the scopes with these names, in order of number. Missing ones are omitted."""
     found = session.rows(
         "SELECT number, documents, words, changes FROM scopes WHERE tenant = :tenant AND scope IN :names "
         "ORDER BY number",
@@ -38,16 +38,16 @@ def get_scopes(session: Session, names: Sequence[str]) -> list[Scope]:
 
 
 def add_to_scopes(session: Session, totals: Mapping[str, tuple[int, int]]) -> dict[str, int]:
-    """Add (documents, words) to scopes, which are made where there are none, and return their numbers."""
+    """Add (documents, words) to scopes, creating missing ones, and return their numbers."""
     numbers = {}
-    for scope in sorted(totals):  # one order for all writers, so that none waits for another in a circle
+    for scope in sorted(totals):  # sorted, to avoid deadlocks
         documents, words = totals[scope]
         numbers[scope] = _add_to_scope(session, scope, documents, words)
     return numbers
 
 
 def subtract_from_scopes(session: Session, totals: Mapping[int, tuple[int, int]]) -> None:
-    """Take (documents, words) from scopes, by their numbers."""
+    """Subtract (documents, words) from scopes by number."""
     session.many(
         "UPDATE scopes SET documents = documents - :documents, words = words - :words, changes = changes + 1 "
         "WHERE tenant = :tenant AND number = :number",
@@ -59,7 +59,7 @@ def subtract_from_scopes(session: Session, totals: Mapping[int, tuple[int, int]]
 
 
 def mark_changed(session: Session, numbers: Sequence[int]) -> None:
-    """Note that something in these scopes is other than it was."""
+    """Record that scopes changed, by number."""
     session.many(
         "UPDATE scopes SET changes = changes + 1 WHERE tenant = :tenant AND number = :number",
         ({"number": number} for number in sorted(set(numbers))),
@@ -67,7 +67,7 @@ def mark_changed(session: Session, numbers: Sequence[int]) -> None:
 
 
 def mark_scope_changed(session: Session, scope: str) -> None:
-    """Note the same of one scope, by its name."""
+    """Record that a scope changed, by name."""
     session.run("UPDATE scopes SET changes = changes + 1 WHERE tenant = :tenant AND scope = :scope", scope=scope)
 
 
@@ -103,7 +103,7 @@ def list_embedders(session: Session) -> list[str]:
 
 
 def enqueue_documents(session: Session, documents: Sequence[DocumentRef]) -> None:
-    """Let new documents wait for a vector by each embedder that has none of their passage."""
+    """Queue new documents for each embedder that has no vector of their passage yet."""
     session.dialect.lock_shared(session, "embedders")
     for embedder in list_embedders(session):
         known = session.dialect.vector_index.add(session, embedder, documents)
@@ -112,7 +112,7 @@ def enqueue_documents(session: Session, documents: Sequence[DocumentRef]) -> Non
 
 
 def dequeue_documents(session: Session, documents: Sequence[DocumentRef]) -> None:
-    """Forget that removed documents wait, and the vectors of passages that no document has any more."""
+    """Remove documents from the queues, and delete vectors of passages that no document has any more."""
     if not documents:
         return
     for embedder in list_embedders(session):
@@ -137,7 +137,7 @@ WHERE d.tenant = :tenant AND d.doc IN :docs
 
 
 class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that shall be found."""
+    """A record to index."""
 
     kind: DocumentKind
     item: str
@@ -148,7 +148,7 @@ class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_documents(session: Session, entries: Sequence[NewDocument]) -> None:
-    """Take records up into the index."""
+    """Add records to the index."""
     if not entries:
         return
     entries = [_filter_document(session, entry) for entry in entries]
@@ -161,7 +161,7 @@ def add_documents(session: Session, entries: Sequence[NewDocument]) -> None:
 
 
 def remove_documents(session: Session, kind: DocumentKind, items: Sequence[str]) -> None:
-    """Take records out of the index."""
+    """Remove records from the index."""
     found = session.rows(
         "DELETE FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items "
         "RETURNING doc, scope, length, passage, terms",
@@ -178,7 +178,7 @@ def remove_documents(session: Session, kind: DocumentKind, items: Sequence[str])
 
 
 def replace_documents(session: Session, entries: Sequence[NewDocument]) -> None:
-    """Take records up into the index, each in the place of the one with its id."""
+    """Add records to the index, replacing those with the same ids."""
     if entries:
         remove_documents(session, entries[0].kind, [entry.item for entry in entries])
         add_documents(session, entries)

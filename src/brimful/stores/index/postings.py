@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Term(msgspec.Struct, frozen=True):
-    """A term that is asked for: its place in the question, its tokens in each scope, and how often it is found."""
+    """A term of a query: its position, its tokens in each scope, and the number of documents that contain it."""
 
     number: int
     tokens: tuple[str, ...]
@@ -27,7 +27,7 @@ class _Term(msgspec.Struct, frozen=True):
 
 
 class _Search(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked, where, and which terms are read: rare ones are, common ones are only counted."""
+    """A query with its scopes and terms, and the terms rare enough to read."""
 
     asked: TermQuery
     scopes: list[Scope]
@@ -36,13 +36,13 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rarest(self) -> _Term | None:
-        """The rarest term, if even that is too common to be read whole, and is wanted all the same."""
+        """The rarest term, if even that is too common to be read completely."""
         held = [term for term in self.terms if term.total]
         return None if self.read or self.asked.rare_only or not held else min(held, key=_rarity)
 
 
 def find_postings(session: Session, asked: Sequence[TermQuery]) -> list[Postings]:
-    """Return where terms occur in scopes, question by question: rare terms are read, common ones counted."""
+    """Return the occurrences of terms for each query. Rare terms are read, common ones only counted."""
     questions = _make_searches(session, asked)
     tokens = sorted({token for question in questions for term in question.read for token in term.tokens})
     held = session.dialect.text_index.postings(session, tokens) if tokens else {}
@@ -99,7 +99,7 @@ def _make_result(session: Session, question: _Search, held: Mapping[str, Occurre
 
 
 def _merge_by_document(parts: Sequence[Occurrences]) -> Occurrences:
-    """Return all of several, each of which has the oldest document first, in the same order."""
+    """Merge several lists of occurrences, oldest document first."""
     if len(parts) == 1:
         return parts[0]
     rows = _join(parts)

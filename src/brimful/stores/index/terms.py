@@ -13,7 +13,7 @@ from brimful.stores.encryption.tenant_keys import HASHED_TERM_PREFIX, TenantKeys
 from brimful.stores.session import Session
 
 _PLAIN_TERM = re.compile(r"[a-z0-9_\u0080-\ud7ff\ue000-\U0010ffff]{1,40}")
-"""What every index keeps as it is: nothing that a tokenizer folds or parts, and nothing that is long."""
+"""Terms that every index stores unchanged: short, and neither folded nor split by a tokenizer."""
 
 
 def make_tokens(scope: int, terms: Iterable[str]) -> list[str]:
@@ -28,7 +28,7 @@ def make_tokens(scope: int, terms: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=65_536)
 def normalize_term(term: str) -> str:
-    """Return a term as it is, or a hash of what no index would keep whole. No two terms are spelled alike.
+    """Return a term unchanged, or a hash if an index could not store it unchanged.
 
     >>> normalize_term("tea"), normalize_term("Tea")
     ('tea', '=2b6e2daef3eb5fd975ee1d541f7725c1')
@@ -39,7 +39,7 @@ def normalize_term(term: str) -> str:
 
 
 def filter_searchable(session: Session, indexed: IndexEntry) -> IndexEntry:
-    """Return what of a record may be found: a sealed store may keep no terms, or no vectors that its database reads."""
+    """Return what may be indexed: an encrypted store may store no terms, or no vectors that the database can read."""
     if session.keys is None or session.keys.keys.search == "vectors":
         return indexed
     if session.keys.keys.search == "none":
@@ -48,13 +48,13 @@ def filter_searchable(session: Session, indexed: IndexEntry) -> IndexEntry:
 
 
 def passage_address(session: Session, passage: str) -> str:
-    """Return the address of a passage as this store may keep it."""
+    """Return the keyed address of a passage, or an empty string if it may not be stored."""
     kept = filter_searchable(session, IndexEntry(passage=passage)).passage
     return kept if not kept or is_keyed_address(kept) else storage_address(session, kept)
 
 
 def rekey_tokens(session: Session, tokens: Sequence[str]) -> list[str]:
-    """Return tokens, which may be in the clear, as this store may keep them."""
+    """Hash the tokens that are in plain text."""
     if session.keys is None:
         return list(tokens)
     kept = filter_searchable(session, IndexEntry(terms=tuple(tokens))).terms
@@ -62,14 +62,14 @@ def rekey_tokens(session: Session, tokens: Sequence[str]) -> list[str]:
 
 
 def index_tokens(session: Session, scope: int, terms: Sequence[str]) -> list[str]:
-    """Return the tokens of terms as the index of this store holds them."""
+    """Return the tokens of terms, hashed if the store is encrypted."""
     if session.keys is None:
         return make_tokens(scope, terms)
     return sorted(session.keys.token(scope, normalize_term(term)) for term in terms)
 
 
 def query_tokens(session: Session, scope: int, term: str) -> list[str]:
-    """Return the tokens under which a term may be found: two while some documents are still in the clear."""
+    """Return the tokens to search for a term: two while some documents are still in plain text."""
     plain = make_tokens(scope, [term])
     if session.keys is None:
         return plain
@@ -98,28 +98,28 @@ _READ_COUNTS: Final = "SELECT token, documents FROM term_counts WHERE tenant = :
 
 
 def add_counts(session: Session, held: Iterable[Sequence[str]]) -> None:
-    """Count documents that came, each by the tokens that it holds."""
+    """Add documents to the counts of their tokens."""
     session.many(_INCREASE, ({"token": token, "documents": documents} for token, documents in _count_documents(held)))
 
 
 def subtract_counts(session: Session, held: Iterable[Sequence[str]]) -> None:
-    """Count documents that went, each by the tokens that it held."""
+    """Subtract documents from the counts of their tokens."""
     gone = _count_documents(held)
     session.many(_DECREASE, ({"token": token, "documents": documents} for token, documents in gone))
     session.run(_DELETE_ZERO, tokens=[token for token, _ in gone])
 
 
 def document_counts(session: Session, tokens: Sequence[str]) -> dict[str, int]:
-    """Return in how many documents each token occurs; those that occur nowhere are left out."""
+    """Return the number of documents that contain each token. Unknown tokens are omitted."""
     return dict(session.rows(_READ_COUNTS, tokens=list(tokens)))
 
 
 def count_mismatches(session: Session, held: str) -> int:
-    """Return how many tokens are counted otherwise than the index holds them, by a query for (token, documents)."""
+    """Return the number of tokens whose stored count differs from the index, given a query for (token, documents)."""
     row = session.row(_MISMATCHES.format(held=held))
     return int(row[0]) if row else 0
 
 
 def _count_documents(held: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
-    """Return tokens with the number of documents that hold them, in one order for all writers."""
+    """Return tokens with their document counts, sorted to avoid deadlocks."""
     return sorted(Counter(token for tokens in held for token in set(tokens)).items())

@@ -17,19 +17,19 @@ from brimful.core.context import Context
 from brimful.errors import InvalidRecord
 from brimful.records import Content
 
-_MARK: Final = "\0"  # begins a text of the request that is told in pieces
-_MIN_LENGTH: Final = 8  # characters of a text that is looked for within another
+_MARK: Final = "\0"  # starts a reference to a string that is stored in pieces
+_MIN_LENGTH: Final = 8  # characters of a content that is searched within other strings
 _EMPTY_TEXT: Final = Text(text="")
 _NO_ARGUMENTS: Final = "{}"
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 Piece = str | tuple[int, int]
-"""A text as it is, or a content by its place, and which of its texts."""
+"""A string, or a reference: the index of a package, and the index of one of its strings."""
 
 
 class EncodedContext(msgspec.Struct, frozen=True, array_like=True):
-    """What is kept of a context. `loose` are the contents that its request may hold in other words."""
+    """An encoded context. `loose` are packages whose content may be in the request in another form."""
 
     context: msgspec.Raw
     request: Any
@@ -41,7 +41,7 @@ _DECODER: Final = msgspec.json.Decoder(EncodedContext)
 
 
 def encode_context(context: Context) -> tuple[bytes, list[Content]]:
-    """Return a context without its contents, packed, and the contents in the order of its packages."""
+    """Encode a context without its contents, and return the contents in the order of its packages."""
     packages = context.inputs.packages
     included = {decision.id for decision in context.decisions if decision.included}
     places = [at for at, package in enumerate(packages) if package.id in included]
@@ -62,7 +62,7 @@ def encode_context(context: Context) -> tuple[bytes, list[Content]]:
 
 
 def decode_context(body: bytes, addresses: Sequence[str], contents: Mapping[str, Content]) -> Context:
-    """Return the context; what is no longer among the contents is empty."""
+    """Decode a context. Contents that are missing are empty."""
     kept = _decompress(body)
     context = Context.from_json(bytes(kept.context))
     for package, address in zip(context.inputs.packages, addresses, strict=True):
@@ -75,13 +75,13 @@ def decode_context(body: bytes, addresses: Sequence[str], contents: Mapping[str,
 
 
 def package_positions(body: bytes, ids: Collection[str]) -> list[int]:
-    """Return the places of all packages of these ids."""
+    """Return the positions of all packages with these ids."""
     context = Context.from_json(bytes(_decompress(body).context))
     return [at for at, package in enumerate(context.inputs.packages) if package.id in ids]
 
 
 def without_request(body: bytes, places: Sequence[int]) -> bytes | None:
-    """Return a context whose request is gone, if it may hold one of these contents in other words; else None."""
+    """Return a context without its request, if that may contain one of these packages in another form; else None."""
     kept = _decompress(body)
     if not set(kept.loose) & set(places):
         return None
@@ -89,7 +89,7 @@ def without_request(body: bytes, places: Sequence[int]) -> bytes | None:
 
 
 def content_strings(content: Content) -> list[str]:
-    """Return the texts of a content that may stand in a request."""
+    """Return the strings of a content that may occur in a request."""
     return [content] if isinstance(content, str) else [_part_string(part) for part in content]
 
 
@@ -106,7 +106,7 @@ def _part_string(part: Part) -> str:
 
 
 class _RequestEncoder:
-    """Tells texts in pieces. `met` are the contents that were found."""
+    """Replaces contents in a request by references. `met` are the packages that were found."""
 
     def __init__(self, packages: Sequence[ContentPackage], places: Sequence[int]) -> None:
         self.texts: list[tuple[Piece, ...]] = []
@@ -121,7 +121,7 @@ class _RequestEncoder:
         self._lengths = list(map(len, self._by_length))
 
     def told(self, value: Any) -> Any:
-        """Return JSON data whose texts are marks where they hold contents."""
+        """Return JSON data in which strings with contents are replaced by references."""
         if isinstance(value, str):
             mark = self._marks.get(value)
             return self._marked(value) if mark is None else mark
@@ -132,7 +132,7 @@ class _RequestEncoder:
         return value
 
     def _marked(self, text: str) -> str:
-        """Return the mark of a text that is met for the first time; roles, names and ids are met again and again."""
+        """Return the reference of a string. Results are cached, because roles, names and ids repeat."""
         pieces = self._split(text)
         if pieces == (text,) and not text.startswith(_MARK):
             mark = text
@@ -150,7 +150,7 @@ class _RequestEncoder:
         return tuple(self._cut(text)) if len(text) > _MIN_LENGTH else (text,)
 
     def _cut(self, text: str) -> Iterator[Piece]:
-        """Yield a text in pieces: contents where they stand, from the left, and what is between them."""
+        """Split a string into contents, from the left, and the text between them."""
         end = 0
         for start, known in self._found(text):
             if start < end:
@@ -164,7 +164,7 @@ class _RequestEncoder:
             yield text[end:]
 
     def _found(self, text: str) -> list[tuple[int, str]]:
-        """Return where contents begin in a text; of several that begin together, the longest first."""
+        """Return the positions of contents in a string; of several at one position, the longest first."""
         shorter = self._by_length[: bisect_left(self._lengths, len(text))]
         found = ((text.find(known), known) for known in shorter)
         return sorted(((at, known) for at, known in found if at >= 0), key=lambda each: (each[0], -len(each[1])))
@@ -195,7 +195,7 @@ def _empty_package(package: ContentPackage) -> ContentPackage:
 
 
 def _empty_part(part: Part) -> Part:
-    """Return a part of the same form that says nothing: a context whose contents were erased can still be read."""
+    """Return an empty part of the same type, so that a context with erased contents is still valid."""
     match part:
         case Text():
             return _EMPTY_TEXT
@@ -208,7 +208,7 @@ def _empty_part(part: Part) -> Part:
 
 
 def _with(value: S, field: str, content: object) -> S:
-    """Return a value with another content, not checked again: what says nothing is as right as what it was."""
+    """Return a copy with another content, without validating it again."""
     bare = copy.copy(value)
     msgspec.structs.force_setattr(bare, field, content)
     return bare

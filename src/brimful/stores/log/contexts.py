@@ -30,7 +30,7 @@ _DECODER: Final = msgspec.json.Decoder(Build)
 
 
 def make_build(snapshot: Snapshot) -> Build:
-    """Return a build in one line."""
+    """Summarize a snapshot in one line."""
     context = snapshot.context
     return Build(
         id=snapshot.id,
@@ -101,7 +101,7 @@ def builds_at_positions(session: Session, positions: Iterable[int]) -> dict[int,
 
 
 def get_build(session: Session, id: str) -> Build | None:
-    """Return the build of an id."""
+    """Return the build with this id, or None."""
     row = session.row(f"{_READ_BUILDS} AND l.item = :id", id=id)
     return None if row is None else _decode_build(session, row)
 
@@ -118,12 +118,12 @@ def _decode_build(session: Session, row: Row) -> Build:
 
 
 def encrypt_build(session: Session, build: Build) -> bytes:
-    """Return a build in one line, as it is kept: what it warns of may quote what was said."""
+    """Encode and encrypt a build: its warnings may quote contents."""
     return encrypt(session, msgspec.json.encode(build), "snapshots", build.id, build.room)
 
 
 def _excluded_tokens(context: Context) -> int:
-    """Return the tokens of all that the model does not see, and of what was cut from the rest."""
+    """Return the tokens of everything that was left out or shortened."""
     whole = {package.id: package.tokens.tokens for package in context.inputs.packages}
     gone = sum(each.tokens for each in context.decisions if not each.included)
     cut = (whole.get(each.id, 0) - each.tokens for each in context.decisions if each.outcome == "shrunk")
@@ -147,16 +147,16 @@ WHERE i.tenant = :tenant
 
 
 def save_snapshots(session: Session, given: Sequence[Snapshot]) -> None:
-    """Keep builds: content by reference, inclusions, and an access of each memory in them. The first of an id stands.
+    """Save snapshots, and log them. If there is one with the same id, it stays.
 
-    The log comes last: whoever holds its end should not wait for anything else.
+    The log comes last, because it is locked until the transaction ends.
     """
     entries = [entry for each in given if (entry := save_snapshot(session, each)) is not None]
     event_log.append_events(session, entries)
 
 
 def get_snapshot(session: Session, id: str) -> Snapshot | None:
-    """Return a build as it was; content that was erased since then is empty."""
+    """Return a snapshot as it was built, or None. Contents that were erased since are empty."""
     found = session.row(
         "SELECT room, persona, at, message, refs, body FROM snapshots WHERE tenant = :tenant AND id = :id", id=id
     )
@@ -185,10 +185,10 @@ def list_inclusions(
 
 
 def save_snapshot(session: Session, snapshot: Snapshot) -> LogEvent | None:
-    """Keep a build, and return what the log is to say of it; None if there is one of that id.
+    """Save a snapshot, and return its log event; None if there is one with this id.
 
-    What a place in a caller's own request held is not looked for in others: that would tell of other conversations,
-    and an index of it would write more than all else.
+    For requests that the client wrote itself, no inclusions are stored: their items are only positions in the request,
+    and indexing them would cost more than everything else.
     """
     context = snapshot.context
     packed, contents = encode_context(context)
@@ -221,7 +221,7 @@ def _included_memories(context: Context) -> list[str]:
 
 
 def build_event(build: Build, context: Context) -> LogEvent:
-    """Return what the log says of a build."""
+    """Return the log event of a build."""
     return LogEvent(
         kind="build",
         item=build.id,
@@ -233,7 +233,7 @@ def build_event(build: Build, context: Context) -> LogEvent:
 
 
 def tally_key(build: Build) -> TallyKey:
-    """Return with what a build is counted."""
+    """Return the tally key of a build."""
     return TallyKey(build.persona or "", clean_name(build.model), clean_name(build.policy))
 
 
@@ -253,5 +253,5 @@ def _inclusion_rows(snapshot: Snapshot, number: int) -> Iterator[dict[str, Any]]
 
 
 def clean_name(text: str) -> str:
-    """Return a name as a database holds it: packages, kinds and models may have a null character, records may not."""
+    """Replace null characters, which databases reject. Ids of packages, kinds and models may contain them."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in text else text

@@ -74,13 +74,13 @@ def list_responses(
 
 
 def decode_response(session: Session, row: Row) -> Response:
-    """Return the answer of a row."""
+    """Return the response of a row."""
     id, room, body = row
     return msgspec.json.decode(decrypt(session, body, "responses", id, room), type=Response)
 
 
 def response_event(session: Session, response: Response) -> LogEvent:
-    """Return what the log says of an answer. It is counted with its build, by that one's model and policy."""
+    """Return the log event of a response. It is counted by the model and policy of its context."""
     return _make_event(response, get_build(session, response.context))
 
 
@@ -100,7 +100,7 @@ def _tally_key(response: Response, build: Build | None) -> TallyKey:
 
 
 def _insert(session: Session, response: Response) -> bool:
-    """Keep an answer; False if there is one of its id."""
+    """Insert a response; False if there is one with this id."""
     return bool(
         session.run(
             _INSERT,

@@ -11,7 +11,7 @@ from brimful.stores.log import event_log
 from brimful.stores.log.tallies import HOUR, day_of, hour_of
 from brimful.stores.session import Session
 
-BATCH: Final = 200  # events in one transaction
+BATCH: Final = 200  # events per transaction
 _OLD: Final = """
 SELECT position, kind, item FROM log WHERE tenant = :tenant AND at < :before ORDER BY at LIMIT :limit
 """
@@ -43,7 +43,7 @@ FROM log l WHERE tenant = :tenant AND at < :before AND kind = 'response' AND ite
 
 
 def start_of_hour(before: float) -> float:
-    """Return the beginning of the hour of a time: what is pruned ends there.
+    """Return the start of the hour of a timestamp, where pruning ends.
 
     >>> start_of_hour(7300.0)
     7200.0
@@ -52,7 +52,7 @@ def start_of_hour(before: float) -> float:
 
 
 def count_prunable(session: Session, before: float) -> PruneReport:
-    """Return what would go; nothing does."""
+    """Return what would be pruned."""
     builds, of_builds = _sizes(session, _OLD_BUILDS, before=before)
     answers, of_answers = _sizes(session, _OLD_ANSWERS, before=before)
     contents, of_contents = _sizes(session, _UNUSED_SIZE, day=day_of(before))
@@ -66,7 +66,7 @@ def count_prunable(session: Session, before: float) -> PruneReport:
 
 
 def prune_events(session: Session, before: float) -> PruneReport | None:
-    """Remove the next events; None if there are none left."""
+    """Delete the next events; None if there are none left."""
     event_log.lock_log(session)
     event_log.mark_pruned(session, before)
     rows = session.rows(_OLD, before=before, limit=BATCH)
@@ -83,9 +83,9 @@ def prune_events(session: Session, before: float) -> PruneReport | None:
 
 
 def prune_contents(session: Session, before: float) -> PruneReport | None:
-    """Remove the next contents that nothing refers to; None if there are none left.
+    """Delete the next unreferenced contents; None if there are none left.
 
-    Of a content it is known on which day a build referred to it last: it goes once that day is over.
+    A content has the day of the last context that refers to it. It is deleted when that day is over.
     """
     rows = session.rows(_UNUSED, day=day_of(before), limit=BATCH)
     if not rows:
@@ -100,7 +100,7 @@ def prune_contents(session: Session, before: float) -> PruneReport | None:
 
 
 def sum_reports(before: float, parts: Sequence[PruneReport]) -> PruneReport:
-    """Return what parts come to."""
+    """Return the sum of reports."""
     sums = {name: sum(getattr(part, name) for part in parts) for name in ("builds", "answers", "contents", "bytes")}
     return PruneReport(before=before, **sums)
 

@@ -18,16 +18,16 @@ _EVENTS: Final = """
 SELECT at, persona, model, policy, body FROM log
 WHERE tenant = :tenant AND at >= :since AND at < :until
 """
-_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - days and hours are told in UTC
-_LAST_HOUR: Final = 17_000_000  # about the year 3909: what is later has no date
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - days and hours are in UTC
+_LAST_HOUR: Final = 17_000_000  # about the year 3909; later hours have no date
 _UNBOUNDED: Final = 2**53
 
 HourTally = tuple[int, TallyKey, Tally]
-"""An hour, and what was counted in it, or from it on for a whole day."""
+"""The first hour, the key, and the tally of an hour or a day."""
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in parts: whole hours from `first` up to `last`, and edges of which events are read one by one."""
+    """A time span: whole hours from `first` up to `last`, and edges whose events are read one by one."""
 
     first: int
     last: int
@@ -60,7 +60,7 @@ def compute_statistics(
 
 
 def split_span(since: float | None, until: float | None, pruned: int) -> Span:
-    """Return the parts of a time. Of hours before `pruned` only sums are left: each counts where it begins.
+    """Split a time span into whole hours and edges. Hours before `pruned` count as a whole, by their start.
 
     >>> split_span(1800.0, 9000.0, 0)
     Span(first=1, last=2, edges=((1800.0, 3600.0), (7200.0, 9000.0)))
@@ -89,7 +89,9 @@ def _read_span(
     for size, first, last in _parts(span, by):
         yield from tallies.read_tallies(session, size, first, last, room=room or ALL_ROOMS, persona=persona)
     which = "" if persona is None else " AND persona = :persona"
-    which += "" if room is None else " AND coalesce(room, '') = :room"  # by time: a room may be as old as the store
+    which += (
+        "" if room is None else " AND coalesce(room, '') = :room"
+    )  # filtered after the time index, because a room may be as old as the store
     for since, until in span.edges:
         rows = session.rows(f"{_EVENTS}{which}", since=since, until=until, persona=persona, room=room)
         for at, who, model, policy, body in rows:
@@ -97,7 +99,7 @@ def _read_span(
 
 
 def _parts(span: Span, by: Grouping) -> Iterator[tuple[Size, int, int]]:
-    """Yield which tallies hold the whole hours: days as far as there are whole ones, and hours around them."""
+    """Yield the tallies that cover whole hours: whole days, and the hours around them."""
     first, last = math.ceil(span.first / DAY) * DAY, span.last // DAY * DAY
     if by == "hour" or first >= last:
         yield 1, span.first, span.last
@@ -108,7 +110,7 @@ def _parts(span: Span, by: Grouping) -> Iterator[tuple[Size, int, int]]:
 
 
 def _group(by: Grouping, hour: int, sort: TallyKey) -> tuple[int, str]:
-    """Return what a find is counted under: a time by its first hour, anything else by its name."""
+    """Return the group of a tally: a time by its first hour, anything else by name."""
     match by:
         case "":
             return 0, ""
@@ -133,7 +135,7 @@ def _make_group(by: Grouping, group: tuple[int, str], models: dict[str, Tally]) 
 
 
 def _format_date(hour: int, by: Grouping) -> str:
-    """Write a day or an hour, in UTC.
+    """Format a day or an hour in UTC.
 
     >>> _format_date(472222, "hour"), _format_date(472222, "day"), _format_date(10**15, "day")
     ('2023-11-14T22:00Z', '2023-11-14', '')

@@ -27,12 +27,12 @@ from brimful.stores.session import Session
 _MILLION: Final = 1_000_000
 _BILLION: Final = 1_000_000_000
 _MEMORY: Final = "memory-"
-_MAX_VALUE: Final = 10**10  # tokens or seconds: whoever reports more is wrong, and must not spoil all sums
+_MAX_VALUE: Final = 10**10  # tokens or microseconds; larger values are errors and must not spoil the sums
 _ORDER: Final = (*dict.fromkeys(COMPONENTS.values()),)
 
 
 class Tally(msgspec.Struct, kw_only=True, array_like=True):
-    """Sums, as they are kept: new ones are added at the end, with a default."""
+    """Sums, stored as an array: add new fields at the end, with a default."""
 
     contexts: int = 0
     tokens: int = 0
@@ -68,14 +68,14 @@ class Tally(msgspec.Struct, kw_only=True, array_like=True):
     timed: int = 0
 
     def add(self, other: "Tally") -> None:
-        """Take up what another one counted."""
+        """Add another tally."""
         if other.contexts:
             self._compare(other)
             for name in _MAPS:
                 _add_up(getattr(self, name), getattr(other, name))
         for name in _SUMS:
             more = getattr(other, name)
-            if more:  # most are of answers, or of builds
+            if more:  # most tallies are of either contexts or responses
                 setattr(self, name, getattr(self, name) + more)
 
     def _compare(self, other: "Tally") -> None:
@@ -94,7 +94,7 @@ _SUMS: Final = tuple(
 
 
 def tally_build(build: Build, context: Context) -> Tally:
-    """Return what a build adds."""
+    """Return the tally of a context."""
     share = build.tokens / build.available if build.available else 1.0
     seen = [each for each in context.decisions if each.included and each.kind.startswith(_MEMORY)]
     relevance = {package.id: package.relevance for package in context.inputs.packages}
@@ -129,7 +129,7 @@ def tally_build(build: Build, context: Context) -> Tally:
 
 
 def tally_response(response: Response, build: Build | None) -> Tally:
-    """Return what an answer adds; without the build that it answers, our own count is not known."""
+    """Return the tally of a response. Without its context, our own count is unknown."""
     usage = response.usage
     seconds = response.seconds
     tally = Tally(answers=1, timed=int(seconds is not None))
@@ -152,7 +152,7 @@ def tally_response(response: Response, build: Build | None) -> Tally:
 
 
 def make_statistics(key: str, begin: float | None, models: Mapping[str, Tally]) -> Statistics:
-    """Return the figures of tallies, model by model and together."""
+    """Return the statistics of tallies, in total and by model."""
     all = sum_tallies(models.values())
     many = max(1, all.contexts)
     lost = all.warnings.get("vector-search-failed", 0) + all.warnings.get("vector-search-off", 0)
@@ -179,7 +179,7 @@ def make_statistics(key: str, begin: float | None, models: Mapping[str, Tally]) 
 
 
 def sum_tallies(tallies: Iterable[Tally]) -> Tally:
-    """Return what tallies come to."""
+    """Return the sum of tallies."""
     total = Tally()
     for each in tallies:
         total.add(each)
@@ -200,7 +200,7 @@ def _components(tally: Tally) -> list[ComponentShare]:
 
 
 def _component_order(component: str) -> tuple[int, str]:
-    """Return where a component stands: known ones in their order, then others, the frame around them last."""
+    """Return the sort key of a component: known ones in their order, then others, `format` last."""
     if component == "format":
         return (len(_ORDER) + 1, "")
     return (_ORDER.index(component), "") if component in _ORDER else (len(_ORDER), component)
@@ -245,9 +245,9 @@ def _add_up(sums: dict[str, int], more: Mapping[str, int]) -> None:
 
 HOUR: Final = 3_600.0  # seconds
 DAY: Final = 24  # hours
-ALL_ROOMS: Final = ""  # in the place of a room: no room is called so
+ALL_ROOMS: Final = ""  # no room has an empty id
 Size = Literal[1, 24]
-"""How many hours a tally is of."""
+"""Hours of a tally."""
 
 _COLUMNS: Final = ("room", "size", "hour", "persona", "model", "policy")
 _KEYS: Final = ", ".join(_COLUMNS)
@@ -266,7 +266,7 @@ _DECODER: Final = msgspec.json.Decoder(Tally)
 
 
 class TallyKey(msgspec.Struct, frozen=True):
-    """What is counted together: by whom it was answered, with which model, by which policy."""
+    """The key of a tally: persona, model and policy."""
 
     persona: str
     model: str
@@ -274,7 +274,7 @@ class TallyKey(msgspec.Struct, frozen=True):
 
 
 class TallyEvent(msgspec.Struct, frozen=True):
-    """Something that happened, and what it adds."""
+    """An event and its tally."""
 
     room: str
     at: float
@@ -283,7 +283,7 @@ class TallyEvent(msgspec.Struct, frozen=True):
 
 
 def hour_of(at: float) -> int:
-    """Return the hour of a time, counted from 1970.
+    """Return the hour of a timestamp, counted from 1970.
 
     >>> hour_of(3599.9), hour_of(3600.0), hour_of(-1.0), hour_of(1e300) == hour_of(1e299)
     (0, 1, -1, True)
@@ -292,17 +292,17 @@ def hour_of(at: float) -> int:
 
 
 def day_of(at: float) -> int:
-    """Return the day of a time, counted from 1970."""
+    """Return the day of a timestamp, counted from 1970."""
     return hour_of(at) // DAY
 
 
 def decode_tally(body: bytes) -> Tally:
-    """Return a tally as it was kept."""
+    """Decode a tally."""
     return _DECODER.decode(body)
 
 
 def add_to_tallies(session: Session, events: Sequence[TallyEvent]) -> None:
-    """Add events to the tallies that they belong to. Whoever calls this holds the tenant's log."""
+    """Add events to their tallies. The caller must hold the lock of the log."""
     sums = _sum_events(events, 1) | _sum_events(events, DAY)
     for key, tally in sums.items():
         held = session.row(_FIND, **_key_values(key))
@@ -314,7 +314,7 @@ def add_to_tallies(session: Session, events: Sequence[TallyEvent]) -> None:
 def read_tallies(
     session: Session, size: Size, first: int, last: int, *, room: str, persona: str | None
 ) -> Iterator[tuple[int, TallyKey, Tally]]:
-    """Yield tallies of a size that begin from one hour up to another."""
+    """Yield tallies of a size whose first hour is in a range."""
     whose = "" if persona is None else " AND persona = :persona"
     found = session.rows(f"{_READ}{whose}", room=room, size=size, first=first, last=last, persona=persona)
     for hour, who, model, policy, body in found:
@@ -322,7 +322,7 @@ def read_tallies(
 
 
 def remove_room(session: Session, room: str) -> None:
-    """Drop the tallies of a room that is gone; it stays counted among all rooms."""
+    """Delete the tallies of a room. It stays in the totals of all rooms."""
     session.run("DELETE FROM tallies WHERE tenant = :tenant AND room = :room", room=room)
 
 

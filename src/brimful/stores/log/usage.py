@@ -95,22 +95,22 @@ def compute_accuracy(session: Session, *, since: float | None = None, model: str
 
 
 def clear_room(session: Session, room: str) -> None:
-    """Let nothing lead from an observation to a room that is gone; what was learned stays."""
+    """Remove references to a deleted room. The reports themselves stay."""
     session.run(
         "UPDATE usage_reports SET room = NULL, context = NULL WHERE tenant = :tenant AND room = :room", room=room
     )
 
 
 def decode_usage(session: Session, row: Row) -> UsageReport:
-    """Return the observation of a row."""
-    del session  # nothing of it is sealed: there is no content in it
+    """Return the usage report of a row."""
+    del session  # usage reports have no content, so they are not encrypted
     values = dict(zip(USAGE_COLUMNS, row[1:], strict=True))
     values["features"] = msgspec.json.decode(values["features"], type=dict[str, float])
     return UsageReport(window=values.pop("reported_window"), **values)
 
 
 def _models_and_routes(session: Session, model: str | None) -> Iterator[tuple[str, str]]:
-    """Yield every model and route that was observed, or those of one model."""
+    """Yield every model and route with usage reports, or those of one model."""
     found = session.row(_NEXT_MODEL, model="") if model is None else session.row(_NEXT_ROUTE, model=model, route="")
     while found is not None:
         name, route = found

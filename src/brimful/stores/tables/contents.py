@@ -12,14 +12,14 @@ from brimful.records import Content
 from brimful.stores.encryption.cipher import decrypt, encrypt, storage_address
 from brimful.stores.session import Session
 
-MAX_CACHE_BYTES: Final = 16 * 2**20  # of memory
+MAX_CACHE_BYTES: Final = 16 * 2**20  # bytes of memory
 
 CachedContent = tuple[Content, int | None]
-"""A content, and the stored count of its text."""
+"""A content, and its stored token count."""
 
 
 class ContentCache:
-    """Contents of one tenant by address, with their counts by one tokenizer; the least recently used are let go first.
+    """Contents of one tenant by address, with their counts by tokenizer, in an LRU cache.
 
     >>> cache = ContentCache(most=10)
     >>> cache.keep("o200k", "a1", ("Hello.", 2), size=8)
@@ -31,23 +31,23 @@ class ContentCache:
     """
 
     def __init__(self, most: int = MAX_CACHE_BYTES) -> None:
-        """Hold contents of so many bytes together."""
+        """Limit the cache to this many bytes."""
         self._entries: LRU[tuple[str, str], tuple[CachedContent, int]] = LRU(
             max_size=most, size=lambda _, entry: entry[1]
         )
 
     def known(self, tokenizer: str, addresses: Iterable[str]) -> dict[str, CachedContent]:
-        """Return what is held of these."""
+        """Return the cached contents among these."""
         entries = self._entries.get_many((tokenizer, address) for address in addresses)
         return {address: content for (_, address), (content, _) in entries.items()}
 
     def keep(self, tokenizer: str, address: str, known: CachedContent, *, size: int) -> None:
-        """Hold a content that takes so many bytes, unless it would leave no room for others."""
+        """Cache a content."""
         self._entries[tokenizer, address] = known, size
 
 
 _DECODER: Final = msgspec.json.Decoder(Content)
-_PARTS_PREFIX: Final = "p:"  # a text that reads like written parts is another content than those parts
+_PARTS_PREFIX: Final = "p:"  # keeps a string apart from parts with the same encoding
 
 _PUT: Final = """
 INSERT INTO contents (tenant, hash, body, uses) VALUES (:tenant, :hash, :body, :uses)
@@ -75,7 +75,7 @@ def content_address(session: Session, content: Content) -> str:
 
 
 def add_contents(session: Session, contents: Sequence[Content]) -> list[str]:
-    """Keep contents that records refer to, and return their addresses."""
+    """Save contents that records refer to, and return their addresses."""
     addresses = [content_address(session, content) for content in contents]
     times = Counter(addresses)
     bodies = dict(zip(addresses, contents, strict=True))
@@ -84,14 +84,14 @@ def add_contents(session: Session, contents: Sequence[Content]) -> list[str]:
 
 
 def save_context_contents(session: Session, contents: Sequence[Content], *, day: int) -> list[str]:
-    """Keep contents that no record refers to, only a past context, built on that day; return their addresses."""
+    """Save contents of a context built on that day, and return their addresses."""
     addresses = [content_address(session, content) for content in contents]
     found = session.rows(
         "SELECT hash, seen FROM contents WHERE tenant = :tenant AND hash IN :addresses",
         addresses=list(dict.fromkeys(addresses)),
     )
     known = {hash for hash, seen in found if seen >= day}
-    # One that somebody prunes at this moment is either held by this, or known to be gone.
+    # A content that is being pruned is either locked by this or known to be missing.
     known.update(mark_seen(session, [hash for hash, seen in found if seen < day], day=day))
     missing = {hash: content for hash, content in zip(addresses, contents, strict=True) if hash not in known}
     session.many(
@@ -101,13 +101,13 @@ def save_context_contents(session: Session, contents: Sequence[Content], *, day:
 
 
 def mark_seen(session: Session, addresses: Sequence[str], *, day: int) -> list[str]:
-    """Note that a context of that day refers to contents, where no later one does; return where that was so."""
+    """Record that a context of that day refers to contents, and return the addresses that changed."""
     found = session.rows(_MARK_SEEN, addresses=list(dict.fromkeys(addresses)), day=day) if addresses else []
     return [hash for (hash,) in found]
 
 
 def rekey_contents(session: Session, uses: Mapping[str, int]) -> dict[str, str]:
-    """Move so many uses of contents from plain addresses to keyed ones, and return these."""
+    """Copy contents from plain to keyed addresses, move their use counts, and return the new addresses."""
     moved = {hash: storage_address(session, hash) for hash in uses}
     found = session.rows(
         "SELECT hash, body, seen FROM contents WHERE tenant = :tenant AND hash IN :addresses", addresses=list(moved)
@@ -127,18 +127,18 @@ def rekey_contents(session: Session, uses: Mapping[str, int]) -> dict[str, str]:
 
 
 def decode_content(session: Session, body: bytes | None, hash: str) -> Content:
-    """Return the content of a row; one that was erased is empty."""
+    """Return the content of a row, empty if it was erased."""
     return "" if body is None else _DECODER.decode(decrypt(session, body, "contents", hash))
 
 
 def decode_text(session: Session, body: bytes | None, hash: str) -> str:
-    """Return the content of a record that holds nothing but text."""
+    """Return the content of a record that has only text."""
     content = decode_content(session, body, hash)
     return content if isinstance(content, str) else ""
 
 
 def get_contents(session: Session, addresses: Iterable[str]) -> dict[str, Content]:
-    """Return contents by their addresses, those that are there."""
+    """Return contents by address. Missing ones are omitted."""
     found = session.rows(
         "SELECT hash, body FROM contents WHERE tenant = :tenant AND hash IN :addresses",
         addresses=list(dict.fromkeys(addresses)),
@@ -147,7 +147,7 @@ def get_contents(session: Session, addresses: Iterable[str]) -> dict[str, Conten
 
 
 def release_contents(session: Session, addresses: Sequence[str], *, erase: bool) -> None:
-    """Take back one use of each; with `erase`, what is no longer used by any record is gone from past contexts, too."""
+    """Decrease the use counts; with `erase`, delete contents that no record uses any more."""
     times = sorted(Counter(addresses).items())
     session.many(_RELEASE, ({"hash": hash, "uses": uses} for hash, uses in times))
     if erase:
@@ -163,7 +163,7 @@ def erase_unused(session: Session, addresses: Sequence[str]) -> None:
 
 
 def erase_unseen(session: Session, addresses: Sequence[str]) -> None:
-    """Erase contents that no record uses and no context saw, from whomever it had them."""
+    """Erase contents that no record and no context uses."""
     session.run(
         "DELETE FROM contents WHERE tenant = :tenant AND uses <= 0 AND seen = 0 AND hash IN :addresses",
         addresses=list(addresses),
@@ -176,7 +176,7 @@ def _row(session: Session, hash: str, content: Content, uses: int) -> dict[str, 
 
 
 def _in_order(addresses: Iterable[str]) -> list[str]:
-    """Return addresses in one order for all writers, so that none waits for another in a circle."""
+    """Sort addresses, so that concurrent writers cannot deadlock."""
     return sorted(addresses)
 
 
@@ -187,7 +187,7 @@ ON CONFLICT (tenant, tokenizer, hash) DO UPDATE SET tokens = excluded.tokens
 
 
 def get_counts(session: Session, tokenizer: str, hashes: Sequence[str]) -> dict[str, int]:
-    """Return the stored counts of texts, by their hash."""
+    """Return stored token counts by content hash."""
     kept = {storage_address(session, hash): hash for hash in hashes}
     found = session.rows(
         "SELECT hash, tokens FROM token_counts WHERE tenant = :tenant AND tokenizer = :tokenizer AND hash IN :hashes",
@@ -198,6 +198,6 @@ def get_counts(session: Session, tokenizer: str, hashes: Sequence[str]) -> dict[
 
 
 def save_counts(session: Session, tokenizer: str, given: Mapping[str, int]) -> None:
-    """Keep counts of texts, by their hash."""
+    """Save token counts by content hash."""
     rows = sorted((storage_address(session, hash), tokens) for hash, tokens in given.items())
     session.many(_UPSERT_COUNT, ({"tokenizer": tokenizer, "hash": hash, "tokens": tokens} for hash, tokens in rows))

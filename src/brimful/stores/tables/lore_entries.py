@@ -14,8 +14,15 @@ from brimful.stores.tables import entities
 from brimful.stores.tables.contents import decode_text
 from brimful.stores.tables.writes import remove_row, upsert
 
-_COLUMNS: Final = ("id", "lorebook", "content", "order")  # in columns of their own, and the content by its hash
-_FIXED_FIELDS: Final = ("name", "keys", "constant", "enabled", "importance", "settings")  # at fixed places of a detail
+_COLUMNS: Final = ("id", "lorebook", "content", "order")  # stored in columns, the content by its hash
+_FIXED_FIELDS: Final = (
+    "name",
+    "keys",
+    "constant",
+    "enabled",
+    "importance",
+    "settings",
+)  # at fixed positions of the array
 _DEFAULTS: Final = {
     field.name: field.default
     for field in msgspec.structs.fields(LoreEntry)
@@ -24,7 +31,7 @@ _DEFAULTS: Final = {
 
 
 class _Detail(msgspec.Struct, array_like=True, frozen=True):
-    """What a row says of an entry, as an array: the fields that all have, and of the others those that are set."""
+    """The other fields of an entry, as an array: fixed fields, and a dict of those that differ from their defaults."""
 
     name: str
     keys: list[str]

@@ -24,7 +24,7 @@ _DELETE: Final = {
 
 
 def remove_entity(session: Session, kind: type[Entity], id: str) -> bool:
-    """Remove a record and all that belongs to it; False if there is none."""
+    """Remove a record and everything that belongs to it. Returns False if there is none."""
     session.dialect.lock(session, "remove")
     if session.row(_EXISTS[ENTITY_TABLES[kind]], id=id) is None:
         return False
@@ -65,7 +65,7 @@ def _remove_room_data(session: Session, id: str) -> None:
 
 
 def _remove_contexts(session: Session, room: str) -> None:
-    """Remove the contexts of a room, and what was seen in them alone: questions that nobody posted, for one."""
+    """Remove the contexts of a room, and contents that only they refer to."""
     gone = session.rows("DELETE FROM snapshots WHERE tenant = :tenant AND room = :room RETURNING refs", room=room)
     seen = {address for (refs,) in gone for address in msgspec.json.decode(refs, type=list[str])}
     erase_unused(session, sorted(seen))

@@ -23,9 +23,9 @@ WHERE i.tenant = :tenant AND i.item IN :names
 
 
 def erase_record(session: Session, item: str, hash: str) -> None:
-    """Erase what an item said, and whatever it said in past contexts, as far as no other record says the same.
+    """Erase the content of a record, here and in past contexts, unless another record has the same content.
 
-    A request may hold it in other words, such as its first sentences: such a request is erased as a whole.
+    A request may contain only a part of it, such as an excerpt: then the whole request is erased.
     """
     gone = [hash]
     names = context_ids(item)
@@ -39,7 +39,7 @@ def erase_record(session: Session, item: str, hash: str) -> None:
 
 
 def release_replaced(session: Session, old: Sequence[tuple[str, str]]) -> None:
-    """Release what items (id, address) said before they were changed; what no context ever saw is erased."""
+    """Release the old contents of replaced records (id, address). Contents that are in no context are erased."""
     release_contents(session, [hash for _, hash in old], erase=False)
     seen = session.rows(
         "SELECT DISTINCT item FROM inclusions WHERE tenant = :tenant AND item IN :names",

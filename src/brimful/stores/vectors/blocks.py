@@ -18,7 +18,7 @@ from brimful.stores.vectors.float16 import Floats, decode_float16
 from brimful.stores.vectors.log import REMOVED, log_length
 
 _TABLE: Final = "vector_blocks"
-_HEADER_NUMBERS: Final = 3  # numbers that begin a body: how many documents, how many numbers each, how many are gone
+_HEADER_NUMBERS: Final = 3  # the number of documents, their components, and the number of removed documents
 
 _INSERT: Final = """
 INSERT INTO vector_blocks (tenant, embedder, scope, block, first, last, body)
@@ -38,19 +38,19 @@ SELECT count(*) FROM vector_blocks WHERE tenant = :tenant AND embedder = :embedd
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """What some entries of the log say: documents that came, coded, and those that are gone."""
+    """A part of the log: added documents with quantized vectors, and removed documents."""
 
     came: QuantizedVectors
     gone: Numbers
 
 
 def list_blocks(session: Session, embedder: str, scope: int) -> list[int]:
-    """Return the numbers of the blocks that are kept."""
+    """Return the numbers of stored blocks."""
     return [block for (block,) in session.rows(_LIST, embedder=embedder, scope=scope)]
 
 
 def missing_blocks(session: Session, embedder: str, scope: int, entries: int) -> list[int]:
-    """Return the numbers of the blocks of so many entries that are not kept."""
+    """Return the numbers of blocks that are missing for a log of this length."""
     whole = entries // session.dialect.tuning.block_entries
     row = session.row(_COUNT, embedder=embedder, scope=scope)
     if row is not None and row[0] == whole:
@@ -59,13 +59,13 @@ def missing_blocks(session: Session, embedder: str, scope: int, entries: int) ->
 
 
 def read_block(session: Session, embedder: str, scope: int, block: int) -> Block | None:
-    """Return a block; None if it is not kept."""
+    """Return a block, or None if it is not stored."""
     row = session.row(_READ_BLOCK, embedder=embedder, scope=scope, block=block)
     return None if row is None else _decode_block(decrypt(session, row[0], *_location(embedder, scope, block)))
 
 
 def save_block(session: Session, embedder: str, scope: int, block: int, given: Block) -> None:
-    """Keep a block."""
+    """Save a block."""
     session.run(
         _INSERT,
         embedder=embedder,
@@ -93,16 +93,16 @@ def _encode_block(block: Block) -> bytes:
 
 def _decode_block(body: bytes) -> Block:
     count, dims, gone = np.frombuffer(body, "<i8", _HEADER_NUMBERS).tolist()
-    room = _Reader(body, 8 * _HEADER_NUMBERS)
-    docs, seqs, rows = (room.next("<i8", count) for _ in range(3))
-    left = room.next("<i8", gone)
-    scales = room.next("<f4", count)
-    levels = room.next("i1", count * dims).reshape(count, dims)
+    buffer = _Reader(body, 8 * _HEADER_NUMBERS)
+    docs, seqs, rows = (buffer.next("<i8", count) for _ in range(3))
+    left = buffer.next("<i8", gone)
+    scales = buffer.next("<f4", count)
+    levels = buffer.next("i1", count * dims).reshape(count, dims)
     return Block(came=QuantizedVectors(docs=docs, seqs=seqs, rows=rows, levels=levels, scales=scales), gone=left)
 
 
 class _Reader:
-    """Takes columns from a body, one after the other."""
+    """Reads columns from a body, one after the other."""
 
     def __init__(self, body: bytes, start: int) -> None:
         self._body = body
@@ -114,8 +114,8 @@ class _Reader:
         return column
 
 
-_BATCH: Final = 10_000  # entries read at once
-_BLOCKS_AT_ONCE: Final = 4  # blocks that are made at once: other writers wait for it
+_BATCH: Final = 10_000  # entries per query
+_BLOCKS_AT_ONCE: Final = 4  # per transaction, so that other writers do not wait long
 
 _READ_LOG: Final = """
 SELECT e.number, e.doc, d.seq, e.vector, v.vector, v.hash FROM vector_log e
@@ -129,31 +129,31 @@ WHERE e.tenant = :tenant AND e.dropped = 0 AND s.documents > 0
 """
 
 
-def follow_log(session: Session, embedder: str, scope: int, shelf: ScopeVectors, dims: int) -> None:
-    """Take up what the log says since it was last read; whoever begins with a long one takes blocks."""
+def follow_log(session: Session, embedder: str, scope: int, vectors: ScopeVectors, dims: int) -> None:
+    """Apply new log entries to vectors in memory. A long log is loaded from blocks first."""
     size = session.dialect.tuning.block_entries
-    with shelf.lock:
-        ahead = set() if shelf.last else _prepare(session, embedder, scope, shelf, dims)
+    with vectors.lock:
+        ahead = set() if vectors.last else _prepare(session, embedder, scope, vectors, dims)
         while True:
-            block, inside = divmod(shelf.last, size)
+            block, inside = divmod(vectors.last, size)
             if block in ahead and not inside and (kept := read_block(session, embedder, scope, block)):
-                shelf.take(kept.came)
-                shelf.remove(kept.gone)
-                shelf.last += size
+                vectors.take(kept.came)
+                vectors.remove(kept.gone)
+                vectors.last += size
                 continue
             limit = size - inside if ahead else _BATCH
-            rows = session.rows(_READ_LOG, embedder=embedder, scope=scope, last=shelf.last, limit=limit)
+            rows = session.rows(_READ_LOG, embedder=embedder, scope=scope, last=vectors.last, limit=limit)
             if rows:
                 came, gone = _decode_entries(session, embedder, rows)
-                shelf.add(*came)
-                shelf.remove(gone)
-                shelf.last = rows[-1][0]
+                vectors.add(*came)
+                vectors.remove(gone)
+                vectors.last = rows[-1][0]
             if len(rows) < limit:
                 return
 
 
 def write_blocks(session: Session, embedder: str, scope: int) -> bool:
-    """Make a few of the blocks of a long log that are missing; say whether more of them are."""
+    """Write a few missing blocks of a long log. Returns whether more are missing."""
     length = log_length(session, embedder, scope)
     row = session.row("SELECT dims FROM embedders WHERE tenant = :tenant AND id = :id", id=embedder)
     if row is None or row[0] is None or not is_large(length, row[0], session.dialect.tuning):
@@ -172,19 +172,19 @@ def list_logs(session: Session) -> list[tuple[str, int]]:
     return [(embedder, scope) for embedder, scope in session.rows(_LOGS)]
 
 
-def _prepare(session: Session, embedder: str, scope: int, shelf: ScopeVectors, dims: int) -> set[int]:
-    """Make ready for a log, and return which blocks are kept of one that is long."""
+def _prepare(session: Session, embedder: str, scope: int, vectors: ScopeVectors, dims: int) -> set[int]:
+    """Allocate memory for a long log, and return its stored blocks."""
     length = log_length(session, embedder, scope)
     if not is_large(length, dims, session.dialect.tuning):
         return set()
-    shelf.expect(length)
+    vectors.expect(length)
     return set(list_blocks(session, embedder, scope))
 
 
 def _decode_entries(
     session: Session, embedder: str, rows: Sequence[Row]
 ) -> tuple[tuple[Numbers, Numbers, Numbers, Floats], Numbers]:
-    """Return the documents that came with these entries and are still there, and those that are gone."""
+    """Return the added documents that still exist, and the removed ones."""
     gone = {doc for _, doc, _, vector, *_ in rows if vector == REMOVED}
     came = [row for row in rows if row[1] not in gone and row[2] is not None and row[4] is not None]
     _, docs, seqs, numbers, kept, hashes = zip(*came, strict=True) if came else [()] * 6

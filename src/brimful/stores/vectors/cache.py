@@ -27,64 +27,64 @@ from brimful.stores.vectors.quantization import (
     word_count,
 )
 
-_SCANNED_PER_RESULT: Final = 84  # vectors whose signs are weighed, for each document that is asked for
-_SCANNED_SHARE: Final = 1 / 256  # … of all
-_SCANNED_MIN: Final = 1_500  # … and besides
-_RESCORED_PER_RESULT: Final = 32  # vectors whose numbers are compared, for each document
-_READ_PER_RESULT: Final = 5  # … and so many where they have to be read for it
+_SCANNED_PER_RESULT: Final = 84  # vectors scored by weighted signs, per result
+_SCANNED_SHARE: Final = 1 / 256  # plus this share of all vectors
+_SCANNED_MIN: Final = 1_500  # plus this many
+_RESCORED_PER_RESULT: Final = 32  # vectors ranked by int8 codes, per result
+_READ_PER_RESULT: Final = 5  # vectors read from the database, per result
 
 CacheKey = tuple[str, str, int, int]
-"""Tenant, embedder, since when it is used, scope."""
+"""Tenant, embedder, generation of the embedder, scope."""
 Numbers = npt.NDArray[np.int64]
 ReadVectors = Callable[[Sequence[int]], Floats]
-"""Returns vectors by their numbers, in order."""
+"""Returns vectors by number, in order."""
 
 
 class GrowingArray:
-    """An array that grows at its end."""
+    """An array to which rows can be appended."""
 
     def __init__(self, kept: npt.NDArray[Any]) -> None:
-        """Begin with some rows."""
-        self._room = kept
+        """Start with some rows."""
+        self._buffer = kept
         self._used = len(kept)
 
     @property
     def all(self) -> npt.NDArray[Any]:
-        """What is in it."""
-        return self._room[: self._used]
+        """All rows."""
+        return self._buffer[: self._used]
 
     @property
     def rows(self) -> int:
-        """How many rows are in it."""
+        """The number of rows."""
         return self._used
 
     @property
     def nbytes(self) -> int:
-        """How much memory it takes."""
-        return self._room.nbytes
+        """Memory use in bytes."""
+        return self._buffer.nbytes
 
     def extend(self, rows: npt.NDArray[Any]) -> None:
-        """Append rows. Whoever holds an earlier view keeps it as it was."""
+        """Append rows. Earlier views do not change."""
         end = self._used + len(rows)
-        if end > len(self._room):
-            self.reserve(max(end, 2 * len(self._room)))
-        self._room[self._used : end] = rows
+        if end > len(self._buffer):
+            self.reserve(max(end, 2 * len(self._buffer)))
+        self._buffer[self._used : end] = rows
         self._used = end
 
     def reserve(self, rows: int) -> None:
-        """Take memory for so many rows in all."""
-        larger = np.empty((max(rows, self._used), *self._room.shape[1:]), dtype=self._room.dtype)
+        """Allocate memory for this many rows in total."""
+        larger = np.empty((max(rows, self._used), *self._buffer.shape[1:]), dtype=self._buffer.dtype)
         larger[: self._used] = self.all
-        self._room = larger
+        self._buffer = larger
 
 
 def is_large(vectors: int, dims: int, tuning: Tuning) -> bool:
-    """Say whether so many vectors are too many to be held as they are."""
+    """Tell whether this many vectors are too many to be held as float32."""
     return vectors * dims * np.dtype(np.float32).itemsize > tuning.max_float_bytes
 
 
 class QuantizedVectors(msgspec.Struct, frozen=True, kw_only=True):
-    """Documents with their places, the numbers of their vectors, and these in eight bits."""
+    """Documents with their `seq`, the numbers of their vectors, and the vectors as int8."""
 
     docs: Numbers
     seqs: Numbers
@@ -94,10 +94,10 @@ class QuantizedVectors(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScopeVectors:
-    """The vectors of one scope by one embedder, as far as the log was read."""
+    """The vectors of one scope by one embedder, up to the last log entry read."""
 
     def __init__(self, dims: int, tuning: Tuning = DEFAULT_TUNING) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self.lock = Lock()
         self._tuning = tuning
         self.last = 0
@@ -113,13 +113,13 @@ class ScopeVectors:
 
     @property
     def nbytes(self) -> int:
-        """How much memory it takes."""
+        """Memory use in bytes."""
         columns = [self._docs, self._seqs, self._rows, self._alive, self._scales, self._signs]
         columns += [column for column in (self._matrix, self._levels) if column is not None]
         return self._planes.nbytes + sum(column.nbytes for column in columns)
 
     def expect(self, vectors: int) -> None:
-        """Take memory for so many vectors, which will be codes."""
+        """Allocate memory for this many quantized vectors."""
         columns = [self._docs, self._seqs, self._rows, self._alive, self._scales, self._signs]
         if self._levels is not None and vectors * self._levels.all.shape[1] <= self._tuning.max_int8_bytes:
             columns.append(self._levels)
@@ -128,7 +128,7 @@ class ScopeVectors:
             column.reserve(vectors)
 
     def add(self, docs: Numbers, seqs: Numbers, rows: Numbers, vectors: Floats) -> None:
-        """Take up documents with their vectors."""
+        """Add documents with their vectors."""
         if not len(docs):
             return
         if self._matrix is None or is_large(self._matrix.rows + len(docs), vectors.shape[1], self._tuning):
@@ -138,7 +138,7 @@ class ScopeVectors:
         self._matrix.extend(vectors)
 
     def take(self, given: QuantizedVectors) -> None:
-        """Take up documents with their vectors in codes; those that are held as they are become codes, too."""
+        """Add documents with quantized vectors. Vectors held as float32 are quantized, too."""
         if not len(given.docs):
             return
         if self._matrix is not None:
@@ -148,19 +148,19 @@ class ScopeVectors:
         self._code(given.levels, given.scales)
 
     def remove(self, docs: Numbers) -> None:
-        """Take documents out."""
+        """Remove documents."""
         if len(docs):
             self._alive.all[np.isin(self._docs.all, docs)] = 0
 
     def nearest(self, query: Floats, limit: int, read: ReadVectors) -> list[tuple[int, int, float]]:
-        """Return (doc, seq, cosine) of the nearest documents, nearest first; `read` is asked for what is not held."""
+        """Return (doc, seq, cosine) of the nearest documents, nearest first. `read` loads vectors that are not held."""
         with self.lock:
             docs, seqs, rows, alive = self._docs.all, self._seqs.all, self._rows.all, self._alive.all
             matrix, levels = (None if each is None else each.all for each in (self._matrix, self._levels))
             scales, signs, planes = self._scales.all, self._signs.all, self._planes.all
         if matrix is not None:
             chosen = np.flatnonzero(alive)
-            near = np.vecdot(matrix, query)[chosen]  # not `@`, whose threads go on turning for a while
+            near = np.vecdot(matrix, query)[chosen]  # not `@`, whose BLAS threads keep spinning
         elif levels is not None:
             code = prepare_query(query)
             chosen = preselect(planes, signs, alive, code, limit, _RESCORED_PER_RESULT)
@@ -169,8 +169,8 @@ class ScopeVectors:
             chosen = preselect(planes, signs, alive, prepare_query(query), limit, _READ_PER_RESULT)
             near = np.vecdot(read(rows[chosen].tolist()), query)
         best = _top_positions(near, docs[chosen], limit)
-        places = chosen[best]
-        return list(zip(docs[places].tolist(), seqs[places].tolist(), near[best].tolist(), strict=True))
+        positions = chosen[best]
+        return list(zip(docs[positions].tolist(), seqs[positions].tolist(), near[best].tolist(), strict=True))
 
     def _number(self, docs: Numbers, seqs: Numbers, rows: Numbers) -> None:
         for column, values in ((self._docs, docs), (self._seqs, seqs), (self._rows, rows)):
@@ -192,7 +192,7 @@ class ScopeVectors:
 
 
 def quantize_documents(docs: Numbers, seqs: Numbers, rows: Numbers, vectors: Floats) -> QuantizedVectors:
-    """Return documents with their vectors in codes."""
+    """Return documents with quantized vectors."""
     levels, scales = quantize(vectors)
     return QuantizedVectors(docs=docs, seqs=seqs, rows=rows, levels=levels, scales=scales)
 
@@ -223,20 +223,20 @@ class VectorCache:
 def preselect(
     planes: Bits, signs: Bits, alive: npt.NDArray[np.uint8], query: Query, limit: int, each: int
 ) -> Positions:
-    """Return the places of those that seem nearest by their signs, `each` times as many as are asked for."""
+    """Return the positions of the nearest vectors by sign bits, `each` per result."""
     wanted = _SCANNED_PER_RESULT * limit + _SCANNED_SHARE * len(alive) + _SCANNED_MIN
-    places = scan_signs(planes, alive, query, min(1.0, wanted / max(1, len(alive))))
-    if len(places) <= each * limit:
-        return places
-    near = score_signs(signs, places, query)
-    return np.sort(places[np.argpartition(near, -each * limit)[-each * limit :]])
+    positions = scan_signs(planes, alive, query, min(1.0, wanted / max(1, len(alive))))
+    if len(positions) <= each * limit:
+        return positions
+    near = score_signs(signs, positions, query)
+    return np.sort(positions[np.argpartition(near, -each * limit)[-each * limit :]])
 
 
 def _top_positions(near: Floats, docs: Numbers, limit: int) -> Numbers:
-    """Return the places of the nearest, nearest first; of equals, the newest document first."""
+    """Return the positions of the nearest, nearest first. Of equal ones, the newest document comes first."""
     if len(near) > limit:
         kth = np.partition(near, len(near) - limit)[len(near) - limit]
-        places = np.flatnonzero(near >= kth)
+        positions = np.flatnonzero(near >= kth)
     else:
-        places = np.arange(len(near))
-    return places[np.lexsort((-docs[places], -near[places]))][:limit]
+        positions = np.arange(len(near))
+    return positions[np.lexsort((-docs[positions], -near[positions]))][:limit]

@@ -115,7 +115,7 @@ def _nonempty_scopes(session: Session, names: Sequence[str]) -> list[int]:
 
 
 def _accepts(session: Session, embedder: str, dims: int) -> bool:
-    """Say whether vectors of this length are wanted; the first ones tell how long all others must be."""
+    """Tell whether the embedder is in use. Its first vectors set the dimensions, and others must match."""
     session.run(
         "UPDATE embedders SET dims = :dims WHERE tenant = :tenant AND id = :id AND dims IS NULL AND dropped = 0",
         id=embedder,
@@ -140,7 +140,7 @@ def _check_dims(embedder: str, known: int | None, dims: int) -> bool:
 
 
 def _dequeue(session: Session, embedder: str, passages: Sequence[str]) -> list[DocumentRef]:
-    """Let nobody wait for these passages any longer, and return who did."""
+    """Remove passages from the queue, and return their documents."""
     waited = session.rows(
         "DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder AND passage IN :passages "
         "RETURNING doc",

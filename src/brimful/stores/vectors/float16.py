@@ -7,26 +7,26 @@ Floats = npt.NDArray[np.float32]
 
 
 def normalize(vectors: Floats) -> Floats:
-    """Return vectors with a length of 1; those of length 0 stay as they are, and what is no number becomes 0.
+    """Scale vectors to length 1. Zero vectors stay zero, and NaN and infinity become 0.
 
     >>> normalize(np.array([3.0, 4.0], dtype=np.float32)).tolist()
     [0.6000000238418579, 0.800000011920929]
     """
     whole = np.nan_to_num(np.asarray(vectors, dtype=np.float32), posinf=0.0, neginf=0.0)
     peak = np.abs(whole).max(axis=-1, keepdims=True, initial=0.0)
-    scaled = np.divide(whole, peak, out=np.zeros_like(whole), where=peak > 0)  # no square overflows
+    scaled = np.divide(whole, peak, out=np.zeros_like(whole), where=peak > 0)  # avoids overflow when squaring
     lengths = np.sqrt(np.square(scaled).sum(axis=-1, keepdims=True))
     units: Floats = np.divide(scaled, lengths, out=np.zeros_like(scaled), where=lengths > 0)
     return units
 
 
 def encode_float16(vector: Floats) -> bytes:
-    """Return a vector as it is kept."""
+    """Encode a vector as float16."""
     return vector.astype("<f2").tobytes()
 
 
 def decode_float16(kept: list[bytes]) -> Floats:
-    """Return kept vectors as a matrix, each of length 1 again."""
+    """Decode vectors to a float32 matrix, scaled to length 1 again."""
     if not kept:
         return np.empty((0, 0), dtype=np.float32)
     rows = np.frombuffer(b"".join(kept), dtype="<f2").reshape(len(kept), -1).astype(np.float32)

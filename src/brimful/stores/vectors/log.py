@@ -7,7 +7,7 @@ from typing import Final
 
 from brimful.stores.session import DocumentRef, Session
 
-REMOVED: Final = 0  # stands in the log for the vector of a document that was removed
+REMOVED: Final = 0  # the vector of a removed document
 
 _LAST: Final = """
 SELECT coalesce(max(number), 0) FROM vector_log WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope
@@ -23,13 +23,13 @@ WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope AND last >= :
 
 
 def log_length(session: Session, embedder: str, scope: int) -> int:
-    """Return how long the log of a scope is."""
+    """Return the length of a scope's log."""
     last = session.row(_LAST, embedder=embedder, scope=scope)
     return int(last[0]) if last else 0
 
 
 def log_added(session: Session, embedder: str, rows: Sequence[tuple[int, int, int]]) -> None:
-    """Note documents that got a vector, as (scope, document, vector)."""
+    """Log documents that received a vector, as (scope, document, vector)."""
     for scope, group in groupby(sorted(rows), key=itemgetter(0)):
         first = log_length(session, embedder, scope) + 1
         session.many(
@@ -42,7 +42,7 @@ def log_added(session: Session, embedder: str, rows: Sequence[tuple[int, int, in
 
 
 def log_removed(session: Session, embedder: str, documents: Sequence[DocumentRef]) -> None:
-    """Note documents that are gone, and keep no block that one of them is in."""
+    """Log removed documents, and delete the blocks that contain them."""
     log_added(session, embedder, [(scope, doc, REMOVED) for doc, scope, _ in documents])
     for scope, group in groupby(sorted((scope, doc) for doc, scope, _ in documents), key=itemgetter(0)):
         docs = [doc for _, doc in group]
@@ -50,7 +50,7 @@ def log_removed(session: Session, embedder: str, documents: Sequence[DocumentRef
 
 
 def drop_blocks(session: Session, embedder: str) -> None:
-    """Keep no block of an embedder."""
+    """Delete all blocks of an embedder."""
     session.run("DELETE FROM vector_blocks WHERE tenant = :tenant AND embedder = :embedder", embedder=embedder)
 
 
