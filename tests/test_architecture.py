@@ -148,3 +148,44 @@ def test_module_and_public_names_are_plain_words():
         banned = (name for name in names if words_of(name.rpartition(".")[2]) & BANNED_WORDS)
         found += [f"{path.relative_to(SOURCE)}: {name}" for name in banned if name not in ALLOWED_NAMES]
     assert not found
+
+
+TESTS = Path(__file__).parent
+
+
+def names_of_its_own(tree):
+    """Return the names of a module's functions and classes, and of what their methods keep in themselves."""
+    kept = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and is_itself(node.value)}
+    return kept | {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+
+
+def is_itself(node):
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def is_private(name):
+    return name.startswith("_") and not name.endswith("_")
+
+
+def reaches_inside(node, own):
+    """Tell whether a test uses a private name of another module, or replaces something in one of ours."""
+    match node:
+        case ast.Attribute(attr=name) if is_private(name):
+            return name not in own and not is_itself(node.value)
+        case ast.ImportFrom(module=str(module), names=names) if module.startswith("brimful"):
+            return any(is_private(alias.name) for alias in names)
+        case ast.Call(func=ast.Attribute(attr="setattr"), args=[ast.Constant(value=str(target)), *_]):
+            return target.startswith("brimful")
+        case ast.Call(func=ast.Attribute(attr="setattr"), args=[ast.Name(), *_]):
+            return True
+        case _:
+            return False
+
+
+@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: str(path.relative_to(TESTS)))
+def test_tests_use_public_names_and_replace_nothing_in_a_module(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    own = names_of_its_own(tree)
+    assert [ast.unparse(node) for node in ast.walk(tree) if reaches_inside(node, own)] == []

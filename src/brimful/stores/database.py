@@ -98,7 +98,7 @@ class Database:
         self._wait = _validate_wait(wait)
         self._keyring = Keyring(keys)
         self._tuning = tuning
-        self._driver: Driver = _make_driver(self._target, self._wait, self._tuning)
+        self.driver: Driver = _make_driver(self._target, self._wait, self._tuning)
 
     def __repr__(self) -> str:
         """Show the URL without its password."""
@@ -108,10 +108,10 @@ class Database:
         """Open the database and apply pending migrations."""
         await self._keyring.open()
         try:
-            await self._driver.open(migrate=self._migrate)
+            await self.driver.open(migrate=self._migrate)
         except BaseException:
-            failed, self._driver = (
-                self._driver,
+            failed, self.driver = (
+                self.driver,
                 _make_driver(self._target, self._wait, self._tuning),
             )  # so that it can be tried again
             await failed.close()
@@ -120,7 +120,7 @@ class Database:
 
     async def close(self) -> None:
         """Close all connections after running calls have ended."""
-        await self._driver.close()
+        await self.driver.close()
 
     async def __aenter__(self) -> Self:
         """Open it."""
@@ -134,16 +134,16 @@ class Database:
 
     async def tenants(self) -> list[str]:
         """Return the names of all tenants with data, sorted."""
-        return await self._driver.tenants()
+        return await self.driver.tenants()
 
     async def check(self) -> list[Finding]:
         """Return problems with the file, with references between rows, and with the totals of the index."""
         from brimful.stores.admin.integrity import check_tenant  # noqa: PLC0415 - see above
 
-        found = await self._driver.inspect()
+        found = await self.driver.inspect()
         try:
             for tenant in await self.tenants():
-                problems = await self._driver.read(tenant, check_tenant)
+                problems = await self.driver.read(tenant, check_tenant)
                 found += [Finding(each.level, f"{tenant}: {each.text}") for each in problems]
         except StoreCorrupt:
             found.append(Finding("error", "not all records can be read; restore a backup"))
@@ -158,11 +158,11 @@ class Database:
         await run_cancellable(lambda go_on: self._restore(Path(path), _with_cancellation(progress, go_on), go_on))
 
     async def _backup(self, path: Path, progress: Progress, go_on: CheckCancelled) -> None:
-        store = self._driver.path if isinstance(self._driver, SqliteDriver) else ""
+        store = self.driver.path if isinstance(self.driver, SqliteDriver) else ""
         part = await asyncio.to_thread(_backup.begin_backup, path, store)
         try:
-            if isinstance(self._driver, SqliteDriver):
-                await self._driver.copy_to(part, progress)
+            if isinstance(self.driver, SqliteDriver):
+                await self.driver.copy_to(part, progress)
             else:
                 async with Database(f"sqlite:///{part}", keys=self._keyring.keys, tuning=self._tuning) as copy:
                     await self._copy_to(copy, progress, go_on)
@@ -174,9 +174,9 @@ class Database:
     async def _restore(self, path: Path, progress: Progress, go_on: CheckCancelled) -> None:
         if await self.tenants():
             raise StoreError(self._target.shown, "is not empty; restore a backup into a new database")
-        if isinstance(self._driver, SqliteDriver):
-            await self._driver.copy_from(path, progress)
-            await self._driver.open(migrate=True)
+        if isinstance(self.driver, SqliteDriver):
+            await self.driver.copy_from(path, progress)
+            await self.driver.open(migrate=True)
         else:
             # The file may be of an older version and read-only, so a copy is migrated.
             with TemporaryDirectory(prefix="brimful-") as folder:
@@ -188,41 +188,41 @@ class Database:
 
     async def optimize(self) -> None:
         """Build what speeds up large databases: HNSW indexes in PostgreSQL, vector blocks in SQLite."""
-        if isinstance(self._driver, SqliteDriver):
+        if isinstance(self.driver, SqliteDriver):
             for tenant in await self.tenants():
                 await self._mend(tenant)
             return
         from brimful.stores.backends.postgres import PostgresDriver  # noqa: PLC0415 - an extra
         from brimful.stores.backends.postgres_index import large_embedders  # noqa: PLC0415 - an extra
 
-        if isinstance(self._driver, PostgresDriver):
+        if isinstance(self.driver, PostgresDriver):
             for tenant in await self.tenants():
-                for embedder, dims in await self._driver.read(tenant, large_embedders):
-                    await self._driver.index_vectors(embedder, dims)
+                for embedder, dims in await self.driver.read(tenant, large_embedders):
+                    await self.driver.index_vectors(embedder, dims)
 
     async def _mend(self, tenant: str) -> None:
         from brimful.stores.vectors.blocks import list_logs, write_blocks  # noqa: PLC0415 - numpy, only where there are vectors
 
-        for embedder, scope in await self._driver.read(tenant, list_logs):
+        for embedder, scope in await self.driver.read(tenant, list_logs):
             mending = self._keyring.writing(partial(write_blocks, embedder=embedder, scope=scope))
-            while await self._driver.write(tenant, mending):
+            while await self.driver.write(tenant, mending):
                 continue
 
     async def _copy_to(self, other: "Database", progress: Progress, go_on: CheckCancelled) -> None:
         names = await self.tenants()
         for done, name in enumerate(names):
             take = partial(other._take, tenant=name, go_on=go_on)  # noqa: SLF001 - another one of this class
-            await self._driver.read(name, self._keyring.reading(take))
+            await self.driver.read(name, self._keyring.reading(take))
             progress(done + 1, len(names))
 
     def _take(self, source: Session, *, tenant: str, go_on: CheckCancelled) -> None:
         """Write the rows of a tenant that are read in another transaction."""
         if isinstance(
-            self._driver, SqliteDriver
+            self.driver, SqliteDriver
         ):  # a file that nobody sees before it is complete: one transaction per page
-            self._copy(source, partial(self._driver.write_now, tenant), go_on)
+            self._copy(source, partial(self.driver.write_now, tenant), go_on)
         else:  # a database that others use: one transaction
-            self._driver.write_now(tenant, lambda target: self._copy(source, lambda function: function(target), go_on))
+            self.driver.write_now(tenant, lambda target: self._copy(source, lambda function: function(target), go_on))
 
     def _copy(self, source: Session, run: Callable[[Callable[[Session], None]], None], go_on: CheckCancelled) -> None:
         from brimful.stores.admin.backup import copy_tenant  # noqa: PLC0415 - see above
@@ -235,25 +235,25 @@ class Database:
 
     def tenant(self, name: str) -> Store:
         """Return the store of one tenant."""
-        return Store(self._driver, _validate_tenant(name), self._keyring)
+        return Store(self.driver, _validate_tenant(name), self._keyring)
 
     def api_keys(self, tenant: str) -> "ApiKeys":
         """Return the API keys of one tenant."""
         from brimful.stores.admin.api_keys import ApiKeys  # noqa: PLC0415 - see above
 
-        return ApiKeys(self._driver, _validate_tenant(tenant), self._keyring)
+        return ApiKeys(self.driver, _validate_tenant(tenant), self._keyring)
 
     def janitor(self, tenant: str) -> "JanitorStore":
         """Return the janitor's operations on the store of one tenant."""
         from brimful.stores.admin.janitor import JanitorStore  # noqa: PLC0415 - see above
 
-        return JanitorStore(self._driver, _validate_tenant(tenant), self._keyring)
+        return JanitorStore(self.driver, _validate_tenant(tenant), self._keyring)
 
     def encryption(self, tenant: str) -> "Encryption":
         """Return the key management of one tenant."""
         from brimful.stores.admin.encryption import Encryption  # noqa: PLC0415 - see above
 
-        return Encryption(self._driver, _validate_tenant(tenant), self._keyring)
+        return Encryption(self.driver, _validate_tenant(tenant), self._keyring)
 
 
 def connect(

@@ -174,6 +174,11 @@ class SqliteDriver:
         self._open.clear()
         self._idle.clear()
 
+    @property
+    def open_connections(self) -> int:
+        """The number of open connections."""
+        return len(self._open)
+
     async def write(self, tenant: str, function: Callable[[Session], T]) -> T:
         """Run a function in a write transaction."""
         return await self._on(self._writer, lambda: self._transact("BEGIN IMMEDIATE", tenant, function))
