@@ -98,7 +98,7 @@ async def show(console: Console, folder: Path) -> None:
         console.print(table)
         console.print("\n[bold]Why was the doctor's advice retrieved?[/] It shares no word with the question.")
         console.print(f"  m1900       {contexts[1].explain('m1900')}", markup=False, soft_wrap=True)
-        found = next(package for package in contexts[1].inputs.packages if package.id == "m1900").metadata["found"]
+        found = next(package for package in contexts[1].inputs.packages if package.id == "m1900").metadata["search"]
         console.print(f"  its parts   {found}\n", markup=False, soft_wrap=True)
         console.print(degraded.report(), markup=False)
 

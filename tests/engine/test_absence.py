@@ -55,16 +55,16 @@ def why(run, new_engine):
         ("off", "it is disabled"),
     ],
 )
-def test_each_reason_is_told(why, id, reason):
+def test_each_reason_is_given(why, id, reason):
     assert why(id).why == reason
 
 
-def test_what_search_did_not_bring(why):
+def test_a_record_that_search_did_not_find(why):
     found = why("bees")
     assert (found.kind, found.text) == ("memory-semantic", "Ada keeps bees.")
     assert found.why.startswith("search found ")
     assert found.why.endswith("pin it to have it in every context")
 
 
-def test_what_is_not_there(why):
+def test_an_unknown_record_has_no_absence(why):
     assert why("nothing") is None

@@ -32,7 +32,7 @@ def texts(seed):
         yield " ".join(source.choice(SENTENCES[language]) for _ in range(source.randint(1, 8)))
 
 
-def test_counts_come_close_and_another_process_knows_what_was_learned(run, new_engine, clock):
+def test_counts_are_calibrated_and_other_processes_use_the_calibration(run, new_engine, clock):
     provider = ScriptedProvider(texts("answers"), tokens=bills)
     asked = texts("questions")
 
@@ -57,7 +57,7 @@ def test_counts_come_close_and_another_process_knows_what_was_learned(run, new_e
     assert elsewhere.inputs.model.prior == unknown_model(HIDDEN).prior
 
 
-def test_a_context_says_that_its_server_counts_otherwise(run, new_engine, clock):
+def test_a_context_notes_that_its_server_counts_differently(run, new_engine, clock):
     provider = ScriptedProvider(repeat("Yes, and thank you."), tokens=bills)
     asked = texts("drift")
 
@@ -80,7 +80,7 @@ def seen(number, **fields):
     return UsageReport(id=f"o{number}", model="m", route="r", at=float(number), **fields)
 
 
-def test_what_other_processes_observe_is_read_in_time_however_busy_this_one_is(run, new_engine):
+def test_reports_of_other_processes_are_read_in_time_even_by_a_busy_process(run, new_engine):
     async def story():
         async with new_engine(embedder="none") as engine:
             here, there = Calibrator(engine.store), Calibrator(engine.store)
@@ -95,7 +95,7 @@ def test_what_other_processes_observe_is_read_in_time_however_busy_this_one_is(r
     assert run(story()) == (None, 4096)
 
 
-def test_a_window_that_a_server_told_stays_known_after_many_requests(run, new_engine):
+def test_a_reported_window_stays_known_after_many_requests(run, new_engine):
     async def story():
         async with new_engine(embedder="none") as engine:
             lessons, model = Calibrator(engine.store), unknown_model("m")

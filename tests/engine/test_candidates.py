@@ -26,7 +26,7 @@ def finds(tokens, most=400):
     return make_plan(room, None, model=info, policy="default", overrides=overrides).limit_results(most)
 
 
-def test_a_small_budget_chooses_among_many_finds_and_a_large_one_among_more():
+def test_a_small_budget_chooses_among_many_hits_and_a_large_one_among_more():
     assert [finds(tokens) for tokens in (0, 1, 500, 4_000, 80_000)] == [0, 100, 100, 200, 400]
     assert finds(8_000, most=30) == 30
 
@@ -44,7 +44,7 @@ def test_a_long_text_that_is_far_more_relevant_comes_first():
     assert ids([said("long", LONG, 0.9), *trifles], 400)[0] == "long"
 
 
-def test_of_equals_the_better_ones_stay_until_there_is_half_as_much_again_to_choose_from():
+def test_hits_are_limited_to_one_and_a_half_times_the_budget():
     notes = [Hit(record=Memory(id=f"n{n}", content="Ada likes tea."), relevance=1.0 - n / 100) for n in range(50)]
     cost = COUNTER.text("Ada likes tea.").upper + 12
     assert ids(notes, 10 * cost) == [f"n{n}" for n in range(15)]

@@ -52,7 +52,7 @@ def test_the_readme_example(run, new_engine):
     assert context.tokens <= context.budget.hard_limit
 
 
-def test_the_same_message_posted_twice_is_one_message_and_the_first_stands(run, new_engine):
+def test_a_message_posted_twice_is_stored_once(run, new_engine):
     async def story():
         async with new_engine() as engine:
             first = await engine.post(room="r", text="Hello", id="m1", at=NOW)
@@ -64,7 +64,7 @@ def test_the_same_message_posted_twice_is_one_message_and_the_first_stands(run, 
     assert [entry.message.content for entry in history] == ["Hello"]
 
 
-def test_an_id_that_stands_for_something_in_another_room_is_refused_and_all_others_are_in(run, new_engine):
+def test_an_id_of_another_room_is_rejected_after_the_others_are_stored(run, new_engine):
     async def story():
         async with new_engine() as engine:
             await engine.post(room="r", text="Hello", id="1", at=NOW)
@@ -92,11 +92,11 @@ def test_a_memory_that_fell_out_of_the_window_comes_back_by_retrieval(run, new_e
     decision = context.decision("key")
     assert (decision.kind, decision.outcome) == ("message-older", "kept")
     package = next(package for package in context.inputs.packages if package.id == "key")
-    assert package.metadata["found"]["query"] == "event"
-    assert package.metadata["found"]["lexical"] > 0
+    assert package.metadata["search"]["query"] == "event"
+    assert package.metadata["search"]["lexical"] > 0
 
 
-def test_memories_belong_to_whom_they_were_given(run, new_engine):
+def test_memories_are_visible_to_their_owners_only(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             await engine.remember("Tea is served at four o'clock.", id="all", at=NOW)
@@ -112,7 +112,7 @@ def test_memories_belong_to_whom_they_were_given(run, new_engine):
     assert found == {"all", "ada", "butler"}
 
 
-def test_a_pinned_memory_is_always_there_until_it_is_let_go_or_forgotten(run, new_engine):
+def test_a_pinned_memory_is_included_until_it_is_unpinned_or_forgotten(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             await engine.remember("The door code is 4711.", id="code", at=NOW)
@@ -150,7 +150,7 @@ def test_persona_room_and_their_overrides_shape_the_context(run, new_engine):
     assert sum(decision.included for decision in context.decisions if decision.kind == "message-recent") == 3
 
 
-def test_a_character_is_introduced_by_name_and_keeps_room_for_its_answer(run, new_engine):
+def test_a_character_has_its_name_and_reserves_its_completion(run, new_engine):
     character = Character(description="{{char}} flies with {{user}}.", greeting="Hello, {{user}}!")
     nova = Persona(id="nova", name="Nova", prompt="You are {{char}}.", character=character, completion=321)
 
@@ -172,7 +172,7 @@ def test_a_character_is_introduced_by_name_and_keeps_room_for_its_answer(run, ne
     assert to_ada.budget.completion == 321
 
 
-def test_a_system_prompt_of_the_call_stands_first_without_a_persona(run, new_engine):
+def test_a_system_prompt_of_the_call_comes_first_without_a_persona(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             await engine.put(Room(id="r", headers=("Be brief.",)))
@@ -182,7 +182,7 @@ def test_a_system_prompt_of_the_call_stands_first_without_a_persona(run, new_eng
     assert said[:2] == ["Be kind.", "Be brief."]
 
 
-def test_an_unknown_persona_is_said_on_the_context(run, new_engine):
+def test_a_context_warns_about_an_unknown_persona(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             return await engine.assemble(room="r", persona="nobody", message="Hi", now=NOW)
@@ -240,7 +240,7 @@ def test_wrong_options_get_a_clear_error(option, match):
 
 
 @pytest.mark.parametrize(("field", "value"), [("cache_size", 0), ("cache_ttl", -1.0), ("cache_ttl", "long")])
-def test_a_wrong_setting_is_refused_by_its_own_name(field, value):
+def test_an_invalid_setting_is_named_in_the_error(field, value):
     with pytest.raises(InvalidValue, match=f"^{field}: must be"):
         Retrieval(**{field: value})
 
@@ -285,7 +285,7 @@ def test_the_snapshot_gives_the_context_back_with_every_decision(run, new_engine
     assert (memory.accesses, memory.accessed) == (1, NOW)
 
 
-def test_history_without_a_message_ends_with_what_is_to_be_answered(run, new_engine):
+def test_without_a_message_the_last_one_is_answered(run, new_engine):
     call = ToolCall(id="c1", name="weather", arguments='{"city": "Paris"}')
 
     async def story():
@@ -302,7 +302,7 @@ def test_history_without_a_message_ends_with_what_is_to_be_answered(run, new_eng
     assert context.decision("ask").reason == "required"
 
 
-def test_what_a_person_said_last_stands_last_and_is_looked_for(run, new_engine):
+def test_the_last_user_message_comes_last_and_is_the_query(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             await engine.remember("Demos begin at noon.", id="noon", at=NOW - 9)
@@ -316,7 +316,7 @@ def test_what_a_person_said_last_stands_last_and_is_looked_for(run, new_engine):
     assert context.decision("noon").outcome == "kept"
 
 
-def test_an_empty_room_has_nothing_to_answer_whatever_is_known(run, new_engine):
+def test_an_empty_room_has_nothing_to_answer_even_with_memories(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             await engine.remember("Demos begin at noon.", pinned=True, at=NOW - 9)
@@ -326,7 +326,7 @@ def test_an_empty_room_has_nothing_to_answer_whatever_is_known(run, new_engine):
         run(story())
 
 
-def test_a_posted_message_as_current_stands_once(run, new_engine):
+def test_a_posted_current_message_is_included_once(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             await engine.post(room="r", text="Hi", at=NOW - 2)
@@ -353,7 +353,7 @@ def test_edits_and_deletes_are_seen_by_the_next_context(run, new_engine):
     assert "Unrelated" not in texts(context)
 
 
-def test_lore_is_told_when_it_is_spoken_of(run, new_engine):
+def test_lore_is_added_when_its_keyword_appears(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await engine.put(Lorebook(id="world", name="Eldoria"))
@@ -374,7 +374,7 @@ def test_lore_is_told_when_it_is_spoken_of(run, new_engine):
     assert 'source="Eldoria"' in texts(context)
 
 
-def test_a_summary_stands_for_history_that_does_not_fit(run, new_engine):
+def test_a_summary_replaces_history_that_does_not_fit(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4") as engine:
             await chat(engine, 600)
@@ -390,7 +390,7 @@ def test_a_summary_stands_for_history_that_does_not_fit(run, new_engine):
 
 
 @pytest.mark.parametrize(("rooms", "expected"), [(0, set()), (5, {"mine"})])
-def test_other_rooms_of_the_same_user_are_searched_if_wanted(run, new_engine, rooms, expected):
+def test_other_rooms_of_the_user_are_searched_if_enabled(run, new_engine, rooms, expected):
     async def story():
         async with new_engine(model="gpt-4o", retrieval=Retrieval(other_rooms=rooms)) as engine:
             for room, user in (("here", "ada"), ("there", "ada"), ("foreign", "bob")):
@@ -404,7 +404,7 @@ def test_other_rooms_of_the_same_user_are_searched_if_wanted(run, new_engine, ro
     assert (" in there]\nuser: The zebra" in texts(context)) is bool(expected)
 
 
-def test_what_is_named_alike_is_told_apart(run, new_engine):
+def test_records_with_the_same_id_get_different_package_ids(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             await engine.post(room="r", text="I like green tea.", id="x", at=NOW - 1)
@@ -415,7 +415,7 @@ def test_what_is_named_alike_is_told_apart(run, new_engine):
     assert {"x", "memory/x"} <= set(context.kept)
 
 
-def test_tenants_do_not_meet(run, new_engine):
+def test_tenants_are_isolated(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", tenant="one") as engine:
             await engine.post(room="r", text="The secret is 42.", at=NOW - 1)
@@ -426,7 +426,7 @@ def test_tenants_do_not_meet(run, new_engine):
     assert len(run(story()).inputs.packages) == 1
 
 
-def test_messages_are_told_in_the_order_of_the_room_whatever_their_clocks_say(run, new_engine):
+def test_messages_keep_the_order_of_the_room_whatever_their_timestamps(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             await engine.post(room="r", id="m1", text="First.", at=NOW + DAY)
@@ -443,7 +443,7 @@ def test_messages_are_told_in_the_order_of_the_room_whatever_their_clocks_say(ru
     ]
 
 
-def test_hooks_are_told_and_a_failing_hook_spoils_nothing(run, new_engine, caplog):
+def test_hooks_are_called_and_a_failing_hook_is_ignored(run, new_engine, caplog):
     told: list[Event] = []
 
     async def slow(event: Event) -> None:
@@ -520,7 +520,7 @@ def test_one_unusual_build_does_not_shorten_the_next(run, new_engine):
     assert sum(decision.included for decision in context.decisions if decision.kind == "message-recent") == 700
 
 
-def test_a_room_that_is_not_there_is_said_on_the_context(run, new_engine):
+def test_a_context_warns_about_an_unknown_room(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             return await engine.assemble(room="genreal", message="Hi", now=NOW)
@@ -528,7 +528,7 @@ def test_a_room_that_is_not_there_is_said_on_the_context(run, new_engine):
     assert any("'genreal' is not in the store" in warning.text for warning in run(story()).warnings)
 
 
-def test_two_rooms_in_which_the_same_was_said_have_two_contexts(run, new_engine):
+def test_two_rooms_with_the_same_messages_have_different_contexts(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             contexts = [await engine.assemble(room=room, message="hi", now=NOW) for room in ("ada", "bob")]
@@ -544,7 +544,7 @@ def test_two_rooms_in_which_the_same_was_said_have_two_contexts(run, new_engine)
 
 
 @pytest.mark.parametrize("window", [500, 700, 900, 1000, 1400, 1500, 8000])
-def test_an_agents_many_steps_leave_the_question_and_whole_chains(run, new_engine, window):
+def test_many_agent_steps_leave_the_question_and_complete_tool_chains(run, new_engine, window):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await engine.post(room="loop", text="Do it.", id="ask", at=NOW - 100)
@@ -590,7 +590,7 @@ def test_memories_of_other_rooms_do_not_crowd_out_those_of_this_one(run, new_eng
     assert {"pin", "zebra"} <= set(run(story()).kept)
 
 
-def test_an_engine_opens_again_and_a_closed_store_says_so(run, new_engine):
+def test_an_engine_can_be_reopened(run, new_engine):
     async def story():
         engine = new_engine(model="gpt-4o")
         await engine.open()
@@ -605,7 +605,7 @@ def test_an_engine_opens_again_and_a_closed_store_says_so(run, new_engine):
     run(story())
 
 
-def test_an_answer_of_another_context_is_not_claimed(run, new_engine):
+def test_an_answer_id_of_another_context_is_rejected(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             first = await engine.assemble(room="a", message="one?", now=NOW)
@@ -620,7 +620,7 @@ def test_an_answer_of_another_context_is_not_claimed(run, new_engine):
     assert said == again
 
 
-def test_a_room_that_is_removed_and_written_again_is_another_room(run, new_engine):
+def test_a_removed_room_that_is_written_again_is_a_new_room(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await engine.post(room="r", id="a1", sender="Ada", text="Hello world", at=NOW - 2)
@@ -634,7 +634,7 @@ def test_a_room_that_is_removed_and_written_again_is_another_room(run, new_engin
     assert context.request["messages"][0]["name"] == "Bob"
 
 
-def test_a_search_brings_no_more_of_each_sort_than_it_is_asked_for(run, new_engine):
+def test_a_search_limits_messages_and_memories_separately(run, new_engine):
     async def story():
         async with new_engine() as engine:
             for number in range(6):
@@ -648,7 +648,7 @@ def test_a_search_brings_no_more_of_each_sort_than_it_is_asked_for(run, new_engi
 
 
 @pytest.mark.parametrize("types", ["semantic", ("semantic", "tacit"), 3])
-def test_a_search_for_types_that_there_are_not_is_refused(run, new_engine, types):
+def test_a_search_for_unknown_types_is_rejected(run, new_engine, types):
     async def story():
         async with new_engine() as engine:
             await engine.search("tea", types=types)
@@ -659,7 +659,7 @@ def test_a_search_for_types_that_there_are_not_is_refused(run, new_engine, types
         Retrieval(types=types)
 
 
-def test_types_may_be_given_as_a_list(run, new_engine):
+def test_types_may_be_a_list(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", retrieval=Retrieval(types=["episodic"])) as engine:
             await engine.remember("Tea at four", id="habit", type="procedural", at=NOW)
@@ -671,7 +671,7 @@ def test_types_may_be_given_as_a_list(run, new_engine):
     assert run(story()) == (("(current)", "event"), [["event"], ["habit"]])
 
 
-def test_what_was_found_for_a_question_is_found_again_after_a_tool_was_called_for_it(run, new_engine):
+def test_search_results_stay_the_same_during_a_tool_loop(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             await engine.remember("Ada takes her tea without milk.", id="tea", at=NOW)
@@ -688,12 +688,12 @@ def test_what_was_found_for_a_question_is_found_again_after_a_tool_was_called_fo
     first, second = [
         next(package for package in context.inputs.packages if package.id == "tea") for context in run(story())
     ]
-    assert first.metadata["found"]["lexical"] == 0  # by its meaning alone
+    assert first.metadata["search"]["lexical"] == 0  # by its meaning alone
     assert (second.relevance, second.metadata) == (first.relevance, first.metadata)
 
 
 @pytest.mark.parametrize(("pins", "too_many"), [(200, False), (201, True)])
-def test_whoever_pins_more_than_is_always_offered_is_told(run, new_engine, pins, too_many):
+def test_a_context_warns_about_too_many_pins(run, new_engine, pins, too_many):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             memories = [Memory(id=f"p{at}", content=f"Fact {at}.", pinned=True, at=NOW + at) for at in range(pins)]
@@ -706,7 +706,7 @@ def test_whoever_pins_more_than_is_always_offered_is_told(run, new_engine, pins,
     assert any("more than 200 memories are pinned" in warning.text for warning in context.warnings) is too_many
 
 
-def test_a_memory_that_is_named_as_a_message_is_counted_as_seen(run, new_engine):
+def test_an_access_is_counted_for_a_memory_with_the_id_of_a_message(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             await engine.post(room="r", text="Tea is ready.", id="tea", at=NOW)
@@ -720,7 +720,7 @@ def test_a_memory_that_is_named_as_a_message_is_counted_as_seen(run, new_engine)
     assert {memory.id: memory.accesses for memory in memories} == {"tea": 1, "memory/other": 1}
 
 
-def test_what_will_be_in_the_window_is_not_searched(run, new_engine):
+def test_messages_that_will_be_in_the_window_are_not_searched(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await chat(engine, 30)
@@ -729,7 +729,7 @@ def test_what_will_be_in_the_window_is_not_searched(run, new_engine):
     assert {package.kind for package in run(story()).inputs.packages} == {"message-recent", "message-current"}
 
 
-def test_no_more_finds_are_candidates_than_could_be_of_use(run, new_engine):
+def test_the_number_of_hits_is_limited_by_the_budget(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4", embedder="none") as engine:
             long = "zebra " * 400
@@ -740,7 +740,7 @@ def test_no_more_finds_are_candidates_than_could_be_of_use(run, new_engine):
     assert 1 < len(memories) < 20
 
 
-def test_what_says_nearly_the_same_is_found_by_its_words(run, new_engine):
+def test_near_duplicates_are_found_by_full_text(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4", embedder="none") as engine:
             notes = {

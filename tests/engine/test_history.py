@@ -14,7 +14,7 @@ from brimful.testing import WordCounter
 NOW = 1_794_000_000.0
 
 
-def test_the_same_words_by_somebody_else_are_another_message(run, new_engine):
+def test_the_same_text_by_another_sender_is_packaged_anew(run, new_engine):
     """A room is removed, and made again: all is as it was, but who said it."""
 
     async def story():
@@ -42,7 +42,7 @@ class Placed(WordCounter):
 
 
 @pytest.mark.parametrize(("words", "aside"), [(10, False), (100_000, True)])
-def test_a_long_message_is_packaged_where_nobody_waits_for_it(run, words, aside):
+def test_a_long_message_is_packaged_in_a_thread(run, words, aside):
     counter, message = Placed(), Message(id="m1", room="r", content="tea " * words)
     package, cost = run(PackageCache().package(message, counter, None))
     assert (package.tokens.tokens, cost) == (words, words + 2)
@@ -79,7 +79,7 @@ class PagedDatabase:
         return getattr(self._database, name)
 
 
-def test_the_next_build_reads_at_once_what_the_last_one_took(run, new_engine):
+def test_the_next_build_reads_as_many_messages_as_the_last_one_needed(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             said = [Message(id=f"m{n}", room="r", content=f"Message {n}", at=NOW + n) for n in range(400)]
@@ -107,7 +107,7 @@ def test_a_page_is_never_too_short_or_too_long():
     assert packaged.first_page("r", reach) == FIRST_PAGE
 
 
-def test_what_history_left_behind_is_searched():
+def test_messages_before_the_start_of_history_are_searched():
     """History stays where it began: turns before that are in no window, though their place would be sure."""
     newest_first = tuple(Message(id=f"m{seq}", room="r", content="Hi", seq=seq) for seq in (9, 8, 7, 6, 5))
     recent = RecentHistory(messages=newest_first, sure=6)
@@ -117,7 +117,7 @@ def test_what_history_left_behind_is_searched():
     assert RecentHistory(messages=newest_first).search_end("m8") is None
 
 
-def test_the_tokenizer_is_made_ready_while_history_is_read():
+def test_the_tokenizer_is_loaded_while_history_is_read():
     code = """
 import asyncio
 from brimful.counting import is_preloaded

@@ -54,7 +54,7 @@ def test_batches_are_bounded_by_number_and_by_size(run, new_engine, path):
     assert set(sizes[4:]) < {2, 3, 4, 5}
 
 
-def test_what_came_is_found(run, new_engine, path):
+def test_imported_messages_can_be_found(run, new_engine, path):
     async def story():
         async with new_engine(embedder=None) as engine:
             with Source(path) as source:
@@ -68,7 +68,7 @@ def test_what_came_is_found(run, new_engine, path):
     assert best.content == "Number 7 is of the tea."
 
 
-def test_reasons_and_places_are_few_however_much_is_skipped(run, new_engine, path):
+def test_reasons_and_locations_are_limited_however_much_is_skipped(run, new_engine, path):
     many = Format(
         name="many",
         description="",
@@ -90,7 +90,7 @@ def test_reasons_and_places_are_few_however_much_is_skipped(run, new_engine, pat
     assert all(len(skips.places) == MAX_PLACES for skips in skipped)
 
 
-def test_an_id_that_no_index_takes_costs_itself_alone(run, new_engine):
+def test_an_id_that_is_too_long_for_an_index_skips_only_its_record(run, new_engine):
     long = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz", k=5000))
     found = [
         Message(id="a", room="r", content="Hi"),

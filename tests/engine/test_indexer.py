@@ -73,7 +73,7 @@ class HeldEmbedder(HashEmbedder):
 
 
 @pytest.mark.parametrize(("messages", "behind"), [(255, False), (256, True)])
-def test_while_a_new_embedder_is_behind_every_context_says_so(run, new_engine, messages, behind):
+def test_contexts_warn_while_a_new_embedder_is_behind(run, new_engine, messages, behind):
     async def story():
         async with new_engine(model="gpt-4o", embedder=HashEmbedder()) as engine:
             await engine.post_many(
@@ -97,7 +97,7 @@ def test_while_a_new_embedder_is_behind_every_context_says_so(run, new_engine, m
     assert spoiled(after) == []
 
 
-def test_an_embedder_that_hangs_costs_the_time_limit_and_no_more(run, new_engine):
+def test_an_embedder_that_hangs_costs_only_the_timeout(run, new_engine):
     embedder = HashEmbedder()
 
     async def story():
@@ -113,7 +113,7 @@ def test_an_embedder_that_hangs_costs_the_time_limit_and_no_more(run, new_engine
     assert "took more than 0.05 s" in spoiled(context)[0]
 
 
-def test_a_build_that_is_cancelled_while_it_probes_leaves_the_next_one_free_to(run, new_engine, clock):
+def test_a_build_cancelled_during_a_probe_lets_the_next_one_probe(run, new_engine, clock):
     embedder = HeldEmbedder(dims=32, purpose="none")
 
     async def story():
@@ -135,7 +135,7 @@ def test_a_build_that_is_cancelled_while_it_probes_leaves_the_next_one_free_to(r
     assert (spoiled(context), state) == ([], "closed")
 
 
-def test_without_vectors_and_without_a_word_in_common_the_most_recent_memories_stand_in(run, new_engine):
+def test_without_any_match_the_most_recent_memories_are_used(run, new_engine):
     embedder = HashEmbedder()
     embedder.fail_with = ConnectionError("gone")
 
@@ -152,7 +152,7 @@ def test_without_vectors_and_without_a_word_in_common_the_most_recent_memories_s
     assert "recent-memories" in {notice.kind for notice in context.warnings}
 
 
-def test_vectors_of_another_length_are_a_failure_of_the_vector_side_not_of_the_build(run, new_engine):
+def test_vectors_of_another_length_do_not_fail_the_build(run, new_engine):
     embedder = HashEmbedder(dims=32)
 
     async def story():
@@ -167,7 +167,7 @@ def test_vectors_of_another_length_are_a_failure_of_the_vector_side_not_of_the_b
     assert spoiled(context)
 
 
-def test_another_model_under_the_same_name_after_a_restart_holds_up_nobody(run, new_engine):
+def test_another_model_under_the_same_name_after_a_restart_blocks_nobody(run, new_engine):
     embedder, other = HashEmbedder(dims=32), HashEmbedder(dims=16)
     other.id = embedder.id
 
@@ -191,7 +191,7 @@ def test_another_model_under_the_same_name_after_a_restart_holds_up_nobody(run, 
     assert (after.done, after.waiting) == (2, 0)
 
 
-def test_whoever_waits_for_vectors_is_let_go_when_the_engine_is_closed(run, new_engine):
+def test_wait_indexed_returns_when_the_engine_is_closed(run, new_engine):
     embedder = HeldEmbedder(dims=32)
 
     async def story():
@@ -236,7 +236,7 @@ class Squeamish(HashEmbedder):
         return await super().embed(texts, purpose)
 
 
-def test_a_text_that_its_embedder_refuses_holds_up_no_other(run, new_engine):
+def test_a_text_that_the_embedder_rejects_does_not_block_others(run, new_engine):
     async def story():
         async with new_engine(embedder=Squeamish()) as engine:
             await engine.post_many(
@@ -251,7 +251,7 @@ def test_a_text_that_its_embedder_refuses_holds_up_no_other(run, new_engine):
     assert (progress.done, progress.waiting, openings) == (99, 1, 0)
 
 
-def test_an_index_leaves_out_what_its_embedder_refuses_and_tries_it_again_the_next_time(run, new_engine, caplog):
+def test_index_skips_rejected_texts_and_retries_them_the_next_time(run, new_engine, caplog):
     embedder = Squeamish()
 
     async def story():
@@ -271,7 +271,7 @@ def test_an_index_leaves_out_what_its_embedder_refuses_and_tries_it_again_the_ne
     assert (second.done, second.waiting) == (20, 0)
 
 
-def test_two_that_index_at_once_leave_one_background_behind(run, new_engine):
+def test_indexing_twice_at_once_leaves_one_background_task(run, new_engine):
     async def story():
         async with new_engine(embedder=HashEmbedder()) as engine:
             await engine.post(room="r", text="Hi", at=NOW)
@@ -281,7 +281,7 @@ def test_two_that_index_at_once_leave_one_background_behind(run, new_engine):
     assert "brimful-indexer" not in run(story())
 
 
-def test_another_embedder_takes_over_without_a_gap(run, new_engine):
+def test_another_embedder_takes_over_while_full_text_search_works(run, new_engine):
     first, second = HashEmbedder(dims=32), HashEmbedder(dims=64)
     assert first.id != second.id
 
@@ -302,7 +302,7 @@ def test_another_embedder_takes_over_without_a_gap(run, new_engine):
     assert embedders[0] == second.id
 
 
-def test_index_embeds_all_that_waits_and_tells_of_its_progress(run, new_engine):
+def test_index_embeds_the_backlog_and_reports_progress(run, new_engine):
     embedder = HashEmbedder()
     told = []
 
@@ -320,7 +320,7 @@ def test_index_embeds_all_that_waits_and_tells_of_its_progress(run, new_engine):
     assert [(step.done, step.waiting) for step in told] == [(356, 244), (600, 0)]  # a hundred passages came twice
 
 
-def test_an_index_that_fails_leaves_the_background_at_work(run, new_engine):
+def test_a_failed_index_leaves_the_background_task_running(run, new_engine):
     embedder = HashEmbedder()
 
     async def story():
@@ -365,7 +365,7 @@ class Broken(HashEmbedder):
         return await super().embed(texts, purpose) * float("nan")
 
 
-def test_vectors_that_are_no_numbers_are_not_kept(run, new_engine):
+def test_vectors_with_nan_are_not_stored(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder=Broken()) as engine:
             await engine.remember("The demo is on Thursday.", id="demo", at=NOW)
@@ -378,7 +378,7 @@ def test_vectors_that_are_no_numbers_are_not_kept(run, new_engine):
     assert spoiled(context)
 
 
-def test_what_another_engine_wrote_is_embedded_when_one_waits_for_it(run, new_engine):
+def test_wait_indexed_embeds_what_another_engine_wrote(run, new_engine):
     async def story():
         async with new_engine(embedder=HashEmbedder()) as one, new_engine(embedder="none") as other:
             await one.wait_indexed()

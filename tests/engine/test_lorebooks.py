@@ -29,7 +29,7 @@ async def talk(engine, *said, start=0):
         await engine.post(room="r", text=text, role=role, sender="Ada" if role == "user" else "", at=NOW - 1000 + at)
 
 
-def test_the_record_says_why_lore_is_told_and_why_it_is_held_back(run, new_engine):
+def test_the_record_says_why_lore_is_included_or_excluded(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await furnished(
@@ -58,7 +58,7 @@ def test_the_record_says_why_lore_is_told_and_why_it_is_held_back(run, new_engin
     assert brimful.replay(stored).decisions == context.decisions
 
 
-def test_entries_of_a_book_take_no_more_of_the_window_than_its_budget(run, new_engine):
+def test_entries_of_a_lorebook_stay_within_its_budget(run, new_engine):
     async def story(budget):
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             entries = [lore(f"e{n}", "tower", content=f"The tower has a window no. {n}.") for n in range(20)]
@@ -94,7 +94,7 @@ def test_sticky_and_cooldown_survive_a_restart_and_a_second_build(run, new_engin
     assert "cooldown: not before message" in cooling.explain("tower")
 
 
-def test_what_is_told_does_not_hang_on_the_window(run, new_engine):
+def test_activation_does_not_depend_on_the_window(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await furnished(engine, lore("tower", "tower", sticky=120, cooldown=9), scan_depth=2)
@@ -136,7 +136,7 @@ def test_lore_that_comes_and_goes_leaves_the_prefix_alone(run, new_engine):
         assert first[:history] == second[:history]
 
 
-def test_constant_lore_that_finds_no_place_is_warned_of(run, new_engine):
+def test_a_context_warns_about_constant_lore_that_does_not_fit(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await furnished(engine, lore("law", constant=True, content="Nobody lies. " * 300))
@@ -150,7 +150,7 @@ def test_constant_lore_that_finds_no_place_is_warned_of(run, new_engine):
     assert poor.decision("law").reason == "excluded"
 
 
-def test_names_stand_in_keys_and_texts_and_change_with_who_speaks(run, new_engine):
+def test_names_are_filled_into_keys_and_texts(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await furnished(engine, lore("friend", "{{char}}", content="{{char}} likes {{user}}."))
@@ -168,7 +168,7 @@ def test_names_stand_in_keys_and_texts_and_change_with_who_speaks(run, new_engin
     assert again == nova
 
 
-def test_entries_choose_personas_and_look_into_their_description(run, new_engine):
+def test_entries_filter_personas_and_match_their_description(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await furnished(
@@ -205,7 +205,7 @@ def test_retrieval_finds_lore_that_allows_it(run, new_engine):
     assert "secret" not in {package.id for package in context.inputs.packages}
 
 
-def test_a_change_of_a_book_is_seen_at_once(run, new_engine):
+def test_a_change_of_a_lorebook_is_noticed_at_once(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine, new_engine(embedder="none") as other:
             await furnished(engine, lore("tower", "tower"))
@@ -219,7 +219,7 @@ def test_a_change_of_a_book_is_seen_at_once(run, new_engine):
     assert run(story()) == [False, True, False]
 
 
-def test_every_field_of_an_entry_is_kept_by_a_store(run, new_engine):
+def test_every_field_of_an_entry_is_stored(run, new_engine):
     entry = LoreEntry(
         id="e",
         lorebook="world",
@@ -263,7 +263,7 @@ def test_every_field_of_an_entry_is_kept_by_a_store(run, new_engine):
     assert (book.description, book.budget, book.recursion, book.names) == ("d", 5, 2, True)
 
 
-def test_a_file_goes_through_a_store_and_comes_back_as_it_was(run, new_engine):
+def test_a_lorebook_file_survives_a_round_trip_through_a_store(run, new_engine):
     data = {
         "entries": {
             str(at): {"uid": at, "key": [f"key {at}"], "content": f"Text {at}.", "order": 100 - at, "x": {"y": [at]}}
@@ -281,14 +281,14 @@ def test_a_file_goes_through_a_store_and_comes_back_as_it_was(run, new_engine):
     assert run(story()) == data
 
 
-def test_records_of_before_still_load():
+def test_an_entry_is_decoded_with_defaults():
     record = b'{"record":"lore-entry","id":"e","lorebook":"w","content":"x","settings":{"depth":2}}'
     assert msgspec.json.decode(record, type=LoreEntry) == LoreEntry(
         id="e", lorebook="w", content="x", settings={"depth": 2}
     )
 
 
-def test_keys_are_looked_for_in_messages_that_the_window_does_not_hold(run, new_engine, tmp_path):
+def test_keywords_are_matched_against_messages_outside_the_window(run, new_engine, tmp_path):
     policy = tmp_path / "forgetful.toml"
     policy.write_text(
         'name = "forgetful"\ndescription = "No history."\n[[pools]]\nname = "all"\nkinds = ["*", "!message-recent"]\n',
@@ -305,7 +305,7 @@ def test_keys_are_looked_for_in_messages_that_the_window_does_not_hold(run, new_
     assert context.explanations["tower"].startswith("keyword 'tower' in message 'msg-")
 
 
-def test_a_users_own_notes_keep_no_message_out(run, new_engine):
+def test_the_notes_of_a_user_do_not_push_out_messages(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             notes = {"held": "x", "why": "y", "constant": True}

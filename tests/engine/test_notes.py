@@ -42,7 +42,7 @@ def read(context):
     return [entry["content"] for entry in context.request["messages"]]
 
 
-def test_notes_of_all_three_stand_where_they_say_with_names_in_them(run, new_engine):
+def test_notes_of_persona_room_and_user_are_placed_by_depth_with_names(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await furnished(engine, NOVA, DEN, ADA)
@@ -67,7 +67,7 @@ def test_notes_of_all_three_stand_where_they_say_with_names_in_them(run, new_eng
     assert (stored, brimful.replay(stored).request) == (context, again.request)
 
 
-def test_a_second_build_counts_no_note_again(run, new_engine):
+def test_a_second_build_does_not_count_notes_again(run, new_engine):
     seen = []
 
     async def story():
@@ -81,7 +81,7 @@ def test_a_second_build_counts_no_note_again(run, new_engine):
     assert built[1] == 0
 
 
-def test_a_note_that_comes_and_goes_is_on_the_record_when_it_is_not_told(run, new_engine):
+def test_a_periodic_note_is_on_the_record_when_it_is_excluded(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             room = Room(id="den", notes=(Note(text="Be brief.", every=2, depth=1),))
@@ -98,7 +98,7 @@ def test_a_note_that_comes_and_goes_is_on_the_record_when_it_is_not_told(run, ne
     assert third.explain("room/den/note-1") == "dropped: excluded, it is included every 2 turns, and this is turn 3"
 
 
-def test_books_of_whoever_asks_are_open_in_all_of_his_rooms(run, new_engine):
+def test_lorebooks_of_a_user_are_used_in_all_rooms(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await furnished(engine, DEN, ADA, Lorebook(id="hers"))
@@ -113,7 +113,7 @@ def test_books_of_whoever_asks_are_open_in_all_of_his_rooms(run, new_engine):
     assert run(story()) == [True, True, False]
 
 
-def test_pinned_memories_have_names_in_them(run, new_engine):
+def test_names_are_filled_into_pinned_memories(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await furnished(engine, NOVA, DEN, ADA)
@@ -123,7 +123,7 @@ def test_pinned_memories_have_names_in_them(run, new_engine):
     assert any("Ada is the sister of Nova." in text for text in run(story()))
 
 
-def test_a_persona_greets_the_user_of_the_room_with_the_greeting_that_is_chosen(run, new_engine):
+def test_a_persona_greets_the_user_with_the_selected_greeting(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             said = []
@@ -151,7 +151,7 @@ def test_a_persona_greets_the_user_of_the_room_with_the_greeting_that_is_chosen(
         ({"depth": None, "role": "user"}, "note.depth: a note that comes and goes"),
     ],
 )
-def test_what_is_no_note_is_refused(said, told):
+def test_invalid_notes_are_rejected(said, told):
     with pytest.raises(brimful.errors.InvalidValue) as refused:
         Note(**{"text": "x", **said})
     assert str(refused.value).startswith(told)
@@ -164,7 +164,7 @@ def test_notes_are_a_tuple_of_notes(kind):
     assert msgspec.json.decode(msgspec.json.encode(kind(id="x", notes=NOVA.notes)), type=kind).notes == NOVA.notes
 
 
-def test_what_a_room_says_of_the_character_stands_in_the_place_of_its_own(run, new_engine):
+def test_the_character_of_a_room_overrides_that_of_the_persona(run, new_engine):
     known = Character(description="A pilot.", scenario="In orbit.", examples="Ahoy.", greeting="Hi.", prompt="own")
     here = Character(scenario="{{char}} is at sea with {{user}}.", examples="Aye.", prompt="Be {{char}}.")
     nova = Persona(id="nova", name="Nova", prompt="You are Nova.", character=known)
@@ -192,7 +192,7 @@ def test_what_a_room_says_of_the_character_stands_in_the_place_of_its_own(run, n
     assert (greeting, stored) == ("Hi.", sea)
 
 
-def test_a_room_is_told_what_is_no_character():
+def test_an_invalid_character_is_rejected():
     with pytest.raises(brimful.errors.InvalidValue, match="character: must be a Character, not 'pilot'"):
         Room(id="r", character="pilot")
 
@@ -211,7 +211,7 @@ def test_a_room_is_told_what_is_no_character():
         ("{{char}} // {{user}}", "N // U"),
     ],
 )
-def test_macros_that_mean_one_thing_alone(said, meant):
+def test_simple_macros_are_expanded(said, meant):
     assert expand_macros(said, char="N", user="U") == meant
     assert has_macros(said) == (said != meant)
 
@@ -223,7 +223,7 @@ def test_macros_without_an_end_are_read_once(piece):
     assert time.process_time() - started < 5
 
 
-def test_a_nickname_is_what_texts_call_the_character(run, new_engine):
+def test_a_nickname_replaces_the_char_macro(run, new_engine):
     known = Character(description="{{char}} flies.{{// or not}}", nickname="Novie")
     book, entry = Lorebook(id="b"), LoreEntry(id="e", lorebook="b", content="<BOT> knows.", constant=True)
 
@@ -240,7 +240,7 @@ def test_a_nickname_is_what_texts_call_the_character(run, new_engine):
 
 
 @pytest.mark.parametrize("policy", ["default", "window"])
-def test_examples_give_way_before_history_and_do_so_in_every_turn(run, new_engine, policy):
+def test_examples_are_excluded_before_history_in_every_turn(run, new_engine, policy):
     talk = Character(examples="Nova says that all is well aboard. " * 200)
 
     async def story():

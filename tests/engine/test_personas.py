@@ -15,7 +15,7 @@ def said(at, sender, content, role="assistant"):
     return Message(id=f"m{at}", room="r", seq=at, sender=sender, content=content, role=role, at=NOW + at)
 
 
-def test_ones_own_words_are_the_assistants_and_the_others_are_theirs():
+def test_own_messages_are_the_assistants_and_others_are_user_messages():
     messages = [said(4, "", "Hm."), said(3, "nova", "Yes."), said(2, "Rex", "No."), said(1, "Nova", "Well.")]
     seen = as_seen_by(messages, NOVA)
     assert [(message.role, message.sender) for message in seen] == [
@@ -27,7 +27,7 @@ def test_ones_own_words_are_the_assistants_and_the_others_are_theirs():
     assert as_seen_by(messages, None) == messages
 
 
-def test_what_another_did_with_tools_is_told_in_words():
+def test_tool_calls_of_other_personas_become_text():
     result = ToolResult(id="c1", content="rain")
     theirs = [said(2, "", (result,), role="tool"), said(1, "Rex", (Text(text="Let me see."), CALL))]
     answer, asked = as_seen_by(theirs, NOVA)
@@ -61,7 +61,7 @@ def test_two_personas_and_two_people_share_a_room(run, new_engine):
     assert nova[-1] == {"role": "user", "name": "Rex", "content": "Nova, you first."}
 
 
-def test_who_calls_the_model_himself_keeps_the_words_of_two_personas_apart(run, new_engine):
+def test_record_response_keeps_two_personas_apart(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             await engine.put(NOVA)
@@ -84,7 +84,7 @@ def test_who_calls_the_model_himself_keeps_the_words_of_two_personas_apart(run, 
     assert [message["role"] for message in nobody] == ["user", "assistant", "assistant", "user"]
 
 
-def test_a_persona_that_gets_another_name_knows_its_own_words_and_no_others(run, new_engine):
+def test_a_renamed_persona_recognizes_its_own_messages(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=ScriptedProvider(["It rains."])) as engine:
             await engine.put(Persona(id="nova", name="Nova", character=Character(greeting="Hello!")))
@@ -102,7 +102,7 @@ def test_a_persona_that_gets_another_name_knows_its_own_words_and_no_others(run,
     assert twin == ["user", "user", "user", "user"]
 
 
-def test_the_persona_of_a_room_answers_where_no_other_is_named(run, new_engine):
+def test_the_persona_of_a_room_answers_by_default(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=ScriptedProvider(["Hello, Ada."])) as engine:
             await engine.put(Persona(id="nova", name="Nova", prompt="You are Nova."))
@@ -121,7 +121,7 @@ def test_the_persona_of_a_room_answers_where_no_other_is_named(run, new_engine):
     assert personas == ["nova", "rex", "nova"]
 
 
-def test_what_is_hidden_is_kept_and_stands_in_no_context(run, new_engine):
+def test_hidden_messages_are_stored_but_in_no_context(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder=None) as engine:
             await engine.post(room="r", text="The password is swordfish.", metadata={"hidden": True})

@@ -15,7 +15,7 @@ class BuildsOnly:
         self.builds = store.builds
 
 
-def test_the_line_of_a_build_tells_where_it_began_and_no_record_is_read_for_it(tmp_path):
+def test_the_start_of_history_is_read_without_the_full_record(tmp_path):
     async def story():
         async with Engine(f"sqlite:///{tmp_path}/x.db", model="gpt-4o", embedder="none") as engine:
             for number in range(30):

@@ -33,7 +33,7 @@ async def history(engine, room):
     return [(entry.message.role, entry.message.sender, entry.message.content) for entry in reversed(newest)]
 
 
-def test_an_answer_is_kept_in_the_room_beside_its_context_and_its_bill(run, new_engine):
+def test_an_answer_is_stored_with_its_context_and_usage(run, new_engine):
     provider = ScriptedProvider(["On Thursday."], tokens=tokens)
 
     async def story():
@@ -55,7 +55,7 @@ def test_an_answer_is_kept_in_the_room_beside_its_context_and_its_bill(run, new_
     assert (seen.counted, seen.reported, seen.context) == (answer.context.tokens, answer.context.tokens, kept.context)
 
 
-def test_a_conversation_goes_on_where_it_was(run, new_engine):
+def test_a_conversation_continues(run, new_engine):
     provider = ScriptedProvider(["One.", "Two."])
 
     async def story():
@@ -67,7 +67,7 @@ def test_a_conversation_goes_on_where_it_was(run, new_engine):
     assert [message["content"] for message in provider.requests[1]["messages"]] == ["First?", "One.", "Second?"]
 
 
-def test_an_argument_that_there_is_not_is_refused_before_anything_is_done(run, new_engine):
+def test_an_unknown_option_is_rejected_before_anything_is_done(run, new_engine):
     provider = ScriptedProvider(["One."])
 
     async def story():
@@ -80,7 +80,7 @@ def test_an_argument_that_there_is_not_is_refused_before_anything_is_done(run, n
     assert provider.requests == []
 
 
-def test_the_answer_comes_piece_by_piece(run, new_engine):
+def test_an_answer_is_streamed(run, new_engine):
     provider = ScriptedProvider(["Tea at four."])
 
     async def story():
@@ -100,7 +100,7 @@ def test_the_answer_comes_piece_by_piece(run, new_engine):
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_a_window_smaller_than_the_registrys_is_learned_from_the_refusal(run, new_engine, streaming):
+def test_a_smaller_window_is_learned_from_an_overflow(run, new_engine, streaming):
     provider = ScriptedProvider(["Yes.", "Yes again."], tokens=tokens, window=2_000)
     events = []
 
@@ -132,7 +132,7 @@ def test_a_window_smaller_than_the_registrys_is_learned_from_the_refusal(run, ne
     assert [event.facts["window"] for event in events if event.name == "overflowed"] == [2_000]
 
 
-def test_a_second_refusal_is_the_callers(run, new_engine):
+def test_a_second_overflow_is_raised(run, new_engine):
     refusal = ContextOverflow("scripted", "too long", status=400)
     provider = ScriptedProvider([refusal, refusal])
 
@@ -145,7 +145,7 @@ def test_a_second_refusal_is_the_callers(run, new_engine):
     assert run(story()) == [("user", "", "Hi")]
 
 
-def test_a_failure_loses_nothing_and_the_same_message_is_asked_again(run, new_engine):
+def test_a_failed_call_can_be_repeated_with_the_same_message(run, new_engine):
     provider = ScriptedProvider([ProviderError("scripted", "no"), "Hello."])
 
     async def story():
@@ -159,7 +159,7 @@ def test_a_failure_loses_nothing_and_the_same_message_is_asked_again(run, new_en
 
 
 @pytest.mark.parametrize("before", [[], ["Hello, everybody."]])
-def test_a_message_that_is_asked_again_is_answered_as_if_it_had_not_been_answered(run, new_engine, before):
+def test_a_message_can_be_answered_again(run, new_engine, before):
     provider = ScriptedProvider(["The demo is on Thursday.", "In the garden.", "On Friday."])
 
     async def story():
@@ -177,7 +177,7 @@ def test_a_message_that_is_asked_again_is_answered_as_if_it_had_not_been_answere
     assert [content for _, _, content in said][-1] == "On Friday."
 
 
-def test_another_answer_takes_the_place_of_the_first_and_of_no_other(run, new_engine):
+def test_a_new_answer_supersedes_only_the_first_one(run, new_engine):
     call = ToolCall(id="c1", name="look", arguments="{}")
     provider = ScriptedProvider([Reply(parts=(call,)), "Seen.", "To Bo.", "On Friday.", "Yes."])
 
@@ -203,7 +203,7 @@ def test_another_answer_takes_the_place_of_the_first_and_of_no_other(run, new_en
     assert found.hits == ()
 
 
-def test_an_answer_to_what_was_left_behind_meanwhile_is_set_aside_as_well(run, new_engine):
+def test_an_answer_to_a_superseded_message_is_hidden(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             asked = await engine.post(room="r", text="First?")
@@ -215,7 +215,7 @@ def test_an_answer_to_what_was_left_behind_meanwhile_is_set_aside_as_well(run, n
     assert run(story()).metadata == {"hidden": True, "superseded": True}
 
 
-def test_a_second_persona_hears_what_the_first_one_said_to_the_same_message(run, new_engine):
+def test_a_second_persona_sees_the_first_ones_answer(run, new_engine):
     provider = ScriptedProvider(["Nova says Thursday.", "Rex says Friday."])
 
     async def story():
@@ -229,7 +229,7 @@ def test_a_second_persona_hears_what_the_first_one_said_to_the_same_message(run,
     assert "Nova says Thursday." in heard
 
 
-def test_what_was_said_so_far_is_kept_when_nobody_waits_for_the_rest(run, new_engine):
+def test_an_abandoned_stream_is_recorded_as_far_as_it_came(run, new_engine):
     provider = ScriptedProvider(["One two three."])
 
     async def story():
@@ -246,7 +246,7 @@ def test_what_was_said_so_far_is_kept_when_nobody_waits_for_the_rest(run, new_en
     assert provider.aborted == 1
 
 
-def test_a_cancelled_answer_keeps_what_was_said(run, new_engine):
+def test_a_cancelled_stream_is_recorded_as_far_as_it_came(run, new_engine):
     provider = ScriptedProvider(["One two three."])
 
     async def story():
@@ -269,7 +269,7 @@ def test_a_cancelled_answer_keeps_what_was_said(run, new_engine):
     assert run(story())[-1] == ("assistant", "", "One ")
 
 
-def test_an_agent_calls_tools_and_goes_on(run, new_engine):
+def test_an_agent_calls_tools_and_continues(run, new_engine):
     call = ToolCall(id="c1", name="weather", arguments='{"city":"Paris"}')
     provider = ScriptedProvider([Reply(parts=(call,), finish="tool-calls"), "Rain."])
     tool = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
@@ -287,7 +287,7 @@ def test_an_agent_calls_tools_and_goes_on(run, new_engine):
     assert [message["role"] for message in provider.requests[1]["messages"]] == ["user", "assistant", "tool"]
 
 
-def test_the_bill_teaches_how_to_count_where_the_tokenizer_is_not_public(run, new_engine):
+def test_usage_calibrates_counts_if_the_tokenizer_is_not_public(run, new_engine):
     def billed(request):
         return int(tokens({**request, "model": "gpt-4o"}) * 1.7)
 
@@ -305,7 +305,7 @@ def test_the_bill_teaches_how_to_count_where_the_tokenizer_is_not_public(run, ne
     assert all(each.counted + each.margin >= each.reported for each in seen[:5])
 
 
-def test_a_prompt_that_was_silently_cut_is_said_on_the_record(run, new_engine):
+def test_a_truncated_prompt_is_noted_on_the_response(run, new_engine):
     provider = ScriptedProvider([Reply(parts=(Text(text="Hm?"),), usage=Usage(prompt=120, completion=2))])
 
     async def story():
@@ -319,7 +319,7 @@ def test_a_prompt_that_was_silently_cut_is_said_on_the_record(run, new_engine):
     assert [notice.kind for notice in answer.response.notices] == ["prompt-truncated"]
 
 
-def test_expected_and_actual_cached_tokens_stand_side_by_side(run, new_engine):
+def test_expected_and_actual_cached_tokens_are_stored(run, new_engine):
     replies = [Reply(parts=(Text(text="Yes."),), usage=Usage(prompt=9_000, cached=at)) for at in (0, 4_000)]
     provider = ScriptedProvider(replies)
 
@@ -335,7 +335,7 @@ def test_expected_and_actual_cached_tokens_stand_side_by_side(run, new_engine):
     assert 2_000 < later.expected_cached <= tokens(provider.requests[0])
 
 
-def test_a_greeting_is_said_once_in_an_empty_room(run, new_engine):
+def test_a_greeting_is_posted_once_in_an_empty_room(run, new_engine):
     character = Character(greeting="Hello, {{user}}! I am {{char}}.")
 
     async def story():
@@ -351,7 +351,7 @@ def test_a_greeting_is_said_once_in_an_empty_room(run, new_engine):
     assert (second, nobody) == (None, None)
 
 
-def test_one_makers_models_may_run_at_several_places(monkeypatch):
+def test_models_of_one_maker_may_run_at_different_providers(monkeypatch):
     monkeypatch.setenv("GROQ_API_KEY", "none")
     providers = ProviderPool("", lambda: NOW)
     places = [
@@ -372,7 +372,7 @@ def test_a_provider_is_found_by_name_and_closed_with_the_engine(run, new_engine)
     assert run(story()) == []
 
 
-def test_a_bill_smaller_than_any_count_does_no_harm(run, new_engine):
+def test_a_usage_smaller_than_any_count_is_harmless(run, new_engine):
     replies = [Reply(parts=(Text(text="Hello."),), usage=Usage(prompt=1)) for _ in range(6)]
 
     async def story():
@@ -382,7 +382,7 @@ def test_a_bill_smaller_than_any_count_does_no_harm(run, new_engine):
     assert all(count > 0 for count in run(story()))
 
 
-def test_a_question_is_not_found_as_an_answer_to_itself(run, new_engine):
+def test_a_question_does_not_find_itself(run, new_engine):
     provider = ScriptedProvider(["Fine."])
 
     async def story():
@@ -409,7 +409,7 @@ def test_a_question_is_not_found_as_an_answer_to_itself(run, new_engine):
         ({"message": 5}, "content"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(run, new_engine, asking, field):
+def test_invalid_arguments_are_named_in_the_error(run, new_engine, asking, field):
     async def story():
         async with new_engine(model="gpt-4o", provider=ScriptedProvider(["Fine."])) as engine:
             with pytest.raises(InvalidValue) as refused:
@@ -419,7 +419,7 @@ def test_what_cannot_be_meant_is_refused_by_name(run, new_engine, asking, field)
     assert run(story()).startswith(field)
 
 
-def test_an_id_is_not_given_to_two_messages(run, new_engine):
+def test_an_id_cannot_be_used_for_two_messages(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=ScriptedProvider(["Fine.", "Fine."])) as engine:
             await engine.respond("r", None, "Hi \ud800", id="m1")
@@ -430,7 +430,7 @@ def test_an_id_is_not_given_to_two_messages(run, new_engine):
     run(story())
 
 
-def test_a_closing_engine_keeps_what_its_streams_said(run, new_engine):
+def test_closing_an_engine_records_its_open_streams(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=ScriptedProvider(["One two three."])) as engine:
             pieces = aiter(engine.stream("r", None, "Count!"))
@@ -441,7 +441,7 @@ def test_a_closing_engine_keeps_what_its_streams_said(run, new_engine):
     assert run(story())[-1] == ("assistant", "", "One ")
 
 
-def test_usage_may_be_given_by_its_fields(run, new_engine):
+def test_usage_may_be_a_mapping(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
             context = await engine.assemble(room="r", message="Hi")
@@ -472,9 +472,7 @@ SAYS_HI = answered({"choices": [{"message": {"role": "assistant", "content": "Hi
         ({"owned_by": "llamacpp", "meta": {"n_ctx": 10**6}}, "qwen2.5-7b", "llama.cpp", 128_000),
     ],
 )
-def test_a_server_of_ones_own_tells_what_runs_a_model_and_how_large_its_window_is(
-    run, new_engine, row, model, runtime, window
-):
+def test_a_self_hosted_server_reports_its_runtime_and_window(run, new_engine, row, model, runtime, window):
     async def story():
         async with (
             serving(listed(**row), SAYS_HI, SAYS_HI) as server,
@@ -490,7 +488,7 @@ def test_a_server_of_ones_own_tells_what_runs_a_model_and_how_large_its_window_i
         assert (used.id, used.tokenizer, used.runtime, each.context.budget.window) == (model, "qwen2", runtime, window)
 
 
-def test_a_server_that_lists_no_models_is_asked_all_the_same(run, new_engine):
+def test_a_server_that_lists_no_models_is_used_anyway(run, new_engine):
     async def story():
         async with (
             serving(answered(b"no such page", status=404), SAYS_HI) as server,

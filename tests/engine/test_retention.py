@@ -16,7 +16,7 @@ async def built(engine, *moments):
         await engine.assemble(room="general", message="Tea at five?", model="gpt-4o", now=moment)
 
 
-def test_what_is_old_goes_when_an_engine_is_opened(run, new_engine, clock):
+def test_old_records_are_deleted_when_an_engine_is_opened(run, new_engine, clock):
     gone = asyncio.Event()
     told = []
 
@@ -38,7 +38,7 @@ def test_what_is_old_goes_when_an_engine_is_opened(run, new_engine, clock):
     assert [each["builds"] for each in told] == [2]
 
 
-def test_an_engine_that_is_told_nothing_keeps_everything(run, new_engine, clock):
+def test_without_retention_everything_is_kept(run, new_engine, clock):
     async def story():
         async with new_engine(embedder="none") as engine:
             await built(engine, 0.0, clock.now)
@@ -47,7 +47,7 @@ def test_an_engine_that_is_told_nothing_keeps_everything(run, new_engine, clock)
     assert run(story()) == 2
 
 
-def test_what_is_old_depends_on_the_time(run, new_engine, clock):
+def test_pruning_depends_on_the_current_time(run, new_engine, clock):
     async def story():
         async with new_engine(embedder="none") as engine:
             await built(engine, clock.now, clock.now + DAY)
@@ -65,7 +65,7 @@ def test_what_is_old_depends_on_the_time(run, new_engine, clock):
     assert run(story()) == [2, 2, 1, 0]
 
 
-def test_a_store_that_fails_spoils_it_for_no_other(run, new_engine, clock, caplog):
+def test_a_failing_store_does_not_stop_the_others(run, new_engine, clock, caplog):
     class Gone:
         tenant = "gone"
 
@@ -88,6 +88,6 @@ def test_a_store_that_fails_spoils_it_for_no_other(run, new_engine, clock, caplo
 
 
 @pytest.mark.parametrize("keep", ["soon", "0d", 0, -1.0, float("nan"), True])
-def test_a_time_that_is_none_is_refused(keep):
+def test_an_invalid_retention_is_rejected(keep):
     with pytest.raises(InvalidValue, match="retention"):
         Engine("sqlite://", embedder="none", retention=keep)

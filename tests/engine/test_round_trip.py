@@ -121,7 +121,7 @@ async def story(url, records):
 @pytest.mark.parametrize("sort", ["sqlite", "postgres"])
 @settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(records=stores())
-def test_what_goes_out_and_in_goes_out_again_as_it_was(request, sort, records):
+def test_exported_records_can_be_imported_and_exported_again(request, sort, records):
     before, after = asyncio.run(story(request.getfixturevalue(f"{sort}_url"), records))
     assert after == before
     assert len(before.splitlines()) == len(records)

@@ -139,7 +139,7 @@ def assemble(  # noqa: PLR0913 - the options of a command
 
 def show_hits(context: Context) -> None:
     """Show what was retrieved and what became of it, most relevant first."""
-    found = [package for package in context.inputs.packages if "found" in package.metadata]
+    found = [package for package in context.inputs.packages if "search" in package.metadata]
     if found:
         found.sort(key=lambda package: (-(package.relevance or 0.0), package.id))
         output.write()
@@ -150,7 +150,7 @@ def show_hits(context: Context) -> None:
 
 def _row(context: Context, package: ContentPackage) -> list[str]:
     decision = context.decision(package.id)
-    parts = package.metadata["found"]
+    parts = package.metadata["search"]
     shares = map(output.format_number, (package.relevance, parts["lexical"], parts["vector"]))
     return [decision.outcome, decision.reason, *shares, parts["query"], package.id, output.preview(package.text)]
 
@@ -197,7 +197,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
         yield from map(output.one_line, status_lines(context))
 
     def _retrieval(self) -> Iterator[str]:
-        found = [package for package in self.context.inputs.packages if "found" in package.metadata]
+        found = [package for package in self.context.inputs.packages if "search" in package.metadata]
         included = sum(self.context.decision(package.id).included for package in found)
         yield f"RETRIEVAL: {len(found):,} found, {included:,} included, by words{self._by_meaning()}"
         yield f"  Breaker: {self.breaker} (in this process)"
@@ -347,7 +347,7 @@ def inspect(  # noqa: PLR0913 - the options of a command
 
 def _inspect_data(inspection: Inspection) -> dict[str, object]:
     context = inspection.context
-    found = [package for package in context.inputs.packages if "found" in package.metadata]
+    found = [package for package in context.inputs.packages if "search" in package.metadata]
     return {
         "id": context.id,
         "persona": inspection.persona,

@@ -24,9 +24,9 @@ async def find_absence(store: Store, snapshot: Snapshot, id: str) -> Absence | N
     The explanation uses the records as they are now, which may have changed since the build.
     """
     for memory in await store.memories(ids=[id], limit=1):
-        place = await store.get(Room, snapshot.room)
+        room = await store.get(Room, snapshot.room)
         return Absence(
-            id=id, kind=f"memory-{memory.type}", text=memory.content, why=_explain_memory(memory, snapshot, place)
+            id=id, kind=f"memory-{memory.type}", text=memory.content, why=_explain_memory(memory, snapshot, room)
         )
     for message in await store.messages([id]):
         return Absence(id=id, kind="message", text=plain_text(message.content), why=_explain_message(message, snapshot))
@@ -35,14 +35,14 @@ async def find_absence(store: Store, snapshot: Snapshot, id: str) -> Absence | N
     return None
 
 
-def _explain_memory(memory: Memory, snapshot: Snapshot, place: Room | None) -> str:
+def _explain_memory(memory: Memory, snapshot: Snapshot, room: Room | None) -> str:
     if memory.at > snapshot.at:
         return "it was written after this context was built"
     owners = (
         ("persona", memory.persona, snapshot.persona, "this context has"),
         ("room", memory.room, snapshot.room, "this context has"),
         # A context does not store its user.
-        ("user", memory.user, place.user if place else None, "unless another user was passed, this context has"),
+        ("user", memory.user, room.user if room else None, "unless another user was passed, this context has"),
     )
     for kind, owner, actual, has in owners:
         if owner is not None and owner != actual:

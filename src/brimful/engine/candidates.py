@@ -201,7 +201,7 @@ def _package_hit(
         "id": id,
         "relevance": _hit_value(hit, count),
         "tokens": count,
-        "metadata": {"found": _hit_metadata(hit)},
+        "metadata": {"search": _hit_metadata(hit)},
     }
     match record:
         case Message():

@@ -239,11 +239,11 @@ class Responder:
     async def greet(self, room: str, persona: str, *, user: str | None = None, greeting: int = 0) -> Message | None:
         """Post the greeting of a persona in an empty room."""
         who = await self._store.get(Persona, persona)
-        place = await self._store.get(Room, room)
-        who = who and apply_room_character(who, place)
+        stored_room = await self._store.get(Room, room)
+        who = who and apply_room_character(who, stored_room)
         if who is None or who.character is None or await self._store.history(room, limit=1):
             return None
-        partner = await get_user(self._store, user or (place.user if place else None))
+        partner = await get_user(self._store, user or (stored_room.user if stored_room else None))
         text = get_greeting(fill_persona_names(who, make_name_filler(who, partner)), greeting)
         if not text:
             return None
