@@ -66,8 +66,8 @@ def test_drift_windows_and_exact_counts_that_are_off_are_told(run, run_json, kee
     keep([seen("over", 50.0, kind="overflow", window=8192), seen("cut", 51.0, kind="cut")])
     keep(seen(f"x{n}", 52.0 + n, reported=140) for n in range(3))
     text = run("stats", "--counts").stdout
-    assert f"{HIDDEN.id} on {ROUTE}: since 1970-01-01 00:00:20 the server counts +" in text
-    assert "20 older observations are ignored" in text
+    assert f"{HIDDEN.id} on {ROUTE}: the server has counted +" in text
+    assert "differently since 1970-01-01 00:00:20; 20 older reports are ignored" in text
     assert "gpt-4o on openai: the server reported a window of 8,192 tokens" in text
     assert "gpt-4o on openai: counted by its own tokenizer, and still -28.6 % off" in text
     exact = next(row for row in run_json("stats", "--counts") if row["model"] == "gpt-4o")

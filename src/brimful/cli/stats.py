@@ -344,7 +344,7 @@ def _accuracy_notes(each: CountAccuracy) -> list[str]:
         notes.append(
             f"{name}: the server has counted {format_percent(drift.step, sign=True)} differently since "
             f"{output.format_time(drift.at)}; "
-            f"{drift.ignored} older observations are ignored, and the margin is wider"
+            f"{drift.ignored} older reports are ignored, and the margin is wider"
         )
     if not each.learned.plausible:
         notes.append(f"{name}: the reported usage is ignored, since no tokenizer would count like that")
