@@ -96,7 +96,7 @@ def stream(*said):
     return read_stream(Anthropic().reader("r"), named(*said))
 
 
-def test_how_it_is_asked():
+def test_request_path_headers_and_body():
     asked = {"model": "m", "max_tokens": 9, "stream": True, "thinking": {"type": "enabled"}, "messages": []}
     whole = json.loads(Anthropic().body(asked, stream=False))
     assert whole == {key: value for key, value in asked.items() if key != "stream"}
@@ -106,7 +106,7 @@ def test_how_it_is_asked():
     assert Anthropic().headers("") == {"anthropic-version": "2023-06-01"}
 
 
-def test_a_whole_answer():
+def test_a_complete_answer():
     reply = read()
     assert reply.parts == (
         Text(text="I'll look. "),
@@ -116,7 +116,7 @@ def test_a_whole_answer():
     assert (reply.finish, reply.model, reply.id) == ("tool-calls", "claude-opus-4-8", "msg_013Zva2CMHLNnXjNJJKqJ2EF")
 
 
-def test_the_prompt_is_what_was_read_anew_and_read_from_the_cache_and_written_to_it():
+def test_the_prompt_includes_tokens_read_from_and_written_to_the_cache():
     assert read().usage == Usage(prompt=2095 + 300 + 1800, cached=1800, completion=503, reasoning=400)
     assert read(usage={"input_tokens": 7, "output_tokens": 1}).usage == Usage(prompt=7, completion=1)
     assert read(usage=None).usage is None
@@ -134,7 +134,7 @@ def test_the_prompt_is_what_was_read_anew_and_read_from_the_cache_and_written_to
         (None, "other"),
     ],
 )
-def test_why_it_ended(reason, finish):
+def test_finish_reasons(reason, finish):
     assert read(stop_reason=reason, content=[{"type": "text", "text": "Tea"}]).finish == finish
     if reason:
         assert stream(start(), ended(reason))[2].finish == finish
@@ -153,16 +153,16 @@ def test_a_stream():
 
 
 @given(cuts_of(STREAM))
-def test_wherever_a_stream_is_cut_it_says_the_same(cuts):
+def test_a_stream_reads_the_same_however_it_is_split(cuts):
     assert read_stream(Anthropic().reader("r"), STREAM, cuts) == read_stream(Anthropic().reader("r"), STREAM)
 
 
-def test_later_numbers_are_the_sum_of_earlier_ones_and_empty_ones_say_nothing():
+def test_later_usage_replaces_earlier_usage():
     later = ended(input_tokens=100, cache_read_input_tokens=None, output_tokens_details={"thinking_tokens": 9})
     assert stream(start(), later)[2].usage == Usage(prompt=115, cached=5, completion=15, reasoning=9)
 
 
-def test_texts_around_a_call_stay_around_it():
+def test_the_order_of_texts_and_calls_is_kept():
     said = stream(
         start(),
         block(0, type="text", text="One. "),
@@ -175,7 +175,7 @@ def test_texts_around_a_call_stay_around_it():
     assert said[0] == said[2].text == "One. Two."
 
 
-def test_new_events_blocks_and_deltas_are_passed_over():
+def test_unknown_events_blocks_and_deltas_are_ignored():
     text, _, reply = stream(
         {"type": "novelty", "index": 0},
         start(),
@@ -187,7 +187,7 @@ def test_new_events_blocks_and_deltas_are_passed_over():
     assert (text, reply.parts) == ("Tea.", (Text(text="Tea."),))
 
 
-def test_a_stream_that_ends_too_soon_is_no_answer():
+def test_a_stream_that_ends_too_early_is_an_error():
     with pytest.raises(ProviderUnavailable, match="broke off"):
         stream(start(), block(0, type="text", text="Te"))
 
@@ -213,6 +213,6 @@ def test_an_error_in_a_stream_is_raised(error, kind):
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"type": "completion"}', b'{"content": []}'])
-def test_what_is_no_message_is_said(body):
+def test_an_answer_without_a_message_is_an_error(body):
     with pytest.raises(ProviderError, match="empty or unreadable"):
         Anthropic().read(body)

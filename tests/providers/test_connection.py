@@ -31,7 +31,7 @@ async def failing(connection, body=b"{}"):
 
 
 @in_loop
-async def test_bytes_and_headers_go_through_untouched():
+async def test_bytes_and_headers_are_sent_unchanged():
     odd = b'{ "model":"m",\n "n":1.0, "new_field":null, "text":"\\u00e9" }'
     reply = b' {"a" : 1}\n'
     headers = {"Authorization": f"Bearer {SECRET}"}
@@ -49,7 +49,7 @@ async def test_bytes_and_headers_go_through_untouched():
 
 
 @in_loop
-async def test_a_caller_s_header_stands_before_the_connection_s():
+async def test_a_request_header_overrides_the_connections():
     async with connected(answer(), headers={"x-api-key": "ours"}) as (server, connection):
         await connection.get("/models", headers={"X-Api-Key": "theirs"})
     [asked] = server.asked
@@ -59,7 +59,7 @@ async def test_a_caller_s_header_stands_before_the_connection_s():
 
 
 @in_loop
-async def test_a_cookie_of_one_request_does_not_go_with_another():
+async def test_cookies_are_not_shared_between_requests():
     async with connected(answer(set_cookie="session=theirs"), answer()) as (server, connection):
         await connection.post("/", b"{}")
         await connection.post("/", b"{}")
@@ -67,7 +67,7 @@ async def test_a_cookie_of_one_request_does_not_go_with_another():
 
 
 @in_loop
-async def test_what_is_packed_all_the_same_is_unpacked_and_not_called_packed():
+async def test_a_compressed_answer_is_decompressed():
     async with connected(answer(gzip.compress(b"tea"), content_encoding="gzip")) as (_, connection):
         answered = await connection.post("/", b"")
     assert answered.body == b"tea"
@@ -75,7 +75,7 @@ async def test_what_is_packed_all_the_same_is_unpacked_and_not_called_packed():
 
 
 @in_loop
-async def test_a_stream_gives_its_headers_first_and_its_bytes_as_they_come():
+async def test_a_stream_yields_headers_first_and_bytes_as_they_arrive():
     gate = asyncio.Event()
 
     async def in_two_halves(_, writer):
@@ -92,7 +92,7 @@ async def test_a_stream_gives_its_headers_first_and_its_bytes_as_they_come():
 
 
 @in_loop
-async def test_that_a_request_is_on_its_way_is_told_before_the_server_has_said_a_word():
+async def test_on_sent_is_called_before_the_server_answers():
     sent = asyncio.Event()
 
     async def once_it_is_told(_, writer):
@@ -107,7 +107,7 @@ async def test_that_a_request_is_on_its_way_is_told_before_the_server_has_said_a
 
 
 @in_loop
-async def test_names_and_passwords_in_an_address_become_a_header(caplog):
+async def test_credentials_in_a_url_become_a_header(caplog):
     caplog.set_level(logging.DEBUG)
     async with serving(answer()) as server:
         connection = Connection(server.url.replace("//", f"//me:{SECRET}@"))
@@ -121,14 +121,14 @@ async def test_names_and_passwords_in_an_address_become_a_header(caplog):
 @pytest.mark.parametrize(
     "url", ["", "localhost:8081", "ftp://x", "http://", "http://[", "http://h:no", "http://h/?a=1"]
 )
-def test_what_is_no_address_is_refused(url):
+def test_invalid_urls_are_rejected(url):
     with pytest.raises(InvalidValue) as caught:
         Connection(url)
     assert caught.value.field == "url"
 
 
 @pytest.mark.parametrize("key", ["sk-1\nsk-2", "clé", "a\0b"])
-def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key):
+def test_an_invalid_key_is_rejected_without_showing_it(key):
     with pytest.raises(InvalidValue, match="right key") as caught:
         Connection("http://localhost", headers={"x-api-key": key})
     assert key not in str(caught.value)
@@ -165,7 +165,7 @@ def test_without_the_libraries_the_extra_is_named(monkeypatch):
 
 @pytest.mark.parametrize("status", [429, 502, 503, 529])
 @in_loop
-async def test_a_request_that_was_turned_away_is_sent_again(status):
+async def test_a_rejected_request_is_retried(status):
     async with connected(answer(b"busy", status), answer(b"busy", status), answer(b"done")) as (server, connection):
         assert (await connection.post("/chat", b"{}")).body == b"done"
     assert [asked.body for asked in server.asked] == [b"{}"] * 3
@@ -173,7 +173,7 @@ async def test_a_request_that_was_turned_away_is_sent_again(status):
 
 @pytest.mark.parametrize("status", [429, 503])
 @in_loop
-async def test_a_stream_that_was_turned_away_is_asked_for_again(status):
+async def test_a_rejected_stream_is_retried(status):
     turned_away = answer(b"busy", status)
     async with (
         connected(turned_away, chunked(b"data: 1\n\n")) as (server, connection),
@@ -184,7 +184,7 @@ async def test_a_stream_that_was_turned_away_is_asked_for_again(status):
 
 
 @in_loop
-async def test_attempts_have_an_end_and_the_error_tells_what_the_last_one_said():
+async def test_attempts_are_limited_and_the_last_error_is_raised():
     async with connected(*[answer(b"busy", 503, retry_after="2")] * 5, limits=Limits(max_attempts=2)) as (
         server,
         connection,
@@ -198,7 +198,7 @@ async def test_attempts_have_an_end_and_the_error_tells_what_the_last_one_said()
 
 @pytest.mark.parametrize("status", [400, 401, 404, 408, 409, 422, 500, 501, 504])
 @in_loop
-async def test_what_may_have_been_worked_on_or_will_not_get_better_is_not_sent_again(status):
+async def test_unsafe_or_useless_retries_are_not_made(status):
     async with connected(answer(b"no", status)) as (server, connection):
         error = await failing(connection)
     assert len(server.asked) == 1
@@ -207,7 +207,7 @@ async def test_what_may_have_been_worked_on_or_will_not_get_better_is_not_sent_a
 
 
 @in_loop
-async def test_an_empty_account_is_no_passing_trouble():
+async def test_an_exhausted_quota_is_not_temporary():
     async with connected(answer(QUOTA, 429)) as (server, connection):
         error = await failing(connection)
     assert (len(server.asked), type(error), error.status) == (1, ProviderError, 429)
@@ -218,7 +218,7 @@ async def test_an_empty_account_is_no_passing_trouble():
     [("3600", 3600.0), ("Fri, 15 Jan 2027 09:00:00 GMT", 3600.0), ("31", 31.0)],
 )
 @in_loop
-async def test_a_server_that_asks_for_too_long_a_wait_is_not_asked_again(told, seconds):
+async def test_a_request_is_not_retried_after_too_long_a_wait(told, seconds):
     async with connected(answer(b"", 429, retry_after=told), clock=lambda: NOW) as (server, connection):
         error = await failing(connection)
     assert (len(server.asked), error.retry_after) == (1, seconds)
@@ -226,7 +226,7 @@ async def test_a_server_that_asks_for_too_long_a_wait_is_not_asked_again(told, s
 
 @pytest.mark.parametrize("told", ["0", "30", "Fri, 15 Jan 2027 08:00:10 GMT", "soon"])
 @in_loop
-async def test_a_server_that_asks_for_a_short_wait_is_asked_again(told):
+async def test_a_request_is_retried_after_a_short_wait(told):
     turned_away = answer(b"", 429, retry_after=told)
     async with connected(turned_away, answer(b"done"), clock=lambda: NOW) as (server, connection):
         assert (await connection.post("/chat", b"{}")).body == b"done"
@@ -234,7 +234,7 @@ async def test_a_server_that_asks_for_a_short_wait_is_asked_again(told):
 
 
 @in_loop
-async def test_google_s_wait_stands_in_the_body():
+async def test_googles_retry_delay_is_in_the_body():
     body = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "details": [{"retryDelay": "34.5s"}]}}
     async with connected(answer(body, 429)) as (server, connection):
         error = await failing(connection)
@@ -261,7 +261,7 @@ async def test_a_new_connection_that_breaks_may_have_delivered_the_request():
 
 
 @in_loop
-async def test_a_server_that_is_not_there_is_tried_and_named(caplog):
+async def test_an_unreachable_server_is_retried_and_named(caplog):
     async with serving() as server:
         pass
     connection = Connection(server.url, limits=Limits(max_attempts=3))
@@ -277,7 +277,7 @@ async def test_a_server_that_is_not_there_is_tried_and_named(caplog):
 
 
 @in_loop
-async def test_a_server_that_says_nothing_is_given_up_and_not_asked_twice():
+async def test_a_read_timeout_is_not_retried():
     async with connected(then_wait(b""), limits=Limits(read=0.05)) as (server, connection):
         error = await failing(connection)
     assert (len(server.asked), error.reason) == (1, "no answer within 0.05 seconds")
@@ -285,7 +285,7 @@ async def test_a_server_that_says_nothing_is_given_up_and_not_asked_twice():
 
 
 @in_loop
-async def test_a_stream_that_falls_silent_is_given_up():
+async def test_a_stalled_stream_times_out():
     begun = then_wait(chunked(b"data: 1\n\n", ended=False))
     async with connected(begun, limits=Limits(read=0.05)) as (server, connection):
         async with connection.stream("/chat", b"{}") as answering:
@@ -297,7 +297,7 @@ async def test_a_stream_that_falls_silent_is_given_up():
 
 
 @in_loop
-async def test_where_all_connections_are_in_use_it_is_said():
+async def test_an_exhausted_pool_is_an_error():
     limits = Limits(max_connections=1, pool=0.05)
     begun = then_wait(chunked(b"data: 1\n\n", ended=False))
     async with connected(begun, limits=limits) as (server, connection), connection.stream("/chat", b"{}"):
@@ -344,7 +344,7 @@ async def unread(connection):
 
 @pytest.mark.parametrize("leave", [first_of, cancelled, thrown_out, unread])
 @in_loop
-async def test_however_a_stream_is_left_the_server_sees_it_and_the_connection_is_free(leave):
+async def test_leaving_a_stream_closes_it_and_frees_the_connection(leave):
     begun = then_wait(chunked(b"data: 1\n\n", ended=False))
     async with connected(begun, answer(b"next"), limits=Limits(max_connections=1, pool=0.2)) as (server, connection):
         await leave(connection)
@@ -354,7 +354,7 @@ async def test_however_a_stream_is_left_the_server_sees_it_and_the_connection_is
 
 
 @in_loop
-async def test_a_stream_that_was_read_to_its_end_leaves_the_connection_open_for_the_next():
+async def test_a_finished_stream_leaves_the_connection_open():
     async with connected(chunked(b"data: 1\n\n"), answer(b"next")) as (server, connection):
         async with connection.stream("/chat", b"{}") as answering:
             await answering.read()
@@ -378,7 +378,7 @@ async def test_a_cancelled_request_frees_its_connection():
 
 
 @in_loop
-async def test_a_closed_connection_opens_again():
+async def test_a_closed_connection_can_be_reopened():
     async with connected(answer(b"one"), answer(b"two")) as (server, connection):
         await connection.post("/", b"")
         await connection.close()
@@ -391,7 +391,7 @@ async def test_a_closed_connection_opens_again():
 
 
 @in_loop
-async def test_a_stream_that_breaks_off_is_no_answer():
+async def test_a_stream_that_breaks_off_is_an_error():
     half = then_hang_up(chunked(b"data: 1\n\n", ended=False))
     async with connected(half) as (server, connection), connection.stream("/chat", b"{}") as answering:
         assert await anext(answering.chunks) == b"data: 1\n\n"
@@ -401,7 +401,7 @@ async def test_a_stream_that_breaks_off_is_no_answer():
 
 
 @in_loop
-async def test_a_whole_answer_that_breaks_off_is_not_asked_for_again():
+async def test_an_answer_that_breaks_off_is_not_retried():
     async with connected(then_hang_up(answer(b"half", content_length=99)), answer()) as (server, connection):
         error = await failing(connection)
     assert (len(server.asked), type(error)) == (1, ProviderUnavailable)
@@ -409,7 +409,7 @@ async def test_a_whole_answer_that_breaks_off_is_not_asked_for_again():
 
 @pytest.mark.parametrize("garbage", [b"\0\1\2\3\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 huh\r\n\r\n"])
 @in_loop
-async def test_what_is_no_http_is_said(garbage):
+async def test_an_answer_that_is_not_http_is_an_error(garbage):
     async with connected(then_hang_up(garbage)) as (_, connection):
         error = await failing(connection)
     assert isinstance(error, ProviderUnavailable)
@@ -417,13 +417,13 @@ async def test_what_is_no_http_is_said(garbage):
 
 
 @in_loop
-async def test_what_is_packed_wrongly_is_said():
+async def test_a_wrongly_compressed_answer_is_an_error():
     async with connected(answer(b"no gzip", content_encoding="gzip")) as (_, connection):
         assert (await failing(connection)).reason.startswith("the answer cannot be decoded: ")
 
 
 @in_loop
-async def test_a_refusal_that_breaks_off_still_tells_its_status():
+async def test_an_error_response_that_breaks_off_keeps_its_status():
     async with connected(then_hang_up(answer(b"half", 400, content_length=99))) as (_, connection):
         error = await failing(connection)
     assert (error.status, error.reason) == (400, "answered 400: no message")
@@ -439,7 +439,7 @@ async def test_a_refusal_that_breaks_off_still_tells_its_status():
     ],
 )
 @in_loop
-async def test_a_refusal_says_what_to_do_and_never_shows_the_key(status, advice):
+async def test_an_error_says_what_to_check_and_hides_the_key(status, advice):
     body = {"error": {"message": f"Incorrect API key provided: {SECRET}. " + "x" * 1000}}
     key = {"authorization": f"Bearer {SECRET}"}
     elsewhere = answer(body, status, location="http://127.0.0.1:9/")
@@ -464,7 +464,7 @@ async def test_a_refusal_says_what_to_do_and_never_shows_the_key(status, advice)
     ],
 )
 @in_loop
-async def test_a_refusal_is_told_in_the_server_s_words(body, said):
+async def test_an_error_quotes_the_server(body, said):
     async with connected(answer(body, 400)) as (_, connection):
         assert (await failing(connection)).reason == f"answered 400: {said}"
 
@@ -479,7 +479,7 @@ async def test_an_overflow_carries_its_numbers():
 
 
 @in_loop
-async def test_many_at_once_share_the_connections():
+async def test_concurrent_requests_share_connections():
     async with connected(*[answer(b"x")] * 50, limits=Limits(max_connections=4)) as (server, connection):
         answers = await asyncio.gather(*(connection.post("/", b"{}") for _ in range(50)))
     assert [each.body for each in answers] == [b"x"] * 50

@@ -22,7 +22,7 @@ SECRET = "sk-very-secret"  # noqa: S105 - no secret
         (httpx2.ReadTimeout(""), False, "no answer within 600 seconds"),
     ],
 )
-def test_a_request_that_got_no_answer(error, again, reason, fresh):
+def test_errors_of_a_request_without_an_answer(error, again, reason, fresh):
     failure = make_request_error("r", error, Limits(), fresh=fresh)
     assert isinstance(failure, Retriable) is again
     unavailable = failure.error if again else failure
@@ -31,19 +31,19 @@ def test_a_request_that_got_no_answer(error, again, reason, fresh):
 
 
 @pytest.mark.parametrize("error", [httpx2.ReadError("x"), httpx2.WriteError("x"), httpx2.RemoteProtocolError("x")])
-def test_a_broken_line_is_tried_again_only_if_it_had_been_idle(error):
+def test_a_broken_connection_is_retried_only_if_it_was_idle(error):
     assert isinstance(make_request_error("r", error, Limits(), fresh=False), Retriable)
     assert type(make_request_error("r", error, Limits(), fresh=True)) is ProviderUnavailable
 
 
 @pytest.mark.parametrize("kind", [httpx2.LocalProtocolError, httpx2.InvalidURL, httpx2.UnsupportedProtocol])
-def test_what_cannot_be_asked_does_not_tell_what_was_asked(kind):
+def test_other_request_errors_hide_the_request(kind):
     failure = make_request_error("r", kind(f"Illegal header value b'Bearer {SECRET}'"), Limits(), fresh=True)
     assert type(failure) is ProviderError
     assert failure.reason == f"the request failed: {kind.__name__}"
 
 
-def test_an_answer_that_broke_off():
+def test_errors_of_an_answer_that_broke_off():
     assert make_stream_error("r", httpx2.ReadTimeout(""), Limits(read=7)).reason.endswith("no data for 7 seconds")
     assert type(make_stream_error("r", httpx2.DecodingError("bad"), Limits())) is ProviderError
     assert make_stream_error("r", httpx2.ReadError("reset"), Limits()).reason == "the answer broke off: reset"

@@ -55,7 +55,7 @@ def changed(value, path, other):
 
 @pytest.mark.parametrize("wire", WHOLE)
 @given(data=st.data())
-def test_a_whole_answer_with_anything_in_any_place(wire, data):
+def test_a_complete_answer_with_arbitrary_values(wire, data):
     path = data.draw(st.sampled_from(places(WHOLE[wire])))
     body = json.dumps(changed(WHOLE[wire], path, data.draw(values))).encode()
     with suppress(ProviderError):
@@ -64,7 +64,7 @@ def test_a_whole_answer_with_anything_in_any_place(wire, data):
 
 @pytest.mark.parametrize("wire", STREAMS)
 @given(data=st.data())
-def test_a_stream_with_anything_in_any_place(wire, data):
+def test_a_stream_with_arbitrary_values(wire, data):
     lines = STREAMS[wire].replace(b"\r\n", b"\n").split(b"\n")
     at = data.draw(st.sampled_from([at for at, line in enumerate(lines) if line.endswith(b"}")]))
     head, _, said = lines[at].rpartition(b"data: ")

@@ -46,12 +46,12 @@ def sent_headers(provider):
         ("gemini:http://h/v1beta", "gemini", "http://h/v1beta", "gemini:h"),
     ],
 )  # fmt: skip
-def test_names_and_addresses(spec, wire, url, route):
+def test_providers_by_name_and_url(spec, wire, url, route):
     provider = make_provider(spec, environ=ALL_KEYS)
     assert (provider.wire, provider.connection.url, provider.route) == (wire, url, route)
 
 
-def test_a_provider_is_one_already():
+def test_a_provider_is_returned_unchanged():
     given = ScriptedProvider()
     assert make_provider(given) is given
 
@@ -59,20 +59,20 @@ def test_a_provider_is_one_already():
 @pytest.mark.parametrize(
     "spec", ["", "gpt-4o", "openai:", "openai:gpt-4o", "ftp://h", "grpc:http://h", "localhost:8081"]
 )
-def test_anything_else_is_told_what_there_is(spec):
+def test_an_unknown_name_lists_the_known_ones(spec):
     with pytest.raises(InvalidValue) as caught:
         make_provider(spec)
     assert caught.value.field == "provider"
     assert all(form in caught.value.reason for form in PROVIDER_FORMS)
 
 
-def test_a_password_in_what_is_no_address_is_not_shown():
+def test_a_password_in_an_invalid_url_is_hidden():
     with pytest.raises(InvalidValue) as caught:
         make_provider(f"ftp://me:{SECRET}@h")
     assert SECRET not in str(caught.value)
 
 
-def test_limits_are_handed_on():
+def test_limits_are_passed_to_the_connection():
     assert make_provider("http://h/v1", limits=Limits(read=7)).connection.limits.read == 7
 
 
@@ -103,7 +103,7 @@ def test_a_known_server_gets_its_own_key_and_needs_it(name):
         "https://api.openai.com@evil.example/v1",
     ],
 )
-def test_a_known_server_s_key_goes_nowhere_else(url):
+def test_the_key_of_a_known_server_is_sent_nowhere_else(url):
     environ = ALL_KEYS | {"BRIMFUL_PROVIDER_KEY": "mine"}
     for wire in ("openai", "anthropic", "gemini", "ollama"):
         try:
@@ -114,24 +114,24 @@ def test_a_known_server_s_key_goes_nowhere_else(url):
     assert find_api_key("http://127.0.0.1:8081/v1", environ) == ("mine", "BRIMFUL_PROVIDER_KEY")
 
 
-def test_a_known_server_under_its_address_is_known():
+def test_a_known_server_is_recognized_by_its_url():
     assert find_api_key("https://api.openai.com/v1/", {"OPENAI_API_KEY": "k"}) == ("k", "OPENAI_API_KEY")
     assert find_api_key("https://API.openai.com/v1", {"OPENAI_API_KEY": "k"}) == ("k", "OPENAI_API_KEY")
 
 
-def test_a_key_that_is_given_stands_before_the_environment(monkeypatch):
+def test_an_explicit_key_overrides_the_environment(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "env")
     assert sent_headers(make_provider("openai"))["authorization"] == "Bearer env"
     assert sent_headers(make_provider("openai", key="given"))["authorization"] == "Bearer given"
     assert "authorization" not in sent_headers(make_provider("http://h/v1", key=""))
 
 
-def test_a_server_at_home_needs_no_key():
+def test_a_local_server_needs_no_key():
     for spec in ("ollama", "http://127.0.0.1:8081/v1", "anthropic:http://127.0.0.1:8081"):
         assert not {"authorization", "x-api-key"} & set(sent_headers(make_provider(spec, environ={})))
 
 
-def test_the_second_variable_will_do():
+def test_the_second_key_variable_works():
     assert find_api_key(KNOWN_SERVERS["gemini"].url, {"GOOGLE_API_KEY": "g"}) == ("g", "GOOGLE_API_KEY")
     assert find_api_key(KNOWN_SERVERS["gemini"].url, {"GOOGLE_API_KEY": "g", "GEMINI_API_KEY": "h"}) == (
         "h",
@@ -153,7 +153,7 @@ def test_the_second_variable_will_do():
         ("http://127.0.0.1:8081/v1", True, True),
     ],
 )
-def test_each_server_is_asked_as_it_understands(url, renames, asks):
+def test_each_server_has_its_dialect_options(url, renames, asks):
     assert make_dialect("openai", url) == OpenAI(uses_max_tokens=renames, requests_usage=asks)
 
 
@@ -185,7 +185,7 @@ def test_each_server_is_asked_as_it_understands(url, renames, asks):
         ("nobody-knows-me:7b", "ollama:localhost:11434", "nobody-knows-me:7b"),
     ],
 )
-def test_a_model_leads_to_the_server_that_runs_it_and_bears_the_name_it_has_there(model, route, named):
+def test_a_model_is_sent_to_its_server_under_its_local_name(model, route, named):
     provider = make_provider_for_model(resolve(model), environ=ALL_KEYS)
     assert provider.route == route
     assert provider.with_local_name({"model": model})["model"] == named
@@ -203,7 +203,7 @@ def test_a_model_leads_to_the_server_that_runs_it_and_bears_the_name_it_has_ther
         ("openai", "openai/", "openai/"),
     ],
 )
-def test_a_server_that_is_named_itself_gets_its_own_names_too(spec, model, named):
+def test_a_named_server_gets_local_model_names(spec, model, named):
     assert make_provider(spec, environ=ALL_KEYS).with_local_name({"model": model})["model"] == named
 
 
@@ -218,18 +218,18 @@ def test_a_server_that_is_named_itself_gets_its_own_names_too(spec, model, named
         "lm_studio/phi-4",
     ],
 )
-def test_where_no_server_is_known_it_says_what_to_name(model):
+def test_a_model_without_a_known_server_is_an_error(model):
     with pytest.raises(InvalidValue, match="no known server runs") as caught:
         make_provider_for_model(resolve(model), environ=ALL_KEYS)
     assert "openai:http://127.0.0.1:8081/v1" in caught.value.reason
 
 
-def test_a_model_without_its_key_says_which_to_set():
+def test_a_missing_key_names_its_variable():
     with pytest.raises(InvalidValue, match="set ANTHROPIC_API_KEY"):
         make_provider_for_model(resolve("claude-sonnet-4-5"), environ={})
 
 
-def test_every_maker_of_the_registry_has_a_server_or_none():
+def test_every_maker_has_at_most_one_server():
     for known in KNOWN_SERVERS.values():
         assert known.source.startswith("https://")
         assert known.url.startswith("https://") is bool(known.keys)

@@ -30,32 +30,32 @@ def too_long(prompt, window):
 
 
 @pytest.mark.parametrize("entry", said("overflows.jsonl"))
-def test_an_overflow_is_recognised_with_its_numbers(entry):
+def test_an_overflow_is_recognized_with_its_numbers(entry):
     assert find_overflow(entry["status"], body_of(entry["says"])) == Overflow(**entry["told"])
 
 
 @pytest.mark.parametrize("entry", said("overflows.jsonl"))
-def test_within_a_stream_it_is_the_same(entry):
+def test_an_overflow_in_a_stream_is_recognized(entry):
     assert find_overflow(None, body_of(entry["says"])) == Overflow(**entry["told"])
 
 
 @pytest.mark.parametrize("entry", said("others.jsonl"))
-def test_nothing_else_is_taken_for_one(entry):
+def test_other_errors_are_not_overflows(entry):
     assert find_overflow(entry["status"], body_of(entry["says"])) is None
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.sampled_from([",", "_", ".", "'", "\u202f", "\u00a0"]))
-def test_numbers_of_any_size_are_read(prompt, window, sign):
+def test_numbers_of_any_size_are_parsed(prompt, window, sign):
     written = [f"{number:,}".replace(",", sign) for number in (prompt, window)]
     assert find_overflow(400, too_long(*written)) == Overflow(window=window, prompt=prompt)
 
 
 @given(st.binary(max_size=300) | st.text(max_size=100).map(str.encode), st.integers(100, 599) | st.none())
-def test_whatever_a_server_says_it_can_be_read(body, status):
+def test_any_error_body_can_be_parsed(body, status):
     assert find_overflow(status, body) is None
 
 
-def test_of_a_huge_message_only_the_beginning_is_searched():
+def test_only_the_beginning_of_a_huge_message_is_searched():
     body = body_of({"error": {"message": "x" * 5_000_000 + " prompt is too long"}})
     assert len(parse_error_body(body).message) == 4_000
     assert find_overflow(400, body) is None

@@ -18,7 +18,7 @@ def fed(frames, chunks):
 
 @example([b"a\r\nb\r\n"], [2, 6])
 @given(texts, st.lists(st.integers(0, 60), max_size=12))
-def test_lines_are_those_of_the_whole_wherever_it_is_cut(pieces, cuts):
+def test_lines_are_the_same_however_the_bytes_are_split(pieces, cuts):
     whole = b"".join(pieces)
     places = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
     chunks = [whole[start:end] for start, end in pairwise(places)]
@@ -46,7 +46,7 @@ def test_events_are_the_same_byte_by_byte(pieces):
         (b"\n\n\n", []),
     ],
 )
-def test_events_by_the_standard_but_for_their_end(stream, expected):
+def test_events_follow_the_standard_except_at_the_end(stream, expected):
     assert fed(ServerEventDecoder(), [stream]) == expected
 
 

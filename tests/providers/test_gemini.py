@@ -46,7 +46,7 @@ def read(body):
     return Gemini().read(json.dumps(body).encode(), "r")
 
 
-def test_how_it_is_asked():
+def test_request_path_headers_and_body():
     asked = {"model": "models/gemini-3-pro", "contents": [], "generationConfig": {"new": 1}}
     assert json.loads(Gemini().body(asked, stream=True)) == {"contents": [], "generationConfig": {"new": 1}}
     assert Gemini().path(asked, stream=False) == "/models/gemini-3-pro:generateContent"
@@ -56,7 +56,7 @@ def test_how_it_is_asked():
     assert Gemini().headers("") == {}
 
 
-def test_a_whole_answer():
+def test_a_complete_answer():
     reply = read(said({"text": "Hm.", "thought": True}, {"text": "Tea."}, finish="STOP", usage=USAGE, index=0))
     assert reply.parts == (Text(text="Tea."),)
     assert (reply.finish, reply.model, reply.id) == ("stop", "gemini-3-pro", "Il0taoSYJ5Cez7")
@@ -72,7 +72,7 @@ def test_a_stream():
     assert reply.usage == Usage(prompt=2500, cached=2048, completion=140, reasoning=100)
 
 
-def test_calls_get_ids_that_last_and_keep_those_they_have():
+def test_calls_without_an_id_get_a_stable_one():
     one, two = (read_stream(Gemini().reader("r"), STREAM)[2].calls for _ in range(2))
     assert one == two
     assert one[0].id.startswith("call_")
@@ -80,7 +80,7 @@ def test_calls_get_ids_that_last_and_keep_those_they_have():
 
 
 @given(cuts_of(STREAM))
-def test_wherever_a_stream_is_cut_it_says_the_same(cuts):
+def test_a_stream_reads_the_same_however_it_is_split(cuts):
     assert read_stream(Gemini().reader("r"), STREAM, cuts) == read_stream(Gemini().reader("r"), STREAM)
 
 
@@ -96,31 +96,31 @@ def test_wherever_a_stream_is_cut_it_says_the_same(cuts):
         ("LANGUAGE", "other"),
     ],
 )
-def test_why_it_ended(reason, finish):
+def test_finish_reasons(reason, finish):
     assert read(said({"text": "Tea"}, finish=reason)).finish == finish
 
 
-def test_a_prompt_that_was_blocked_has_no_candidate():
+def test_a_blocked_prompt_is_filtered():
     blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}}
     reply = read(blocked)
     assert (reply.parts, reply.finish, reply.usage) == ((), "filtered", Usage(prompt=9))
     assert read_stream(Gemini().reader("r"), events(blocked))[2] == reply
 
 
-def test_of_several_candidates_the_first_is_the_answer():
+def test_the_first_candidate_is_the_answer():
     body = said({"text": "A"}, finish="STOP")
     body["candidates"].append({"index": 1, "content": {"parts": [{"text": "B"}]}, "finishReason": "MAX_TOKENS"})
     assert (read(body).text, read(body).finish) == ("A", "stop")
 
 
-def test_new_parts_are_passed_over():
+def test_unknown_parts_are_ignored():
     reply = read(
         said({"executableCode": {"code": "1"}}, {"text": "Tea"}, {"inlineData": {"data": "AA"}}, finish="STOP")
     )
     assert reply.parts == (Text(text="Tea"),)
 
 
-def test_a_stream_that_ends_too_soon_is_no_answer():
+def test_a_stream_that_ends_too_early_is_an_error():
     with pytest.raises(ProviderUnavailable, match="broke off"):
         read_stream(Gemini().reader("r"), events(said({"text": "Te"})))
 
@@ -135,7 +135,7 @@ def test_errors_come_as_an_object_or_in_a_list():
 
 
 @pytest.mark.parametrize("body", [{}, {"candidates": []}, {"usageMetadata": USAGE}])
-def test_what_holds_no_candidate_is_said(body):
+def test_an_answer_without_candidates_is_an_error(body):
     with pytest.raises(ProviderError, match="empty or unreadable"):
         read(body)
 

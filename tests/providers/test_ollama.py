@@ -49,7 +49,7 @@ def read(body):
     return Ollama().read(json.dumps(body).encode(), "r")
 
 
-def test_how_it_is_asked():
+def test_request_path_headers_and_body():
     asked = {"model": "m", "stream": False, "options": {"num_ctx": 8192}, "messages": [], "keep_alive": "5m"}
     assert json.loads(Ollama().body(asked, stream=False)) == asked
     assert json.loads(Ollama().body(asked, stream=True)) == asked | {"stream": True}
@@ -58,14 +58,14 @@ def test_how_it_is_asked():
     assert Ollama().headers("k") == {"authorization": "Bearer k"}
 
 
-def test_what_we_render_names_its_window_and_wants_no_cut():
+def test_rendered_requests_set_the_window_and_disable_truncation():
     prompt = Prompt(model="qwen3", messages=(Message(role="user", parts=(Text(text="Hi"),)),), max_output=99)
     body = json.loads(Ollama().body(renderer_for("ollama").render(prompt, window=8192), stream=True))
     assert body["options"] == {"num_ctx": 8192, "num_predict": 99}
     assert (body["truncate"], body["shift"], body["stream"]) == (False, False, True)
 
 
-def test_a_whole_answer():
+def test_a_complete_answer():
     reply = read(said("Tea.", thinking="Hm.") | END)
     assert reply.parts == (Text(text="Tea."),)
     assert (reply.finish, reply.model, reply.id) == ("stop", "qwen3", "")
@@ -89,11 +89,11 @@ def test_calls_without_ids_get_one_that_differs_from_answer_to_answer():
 
 
 @given(cuts_of(STREAM))
-def test_wherever_a_stream_is_cut_it_says_the_same(cuts):
+def test_a_stream_reads_the_same_however_it_is_split(cuts):
     assert read_stream(Ollama().reader("r"), STREAM, cuts) == read_stream(Ollama().reader("r"), STREAM)
 
 
-def test_a_last_line_without_its_end_counts():
+def test_an_unterminated_last_line_counts():
     assert read_stream(Ollama().reader("r"), STREAM.rstrip(b"\n")) == read_stream(Ollama().reader("r"), STREAM)
 
 
@@ -106,12 +106,12 @@ def test_a_last_line_without_its_end_counts():
         ({"done": True, "done_reason": "stop", "eval_count": 3}, "stop", Usage(completion=3)),  # all was cached
     ],
 )
-def test_why_it_ended_and_what_was_told(told, finish, usage):
+def test_finish_reasons_and_usage(told, finish, usage):
     reply = read(said("Tea") | told)
     assert (reply.finish, reply.usage) == (finish, usage)
 
 
-def test_a_stream_that_ends_too_soon_is_no_answer():
+def test_a_stream_that_ends_too_early_is_an_error():
     with pytest.raises(ProviderUnavailable, match="broke off"):
         read_stream(Ollama().reader("r"), lines(said("Te")) + b'{"model": "qw')
 
@@ -139,6 +139,6 @@ def test_calls_are_calls():
 
 
 @pytest.mark.parametrize("body", [{}, {"done": True}, {"models": []}])
-def test_what_holds_no_message_is_said(body):
+def test_an_answer_without_a_message_is_an_error(body):
     with pytest.raises(ProviderError, match="empty or unreadable"):
         read(body)

@@ -94,13 +94,13 @@ def stream(*said, cuts=(), done=True):
 ASKED = {"model": "m", "max_completion_tokens": 9, "new_field": {"a": [None]}, "messages": [{"role": "user"}]}
 
 
-def test_a_request_goes_through_with_all_its_fields():
+def test_all_fields_of_a_request_are_sent():
     assert json.loads(OpenAI().body(ASKED, stream=False)) == ASKED
     assert OpenAI().path(ASKED, stream=False) == OpenAI().path(ASKED, stream=True) == "/chat/completions"
     assert OpenAI(wire="text").path(ASKED, stream=True) == "/completions"
 
 
-def test_a_stream_is_asked_for_its_usage_beside_what_the_caller_asks():
+def test_a_stream_requests_usage_and_keeps_other_stream_options():
     asked = ASKED | {"stream_options": {"include_obfuscation": False}}
     body = json.loads(OpenAI().body(asked, stream=True))
     assert body == ASKED | {
@@ -110,17 +110,17 @@ def test_a_stream_is_asked_for_its_usage_beside_what_the_caller_asks():
     assert "stream_options" not in json.loads(OpenAI(requests_usage=False).body(asked, stream=True))
 
 
-def test_a_wish_for_a_stream_in_the_request_gives_way_to_how_it_is_sent():
+def test_the_stream_field_follows_how_the_request_is_sent():
     asked = ASKED | {"stream": True, "stream_options": {"include_usage": True}}
     assert json.loads(OpenAI().body(asked, stream=False)) == ASKED
 
 
-def test_the_limit_bears_the_name_that_others_know_in_its_place():
+def test_the_limit_is_renamed_in_place():
     body = json.loads(OpenAI(uses_max_tokens=True).body(ASKED, stream=False))
     assert list(body) == ["model", "max_tokens", "new_field", "messages"]
 
 
-def test_the_key_is_a_bearer_s():
+def test_the_key_is_a_bearer_token():
     assert OpenAI().headers("sk") == {"authorization": "Bearer sk"}
     assert OpenAI().headers("") == {}
 
@@ -134,14 +134,14 @@ def read(changed=None, **message):
     return OpenAI().read(json.dumps(whole).encode(), "r")
 
 
-def test_a_whole_answer():
+def test_a_complete_answer():
     reply = read()
     assert reply.parts == (Text(text="Hello! How can I assist you today?"),)
     assert (reply.finish, reply.model, reply.id) == ("stop", "gpt-5.4", "chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT")
     assert reply.usage == Usage(prompt=1219, cached=1024, completion=110, reasoning=64)
 
 
-def test_calls_stand_behind_the_text():
+def test_calls_follow_the_text():
     reply = read(content="Let me see.", tool_calls=CALLS)
     assert reply.parts == (
         Text(text="Let me see."),
@@ -151,17 +151,17 @@ def test_calls_stand_behind_the_text():
     assert reply.finish == "tool-calls"  # though the server says `stop`
 
 
-def test_arguments_that_were_not_written_as_a_text_are():
+def test_arguments_that_are_not_a_string_are_encoded():
     call = {"id": "c", "function": {"name": "look", "arguments": {"q": "tea"}}}
     assert read(content=None, tool_calls=[call]).calls[0].arguments == '{"q":"tea"}'
 
 
-def test_a_refusal_is_said_and_filtered():
+def test_a_refusal_is_text_and_filtered():
     reply = read(content=None, refusal="I cannot help with that.")
     assert (reply.text, reply.finish) == ("I cannot help with that.", "filtered")
 
 
-def test_of_several_choices_the_first_is_the_answer():
+def test_the_first_choice_is_the_answer():
     choices = [
         {"index": at, "message": {"content": text}, "finish_reason": "stop"} for at, text in [(1, "B"), (0, "A")]
     ]
@@ -180,7 +180,7 @@ def test_of_several_choices_the_first_is_the_answer():
         (None, "other"),
     ],
 )
-def test_why_it_ended(reason, finish):
+def test_finish_reasons(reason, finish):
     body = {"choices": [{"index": 0, "message": {"content": "Tea"}, "finish_reason": reason}]}
     assert OpenAI().read(json.dumps(body).encode()).finish == finish
 
@@ -236,24 +236,24 @@ def test_completions_without_messages_are_read_too():
         ({"usage": "much"}, None),
     ],
 )
-def test_what_was_told_of_tokens(told, usage):
+def test_usage_of_each_server(told, usage):
     assert read(told).usage == usage
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"null", b'"hi"', b"{", b"\xff\xfe", b"[" * 100_000])
-def test_what_cannot_be_read_is_said(body):
+def test_an_unreadable_answer_is_an_error(body):
     with pytest.raises(ProviderError, match="cannot be read") as caught:
         OpenAI().read(body, "r")
     assert (caught.value.route, caught.value.body) == ("r", body)
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"choices": []}', b'{"choices": null}', b'{"choices": [7]}', b'{"id": 3}'])
-def test_an_answer_without_a_choice_is_none(body):
+def test_an_answer_without_choices_is_an_error(body):
     with pytest.raises(ProviderError, match="empty or unreadable"):
         OpenAI().read(body)
 
 
-def test_an_error_that_came_with_a_200_is_one():
+def test_an_error_with_status_200_is_raised():
     error = {"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 14429, "n_ctx": 8192}
     with pytest.raises(ContextOverflow) as caught:
         OpenAI().read(json.dumps({"error": error | {"message": "the request exceeds the context size."}}).encode())
@@ -270,7 +270,7 @@ def test_a_stream():
     assert reply.usage == Usage(prompt=9, completion=12)
 
 
-def test_calls_in_fragments_are_put_together():
+def test_fragments_of_calls_are_joined():
     _, _, reply = read_stream(OpenAI().reader("r"), CALLING)
     assert reply.parts == (
         ToolCall(id="c1", name="look", arguments='{"q": "tée"}'),
@@ -280,7 +280,7 @@ def test_calls_in_fragments_are_put_together():
 
 
 @given(cuts_of(TALK), cuts_of(CALLING), st.sampled_from([b"\n", b"\r\n", b"\r"]))
-def test_wherever_a_stream_is_cut_it_says_the_same(talk_cuts, calling_cuts, end):
+def test_a_stream_reads_the_same_however_it_is_split(talk_cuts, calling_cuts, end):
     for stream, cuts in ((TALK, talk_cuts), (CALLING, calling_cuts)):
         written = stream.replace(b"\n", end)
         assert read_stream(OpenAI().reader("r"), written, cuts) == read_stream(OpenAI().reader("r"), stream)
@@ -290,12 +290,12 @@ def test_byte_by_byte():
     assert read_stream(OpenAI().reader("r"), TALK, range(len(TALK))) == read_stream(OpenAI().reader("r"), TALK)
 
 
-def test_a_later_word_without_usage_takes_none_back():
+def test_a_later_event_without_usage_keeps_it():
     _, _, reply = stream(chunk({"content": "Tea."}, usage={"prompt_tokens": 9}), chunk(finish="stop"))
     assert reply.usage == Usage(prompt=9)
 
 
-def test_of_several_choices_the_first_is_streamed():
+def test_the_first_choice_is_streamed():
     text, _, reply = stream(
         chunk({"content": "A"}), chunk({"content": "B"}, index=1), chunk(finish="length", index=1), chunk(finish="stop")
     )
@@ -303,7 +303,7 @@ def test_of_several_choices_the_first_is_streamed():
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_thoughts_are_told_apart(field):
+def test_thoughts_are_separate(field):
     text, thought, reply = stream(chunk({field: "Hm, "}), chunk({field: "tea."}), chunk({"content": "Tea."}, "stop"))
     assert (text, thought, reply.text) == ("Tea.", "Hm, tea.", "Tea.")
 
@@ -316,14 +316,14 @@ def test_mistral_s_blocks_of_thought_and_text():
     assert (text, thought) == ("Tea.", "Hm.")
 
 
-def test_calls_that_share_an_index_are_told_apart_by_their_ids():
+def test_calls_with_the_same_index_are_distinguished_by_id():
     call = {"index": 0, "type": "function"}
     one, two = ({**call, "id": id, "function": {"name": "look", "arguments": f'"{id}"'}} for id in ("a", "b"))
     _, _, reply = stream(chunk({"tool_calls": [one]}), chunk({"tool_calls": [two]}), chunk(finish="stop"))
     assert [(call.id, call.arguments) for call in reply.calls] == [("a", '"a"'), ("b", '"b"')]
 
 
-def test_calls_without_ids_get_one_that_lasts():
+def test_calls_without_an_id_get_a_stable_one():
     call = {"index": 0, "function": {"name": "look", "arguments": "{}"}}
     ids = {stream(chunk({"tool_calls": [call]}), chunk(finish="stop"))[2].calls[0].id for _ in range(2)}
     other = stream(chunk({"tool_calls": [call]}, id="chatcmpl-124"), chunk(finish="stop"))[2].calls[0].id
@@ -355,30 +355,30 @@ data: {"choices": [{"index": null, "delta": null}]}
 """
 
 
-def test_what_nobody_knows_is_passed_over():
+def test_unknown_fields_are_ignored():
     assert read_stream(OpenAI().reader("r"), NOVELTIES + TALK)[2].text == "Naïve ☕ and 🫖."
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_either_an_end_or_a_reason_makes_it_whole(done):
+def test_an_end_marker_or_a_finish_reason_completes_an_answer(done):
     last = chunk({"content": "Tea."}) if done else chunk({"content": "Tea."}, "stop")
     assert stream(last, done=done)[2].finish == ("other" if done else "stop")
 
 
-def test_a_last_event_without_its_empty_line_counts():
+def test_an_unterminated_last_event_counts():
     whole = events(chunk({"content": "Tea."}), chunk(finish="stop")).rstrip(b"\n")
     assert read_stream(OpenAI().reader("r"), whole)[2].finish == "stop"
 
 
 @pytest.mark.parametrize("stream", [b"", b"data: ", b"data: [DONE]\n\n", TALK[:300], events(chunk({"content": "Te"}))])
-def test_a_stream_that_ends_too_soon_is_no_answer(stream):
+def test_a_stream_that_ends_too_early_is_an_error(stream):
     reader = OpenAI().reader("r")
     reader.feed(stream)
     with pytest.raises(ProviderUnavailable, match="broke off"):
         reader.end()
 
 
-def test_what_has_come_so_far_can_be_had():
+def test_the_partial_reply_is_available():
     reader = OpenAI().reader("r")
     reader.feed(events(chunk({"content": "Te"})))
     assert (reader.partial_reply.text, reader.partial_reply.finish, reader.partial_reply.usage) == (

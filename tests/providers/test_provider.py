@@ -74,7 +74,7 @@ async def test_a_whole_answer_in_each_dialect(wire):
 
 
 @in_loop
-async def test_a_stream_comes_piece_by_piece_and_ends_with_the_whole():
+async def test_a_stream_ends_with_the_complete_reply():
     async with provided(TALK) as (server, provider):
         pieces = [piece async for piece in provider.stream(ASKED)]
     assert [piece.text for piece in pieces] == ["Te", "a.", ""]
@@ -92,14 +92,14 @@ async def test_ollama_streams_lines():
 
 
 @in_loop
-async def test_a_last_event_that_was_not_ended_is_streamed_too():
+async def test_an_unterminated_last_event_is_streamed():
     async with provided(chunked(events(chunk("Te")), events(chunk("a.", "stop")).strip())) as (_, provider):
         pieces = [piece async for piece in provider.stream(ASKED)]
     assert [piece.text for piece in pieces] == ["Te", "a.", ""]
 
 
 @in_loop
-async def test_a_server_that_does_not_stream_is_heard_all_the_same():
+async def test_a_server_that_does_not_stream_is_read_anyway():
     async with provided(answer(WHOLE["openai"])) as (_, provider):
         pieces = [piece async for piece in provider.stream(ASKED)]
     assert pieces[0] == ReplyChunk(text="Tea.")
@@ -119,7 +119,7 @@ async def test_closing_the_stream_frees_its_connection():
 
 
 @in_loop
-async def test_cancelling_whoever_reads_a_stream_frees_its_connection():
+async def test_cancelling_the_reader_of_a_stream_frees_its_connection():
     async def follow():
         async for _ in provider.stream(ASKED):
             begun.set()
@@ -147,7 +147,7 @@ async def test_cancelling_whoever_reads_a_stream_frees_its_connection():
     ],
 )
 @in_loop
-async def test_a_stream_that_fails_on_the_way_is_not_asked_for_again(sent, kind, said):
+async def test_a_stream_that_fails_midway_is_not_retried(sent, kind, said):
     async with provided(sent) as (server, provider):
         stream = provider.stream(ASKED)
         assert (await anext(stream)).text == "Te"  # what came before the error counts
@@ -158,7 +158,7 @@ async def test_a_stream_that_fails_on_the_way_is_not_asked_for_again(sent, kind,
 
 
 @in_loop
-async def test_an_error_before_the_stream_is_raised_at_its_first_piece():
+async def test_an_error_before_the_stream_is_raised_at_its_first_chunk():
     refused = answer({"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}, 400)
     async with provided(refused) as (_, provider):
         with pytest.raises(ContextOverflow) as caught:
@@ -168,7 +168,7 @@ async def test_an_error_before_the_stream_is_raised_at_its_first_piece():
 
 @pytest.mark.parametrize("body", [b"", b"<html>hi</html>", b"null"])
 @in_loop
-async def test_garbage_with_a_200_is_no_answer(body):
+async def test_garbage_with_status_200_is_an_error(body):
     async with provided(answer(body), answer(body)) as (_, provider):
         with pytest.raises(ProviderError, match="cannot be read"):
             await provider.send(ASKED)
@@ -188,7 +188,7 @@ async def test_garbage_with_a_200_is_no_answer(body):
     ],
 )
 @in_loop
-async def test_who_can_count_is_asked(wire, told, line):
+async def test_servers_that_can_count_are_asked(wire, told, line):
     async with provided(answer(told), wire=wire) as (server, provider):
         assert await provider.count(ASKED | {"max_tokens": 9}) == 812
     [asked] = server.asked
@@ -203,7 +203,7 @@ async def test_who_can_count_is_asked(wire, told, line):
     "told", [answer({"error": "no"}, 404), answer(b"", 405), answer({"error": "huh?"}), answer(b"<html>")]
 )
 @in_loop
-async def test_who_cannot_count_is_asked_once(told):
+async def test_servers_that_cannot_count_are_asked_once(told):
     async with provided(told) as (server, provider):
         assert await provider.count(ASKED) is None
         assert await provider.count(ASKED) is None
@@ -211,7 +211,7 @@ async def test_who_cannot_count_is_asked_once(told):
 
 
 @in_loop
-async def test_ollama_is_not_asked():
+async def test_ollama_is_not_asked_to_count():
     async with provided(wire="ollama") as (server, provider):
         assert await provider.count(ASKED) is None
     assert server.asked == []
@@ -219,7 +219,7 @@ async def test_ollama_is_not_asked():
 
 @pytest.mark.parametrize(("status", "kind"), [(401, ProviderError), (500, ProviderUnavailable)])
 @in_loop
-async def test_a_count_that_fails_is_no_reason_not_to_ask_again(status, kind):
+async def test_a_failed_count_is_tried_again(status, kind):
     async with provided(answer(b"", status), answer({"input_tokens": 3})) as (_, provider):
         with pytest.raises(kind):
             await provider.count(ASKED)
@@ -227,7 +227,7 @@ async def test_a_count_that_fails_is_no_reason_not_to_ask_again(status, kind):
 
 
 @in_loop
-async def test_a_prefix_is_taken_from_the_name_and_the_request_stays_as_it_is():
+async def test_a_prefix_is_removed_from_a_copy_of_the_request():
     async with provided(answer(WHOLE["openai"]), answer(WHOLE["openai"])) as (server, provider):
         prefixed = HttpProvider(provider.connection, OpenAI(), known=KNOWN_SERVERS["openrouter"])
         asked = ASKED | {"model": "openrouter/qwen/qwen3-8b"}

@@ -12,21 +12,21 @@ def unavailable(seconds=None):
     return ProviderUnavailable("r", "busy", status=429, retry_after=seconds)
 
 
-def test_only_what_was_found_safe_is_tried_again():
+def test_only_retriable_errors_are_retried():
     for failure in (unavailable(), ProviderError("r", "no"), ContextOverflow("r", "long"), KeyError()):
         assert get_retry_delay(failure, max_wait=30) is False
     assert get_retry_delay(Retriable(unavailable()), max_wait=30) is True
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1.5, 30.0])
-def test_a_named_wait_is_kept_and_spread_a_little(seconds):
+def test_the_requested_delay_is_used_with_jitter(seconds):
     waits = {get_retry_delay(Retriable(unavailable(seconds)), max_wait=30) for _ in range(50)}
     assert all(seconds <= wait <= seconds + MAX_JITTER for wait in waits)
     assert len(waits) > 1
 
 
 @pytest.mark.parametrize("seconds", [30.1, 3600.0])
-def test_a_wait_that_is_too_long_is_left_to_the_caller(seconds):
+def test_too_long_a_delay_is_not_retried(seconds):
     assert get_retry_delay(Retriable(unavailable(seconds)), max_wait=30) is False
 
 
@@ -51,5 +51,5 @@ def test_a_wait_that_is_too_long_is_left_to_the_caller(seconds):
         ({"retry-after-ms": "x", "retry-after": "2"}, 2.0),
     ],
 )
-def test_waits_are_read_in_each_form(headers, seconds):
+def test_retry_delays_are_parsed_in_each_format(headers, seconds):
     assert parse_retry_after(headers, now=NOW) == seconds

@@ -21,7 +21,7 @@ def words(request):
 
 
 @in_loop
-async def test_lines_are_said_given_or_raised_in_their_order():
+async def test_the_script_is_followed_in_order():
     error = ProviderUnavailable("scripted", "busy")
     reply = Reply(parts=(), finish="filtered")
     provider: Provider = ScriptedProvider(["Tea.", error, reply])
@@ -36,7 +36,7 @@ async def test_lines_are_said_given_or_raised_in_their_order():
 
 
 @in_loop
-async def test_a_stream_says_word_by_word_what_the_whole_says():
+async def test_a_scripted_stream_yields_words():
     provider = ScriptedProvider(repeat("Tea  at four."))
     pieces = [piece async for piece in provider.stream(ASKED)]
     assert [piece.text for piece in pieces] == ["Tea ", " ", "at ", "four.", ""]
@@ -46,7 +46,7 @@ async def test_a_stream_says_word_by_word_what_the_whole_says():
 
 
 @in_loop
-async def test_a_window_that_is_too_small_overflows_and_takes_no_line():
+async def test_an_overflow_consumes_no_line_of_the_script():
     provider = ScriptedProvider(["Tea."], tokens=words, window=2)
     for asking in (provider.send(ASKED), anext(provider.stream(ASKED))):
         with pytest.raises(ContextOverflow) as caught:
@@ -64,7 +64,7 @@ async def test_without_a_count_there_is_no_usage():
 
 
 @in_loop
-async def test_who_is_held_waits_until_released():
+async def test_held_requests_wait_until_released():
     provider = ScriptedProvider(repeat("Tea."))
     provider.hold()
     tasks = [asyncio.create_task(provider.send(ASKED)) for _ in range(2)]
