@@ -23,6 +23,11 @@ LARGE_BODY: Final = 262_144  # bytes; larger bodies are parsed in a thread
 JSON: Final = "application/json"
 _CLIENT_CLOSED: Final = 499  # as in nginx: the client disconnected
 
+_log = logging.getLogger("brimful.access")
+
+Handler = Callable[[Request, Client, bytes], Awaitable[Response]]
+"""Handles a request of a client, whose body has been read."""
+
 
 async def read_body(request: Request, limit: int) -> bytes:
     """Return the body; reject it if it is compressed, or as soon as it exceeds the limit."""
@@ -58,12 +63,6 @@ async def read_json_object(raw: bytes) -> dict[str, Any]:
 
 def _too_large(limit: int) -> ApiError:
     return ApiError("too_large", f"the body is larger than {limit:,} bytes")
-
-
-_log = logging.getLogger("brimful.access")
-
-Handler = Callable[[Request, Client, bytes], Awaitable[Response]]
-"""Handles a request of a client, whose body has been read."""
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):

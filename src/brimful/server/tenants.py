@@ -11,6 +11,8 @@ from brimful.errors import BrimfulError
 from brimful.server.config import RememberConfig
 from brimful.stores import Database, Store
 
+_log = logging.getLogger("brimful.server")
+
 
 class Tenants:
     """All tenants of a database, each opened on first use."""
@@ -65,9 +67,6 @@ class Tenants:
         engines, self._engines = self._engines, {}
         for engine in engines.values():
             await engine.close()
-
-
-_log = logging.getLogger("brimful.server")
 
 
 class PeriodicJanitor:
