@@ -1,7 +1,7 @@
 """Personas in a room: their prompts, the names in their texts, and how one persona sees the others' messages."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -18,9 +18,6 @@ from brimful.records.character import (
     has_macros,
 )
 from brimful.stores import Store
-
-PERSONA_KEY: Final = "brimful.persona"
-"""Metadata key of an answer: the id of its persona, whose name may change."""
 
 
 def as_seen_by(messages: Sequence[Message], persona: Persona | None) -> list[Message]:
@@ -50,8 +47,9 @@ def _view(message: Message, persona: Persona, whose: dict[str, str]) -> Message:
 def _is_from_other_persona(message: Message, persona: Persona) -> bool:
     if message.role != "assistant":
         return False
-    known = message.metadata.get(PERSONA_KEY)
-    return message.sender not in ("", persona.id, persona.name) if known is None else known != persona.id
+    if message.persona is not None:
+        return message.persona != persona.id
+    return message.sender not in ("", persona.id, persona.name)
 
 
 def _tool_calls(message: Message) -> list[ToolCall]:

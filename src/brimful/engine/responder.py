@@ -38,7 +38,6 @@ from brimful.engine.options import (
     require_string,
 )
 from brimful.engine.personas import (
-    PERSONA_KEY,
     apply_room_character,
     fill_persona_names,
     get_greeting,
@@ -247,8 +246,7 @@ class Responder:
         text = get_greeting(fill_persona_names(who, make_name_filler(who, partner)), greeting)
         if not text:
             return None
-        metadata = {PERSONA_KEY: who.id}
-        return await self._writer.post(room=room, text=text, sender=who.called, role="assistant", metadata=metadata)
+        return await self._writer.post(room=room, text=text, sender=who.called, role="assistant", persona=who.id)
 
     async def record_response(
         self, context: Context | str, text: str | None = None, **options: Unpack[ResponseOptions]
@@ -454,10 +452,8 @@ class Responder:
             role="assistant",
             id=id,
             at=at,
-            metadata={
-                **({PERSONA_KEY: build.persona} if build and build.persona else {}),
-                **({"hidden": True, SUPERSEDED: True} if is_late else {}),
-            },
+            persona=build.persona if build else None,
+            metadata={"hidden": True, SUPERSEDED: True} if is_late else {},
         )
         if build is not None and question is not None and not message.hidden:
             await self._writer.supersede(await find_replaced_answers(self._store, message, build))

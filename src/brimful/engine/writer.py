@@ -40,7 +40,7 @@ class Writer:
         self._indexer = indexer
         self._events = events
 
-    async def post(
+    async def post(  # noqa: PLR0913 - the fields of a message
         self,
         *,
         room: str,
@@ -50,6 +50,7 @@ class Writer:
         role: Role = "user",
         id: str | None = None,
         at: float | datetime | None = None,
+        persona: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Message:
         """Append a message to a room."""
@@ -63,6 +64,7 @@ class Writer:
             sender=sender,
             role=role,
             at=self._settings.resolve_time(at),
+            persona=persona,
             metadata=dict(metadata or {}),
         )
         return (await self.post_many([message]))[0]

@@ -12,6 +12,7 @@ from brimful.records.base import (
     is_plain_name,
     normalize_fields,
     validate_content,
+    validate_id,
     validate_json_object,
     validate_string,
     validate_time,
@@ -21,7 +22,10 @@ Content = str | tuple[Part, ...]
 
 
 class Message(Record, frozen=True, kw_only=True, tag="message"):
-    """A message in a room: text, media, tool calls or tool results. `seq` counts from 1 in its room."""
+    """A message in a room: text, media, tool calls or tool results. `seq` counts from 1 in its room.
+
+    `persona` is the id of the persona that wrote an answer. Its name may change; `sender` is the name at that time.
+    """
 
     room: str
     content: Content
@@ -30,6 +34,7 @@ class Message(Record, frozen=True, kw_only=True, tag="message"):
     at: float = 0.0
     seq: int = 0
     edited: float | None = None
+    persona: str | None = None
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
@@ -44,6 +49,8 @@ class Message(Record, frozen=True, kw_only=True, tag="message"):
             validation.normalize_field(self, "content", validate_content, "")
         if self.edited is not None:
             validation.normalize_field(self, "edited", validate_time, "")
+        if self.persona is not None:
+            validation.normalize_field(self, "persona", validate_id, "")
         check_integer("seq", self.seq)
         require_role(self.role)
 

@@ -20,8 +20,8 @@ from brimful.stores.tables.entities import RoomState, lock_rooms, save_room_stat
 from brimful.stores.tables.summaries import remove_covering_summaries
 from brimful.stores.tables.writes import erase_record, release_replaced
 
-Detail = tuple[str, Role, dict[str, Any]]
-"""Sender, role and metadata."""
+Detail = tuple[str, Role, dict[str, Any], str | None]
+"""Sender, role, metadata and persona."""
 _DETAIL: Final = msgspec.json.Decoder(Detail)
 
 _ERASED: Final[CachedContent] = ("", None)
@@ -100,7 +100,7 @@ def messages_by_id(session: Session, ids: Sequence[str], *, deleted: bool) -> di
 
 def encode_detail(session: Session, message: Message, hash: str) -> bytes:
     """Return the fields of a message without a column of their own, encrypted."""
-    detail = msgspec.json.encode((message.sender, message.role, message.metadata))
+    detail = msgspec.json.encode((message.sender, message.role, message.metadata, message.persona))
     return encrypt(session, detail, "messages", message.id, message.room, hash)
 
 
@@ -138,9 +138,18 @@ def _read_contents(
 
 def _decode_message_row(session: Session, row: Row, content: Content) -> Message:
     room, id, seq, at, edited, detail, hash, *_ = row
-    sender, role, metadata = _DETAIL.decode(decrypt(session, detail, "messages", id, room, hash))
+    sender, role, metadata, persona = _DETAIL.decode(decrypt(session, detail, "messages", id, room, hash))
     return Message(
-        id=id, room=room, content=content, sender=sender, role=role, at=at, seq=seq, edited=edited, metadata=metadata
+        id=id,
+        room=room,
+        content=content,
+        sender=sender,
+        role=role,
+        at=at,
+        seq=seq,
+        edited=edited,
+        persona=persona,
+        metadata=metadata,
     )
 
 
