@@ -185,7 +185,7 @@ def test_nobody_of_that_name(fails):
         fails("explain", "nobody")
         == "nobody: there is no such file, and no context or answered message with this id in the store"
     )
-    assert fails("explain", "old-03").startswith("old-03: no such file, and no context")
+    assert fails("explain", "old-03").startswith("old-03: there is no such file, and no context")
     assert fails("explain", "ctx-nobody").startswith("no context 'ctx-nobody'")
     assert fails("explain", "ask-0", "m-strat").endswith("did you mean m-start?")
 
