@@ -68,8 +68,9 @@ def test_a_flag_is_shown_as_a_flag(run):
 @pytest.mark.parametrize(
     ("command", "unneeded"),
     [
-        ("--version", {"numpy", "asyncio", "sqlite3", "splintr", "brimful.engine", "brimful.cli.memories"}),
-        ("count x", {"numpy", "asyncio", "sqlite3", "brimful.engine", "brimful.cli.memories"}),
+        ("--version", {"asyncio", "msgspec", "splintr", "brimful.core", "brimful.cli.memories"}),
+        ("--help", {"asyncio", "msgspec", "splintr", "brimful.core", "brimful.cli.memories"}),
+        ("count x", {"numpy", "asyncio", "sqlite3", "brimful.assembly", "brimful.records", "brimful.render"}),
         ("stats", {"numpy", "splintr", "brimful.providers.connection", "brimful.janitor", "brimful.cli.count"}),
         ("inspect --room general --message tea", {"numpy.ma", "brimful.providers.connection"}),
     ],

@@ -1,4 +1,4 @@
-"""How a command asks: what is answered comes back as it is, and nothing is done with it on the way."""
+"""Opening the store or the engine for a command."""
 
 from brimful.cli.store import with_engine, with_store
 

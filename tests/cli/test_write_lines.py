@@ -1,4 +1,4 @@
-"""Lines that are written to a file: it is there when it is whole."""
+"""Writing JSON lines to a file: it appears when it is complete."""
 
 import asyncio
 import os
