@@ -90,12 +90,12 @@ class LRU(Generic[K, V]):
 
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         """Return the values of the keys that are present, and mark them as used."""
-        entries = self._entries
+        entries, move_to_end = self._entries, self._entries.move_to_end
         found: dict[K, V] = {}
         with self._lock:
             for key in keys:
                 if key in entries:
-                    entries.move_to_end(key)
+                    move_to_end(key)
                     found[key] = entries[key]
         return found
 

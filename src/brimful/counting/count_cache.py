@@ -33,6 +33,8 @@ class CountCache(Generic[C]):
         """Count each text; those that are not cached are counted in one batch."""
         keys = [text if len(text) <= MAX_KEY_CHARACTERS else _key(text) for text in texts]
         known = self._known.get_many(keys)
+        if len(known) == len(keys):  # all different and all cached, as most often
+            return list(known.values())
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         if new:
             # Without a lock: two threads may count the same text, which is harmless, and neither waits for the other.
