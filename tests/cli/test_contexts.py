@@ -9,7 +9,7 @@ import pytest
 
 from brimful.formats.parquet import ParquetFile
 from cli.test_stats import answered, built, keep
-from stores.test_figures import CONTEXTS
+from stores.test_statistics import CONTEXTS
 
 __all__ = ["keep"]
 DAY = 86_400

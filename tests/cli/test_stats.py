@@ -12,8 +12,8 @@ from brimful.cli.stats import NO_CONTEXTS
 from brimful.core.notice import Notice
 from brimful.records import Persona, Response, Snapshot, Usage
 from brimful.stores import connect
-from stores.test_figures import CONTEXTS
 from stores.test_snapshots import pile
+from stores.test_statistics import CONTEXTS
 from support import build
 
 NOW = time.time()

@@ -6,22 +6,22 @@ import pytest
 
 from brimful.stores import connect
 from brimful.stores.tuning import DEFAULT_TUNING
-from stores.sealed import kek
+from stores.encrypted import kek
 
 ANY_STORE = {
     "test_backups",
     "test_durability",
-    "test_housekeeping",
-    "test_figures",
+    "test_janitor",
+    "test_statistics",
     "test_log",
-    "test_pruning",
-    "test_maintenance",
+    "test_retention",
+    "test_integrity",
     "test_memories",
     "test_migrations",
     "test_tenants",
     "test_messages",
-    "test_observations",
-    "test_plain",
+    "test_usage",
+    "test_entities",
     "test_postings",
     "test_rotation",
     "test_snapshots",
@@ -47,10 +47,10 @@ def run():
         yield runner.run
 
 
-@pytest.fixture(params=["clear", "sealed"])
+@pytest.fixture(params=["plain", "encrypted"])
 def keys(request):
     """Return no keys, or some: whatever holds of a store holds of an encrypted one."""
-    return kek(search="vectors") if request.param == "sealed" else None
+    return kek(search="vectors") if request.param == "encrypted" else None
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Respo
 from brimful.records.search import IndexEntry
 from brimful.stores import connect
 from brimful.stores.vectors.float16 import normalize
+from stores.encrypted import TWO, files, kek, sql
 from stores.samples import PARTS, nearest, occurring, said, words
-from stores.sealed import TWO, files, kek, sql
 from strategies import COUNTER
 from support import build
 

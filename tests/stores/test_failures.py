@@ -247,7 +247,12 @@ def test_a_store_in_memory_forgets(run, url):
     assert run(story()) == run(story()) == 1
 
 
-@pytest.mark.parametrize("url", ["", "chat.db", "mysql://localhost/chat", "sqlite:chat.db", "sqlite://chat.db", 7])
+def test_a_file_name_is_answered_with_its_url():
+    with pytest.raises(InvalidValue, match=r"'chat.db' is not a store URL. Did you mean sqlite:///chat.db\?"):
+        connect("chat.db")
+
+
+@pytest.mark.parametrize("url", ["", "mysql://localhost/chat", "sqlite:chat.db", "sqlite://chat.db", 7])
 def test_a_url_that_means_nothing_shows_those_that_do(url):
     with pytest.raises(InvalidValue, match=r"sqlite:///chat.db.*postgresql://user@host/name"):
         connect(url)

@@ -15,9 +15,9 @@ from brimful.packagers import message
 from brimful.records import Message, Persona, Response, Room, Snapshot
 from brimful.stores import connect
 from brimful.stores.admin.rotate_keys import BATCH_ROWS
+from stores.encrypted import ONE, TWO, files, sql
+from stores.encrypted import kek as keys_of
 from stores.samples import PARTS, known, nearest, occurring, said, summed, told, words
-from stores.sealed import ONE, TWO, files, sql
-from stores.sealed import kek as keys_of
 from strategies import COUNTER
 from support import build
 

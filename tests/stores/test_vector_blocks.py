@@ -7,8 +7,8 @@ from brimful.records import Room
 from brimful.stores import connect
 from brimful.stores.tuning import Tuning
 from brimful.stores.vectors.float16 import normalize
+from stores.encrypted import TWO, files, kek, sql
 from stores.samples import nearest, said
-from stores.sealed import TWO, files, kek, sql
 
 ENTRIES = 8
 DIMS = 70

@@ -11,10 +11,10 @@ from brimful.errors import InvalidValue
 from brimful.packagers import message, package
 from brimful.records import Response
 from brimful.stores import connect
+from stores.encrypted import kek
 from stores.samples import said, words
-from stores.sealed import kek
-from stores.test_figures import HOUR, START, events, kept, moments, shown
 from stores.test_snapshots import pile, snapshot
+from stores.test_statistics import HOUR, START, events, kept, moments, shown
 from strategies import COUNTER, NOW, examples
 from support import build
 
