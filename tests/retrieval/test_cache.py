@@ -19,7 +19,7 @@ def test_its_size_and_time_are_those_of_the_founding_document():
 
 
 def test_the_least_recently_used_goes_first():
-    cache = Cache[int](most=2)
+    cache = Cache[int](max_entries=2)
     cache.put("a", 1, now=0.0)
     cache.put("b", 2, now=0.0)
     cache.get("a", now=0.0)
@@ -33,7 +33,7 @@ def test_a_clock_that_goes_back_finds_nothing_from_the_future():
     assert cache.get("a", now=99.0) is None
 
 
-@pytest.mark.parametrize("wrong", [{"most": 0}, {"ttl": -1.0}, {"ttl": float("nan")}])
+@pytest.mark.parametrize("wrong", [{"max_entries": 0}, {"ttl": -1.0}, {"ttl": float("nan")}])
 def test_wrong_settings_are_refused_by_name(wrong):
     with pytest.raises(InvalidValue, match=next(iter(wrong))):
         Cache(**wrong)
@@ -41,7 +41,7 @@ def test_wrong_settings_are_refused_by_name(wrong):
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 50), st.booleans()), max_size=50))
 def test_it_agrees_with_a_plain_dictionary_that_forgets(steps):
-    cache, held, now = Cache[float](most=6), {}, 0.0
+    cache, held, now = Cache[float](max_entries=6), {}, 0.0
     for key, pause, writes in steps:
         now += pause
         if writes:

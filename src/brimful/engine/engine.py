@@ -67,7 +67,7 @@ class EngineParts:
         events: Emitter,
     ) -> None:
         clock, retrieval = settings.clock, settings.retrieval
-        cache = Cache[SearchResult](most=retrieval.cache_size, ttl=retrieval.cache_ttl)
+        cache = Cache[SearchResult](max_entries=retrieval.cache_size, ttl=retrieval.cache_ttl)
         calibrator = Calibrator(store)
         self.store = store
         self.indexer = None if embedder is None else Indexer(store, embedder, breaker=breaker, clock=clock)

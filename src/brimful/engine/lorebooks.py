@@ -32,8 +32,8 @@ class LoreLibrary:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._indexes: Cache[LoreIndex] = Cache(most=_MAX_CACHED, ttl=_CACHE_SECONDS)
-        self._uses_names: Cache[bool] = Cache(most=_MAX_CACHED, ttl=_CACHE_SECONDS)
+        self._indexes: Cache[LoreIndex] = Cache(max_entries=_MAX_CACHED, ttl=_CACHE_SECONDS)
+        self._uses_names: Cache[bool] = Cache(max_entries=_MAX_CACHED, ttl=_CACHE_SECONDS)
 
     async def books(self, room: Room, persona: Persona | None, user: User | None = None) -> dict[str, Lorebook]:
         """Return the existing lorebooks of a room, persona and user, by id."""

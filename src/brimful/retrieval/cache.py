@@ -14,36 +14,36 @@ TTL = 60.0  # seconds
 
 
 class Cache(Generic[Value]):
-    """A bounded memory with a time to live. It reads no clock: whoever uses it says what time it is.
+    """A bounded cache with a time to live. It reads no clock: the caller passes the time.
 
-    >>> cache = Cache[str](most=2, ttl=60.0)
+    >>> cache = Cache[str](max_entries=2, ttl=60.0)
     >>> cache.put("a", "one", now=0.0)
     >>> cache.get("a", now=59.0), cache.get("a", now=60.0)
     ('one', None)
     """
 
-    def __init__(self, *, most: int = MAX_ENTRIES, ttl: float = TTL) -> None:
-        """Hold at most `most` results, each for `ttl` seconds."""
-        if not is_whole_number(most):
-            raise InvalidValue("most", f"must be a positive whole number, not {preview(most)}")
+    def __init__(self, *, max_entries: int = MAX_ENTRIES, ttl: float = TTL) -> None:
+        """Hold at most `max_entries` results, each for `ttl` seconds."""
+        if not is_whole_number(max_entries):
+            raise InvalidValue("max_entries", f"must be a positive whole number, not {preview(max_entries)}")
         seconds = to_finite_float(ttl)
         if seconds is None or seconds < 0:
             raise InvalidValue("ttl", f"must be a number of seconds, not {preview(ttl)}")
         self._ttl = seconds
-        self._held: LRU[Hashable, tuple[float, Value]] = LRU(max_entries=most)
+        self._entries: LRU[Hashable, tuple[float, Value]] = LRU(max_entries=max_entries)
 
     def __len__(self) -> int:
         """Return the number of results held."""
-        return len(self._held)
+        return len(self._entries)
 
     def get(self, key: Hashable, *, now: float) -> Value | None:
         """Return the result, if there is one that is young enough."""
-        born, value = self._held.get(key, (None, None))
+        born, value = self._entries.get(key, (None, None))
         if born is None or not 0 <= now - born < self._ttl:
-            self._held.pop(key)
+            self._entries.pop(key)
             return None
         return value
 
     def put(self, key: Hashable, value: Value, *, now: float) -> None:
         """Keep a result."""
-        self._held[key] = (now, value)
+        self._entries[key] = (now, value)
