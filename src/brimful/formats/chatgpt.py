@@ -50,8 +50,8 @@ _FALLBACK_TEXT_FIELDS: Final = ("text", "result", "content")
 _ASSET_POINTER: Final = re.compile(r"^[a-z-]+://(?:[^/]*/)?([\w-]+)")
 
 
-def content_parts(message: dict[str, Any], source: Source | None, *, pictures: bool) -> Iterator[Part]:
-    """Yield texts, and images if `pictures` is set and the export contains them; else a line that names the file."""
+def content_parts(message: dict[str, Any], source: Source | None, *, images: bool) -> Iterator[Part]:
+    """Yield texts, and images if `images` is set and the export contains them; else a line that names the file."""
     content = as_dict(message.get("content"))
     for field in _TEXT_FIELDS.get(as_str(content.get("content_type")), _FALLBACK_TEXT_FIELDS):
         if text := as_str(content.get(field)):
@@ -61,17 +61,17 @@ def content_parts(message: dict[str, Any], source: Source | None, *, pictures: b
         if isinstance(part, str) and part:
             yield Text(text=part)
         elif isinstance(part, dict):
-            yield from _content_part(part, source, pictures=pictures)
+            yield from _content_part(part, source, images=images)
 
 
-def _content_part(part: dict[str, Any], source: Source | None, *, pictures: bool) -> Iterator[Part]:
+def _content_part(part: dict[str, Any], source: Source | None, *, images: bool) -> Iterator[Part]:
     pointer = as_str(part.get("asset_pointer"))
     if text := as_str(part.get("text")):  # audio_transcription, and any other type with a text
         yield Text(text=text)
     elif pointer:
         kind = "image" if "image" in as_str(part.get("content_type")) else "audio"
-        shown = _load_image(pointer, source) if source and pictures and kind == "image" else None
-        yield shown or Text(text=f"[{kind} {_file_name(pointer)}]")
+        image = _load_image(pointer, source) if source and images and kind == "image" else None
+        yield image or Text(text=f"[{kind} {_file_name(pointer)}]")
     elif kind := as_str(part.get("content_type")):
         yield Text(text=f"[{kind}]")
 
@@ -221,7 +221,7 @@ class _Conversation:
     def _parts(self, node: str, message: dict[str, Any], *, answered: bool, call: str) -> list[Part]:
         """Return the parts of a node: a tool call if a tool answers it, a tool result if it answers a call."""
         role, recipient = _role(message), as_str(message.get("recipient"))
-        parts = [*custom_instructions(message), *content_parts(message, self._source, pictures=role == "user")]
+        parts = [*custom_instructions(message), *content_parts(message, self._source, images=role == "user")]
         if role == "assistant" and recipient not in _EVERYONE and answered:
             return [ToolCall(id=node, name=recipient, arguments=tool_arguments(parts))]
         if role == "tool" and call:
@@ -243,7 +243,7 @@ def _skip_reason(node: object) -> str:
         return f"author.role: must be one of {', '.join(_ROLES)}, not {_role(message)!r}"
     content = message.get("content")
     content_type = as_str(as_dict(content).get("content_type"))
-    if content is None or content_type in KNOWN_CONTENT_TYPES or any(content_parts(message, None, pictures=False)):
+    if content is None or content_type in KNOWN_CONTENT_TYPES or any(content_parts(message, None, images=False)):
         return ""
     return f"has an unknown content_type: {content_type!r}"
 

@@ -141,12 +141,12 @@ def _parse_time_string(text: str) -> float | None:
 
 
 def _parse_sillytavern_time(text: str) -> datetime | None:
-    if found := _SILLYTAVERN_TIME.match(text):
-        *whole, thousandths = (int(part or 0) for part in found.groups())
+    if match := _SILLYTAVERN_TIME.match(text):
+        *whole, thousandths = (int(part or 0) for part in match.groups())
         year, month, day, hour, minute, second = whole
         return datetime(year, month, day, hour, minute, second, thousandths * 1000, tzinfo=UTC)
-    if found := _WRITTEN_OUT_TIME.match(text):
-        name, *numbers, half = found.groups()
+    if match := _WRITTEN_OUT_TIME.match(text):
+        name, *numbers, half = match.groups()
         month = _MONTHS.index(name[:3].lower()) + 1
         day, year, hour, minute = map(int, numbers)
         hour = hour % _NOON + _NOON * (half.lower() == "pm")

@@ -51,7 +51,7 @@ def to_openai(data: dict[str, Any]) -> dict[str, Any]:
     role = as_str(data.get("role"))
     if not role:
         return data
-    beside = as_dict(data.get("additional_kwargs"))
+    extra = as_dict(data.get("additional_kwargs"))
     blocks = as_dicts(data.get("blocks"))
     calls = [_call(block) for block in blocks if block.get("block_type") == "tool_call"]
     parts = [part for block in blocks for part in _parts(block)]
@@ -60,9 +60,9 @@ def to_openai(data: dict[str, Any]) -> dict[str, Any]:
     message = without_empty(
         role=ROLES.get(role, role),
         content=content or data.get("content"),
-        name=None if result else as_str(beside.get("name")),
-        tool_calls=calls or as_dicts(beside.get("tool_calls")),
-        tool_call_id=as_id(beside.get("tool_call_id")),
+        name=None if result else as_str(extra.get("name")),
+        tool_calls=calls or as_dicts(extra.get("tool_calls")),
+        tool_call_id=as_id(extra.get("tool_call_id")),
         metadata=_metadata(data, blocks),
     )
     return (

@@ -66,9 +66,7 @@ MAX_WITNESSES: Final = 4  # members after the head that a text must be similar t
 MIN_FUZZY_CHARS: Final = 16  # shorter texts must be equal
 MAX_FUZZY_CHARS: Final = 10_000  # so must longer ones: floods do not consist of novels
 SKETCH_SIZE: Final = 128  # numbers in a sketch
-LSH_BANDS: Final = (
-    32  # of them that must agree in four: what is ALIKE is found in 99 of 100 cases, what is more alike always
-)
+LSH_BANDS: Final = 32  # of four hashes: finds 99 of 100 texts at the minimum similarity, and more above it
 _SEED: Final = 20  # any value works, as long as it never changes
 
 
