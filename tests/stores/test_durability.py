@@ -14,6 +14,7 @@ from stores.samples import occurring
 TESTS = Path(__file__).parent.parent
 ROUNDS = {"sqlite": 4, "postgres": 2}
 WRITERS = 3
+FEWEST, MOST = 4, 12  # acknowledgements of a writer before it is killed
 
 
 def start(url, name):
@@ -32,12 +33,15 @@ def kill(writers, chance):
     for writer in writers:  # all at once: those that write without a pause may keep another one from opening the file
         writer.stdin.write(b"\n")
         writer.stdin.flush()
+    told = []
     for writer in writers:
-        time.sleep(chance.uniform(0.02, 0.25))  # the moment of a death cannot be an argument
+        told += [writer.stdout.readline() for _ in range(chance.randint(FEWEST, MOST))]  # however slow the machine is
+        time.sleep(chance.uniform(0.0, 0.05))  # the moment of a death cannot be an argument
         writer.kill()
-    acknowledged = set()
+    acknowledged = {id for line in told for id in line.decode().split()}
     for writer in writers:
-        lines = writer.communicate()[0].decode().split("\n")
+        with writer:
+            lines = writer.stdout.read().decode().split("\n")
         acknowledged.update(id for line in lines[:-1] for id in line.split())  # the last line may be cut off
         assert writer.returncode == -signal.SIGKILL
     assert ready == [b"ready\n"] * len(writers)

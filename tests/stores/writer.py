@@ -9,7 +9,7 @@ from stores.samples import said
 
 
 async def write(url, name):
-    async with connect(url, wait=30.0) as database:
+    async with connect(url, wait=120.0) as database:
         store = database.tenant("acme")
         print("ready", flush=True)  # noqa: T201 - whoever started it listens
         sys.stdin.readline()  # … and says when to begin
