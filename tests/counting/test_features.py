@@ -40,7 +40,7 @@ def signs(text):
         ("\ud800", {"punctuation": 1}),
     ],
 )
-def test_signs_are_told_apart_by_their_script(text, found):
+def test_characters_are_classified_by_script(text, found):
     assert signs(text) == found
 
 

@@ -98,7 +98,7 @@ def test_tenants_with_the_same_ids_learn_from_their_own():
 # -- what is not learned from ----------------------------------------------------------------------------------------
 
 
-def test_cut_prompts_overflows_and_silent_servers_teach_nothing():
+def test_truncated_prompts_overflows_and_missing_reports_are_not_learned_from():
     usual = online(mixed(5, 13), billed("gpt-4"))
     odd = [
         msgspec.structs.replace(usual[0], id="cut", kind="cut", reported=10),
@@ -153,7 +153,7 @@ def test_whatever_was_observed_the_counts_are_counts(rows):
 
 
 @pytest.mark.parametrize("factor", [1.3, 0.75])
-def test_a_server_that_counts_otherwise_is_noticed_within_three_requests(factor):
+def test_drift_is_noticed_within_three_requests(factor):
     prompts = mixed(9, 60)
     before, after = billed("qwen3:8b"), billed("qwen3:8b", factor)
     bills = iter([before(prompt) for prompt in prompts[:30]] + [after(prompt) for prompt in prompts[30:]])

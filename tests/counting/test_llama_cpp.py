@@ -66,7 +66,7 @@ def test_what_differs(source, theirs, ours):
 
 
 @pytest.mark.parametrize("runtime", ["transformers", "llama.cpp"])
-def test_thinking_can_be_said(runtime):
+def test_thinking_can_be_set(runtime):
     assert render("{{ enable_thinking }}", runtime, thinking=False) == "False"
     assert render("{{ enable_thinking }}", runtime, thinking=True) == "True"
 

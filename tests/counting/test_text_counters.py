@@ -6,7 +6,7 @@ from brimful.counting import count_raw, remember_counts, texts_in, vocabulary_fo
 from brimful.models import default_registry
 
 
-def test_a_learned_count_is_believed_so_the_text_is_not_tokenized():
+def test_a_text_with_a_known_count_is_not_tokenized():
     text = "a text that nobody else in this suite would ever count"
     remember_counts("o200k_base", {text: 4711})
     assert count(text, model="gpt-4o").tokens == 4711
@@ -21,7 +21,7 @@ def test_a_calibrated_model_keeps_counts_of_the_vocabulary_below_it():
     assert counter(model).text(text).tokens > 100  # the factor is applied to what was learned
 
 
-def test_nothing_is_kept_where_nothing_is_tokenized():
+def test_nothing_is_cached_if_nothing_is_tokenized():
     assert vocabulary_for(default_registry().resolve("gpt-4o"), "approximate") is None
 
 

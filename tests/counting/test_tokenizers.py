@@ -39,7 +39,7 @@ def test_every_tokenizer_can_be_made_ready(name):
     assert is_preloaded(name)
 
 
-def test_what_is_ready_counts_an_odd_word_at_once():
+def test_a_preloaded_tokenizer_counts_an_unusual_word_at_once():
     code = """
 import time
 from brimful.counting import count_text, is_preloaded, preload
@@ -135,7 +135,7 @@ def test_linear_on_any_input(name, unit):
     assert time.process_time() - started < 5
 
 
-def test_unknown_names_are_told():
+def test_unknown_names_are_errors():
     with pytest.raises(CountingError, match="no tokenizer 'gpt9'; known: o200k_base, "):
         count_text("gpt9", "hi")
 

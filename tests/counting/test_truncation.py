@@ -42,7 +42,7 @@ def test_a_template_that_differs_a_little_is_none(sent, read):
 
 
 @pytest.mark.parametrize("usage", [None, Usage(), Usage(completion=9)])
-def test_where_nothing_is_told_nothing_follows(usage):
+def test_without_a_report_there_is_no_truncation(usage):
     assert find_truncation(exact(12_000), usage) is None
 
 

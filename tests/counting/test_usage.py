@@ -75,7 +75,7 @@ def test_a_model_is_observed_under_one_name_however_it_is_spelled():
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "llama3.1:8b"])
-def test_of_an_exact_count_only_the_things_around_texts_are_kept(model):
+def test_an_exact_count_stores_only_request_features(model):
     context = built(model, tools=[TOOL])
     observation = seen(context, context.tokens)
     assert not set(observation.features) & {"tokens", *CHARACTER_CLASSES}
@@ -99,7 +99,7 @@ def test_nothing_is_tokenized_again():
     assert sum(count_texts("o200k_base", texts)) <= seen(context, 150).features["tokens"]
 
 
-def test_media_are_told_apart_and_make_no_cut():
+def test_media_are_separate_and_are_not_a_truncation():
     model = msgspec.structs.replace(HIDDEN, modalities=("text", "image"))
     image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
     said = [{"role": "user", "content": [{"type": "text", "text": "Look"}, image]}]

@@ -260,7 +260,7 @@ def test_a_conversation_requires_its_system_its_last_question_and_its_end():
     assert conversation([answer], counter=COUNTER)[0].flex.can_drop
 
 
-def test_a_system_message_within_a_conversation_stays_where_it_was_said():
+def test_a_system_message_within_a_conversation_keeps_its_position():
     messages = [said(role, role) for role in ("system", "system", "user", "assistant", "system", "user")]
     made = conversation((entry for entry in messages), counter=COUNTER, min_tokens=1)
     assert [entry.kind for entry in made] == [

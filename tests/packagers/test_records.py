@@ -50,7 +50,7 @@ def test_a_recalled_message_is_text_even_if_it_was_a_tool_call():
     assert (package.relevance, package.metadata["source"]) == (0.7, "general")
 
 
-def test_a_recalled_tool_result_has_no_role_since_it_stands_as_text_and_is_said_by_no_person():
+def test_a_recalled_tool_result_is_text_without_a_role():
     message = Message(id="m", room="r", content=(ToolResult(id="c1", content="Rain"),), role="tool")
     package = package_recalled_message(message, counter=COUNTER)
     assert package.role is None

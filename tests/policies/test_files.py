@@ -140,7 +140,7 @@ def test_a_wrong_number_in_the_environment_is_named(value):
         load_policy("split", environ={"BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": value})
 
 
-def test_a_policy_given_as_a_value_is_taken_as_it_is():
+def test_a_policy_value_is_used_as_it_is():
     mine = load_policy("split", overrides={"total_tokens": 77})
     assert load_policy(mine, environ={"BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": "5000"}) is mine
 
@@ -167,7 +167,7 @@ def test_an_override_of_nothing_is_refused(key):
         load_policy("split", overrides={key: 1})
 
 
-def test_a_persona_changes_share_least_most_and_method():
+def test_a_persona_changes_share_min_max_and_method():
     persona = Overrides(budget_share=0.9, min_messages=10, max_messages=50, counting="approximate")
     policy = load_policy("window", overrides=persona.keys())
     recent = policy.pool("recent")

@@ -109,7 +109,7 @@ def test_images_by_address_or_data_and_others_as_text():
     ]
 
 
-def test_arguments_that_are_no_object_are_kept_under_one_key():
+def test_arguments_that_are_not_an_object_are_stored_under_one_key():
     call = Message(role="assistant", parts=(ToolCall(id="c 1", name="f", arguments='{"q": "te'),))
     turns = rendered(call, Message(role="tool", parts=(ToolResult(id="c 1", content="?"),)))["messages"]
     used, answer = turns[1]["content"][0], turns[2]["content"][0]

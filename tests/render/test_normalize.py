@@ -26,7 +26,7 @@ def test_a_result_in_a_message_of_another_role_is_refused_with_its_place():
         normalize_messages([wrong], keep)
 
 
-def test_calls_come_after_what_is_said():
+def test_calls_come_after_text():
     call = ToolCall(id="c1", name="f")
     prepared = normalize_messages([Message(role="assistant", parts=(call, Text(text="One moment.")))], keep)
     assert prepared[0].parts == (Text(text="One moment."), call)

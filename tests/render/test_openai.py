@@ -88,7 +88,7 @@ def test_what_the_wire_cannot_carry_becomes_a_text():
     ]
 
 
-def test_nothing_to_say_is_said_with_a_minimal_turn():
+def test_an_empty_prompt_becomes_a_minimal_turn():
     assert written() == written(user(" ")) == [{"role": "user", "content": "(conversation continues)"}]
 
 
