@@ -55,5 +55,5 @@ def test_what_cannot_be_done_is_said_in_one_line(run, fails):
     assert fails("janitor", "run", "--room", "nowhere") == "no room 'nowhere'"
     assert fails("janitor", "undo") == "there is no run to undo"
     assert "cannot be combined with --dry-run" in run("janitor", "run", "--dry-run", "--purge", code=2).stderr
-    assert "not like" in run("janitor", "run", "--older-than", "long", code=2).stderr
+    assert "is not a duration" in run("janitor", "run", "--older-than", "long", code=2).stderr
     assert "no such store" in fails("janitor", "status", "--db", "sqlite:///none.db")
