@@ -15,18 +15,18 @@ _FLAGS: Final = (
     *("constant", "enabled", "regex", "vector", "ignore_budget"),
     *("exclude_recursion", "prevent_recursion", "group_override", "exclude_personas"),
 )
-_OPTIONAL_FLAGS: Final = ("case_sensitive", "whole_words", "group_scoring")  # None: as the book says
+_OPTIONAL_FLAGS: Final = ("case_sensitive", "whole_words", "group_scoring")  # None: the default of the lorebook
 _NUMBERS: Final = ("delay_until_recursion", "group_weight", "sticky", "cooldown", "delay")
 _LISTS: Final = ("keys", "secondary", "groups", "personas", "tags", "triggers")
 
 
 class Lorebook(Record, frozen=True, kw_only=True, tag="lorebook"):
-    """A book of entries about a world, a product, a person.
+    """A set of entries about a world, a product or a person.
 
-    `scan_depth` is how many of the last messages are looked through, the one to be answered among them; with `names`,
-    who speaks is spoken of. `budget` is the most tokens that its entries take together. `recursion` is how many times
-    what was told is looked through for more. The rest holds for entries that say nothing of it. `settings` keep what
-    the format of the book says beyond that.
+    `scan_depth` is the number of recent messages that are searched for keywords, including the current one; with
+    `names`, the names of their speakers are searched, too. `budget` is the maximum number of tokens of all activated
+    entries. `recursion` is how many times activated entries are searched for further keywords. `case_sensitive`,
+    `whole_words` and `group_scoring` are defaults for the entries. `settings` holds other fields of the book's format.
     """
 
     name: str = ""
@@ -41,7 +41,7 @@ class Lorebook(Record, frozen=True, kw_only=True, tag="lorebook"):
     settings: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        """Refuse what no store could give back."""
+        """Validate the fields."""
         normalize_fields(self, texts=("name", "description"), objects=("settings",))
         check_integer("scan_depth", self.scan_depth)
         check_integer("recursion", self.recursion)
@@ -52,12 +52,12 @@ class Lorebook(Record, frozen=True, kw_only=True, tag="lorebook"):
 
 
 class LoreEntry(Record, frozen=True, kw_only=True, tag="lore-entry"):
-    """One entry: told when one of its keys is spoken of, always (`constant`), or when retrieval finds it (`vector`).
+    """An entry. It is activated by its keywords, always (`constant`), or when retrieval finds it (`vector`).
 
-    A key is a text, or a pattern between slashes (`/elf|elves/i`); with `regex`, every key is a pattern. `secondary`
-    keys allow or forbid it by their `logic`. Of entries that share one of their `groups`, one is told. `sticky`,
-    `cooldown` and `delay` count messages of the room. `priority` says who stays when the book's budget is short, and
-    `order` where there is none. `settings` keep what the format of the entry says beyond all that.
+    A key is a keyword, or a regular expression between slashes (`/elf|elves/i`); with `regex`, every key is a regular
+    expression. `secondary` keys allow or prevent activation, as `logic` says. Only one entry per group is activated.
+    `sticky`, `cooldown` and `delay` are numbers of messages in the room. Entries with a higher `priority` stay if the
+    book's budget is short; without priorities, `order` decides. `settings` holds other fields of the entry's format.
     """
 
     lorebook: str
@@ -96,7 +96,7 @@ class LoreEntry(Record, frozen=True, kw_only=True, tag="lore-entry"):
     settings: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        """Refuse what no store could give back."""
+        """Validate the fields."""
         normalize_fields(self, texts=("content", "name"), refs=("lorebook",), objects=("settings",))
         check_integer("order", self.order, low=-MAX_INTEGER)
         validation.normalize_field(self, "importance", validate_share, "")
@@ -120,12 +120,12 @@ class LoreEntry(Record, frozen=True, kw_only=True, tag="lore-entry"):
 
     @property
     def called(self) -> str:
-        """What its author calls it."""
+        """The name, or the id if it has none."""
         return self.name or self.id
 
     @property
     def steady(self) -> bool:
-        """Whether it is told in every context, so that it may stand where prompts never change."""
+        """Whether it is activated in every context, so that it can be part of the cached prefix of the prompt."""
         timed = self.sticky or self.cooldown or self.delay or self.delay_until_recursion
         return self.constant and self.probability == 1.0 and not timed and not self.groups
 

@@ -14,11 +14,11 @@ MAX_DEPTH: Final = 10_000  # messages from the end, as in SillyTavern: no prompt
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """A text that a persona, a room or a user adds to every prompt. It may say `{{char}}` and `{{user}}`.
+    """A text that a persona, a room or a user adds to every prompt. It may contain `{{char}}` and `{{user}}`.
 
-    `depth` is how many messages stand behind it: with 0 it comes last, after the message to be answered. Without one
-    (None) it stands at the beginning, with the system prompts. `role` is who says it. With `every`, it is told in every
-    so-many-th turn alone; a turn is two messages of the room. `name` tells it from other notes.
+    `depth` is the number of messages after it: with 0 it comes last, after the message to answer. With None it is at
+    the beginning, with the system prompts. `role` is the role of its message. With `every=n`, it is included only in
+    every nth turn; a turn is two messages of the room. `name` distinguishes it from other notes.
     """
 
     text: str
@@ -28,7 +28,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     every: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what could not be told."""
+        """Validate the fields."""
         for field in ("text", "name"):
             validation.normalize_field(self, field, validate_string, "note.")
         if self.depth is not None:
@@ -45,7 +45,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidValue("note.depth", reason)
 
     def is_due(self, turn: int) -> bool:
-        """Say whether it is told in a turn, counted from 1.
+        """Return whether it is included in a turn, counted from 1.
 
         >>> [Note(text="Be brief.", every=3).is_due(turn) for turn in (1, 2, 3, 6)]
         [False, False, True, True]
@@ -54,6 +54,6 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_notes(field: str, notes: object) -> None:
-    """Refuse what is no tuple of notes."""
+    """Raise `InvalidValue` unless the value is a tuple of notes."""
     if not isinstance(notes, tuple) or not all(isinstance(each, Note) for each in notes):
         raise InvalidValue(field, f"must be a tuple of notes, not {validation.preview(notes)}")

@@ -10,14 +10,14 @@ from brimful.records import Usage
 FinishReason = Literal["stop", "length", "tool-calls", "filtered", "overflow", "broken-off", "other"]
 """Why an answer ended.
 
-- `stop`: the model was done. `length`: the completion's limit was met. `tool-calls`: it wants tools to be called.
-- `filtered`: the provider cut it. `overflow`: prompt and answer together filled the window.
-- `broken-off`: nobody waited for its end, or the connection was lost. `other`: none of these.
+- `stop`: the model finished. `length`: the completion limit was reached. `tool-calls`: the model called tools.
+- `filtered`: the provider's content filter stopped it. `overflow`: prompt and answer together filled the window.
+- `broken-off`: it was cancelled, or the connection was lost. `other`: none of these.
 """
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole answer. `usage` is what the provider reported of it, None if it said nothing."""
+    """A complete answer. `usage` is the usage the provider reported, or None."""
 
     parts: tuple[Text | ToolCall, ...]
     finish: FinishReason = "stop"
@@ -27,7 +27,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What was said, without the calls.
+        """The text, without tool calls.
 
         >>> Reply(parts=(Text(text="Thurs"), Text(text="day."))).text
         'Thursday.'
@@ -36,12 +36,12 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tools that the model wants called."""
+        """The tool calls."""
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
 
 class ReplyChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a streamed answer: some `text`, or some of its `thought`. The last one holds the whole `reply`."""
+    """A chunk of a streamed answer: some `text` or some `thought`. The last one has the complete `reply`."""
 
     text: str = ""
     thought: str = ""
