@@ -63,7 +63,7 @@ def allocate(
     limits: dict[str, int] = {}
     for pool in policy.pools:
         limits[pool.name] = _limit_tokens(
-            pool.limit, limits, window=whole, prompt=max(0, whole - reserve), most=hard - margin
+            pool.limit, limits, window=whole, prompt=max(0, whole - reserve), available=hard - margin
         )
     return ContextBudget(
         model=model.id,
@@ -95,15 +95,15 @@ def reduced_reserve_notice(
     )
 
 
-def _completion_reserve(policy: Policy, model: ModelInfo, window: int, asked: int | None) -> int:
-    if asked is not None:
-        return asked
+def _completion_reserve(policy: Policy, model: ModelInfo, window: int, requested: int | None) -> int:
+    if requested is not None:
+        return requested
     share = math.floor(window * policy.completion.max_share)
     return max(1, min(policy.completion.tokens, share, model.max_output))
 
 
-def _limit_tokens(limit: Limit, earlier: dict[str, int], *, window: int, prompt: int, most: int) -> int:
-    tokens = most
+def _limit_tokens(limit: Limit, earlier: dict[str, int], *, window: int, prompt: int, available: int) -> int:
+    tokens = available
     if limit.share is not None:
         base = window if limit.of == "window" else prompt
         tokens = math.floor(max(0, base - limit.subtract) * limit.share)

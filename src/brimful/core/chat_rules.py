@@ -35,10 +35,10 @@ def unique_ids(messages: Iterable[Message]) -> list[Message]:
 def short_ids(messages: Iterable[Message]) -> list[Message]:
     """Give every call and its result a unique id of nine letters and digits.
 
-    One that is so already stays. Another becomes a hash of itself, so that it is the same in the next request.
+    Ids that already have this form are unchanged. Others are hashed, so that they are the same in the next request.
 
-    >>> asked = Message(role="assistant", parts=(ToolCall(id="call_1", name="f"), ToolCall(id="abcDEF123", name="f")))
-    >>> [part.id for part in short_ids([asked])[0].parts]
+    >>> message = Message(role="assistant", parts=(ToolCall(id="call_1", name="f"), ToolCall(id="abcDEF123", name="f")))
+    >>> [part.id for part in short_ids([message])[0].parts]
     ['db7901e51', 'abcDEF123']
     """
     used: set[str] = set()
@@ -93,28 +93,28 @@ def split_calls(messages: Sequence[Message]) -> list[Message]:
     done: list[Message] = []
     rest = list(messages)
     while rest:
-        asked = rest.pop(0)
-        if len(_calls_in(asked)) < 2:  # noqa: PLR2004 - one call per message
-            done.append(asked)
+        first = rest.pop(0)
+        if len(_calls_in(first)) < 2:  # noqa: PLR2004 - one call per message
+            done.append(first)
             continue
         answers = list(takewhile(lambda message: message.role == "tool", rest))
         del rest[: len(answers)]
         done += _mark_last(
-            [*_split_message(asked, answers)], cache=asked.cache or any(answer.cache for answer in answers)
+            [*_split_message(first, answers)], cache=first.cache or any(answer.cache for answer in answers)
         )
     return done
 
 
-def _split_message(asked: Message, answers: list[Message]) -> Iterator[Message]:
-    before: tuple[Part, ...] = tuple(part for part in asked.parts if not isinstance(part, ToolCall))
-    for call in _calls_in(asked):
-        yield msgspec.structs.replace(asked, parts=(*before, call), cache=False)
+def _split_message(message: Message, answers: list[Message]) -> Iterator[Message]:
+    before: tuple[Part, ...] = tuple(part for part in message.parts if not isinstance(part, ToolCall))
+    for call in _calls_in(message):
+        yield msgspec.structs.replace(message, parts=(*before, call), cache=False)
         before = ()
         for answer in answers:
             own = [parts for result, parts in group_tool_results(answer.parts) if result.id == call.id]
             if own:
                 yield msgspec.structs.replace(answer, parts=tuple(chain.from_iterable(own)), cache=False)
-    ids = {call.id for call in _calls_in(asked)}
+    ids = {call.id for call in _calls_in(message)}
     for answer in answers:  # other parts stay after the calls, for the provider's rules to judge
         if others := tuple(_other_parts(answer.parts, ids)):
             yield msgspec.structs.replace(answer, parts=others, cache=False)
@@ -152,7 +152,7 @@ _Turn = Literal["", "user", "assistant", "call", "tool"]
 def alternate_roles(messages: Iterable[Message], *, system_role: bool = True) -> list[Message]:
     """Merge adjacent messages of the same role, and add fillers so that roles alternate.
 
-    A system message behind the first turn becomes the user's; all of them do without `system_role`.
+    System messages after the first turn become user messages; without `system_role`, all of them do.
 
     >>> hello = Message(role="assistant", parts=(Text(text="Hello!"),))
     >>> [(message.role, message.parts[0].text) for message in alternate_roles([hello])]
@@ -174,20 +174,20 @@ def alternate_roles(messages: Iterable[Message], *, system_role: bool = True) ->
     return done if last else [*done, _text_message("user", OPENING)]
 
 
-def index_before_calls(said: Sequence[Message], at: int) -> int:
+def index_before_calls(messages: Sequence[Message], at: int) -> int:
     """Return an index at or before `at` that is not between tool results and the answer to them.
 
-    Where the user goes on speaking there anyway, it is as good a place as any.
+    If the message at `at` is the user's, `at` itself is fine: the user interrupted there anyway.
 
     >>> hi, call = Message(role="user", parts=()), Message(role="assistant", parts=(ToolCall(id="a", name="f"),))
     >>> result = Message(role="tool", parts=(ToolResult(id="a", content="1"),))
     >>> index_before_calls([hi, call, result], 3), index_before_calls([hi, call, result, hi], 3)
     (1, 3)
     """
-    if at < len(said) and said[at].role == "user":
+    if at < len(messages) and messages[at].role == "user":
         return at
-    while at > 0 and said[at - 1].role == "tool":
-        while at > 0 and said[at - 1].role == "tool":
+    while at > 0 and messages[at - 1].role == "tool":
+        while at > 0 and messages[at - 1].role == "tool":
             at -= 1
         at = max(0, at - 1)
     return at

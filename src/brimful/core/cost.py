@@ -85,7 +85,7 @@ def recount(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[C
     """Return the packages with counts of this counter. Packages counted by another tokenizer are counted again.
 
     Media and tool calls are counted again in any case: models that share a tokenizer have different rules for them.
-    A count that names no tokenizer is the caller's word, and stands.
+    A count that names no tokenizer was set by the caller and is kept.
     """
     ours = counter.tokenizer
     other = [at for at, p in enumerate(packages) if p.tokens.tokenizer != ours or not isinstance(p.content, str)]
@@ -129,7 +129,7 @@ def make_cost_function(counter: TokenCounter, *, names_in_text: bool) -> Callabl
 def make_heading_function(counter: TokenCounter) -> Callable[[ContentPackage], Heading]:
     """Return a function that returns the heading a package may share with others, and its part of the cost.
 
-    What stands in another block has another heading; most packages have none.
+    A package in another block has another heading; most packages have none.
     """
     costs: dict[tuple[bool, str], int] = {}
 

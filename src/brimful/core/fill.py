@@ -1,7 +1,7 @@
 """Fill the window: choose the units that get in.
 
 Required units come first, then the pools in the policy's order. Pools are trimmed if the policy trims, and unspent
-tokens are lent to pools that may borrow.
+tokens can be borrowed by other pools.
 """
 
 from collections.abc import Sequence
@@ -194,8 +194,8 @@ class _Filling:
             self.final_history.add(pool.name)
             span, older = again
             high = self._high_water(pool, room)
-            most = inf if pool.max_items is None else pool.max_items
-            if total_cost(span) <= high and room.items + sum(u.items for u in span) <= most:
+            max_items = inf if pool.max_items is None else pool.max_items
+            if total_cost(span) <= high and room.items + sum(u.items for u in span) <= max_items:
                 grown = regrow(pool, span, older, room, high, self.shrink)
                 self.order[pool.name], self.chosen[pool.name] = order, grown
                 self.stepped.update([pool.name] if len(grown) > len(span) else [])
@@ -223,8 +223,8 @@ class _Filling:
     def _high_water(self, pool: Pool, room: Room) -> int:
         """Return the pool's room plus what the pools after it are certain to leave."""
         later = self.policy.pools[self.policy.pools.index(pool) + 1 :]
-        wanted = sum(self._demand(pool) for pool in later)
-        left = self.room(pool, own_limit=False).tokens - wanted
+        demand = sum(self._demand(pool) for pool in later)
+        left = self.room(pool, own_limit=False).tokens - demand
         return max(room.tokens, left) if pool.borrow else room.tokens
 
     def _demand(self, pool: Pool) -> int:

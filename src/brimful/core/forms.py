@@ -114,11 +114,11 @@ def min_cost(unit: Unit) -> int | None:
 
 def _shrink_package(package: ContentPackage, limit: int, counter: TokenCounter) -> ContentPackage | None:
     """Cut the package's text to the limit, or nearly to its minimum if the limit is below that."""
-    text, least = _cuttable_text(package), package.flex.min_tokens
-    if text is None or least is None:
+    text, minimum = _cuttable_text(package), package.flex.min_tokens
+    if text is None or minimum is None:
         return None
-    shorter = cut_text(text, limit if limit >= least else 2 * least, lambda part: counter.text(part).upper)
-    if shorter is None or (count := counter.text(shorter)).upper < least:
+    shorter = cut_text(text, limit if limit >= minimum else 2 * minimum, lambda part: counter.text(part).upper)
+    if shorter is None or (count := counter.text(shorter)).upper < minimum:
         return None
     return msgspec.structs.replace(
         package, content=_with_text(package, shorter), tokens=count, hash="", normalized_hash=""

@@ -29,13 +29,13 @@ def choose(values: Sequence[float], weights: Sequence[int], capacity: int) -> li
     dense = sorted(fitting, key=densities.__getitem__, reverse=True)
     greedy = [_greedy(range(len(values)), weights, capacity), _greedy(dense, weights, capacity)]
     best = max(greedy, key=lambda chosen: _total(values, chosen))
-    most = _bound(values, weights, dense, capacity)
-    if _total(values, best) < CLOSE_ENOUGH * most:
+    upper = _bound(values, weights, dense, capacity)
+    if _total(values, best) < CLOSE_ENOUGH * upper:
         by_value = _greedy(sorted(fitting, key=values.__getitem__, reverse=True), weights, capacity)
         best = max(best, by_value, key=lambda chosen: _total(values, chosen))
     finished = False
     for decide in (_branch_and_bound, _step_by_step):
-        if finished or _total(values, best) >= CLOSE_ENOUGH * most:
+        if finished or _total(values, best) >= CLOSE_ENOUGH * upper:
             break
         found, finished = _search(dense, values, weights, capacity, decide)
         best = max(best, found, key=lambda chosen: _total(values, chosen))

@@ -66,7 +66,7 @@ def _line_prefix(line: str) -> str:
 def _indent_if_ambiguous(text: str, speakers: Collection[str], *, line: bool) -> str:
     """Indent all lines of a text if one of them could be mistaken for one of ours.
 
-    The first one of a line of ours stands behind who said it. A text that can be printed has no other.
+    On a line of ours, the text's first line follows the speaker's name. A printable text has no other lines.
     """
     if (line and text.isprintable()) or (not line and "[" not in text):
         return text

@@ -14,9 +14,9 @@ Runtime = Literal["transformers", "llama.cpp"]
 class Prior(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How to count for a model whose tokenizer is not public: another tokenizer's count times `factor`.
 
-    `margin` is the share added on top, so that the true count is below the sum. What was learned from usage has
-    `weights`, too: how many tokens each sign of a sort (`digits`, `han` …) and each thing in a request (`messages`,
-    `tools` …) costs on top; and `spread`: how much each of them adds to the margin.
+    `margin` is the share added on top, so that the true count is below the sum. A prior learned from usage also has
+    `weights`, the extra tokens per character of a class (`digits`, `han` …) and per item of a request (`messages`,
+    `tools` …), and `spread`, how much each of them adds to the margin.
     """
 
     tokenizer: str
@@ -50,14 +50,14 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `id` is the name the user gave and what goes on the wire; `canonical` is the id of the row it was found under.
 
-    `max_input` is a limit of the prompt alone, where a provider has one below its window. `overhead` names the family
+    `max_input` is a limit of the prompt alone, if the provider has one below its window. `overhead` names the family
     of per-message costs (`openai`, `anthropic`, `gemini`, or `template`); with `template`, `chat_template` names the
-    chat template that is rendered. `tool_system_tokens` is what a provider's hidden system prompt costs as soon as a
-    request has tools. `alternate` says that the chat template refuses two turns of one speaker in a row, `system_role`
-    that it takes a system message, `one_call` that it refuses two calls in one message, `short_ids` that it takes ids
-    of calls with nine letters and digits only, `system_turns` that the model takes system messages between the turns of
-    others, where its wire has a system prompt apart. `runtime` is what serves an open model, and `thinking` whether
-    its template is told to think: None where that is left to the runtime.
+    chat template that is rendered. `tool_system_tokens` is the cost of a provider's hidden system prompt for requests
+    with tools. `alternate` means that the chat template rejects two turns of one speaker in a row, `system_role` that
+    it accepts a system message, `one_call` that it rejects two calls in one message, `short_ids` that it accepts only
+    call ids of nine letters and digits, `system_turns` that the model accepts system messages between other turns
+    although its wire format has a separate system prompt. `runtime` is what serves an open model, and `thinking`
+    whether its template enables thinking: None leaves that to the runtime.
     """
 
     id: str

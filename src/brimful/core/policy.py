@@ -148,7 +148,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def apply_overrides(policy: Policy, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return the policy as plain data with dotted keys replaced: `pools.recent.max_items = 50`.
 
-    Pools are addressed by name. The result is validated by whoever turns it into a `Policy` again.
+    Pools are addressed by name. The caller validates the result by converting it to a `Policy` again.
     """
     data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(policy))
     for dotted, value in overrides.items():
@@ -249,5 +249,5 @@ def _child(node: Any, key: str) -> Any:
 @lru_cache(maxsize=4096)
 def _matches(patterns: tuple[str, ...], kind: str) -> bool:
     """Whether some pattern matches the kind, and no pattern that starts with `!` excludes it."""
-    wanted = any(fnmatchcase(kind, pattern) for pattern in patterns if not pattern.startswith("!"))
-    return wanted and not any(fnmatchcase(kind, pattern[1:]) for pattern in patterns if pattern.startswith("!"))
+    included = any(fnmatchcase(kind, pattern) for pattern in patterns if not pattern.startswith("!"))
+    return included and not any(fnmatchcase(kind, pattern[1:]) for pattern in patterns if pattern.startswith("!"))

@@ -98,9 +98,9 @@ def select(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> lis
 def at_low_water(pool: Pool, room: Room) -> tuple[Pool, Room]:
     """Return a pool and its room reduced to low water."""
     share = 1.0 if pool.low_water is None else pool.low_water
-    most = None if pool.max_items is None else max(1, int(pool.max_items * share))
+    max_items = None if pool.max_items is None else max(1, int(pool.max_items * share))
     low = Room(tokens=int(room.tokens * share), hard=room.hard, items=room.items)
-    return msgspec.structs.replace(pool, max_items=most), low
+    return msgspec.structs.replace(pool, max_items=max_items), low
 
 
 def regrow(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high: int, shrink: Shrink) -> list[Unit]:
@@ -108,8 +108,8 @@ def regrow(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high
 
     It grows to low water of `high`, as if it had been trimmed, so that it stays there for many turns.
     """
-    _, least = at_low_water(pool, room)
-    if not older or total_cost(span) > least.tokens * _REGROW_BELOW:
+    _, low_room = at_low_water(pool, room)
+    if not older or total_cost(span) > low_room.tokens * _REGROW_BELOW:
         return span
     low_pool, low = at_low_water(pool, msgspec.structs.replace(room, tokens=high))
     grown = select(low_pool, [*span, *older], low, shrink)
@@ -121,7 +121,7 @@ def drop_worst(
 ) -> tuple[list[Unit], list[str]]:
     """Drop units from the end until `over` tokens are saved. Return those that are left and the keys of the others.
 
-    At most so many `items` go, and none whose score is not `below`. The last may be shrunk instead.
+    At most `items` items are dropped, and only units that score less than `below`. The last one may be shrunk instead.
     """
     left, gone = list(units), list[str]()
     under = Counter(unit.heading for unit in left)
@@ -184,11 +184,11 @@ def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shri
     return chosen
 
 
-def _limit_items(chosen: Sequence[Unit], most: int) -> list[Unit]:
+def _limit_items(chosen: Sequence[Unit], max_items: int) -> list[Unit]:
     kept: list[Unit] = []
     items = 0
     for unit in sorted(chosen, key=lambda u: (-u.score.total, u.key)):
-        if items + unit.items <= most:
+        if items + unit.items <= max_items:
             kept.append(unit)
             items += unit.items
     return kept

@@ -156,7 +156,7 @@ def normalize_field(
     value: msgspec.Struct, field: str, checked: Callable[[str, Any], object], prefix: str = "content."
 ) -> None:
     """Replace a field of a struct by its validated value."""
-    given = getattr(value, field)
-    plain = checked(prefix + field, given)
-    if plain is not given:
+    original = getattr(value, field)
+    plain = checked(prefix + field, original)
+    if plain is not original:
         msgspec.structs.force_setattr(value, field, plain)

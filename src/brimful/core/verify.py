@@ -13,8 +13,7 @@ from brimful.core.tokens import Basis
 def restore_media_sizes(parsed: Prompt, original: Prompt) -> Prompt:
     """Return a prompt parsed from a request, with the media sizes of the original prompt.
 
-    What is looked up is only the size of the same medium, by its URL or data; what is in the request, and how often, is
-    taken from the request alone.
+    Only sizes are taken from the original, by the URL or data of a media item. Everything else comes from the request.
 
     >>> def showing(image: Media) -> Prompt:
     ...     return Prompt(model="m", messages=(Message(role="user", parts=(image,)),))
