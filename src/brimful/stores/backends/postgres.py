@@ -61,19 +61,19 @@ def _one_line(error: Exception) -> str:
 
 
 def _to_store_error(store: str, error: Exception) -> StoreError:
-    said = _one_line(error)
+    message = _one_line(error)
     for kinds, reason in _UNAVAILABLE:
         if isinstance(error, kinds):
-            return StoreUnavailable(store, f"{reason} ({said})")
+            return StoreUnavailable(store, f"{reason} ({message})")
     if isinstance(error, _MISSING_FEATURE):
-        return MigrationError(store, f"the server lacks something; pgvector must be installed there ({said})")
+        return MigrationError(store, f"the server lacks something; pgvector must be installed there ({message})")
     if isinstance(error, _CORRUPT):
-        return StoreCorrupt(store, f"the database is damaged ({said}); restore a backup")
+        return StoreCorrupt(store, f"the database is damaged ({message}); restore a backup")
     if isinstance(error, _BUSY):
         return StoreUnavailable(store, "is too busy, or out of reach; try again", retriable=True)
     if isinstance(error, psycopg.OperationalError) and not isinstance(error, errors.ProgramLimitExceeded):
-        return StoreUnavailable(store, f"{_LOST} ({said})", retriable=True)
-    return StoreError(store, f"{_TOO_LONG} ({said})" if isinstance(error, errors.ProgramLimitExceeded) else said)
+        return StoreUnavailable(store, f"{_LOST} ({message})", retriable=True)
+    return StoreError(store, f"{_TOO_LONG} ({message})" if isinstance(error, errors.ProgramLimitExceeded) else message)
 
 
 _LISTS: Final = re.compile(r"\bIN (:\w+)")

@@ -50,7 +50,7 @@ class PostgresTextIndex:
 
     def remove(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
         """Remove documents."""
-        tokens = sorted({token for _, held in documents for token in held})
+        tokens = sorted({token for _, tokens_of in documents for token in tokens_of})
         session.run(_REMOVE_POSTINGS, tokens=tokens, docs=[doc for doc, _ in documents])
         terms.subtract_counts(session, [tokens for _, tokens in documents])
 
@@ -59,7 +59,7 @@ class PostgresTextIndex:
         rows: dict[str, list[Row]] = {token: [] for token in tokens}
         for token, *row in session.rows(_POSTINGS, tokens=list(tokens)):
             rows[token].append(tuple(row))
-        return {token: _columns(held) for token, held in rows.items()}
+        return {token: _columns(tokens_of) for token, tokens_of in rows.items()}
 
     def newest(self, session: Session, token: str, limit: int) -> Occurrences:
         """Return the newest documents that contain a token, oldest first."""

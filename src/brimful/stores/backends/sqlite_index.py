@@ -72,11 +72,11 @@ class SqliteTextIndex:
         """Return all documents that contain each token, oldest first."""
         import numpy as np  # noqa: PLC0415 - only where something is searched
 
-        token, held = _columns(session.row(_POSTINGS, tokens=list(tokens)))
-        order = np.lexsort((held, token))
-        token, held = token[order], held[order]
-        first = np.flatnonzero(np.diff(held, prepend=-1) | np.diff(token, prepend=-1))  # one row per token and document
-        token, docs, times = token[first], held[first], np.diff(first, append=len(held))
+        token, doc = _columns(session.row(_POSTINGS, tokens=list(tokens)))
+        order = np.lexsort((doc, token))
+        token, doc = token[order], doc[order]
+        first = np.flatnonzero(np.diff(doc, prepend=-1) | np.diff(token, prepend=-1))  # one row per token and document
+        token, docs, times = token[first], doc[first], np.diff(first, append=len(doc))
         ordered = np.sort(docs)  # np.unique is slower and imports numpy.ma
         once = ordered[np.diff(ordered, prepend=-1) > 0]
         placed = _columns(session.row(_DOCUMENTS, docs=once.tolist()))

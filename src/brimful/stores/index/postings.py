@@ -29,7 +29,7 @@ class _Term(msgspec.Struct, frozen=True):
 class _Search(msgspec.Struct, frozen=True, kw_only=True):
     """A query with its scopes and terms, and the terms rare enough to read."""
 
-    asked: TermQuery
+    query: TermQuery
     scopes: list[Scope]
     terms: list[_Term]
     read: list[_Term]
@@ -37,23 +37,23 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def rarest(self) -> _Term | None:
         """The rarest term, if even that is too common to be read completely."""
-        held = [term for term in self.terms if term.total]
-        return None if self.read or self.asked.rare_only or not held else min(held, key=_rarity)
+        present = [term for term in self.terms if term.total]
+        return None if self.read or self.query.rare_only or not present else min(present, key=_rarity)
 
 
-def find_postings(session: Session, asked: Sequence[TermQuery]) -> list[Postings]:
+def find_postings(session: Session, queries: Sequence[TermQuery]) -> list[Postings]:
     """Return the occurrences of terms for each query. Rare terms are read, common ones only counted."""
-    questions = _make_searches(session, asked)
-    tokens = sorted({token for question in questions for term in question.read for token in term.tokens})
-    held = session.dialect.text_index.postings(session, tokens) if tokens else {}
-    return [_make_result(session, question, held) for question in questions]
+    searches = _make_searches(session, queries)
+    tokens = sorted({token for search in searches for term in search.read for token in term.tokens})
+    occurrences = session.dialect.text_index.postings(session, tokens) if tokens else {}
+    return [_make_result(session, search, occurrences) for search in searches]
 
 
-def _make_searches(session: Session, asked: Sequence[TermQuery]) -> list[_Search]:
-    scopes = {names: get_scopes(session, names) for names in dict.fromkeys(each.scopes for each in asked)}
-    tokens = [[_tokens(session, scopes[each.scopes], term) for term in each.terms] for each in asked]
+def _make_searches(session: Session, queries: Sequence[TermQuery]) -> list[_Search]:
+    scopes = {names: get_scopes(session, names) for names in dict.fromkeys(each.scopes for each in queries)}
+    tokens = [[_tokens(session, scopes[each.scopes], term) for term in each.terms] for each in queries]
     totals = document_counts(session, sorted(set(chain.from_iterable(chain.from_iterable(tokens)))))
-    return [_make_search(each, scopes[each.scopes], mine, totals) for each, mine in zip(asked, tokens, strict=True)]
+    return [_make_search(each, scopes[each.scopes], mine, totals) for each, mine in zip(queries, tokens, strict=True)]
 
 
 def _tokens(session: Session, scopes: Sequence[Scope], term: str) -> tuple[str, ...]:
@@ -61,35 +61,37 @@ def _tokens(session: Session, scopes: Sequence[Scope], term: str) -> tuple[str, 
 
 
 def _make_search(
-    asked: TermQuery, scopes: list[Scope], tokens: Sequence[tuple[str, ...]], totals: Mapping[str, int]
+    query: TermQuery, scopes: list[Scope], tokens: Sequence[tuple[str, ...]], totals: Mapping[str, int]
 ) -> _Search:
     terms = [_Term(at, group, sum(totals.get(token, 0) for token in group)) for at, group in enumerate(tokens)]
     rarest = sorted((term for term in terms if term.total), key=_rarity)
     sums = accumulate(term.total for term in rarest)
-    read = [term for term, total in zip(rarest, sums, strict=True) if total <= asked.limit]
-    return _Search(asked=asked, scopes=scopes, terms=terms, read=sorted(read, key=lambda term: term.number))
+    read = [term for term, total in zip(rarest, sums, strict=True) if total <= query.limit]
+    return _Search(query=query, scopes=scopes, terms=terms, read=sorted(read, key=lambda term: term.number))
 
 
 def _rarity(term: _Term) -> tuple[int, int]:
     return term.total, term.number
 
 
-def _make_result(session: Session, question: _Search, held: Mapping[str, Occurrences]) -> Postings:
-    rarest = question.rarest
+def _make_result(session: Session, search: _Search, occurrences: Mapping[str, Occurrences]) -> Postings:
+    rarest = search.rarest
     if rarest is None:
-        parts = [(term.number, _merge_by_document([held[token] for token in term.tokens])) for term in question.read]
+        parts = [
+            (term.number, _merge_by_document([occurrences[token] for token in term.tokens])) for term in search.read
+        ]
     else:
-        most = question.asked.limit
+        limit = search.query.limit
         newest = _merge_by_document(
-            [session.dialect.text_index.newest(session, token, most) for token in rarest.tokens]
+            [session.dialect.text_index.newest(session, token, limit) for token in rarest.tokens]
         )
-        parts = [(rarest.number, newest[:, ::-1][:, :most])]
+        parts = [(rarest.number, newest[:, ::-1][:, :limit])]
     doc, seq, length, frequency = _join(rows for _, rows in parts)
     return Postings(
-        terms=question.asked.terms,
-        document_frequency=tuple(term.total for term in question.terms),
-        documents=sum(scope.documents for scope in question.scopes),
-        words=sum(scope.words for scope in question.scopes),
+        terms=search.query.terms,
+        document_frequency=tuple(term.total for term in search.terms),
+        documents=sum(scope.documents for scope in search.scopes),
+        words=sum(scope.words for scope in search.scopes),
         doc=doc,
         seq=seq,
         length=length,

@@ -90,21 +90,23 @@ _DECREASE: Final = "UPDATE term_counts SET documents = documents - :documents WH
 _DELETE_ZERO: Final = "DELETE FROM term_counts WHERE tenant = :tenant AND documents <= 0 AND token IN :tokens"
 _MISMATCHES: Final = """
 SELECT count(DISTINCT token) FROM (
-  SELECT * FROM (SELECT token, documents FROM term_counts WHERE tenant = :tenant EXCEPT {held}) more
-  UNION ALL SELECT * FROM ({held} EXCEPT SELECT token, documents FROM term_counts WHERE tenant = :tenant) fewer
+  SELECT * FROM (SELECT token, documents FROM term_counts WHERE tenant = :tenant EXCEPT {actual}) more
+  UNION ALL SELECT * FROM ({actual} EXCEPT SELECT token, documents FROM term_counts WHERE tenant = :tenant) fewer
 ) wrong
 """
 _READ_COUNTS: Final = "SELECT token, documents FROM term_counts WHERE tenant = :tenant AND token IN :tokens"
 
 
-def add_counts(session: Session, held: Iterable[Sequence[str]]) -> None:
+def add_counts(session: Session, token_lists: Iterable[Sequence[str]]) -> None:
     """Add documents to the counts of their tokens."""
-    session.many(_INCREASE, ({"token": token, "documents": documents} for token, documents in _count_documents(held)))
+    session.many(
+        _INCREASE, ({"token": token, "documents": documents} for token, documents in _count_documents(token_lists))
+    )
 
 
-def subtract_counts(session: Session, held: Iterable[Sequence[str]]) -> None:
+def subtract_counts(session: Session, token_lists: Iterable[Sequence[str]]) -> None:
     """Subtract documents from the counts of their tokens."""
-    gone = _count_documents(held)
+    gone = _count_documents(token_lists)
     session.many(_DECREASE, ({"token": token, "documents": documents} for token, documents in gone))
     session.run(_DELETE_ZERO, tokens=[token for token, _ in gone])
 
@@ -114,12 +116,12 @@ def document_counts(session: Session, tokens: Sequence[str]) -> dict[str, int]:
     return dict(session.rows(_READ_COUNTS, tokens=list(tokens)))
 
 
-def count_mismatches(session: Session, held: str) -> int:
+def count_mismatches(session: Session, actual: str) -> int:
     """Return the number of tokens whose stored count differs from the index, given a query for (token, documents)."""
-    row = session.row(_MISMATCHES.format(held=held))
+    row = session.row(_MISMATCHES.format(actual=actual))
     return int(row[0]) if row else 0
 
 
-def _count_documents(held: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
+def _count_documents(token_lists: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
     """Return tokens with their document counts, sorted to avoid deadlocks."""
-    return sorted(Counter(token for tokens in held for token in set(tokens)).items())
+    return sorted(Counter(token for tokens in token_lists for token in set(tokens)).items())

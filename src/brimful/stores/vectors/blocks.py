@@ -64,16 +64,16 @@ def read_block(session: Session, embedder: str, scope: int, block: int) -> Block
     return None if row is None else _decode_block(decrypt(session, row[0], *_location(embedder, scope, block)))
 
 
-def save_block(session: Session, embedder: str, scope: int, block: int, given: Block) -> None:
+def save_block(session: Session, embedder: str, scope: int, block: int, contents: Block) -> None:
     """Save a block."""
     session.run(
         _INSERT,
         embedder=embedder,
         scope=scope,
         block=block,
-        first=int(given.came.docs.min(initial=np.iinfo(np.int64).max)),
-        last=int(given.came.docs.max(initial=0)),
-        body=encrypt(session, _encode_block(given), *_location(embedder, scope, block)),
+        first=int(contents.came.docs.min(initial=np.iinfo(np.int64).max)),
+        last=int(contents.came.docs.max(initial=0)),
+        body=encrypt(session, _encode_block(contents), *_location(embedder, scope, block)),
     )
 
 

@@ -137,15 +137,15 @@ class ScopeVectors:
         self._number(docs, seqs, rows)
         self._matrix.extend(vectors)
 
-    def take(self, given: QuantizedVectors) -> None:
+    def take(self, block: QuantizedVectors) -> None:
         """Add documents with quantized vectors. Vectors held as float32 are quantized, too."""
-        if not len(given.docs):
+        if not len(block.docs):
             return
         if self._matrix is not None:
-            held, self._matrix = self._matrix.all, None
-            self._code(*quantize(held))
-        self._number(given.docs, given.seqs, given.rows)
-        self._code(given.levels, given.scales)
+            vectors, self._matrix = self._matrix.all, None
+            self._code(*quantize(vectors))
+        self._number(block.docs, block.seqs, block.rows)
+        self._code(block.levels, block.scales)
 
     def remove(self, docs: Numbers) -> None:
         """Remove documents."""
@@ -224,8 +224,8 @@ def preselect(
     planes: Bits, signs: Bits, alive: npt.NDArray[np.uint8], query: Query, limit: int, each: int
 ) -> Positions:
     """Return the positions of the nearest vectors by sign bits, `each` per result."""
-    wanted = _SCANNED_PER_RESULT * limit + _SCANNED_SHARE * len(alive) + _SCANNED_MIN
-    positions = scan_signs(planes, alive, query, min(1.0, wanted / max(1, len(alive))))
+    scanned = _SCANNED_PER_RESULT * limit + _SCANNED_SHARE * len(alive) + _SCANNED_MIN
+    positions = scan_signs(planes, alive, query, min(1.0, scanned / max(1, len(alive))))
     if len(positions) <= each * limit:
         return positions
     near = score_signs(signs, positions, query)

@@ -98,13 +98,15 @@ def find_nearest(
     from brimful.stores.vectors.float16 import normalize  # noqa: PLC0415 - numpy, which a store without vectors does not need
 
     dims = _dims(session, embedder)
-    held = {names: _nonempty_scopes(session, names) for names in dict.fromkeys(each.scopes for each in queries)}
+    nonempty = {names: _nonempty_scopes(session, names) for names in dict.fromkeys(each.scopes for each in queries)}
     found = []
     for each in queries:
         vector = normalize(each.vector.reshape(-1))
-        there = held[each.scopes] and limit and vector.any() and _check_dims(embedder, dims, len(vector))
+        there = nonempty[each.scopes] and limit and vector.any() and _check_dims(embedder, dims, len(vector))
         near = (
-            session.dialect.vector_index.nearest(session, embedder, held[each.scopes], vector, limit) if there else []
+            session.dialect.vector_index.nearest(session, embedder, nonempty[each.scopes], vector, limit)
+            if there
+            else []
         )
         found.append(near)
     return found

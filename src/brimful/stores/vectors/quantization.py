@@ -70,8 +70,8 @@ def sign_bits(levels: Levels) -> Bits:
 def prepare_query(vector: Floats) -> Query:
     """Prepare a unit vector for comparison with quantized vectors."""
     rotated = _rotate(vector[None, :])
-    much = max(_MAGNITUDE_RANGE * float(np.sqrt(np.square(rotated).mean())), 1e-9)
-    sizes = np.minimum(np.abs(rotated) * (2 * _BIT_WEIGHTS[0] / much), sum(_BIT_WEIGHTS)).astype(np.uint8)
+    largest = max(_MAGNITUDE_RANGE * float(np.sqrt(np.square(rotated).mean())), 1e-9)
+    sizes = np.minimum(np.abs(rotated) * (2 * _BIT_WEIGHTS[0] / largest), sum(_BIT_WEIGHTS)).astype(np.uint8)
     return Query(
         rotated[0], _pack_bits(rotated < 0)[0], np.stack([_pack_bits(sizes & weight > 0)[0] for weight in _BIT_WEIGHTS])
     )
@@ -186,9 +186,9 @@ class SignPlanes:
 
     def reserve(self, vectors: int) -> None:
         """Allocate memory for this many vectors in total."""
-        held = self.all
-        larger = np.zeros((len(held), _plane_words(max(vectors, self._used))), np.uint64)
-        larger[:, : held.shape[1]] = held
+        planes = self.all
+        larger = np.zeros((len(planes), _plane_words(max(vectors, self._used))), np.uint64)
+        larger[:, : planes.shape[1]] = planes
         self._buffer = larger
 
 
@@ -199,10 +199,10 @@ def scan_signs(
 
     `alive` is 0 for removed vectors.
     """
-    most = np.argsort(-np.abs(query.rotated), kind="stable")[:_SCANNED_COMPONENTS]
-    up = query.rotated[most] > 0
+    largest = np.argsort(-np.abs(query.rotated), kind="stable")[:_SCANNED_COMPONENTS]
+    up = query.rotated[largest] > 0
     parts = [planes[:, start : start + batch] for start in range(0, planes.shape[1], batch)]
-    summed = [_count_agreements(part, most[up].tolist(), most[~up].tolist()) for part in parts]
+    summed = [_count_agreements(part, largest[up].tolist(), largest[~up].tolist()) for part in parts]
     sums = [np.concatenate(plane) for plane in zip(*summed, strict=True)]
     positions = _set_positions(_at_or_above(sums, _estimate_threshold(sums, alive, share)))
     positions = positions[: np.searchsorted(positions, len(alive))]
@@ -251,41 +251,41 @@ def _sum_planes(planes: Iterable[tuple[int, Bits]]) -> list[Bits]:
 
     Three planes of a level are added as soon as they are available, while the carry is still in the cache.
     """
-    held: list[list[Bits]] = []
+    levels: list[list[Bits]] = []
     for level, plane in planes:
-        _add_plane(held, level, plane)
-    for level, planes_of_level in enumerate(held):  # which may grow by one
+        _add_plane(levels, level, plane)
+    for level, planes_of_level in enumerate(levels):  # which may grow by one
         if len(planes_of_level) > 1:
             one, other = planes_of_level
-            held[level] = [one ^ other]
-            _add_plane(held, level + 1, one & other)
-    return [plane for (plane,) in held]
+            levels[level] = [one ^ other]
+            _add_plane(levels, level + 1, one & other)
+    return [plane for (plane,) in levels]
 
 
-def _add_plane(held: list[list[Bits]], level: int, plane: Bits) -> None:
+def _add_plane(levels: list[list[Bits]], level: int, plane: Bits) -> None:
     """Add a plane. There are never more than two per level: three give a sum and a carry."""
-    while len(held) > level and len(held[level]) > 1:
-        one, other = held[level]
+    while len(levels) > level and len(levels[level]) > 1:
+        one, other = levels[level]
         both, total = one ^ other, one ^ plane  # the majority is `one`, unless both others differ from it
         both &= total
         both ^= one
         total ^= other
-        held[level], plane = [total], both
+        levels[level], plane = [total], both
         level += 1
-    if level == len(held):
-        held.append([])
-    held[level].append(plane)
+    if level == len(levels):
+        levels.append([])
+    levels[level].append(plane)
 
 
 def _estimate_threshold(sums: Sequence[Bits], alive: npt.NDArray[np.uint8], share: float) -> list[bool]:
     """Estimate from a sample the sum that the best share reaches; its bits, highest first."""
     words = np.arange(0, len(sums[0]), max(1, len(sums[0]) // _SAMPLE_WORDS))
     same = living = _alive_bits(words, alive)
-    least = share * int(np.bitwise_count(living).sum())
+    min_count = share * int(np.bitwise_count(living).sum())
     bound, more = [], np.zeros_like(living)
     for plane in reversed(sums):
         up = plane[words] & same
-        bound.append(bool(np.bitwise_count(more | up).sum() >= least))
+        bound.append(bool(np.bitwise_count(more | up).sum() >= min_count))
         same, more = (up, more) if bound[-1] else (same, more | up)
     return bound
 
