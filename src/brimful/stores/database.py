@@ -66,18 +66,18 @@ DEFAULT_WAIT: Final = 10.0  # seconds to wait for a lock or a connection
 
 
 def _ignore_progress(done: int, total: int) -> None:
-    """Say nothing."""
+    """Ignore progress."""
     del done, total
 
 
 def _with_cancellation(progress: Progress, go_on: CheckCancelled) -> Progress:
     """Return a callback that also checks for cancellation."""
 
-    def told(done: int, total: int) -> None:
+    def checked_progress(done: int, total: int) -> None:
         go_on()
         progress(done, total)
 
-    return told
+    return checked_progress
 
 
 class Database:

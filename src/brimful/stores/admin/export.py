@@ -97,18 +97,18 @@ def _entity_pages(kind: type[Any]) -> Pages:
 
 def _message_pages(session: Session, after: tuple[str, int]) -> Page:
     """Read room by room, in order of id, which is the same in every store."""
-    said: list[Record] = []
+    records: list[Record] = []
     room, seq = after
-    while len(said) < PAGE_RECORDS:
+    while len(records) < PAGE_RECORDS:
         rows = session.rows(MESSAGES, room=room, seq=seq, page=PAGE_RECORDS)
-        said += [messages.decode_message(session, row) for row in rows]
+        records += [messages.decode_message(session, row) for row in rows]
         if len(rows) == PAGE_RECORDS:
-            return said, (room, rows[-1][2])
+            return records, (room, rows[-1][2])
         following = session.row(_NEXT_ROOM, room=room)
         if following is None:
-            return said, None
+            return records, None
         room, seq = following[0], 0
-    return said, (room, seq)
+    return records, (room, seq)
 
 
 def _row_pages(sql: str, record_of: Callable[[Session, Any], Record]) -> Pages:

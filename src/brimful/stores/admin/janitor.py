@@ -47,13 +47,13 @@ SELECT 1 WHERE EXISTS (SELECT 1 FROM janitor_undo WHERE tenant = :tenant AND run
 def begin_run(session: Session, holder: str, now: float, lease: float) -> JanitorRun:
     """Begin a run, or take over one whose lease has expired."""
     session.dialect.lock(session, "janitor")
-    held = _unfinished_run(session, now, lease)
-    if held is not None and held.state == "undoing":
+    unfinished = _unfinished_run(session, now, lease)
+    if unfinished is not None and unfinished.state == "undoing":
         raise StoreUnavailable(
-            f"tenant {session.tenant!r}", f"run {held.number} was being undone; undo it to the end first"
+            f"tenant {session.tenant!r}", f"run {unfinished.number} was being undone; undo it to the end first"
         )
-    if held is not None:
-        return _take_over(session, held, holder, now)
+    if unfinished is not None:
+        return _take_over(session, unfinished, holder, now)
     row = session.row(_BEGIN, holder=holder, now=now, facts=b"{}")
     return JanitorRun(number=row[0] if row else 0, state="running", holder=holder, started=now)
 
@@ -61,11 +61,11 @@ def begin_run(session: Session, holder: str, now: float, lease: float) -> Janito
 def begin_undo(session: Session, holder: str, now: float, lease: float) -> JanitorRun | None:
     """Begin to undo the last run; None if there is none."""
     session.dialect.lock(session, "janitor")
-    held = _unfinished_run(session, now, lease)
+    unfinished = _unfinished_run(session, now, lease)
     row = session.row(f"{_RUNS} AND state IN ('running', 'done', 'undoing') ORDER BY number DESC LIMIT 1")
-    if held is None and row is None:
+    if unfinished is None and row is None:
         return None
-    last = held or decode_run(row or ())
+    last = unfinished or decode_run(row or ())
     session.run(
         "UPDATE janitor_runs SET state = 'undoing' WHERE tenant = :tenant AND number = :number", number=last.number
     )
@@ -345,13 +345,15 @@ def _restore_batch(session: Session, *, run: JanitorRun, make_entry: MakeIndexEn
     """Restore a batch of archived records. Returns whether there may be more."""
     heartbeat(session, run, now)
     rows = session.rows(_ARCHIVED_MESSAGES, run=run.number, limit=BATCH)
-    said = [decode_message(session, row) for row in rows]
+    messages = [decode_message(session, row) for row in rows]
     known = [decode_memory(session, row) for row in session.rows(_ARCHIVED_MEMORIES, run=run.number, limit=BATCH)]
-    _unarchive(session, "messages", [message.id for message in said])
+    _unarchive(session, "messages", [message.id for message in messages])
     _unarchive(session, "memories", [memory.id for memory in known])
-    documents.add_documents(session, _messages.message_documents((message, make_entry(message)) for message in said))
+    documents.add_documents(
+        session, _messages.message_documents((message, make_entry(message)) for message in messages)
+    )
     documents.add_documents(session, [memory_entry(memory, make_entry(memory)) for memory in known])
-    return bool(said or known)
+    return bool(messages or known)
 
 
 def _unarchive(session: Session, table: str, ids: Sequence[str]) -> None:

@@ -34,14 +34,14 @@ class EncryptionProgress(msgspec.Struct, frozen=True, kw_only=True):
 OnProgress = Callable[[EncryptionProgress], None]
 
 
-async def run_batches(write: Write, given: BatchJob, on_progress: OnProgress, done: int) -> int:
+async def run_batches(write: Write, job: BatchJob, on_progress: OnProgress, done: int) -> int:
     """Run a job to its end, and return the number of changed rows, added to `done`."""
-    after = given.start
+    after = job.start
     while after is not None:
-        after, changed = await write(partial(_run_alone, given.batch, after))
+        after, changed = await write(partial(_run_alone, job.batch, after))
         if changed:
             done += changed
-            on_progress(EncryptionProgress(step=given.name, rows=done))
+            on_progress(EncryptionProgress(step=job.name, rows=done))
     return done
 
 

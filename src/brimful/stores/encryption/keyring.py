@@ -68,7 +68,7 @@ class Keyring:
         """Take keys. Without them, those of the environment are read when the database is opened."""
         self.keys = keys
         self.clock = clock
-        self._held: dict[str, TenantKeys] = {}
+        self._cached: dict[str, TenantKeys] = {}
 
     async def open(self) -> None:
         """Read keys from the environment, unless they were given."""
@@ -96,7 +96,7 @@ class Keyring:
     def admit_reader(self, session: Session) -> None:
         """Give a read session the keys of its tenant."""
         if self.keys is not None:
-            session.keys = self._held.get(session.tenant) or self._opened(session, self.keys, read_keys(session))
+            session.keys = self._cached.get(session.tenant) or self._opened(session, self.keys, read_keys(session))
 
     def admit_writer(self, session: Session) -> None:
         """Give a write session the newest keys of its tenant, creating them if there are none."""
@@ -113,12 +113,12 @@ class Keyring:
     def _opened(self, session: Session, keys: Keys, rows: list[KeyRow]) -> TenantKeys | None:
         if not rows:
             return None
-        held = self._held.get(session.tenant)
-        if held is None or held.rows != rows:
-            if len(self._held) >= _MAX_TENANTS:
-                self._held.clear()
-            held = self._held[session.tenant] = TenantKeys(session.tenant, keys, rows)
-        return held
+        cached = self._cached.get(session.tenant)
+        if cached is None or cached.rows != rows:
+            if len(self._cached) >= _MAX_TENANTS:
+                self._cached.clear()
+            cached = self._cached[session.tenant] = TenantKeys(session.tenant, keys, rows)
+        return cached
 
     def _made(self, session: Session, keys: Keys) -> list[KeyRow]:
         mixed = session.row(_HAS_DATA) is not None

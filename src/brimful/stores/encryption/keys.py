@@ -56,7 +56,7 @@ class Keys:
         return self._ciphers[id].decrypt(wrapped, bound)
 
 
-def parse_key(field: str, given: str | bytes) -> bytes:
+def parse_key(field: str, value: str | bytes) -> bytes:
     """Return the 32 bytes of a key that is given raw or as base64.
 
     >>> parse_key("BRIMFUL_KEY", "correct horse battery staple")
@@ -65,9 +65,9 @@ def parse_key(field: str, given: str | bytes) -> bytes:
     brimful.errors.InvalidValue: BRIMFUL_KEY: is not base64; a key is 32 random bytes; \
 make one with: openssl rand -base64 32
     """
-    if not isinstance(given, str | bytes):
+    if not isinstance(value, str | bytes):
         raise InvalidValue(field, f"must be {KEY_BYTES} bytes, or those as base64; {_HINT}")
-    raw = _decode_base64(field, given) if isinstance(given, str) else given
+    raw = _decode_base64(field, value) if isinstance(value, str) else value
     if len(raw) != KEY_BYTES:
         raise InvalidValue(field, f"has {len(raw)} bytes; a key is {KEY_BYTES} random bytes; {_HINT}")
     if len(set(raw)) < _MIN_DISTINCT:
@@ -150,12 +150,12 @@ def keys_from_environment(environ: Mapping[str, str]) -> Keys | None:
     """Return the keys set in the environment, or None."""
     if environ.get(KEY_VARIABLE) and environ.get(COMMAND_VARIABLE):
         raise InvalidValue(KEY_VARIABLE, f"and {COMMAND_VARIABLE} are both set; unset one of them")
-    given = (
+    encoded = (
         run_key_command(environ[COMMAND_VARIABLE]) if environ.get(COMMAND_VARIABLE) else [environ.get(KEY_VARIABLE, "")]
     )
-    if given[0]:
+    if encoded[0]:
         variable = COMMAND_VARIABLE if environ.get(COMMAND_VARIABLE) else KEY_VARIABLE
-        opening = [parse_key(variable, key) for key in given] + [
+        opening = [parse_key(variable, key) for key in encoded] + [
             parse_key(PREVIOUS_VARIABLE, key) for key in _previous_keys(environ)
         ]
         return Keys(*opening, search=_search(environ))

@@ -46,7 +46,7 @@ def encode_context(context: Context) -> tuple[bytes, list[Content]]:
     included = {decision.id for decision in context.decisions if decision.included}
     places = [at for at, package in enumerate(packages) if package.id in included]
     pieces = _RequestEncoder(packages, places)
-    request = pieces.told(context.request)
+    request = pieces.replace(context.request)
     bare = copy.copy(context.inputs)
     msgspec.structs.force_setattr(bare, "packages", tuple([_empty_package(package) for package in packages]))
     shell = copy.copy(context)
@@ -120,15 +120,15 @@ class _RequestEncoder:
         self._by_length = sorted((text for text in self._known if len(text) >= _MIN_LENGTH), key=len)
         self._lengths = list(map(len, self._by_length))
 
-    def told(self, value: Any) -> Any:
+    def replace(self, value: Any) -> Any:
         """Return JSON data in which strings with contents are replaced by references."""
         if isinstance(value, str):
             mark = self._marks.get(value)
             return self._marked(value) if mark is None else mark
         if isinstance(value, dict):
-            return {key: self.told(item) for key, item in value.items()}
+            return {key: self.replace(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.told(item) for item in value]
+            return [self.replace(item) for item in value]
         return value
 
     def _marked(self, text: str) -> str:

@@ -146,12 +146,12 @@ WHERE i.tenant = :tenant
 """
 
 
-def save_snapshots(session: Session, given: Sequence[Snapshot]) -> None:
+def save_snapshots(session: Session, snapshots: Sequence[Snapshot]) -> None:
     """Save snapshots, and log them. If there is one with the same id, it stays.
 
     The log comes last, because it is locked until the transaction ends.
     """
-    entries = [entry for each in given if (entry := save_snapshot(session, each)) is not None]
+    entries = [entry for each in snapshots if (entry := save_snapshot(session, each)) is not None]
     event_log.append_events(session, entries)
 
 

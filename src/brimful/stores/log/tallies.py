@@ -305,9 +305,9 @@ def add_to_tallies(session: Session, events: Sequence[TallyEvent]) -> None:
     """Add events to their tallies. The caller must hold the lock of the log."""
     sums = _sum_events(events, 1) | _sum_events(events, DAY)
     for key, tally in sums.items():
-        held = session.row(_FIND, **_key_values(key))
-        if held is not None:
-            tally.add(decode_tally(held[0]))
+        row = session.row(_FIND, **_key_values(key))
+        if row is not None:
+            tally.add(decode_tally(row[0]))
     session.many(_PUT, (_key_values(key) | {"body": msgspec.json.encode(sums[key])} for key in sorted(sums)))
 
 

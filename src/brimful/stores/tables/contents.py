@@ -197,7 +197,7 @@ def get_counts(session: Session, tokenizer: str, hashes: Sequence[str]) -> dict[
     return {kept[hash]: tokens for hash, tokens in found}
 
 
-def save_counts(session: Session, tokenizer: str, given: Mapping[str, int]) -> None:
+def save_counts(session: Session, tokenizer: str, counts: Mapping[str, int]) -> None:
     """Save token counts by content hash."""
-    rows = sorted((storage_address(session, hash), tokens) for hash, tokens in given.items())
+    rows = sorted((storage_address(session, hash), tokens) for hash, tokens in counts.items())
     session.many(_UPSERT_COUNT, ({"tokenizer": tokenizer, "hash": hash, "tokens": tokens} for hash, tokens in rows))

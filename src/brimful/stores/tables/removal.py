@@ -45,17 +45,17 @@ def _remove_persona_data(session: Session, id: str) -> None:
 
 def _remove_room_data(session: Session, id: str) -> None:
     _remove_memories(session, "room", id)
-    said = session.rows(
+    messages = session.rows(
         "DELETE FROM messages WHERE tenant = :tenant AND room = "
         "(SELECT number FROM rooms WHERE tenant = :tenant AND id = :id) RETURNING id, hash, deleted",
         id=id,
     )
-    documents.remove_documents(session, "message", [row[0] for row in said])
-    release_contents(session, [hash for _, hash, deleted in said if not deleted], erase=True)
-    erase_unused(session, [hash for _, hash, deleted in said if deleted])
-    told = session.rows("DELETE FROM summaries WHERE tenant = :tenant AND room = :id RETURNING id, hash", id=id)
-    documents.remove_documents(session, "summary", [row[0] for row in told])
-    release_contents(session, [hash for _, hash in told], erase=True)
+    documents.remove_documents(session, "message", [row[0] for row in messages])
+    release_contents(session, [hash for _, hash, deleted in messages if not deleted], erase=True)
+    erase_unused(session, [hash for _, hash, deleted in messages if deleted])
+    summaries = session.rows("DELETE FROM summaries WHERE tenant = :tenant AND room = :id RETURNING id, hash", id=id)
+    documents.remove_documents(session, "summary", [row[0] for row in summaries])
+    release_contents(session, [hash for _, hash in summaries], erase=True)
     session.run("DELETE FROM janitor_undo WHERE tenant = :tenant AND room = :id", id=id)
     _remove_contexts(session, id)
     session.run("DELETE FROM responses WHERE tenant = :tenant AND room = :id", id=id)
@@ -72,9 +72,11 @@ def _remove_contexts(session: Session, room: str) -> None:
 
 
 def _remove_lorebook_data(session: Session, id: str) -> None:
-    told = session.rows("DELETE FROM lore_entries WHERE tenant = :tenant AND lorebook = :id RETURNING id, hash", id=id)
-    documents.remove_documents(session, "lore", [row[0] for row in told])
-    release_contents(session, [hash for _, hash in told], erase=True)
+    entries = session.rows(
+        "DELETE FROM lore_entries WHERE tenant = :tenant AND lorebook = :id RETURNING id, hash", id=id
+    )
+    documents.remove_documents(session, "lore", [row[0] for row in entries])
+    release_contents(session, [hash for _, hash in entries], erase=True)
     session.run("DELETE FROM scopes WHERE tenant = :tenant AND scope = :scope", scope=f"lorebook:{id}")
 
 
