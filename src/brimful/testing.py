@@ -175,7 +175,7 @@ class ScriptedProvider:
         self.aborted = 0
         self.closed = False
         self._script = iter(script)
-        self._held: asyncio.Event | None = None
+        self._hold: asyncio.Event | None = None
 
     async def send(self, request: Request) -> Reply:
         """Return the next answer of the script, or raise it."""
@@ -209,20 +209,20 @@ class ScriptedProvider:
         """Make requests wait until `release()`."""
         import asyncio  # noqa: PLC0415 - slow to import
 
-        self._held = self._held or asyncio.Event()
+        self._hold = self._hold or asyncio.Event()
 
     def release(self) -> None:
         """Let waiting requests continue."""
-        if self._held is not None:
-            self._held.set()
-            self._held = None
+        if self._hold is not None:
+            self._hold.set()
+            self._hold = None
 
     async def _released(self) -> None:
-        if self._held is None:
+        if self._hold is None:
             return
         self.waiting += 1
         try:
-            await self._held.wait()
+            await self._hold.wait()
         finally:
             self.waiting -= 1
 
@@ -238,10 +238,10 @@ class ScriptedProvider:
             raise line
         if isinstance(line, Reply):
             return line
-        said = Reply(parts=(Text(text=line),), model=str(request.get("model", "")))
+        reply = Reply(parts=(Text(text=line),), model=str(request.get("model", "")))
         if prompt is None:
-            return said
-        return msgspec.structs.replace(said, usage=Usage(prompt=prompt, completion=len(line.split())))
+            return reply
+        return msgspec.structs.replace(reply, usage=Usage(prompt=prompt, completion=len(line.split())))
 
 
 def _words(text: str) -> Iterator[str]:

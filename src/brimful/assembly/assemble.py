@@ -223,10 +223,10 @@ def _keep_turns(inputs: Inputs) -> Inputs:
 
 
 def _require_packages(packages: Iterable[ContentPackage]) -> tuple[ContentPackage, ...]:
-    given = tuple(require_list("packages", packages))
-    for at, entry in enumerate(given):
+    entries = tuple(require_list("packages", packages))
+    for at, entry in enumerate(entries):
         if not isinstance(entry, ContentPackage):
             raise InvalidValue(f"packages[{at}]", f"must be a ContentPackage, not {type(entry).__name__}")
-    if not given:
+    if not entries:
         raise InvalidValue("packages", "must not be empty")
-    return given
+    return entries

@@ -53,15 +53,15 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     output limit by default. With `min_tokens`, texts may be shortened to that many tokens. `previous` is the context of
     the conversation's last request: history then begins at the same message, so that prompt caches can be reused.
     """
-    given = read_incoming(request, wire)
-    info = resolve_model(given.model if model is None else model, wire)
+    incoming = read_incoming(request, wire)
+    info = resolve_model(incoming.model if model is None else model, wire)
     chosen = resolve_policy(policy, overrides)
-    own = given.completion if completion is None else require_positive("completion", completion)
-    frame = make_frame(request, given, wire, user_first=wire == "anthropic" or info.alternate)
+    own = incoming.completion if completion is None else require_positive("completion", completion)
+    frame = make_frame(request, incoming, wire, user_first=wire == "anthropic" or info.alternate)
     inputs = Inputs(
         packages=package_turns(
-            given.system,
-            [turn.messages for turn in given.turns],
+            incoming.system,
+            [turn.messages for turn in incoming.turns],
             frame,
             counter=counter_for(info, chosen.counting),
             names=not info.names_in_text,
@@ -73,13 +73,13 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
         now=time.time() if now is None else to_timestamp(now),
         window=require_positive("window", window),
         completion=own,
-        tools=given.tools,
+        tools=incoming.tools,
         previous=resolve_previous(previous),
         degraded=resolve_notices(degraded),
         origin=require_unicode("origin", origin, InvalidValue),
         frame=frame,
     )
-    raw = given.raw if min_tokens is None else ()
+    raw = incoming.raw if min_tokens is None else ()
     try:
         return build_context(inputs, raw=raw)
     except BudgetExceeded:

@@ -288,8 +288,8 @@ def _flush_output() -> bool:
     return True
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it with the option's value
-    if wanted:
+def _print_version(requested: bool) -> None:  # noqa: FBT001 - typer calls it with the option's value
+    if requested:
         version()
         raise typer.Exit
 

@@ -181,20 +181,20 @@ def _with_api_keys(work: "Callable[[ApiKeys], Awaitable[T]]", db: str, tenant: s
     if not new:
         require_store(db)
 
-    async def asked() -> T:
+    async def run() -> T:
         async with connect(db) as database:
             return await work(database.api_keys(tenant))
 
-    return asyncio.run(asked())
+    return asyncio.run(run())
 
 
 def _read_scopes(text: str) -> list[str]:
-    wanted = list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-    wrong = [word for word in wanted if word not in SCOPES]
-    if wrong or not wanted:
+    scopes = list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    wrong = [word for word in scopes if word not in SCOPES]
+    if wrong or not scopes:
         problem = f"{wrong[0]!r} is not a scope" if wrong else "no scope is given"
         raise typer.BadParameter(f"{problem}; scopes are {', '.join(SCOPES)}", param_hint="'--scopes'")
-    return wanted
+    return scopes
 
 
 def _api_key_data(key_record: "ApiKey") -> dict[str, Any]:

@@ -46,7 +46,7 @@ from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.search import Hit, SearchRequest, SearchResult, diversify, memory_scopes
 from brimful.stores import Store
 
-RECENT_SPEAKERS: Final = 32  # messages; a question may be answered by whoever wrote them
+RECENT_SPEAKERS: Final = 32  # messages; their speakers may be the ones to answer
 MAX_PINNED: Final = 200  # pinned memories in a context
 TOO_MANY_PINS: Final = Notice(
     kind="too-many-pins",
@@ -245,7 +245,7 @@ class LoadedContent(msgspec.Struct, frozen=True, kw_only=True):
         """Yield all contents except history, whose counts came with it."""
         yield from (memory.content for memory in self.known.pinned)
         yield from (entry.text for entry in self.lore.activated)
-        yield from (self.lore_index.entries[held.entry].text for held in self.lore.excluded)
+        yield from (self.lore_index.entries[exclusion.entry].text for exclusion in self.lore.excluded)
         yield from (summary.content for summary in self.known.summaries)
         yield from (plain_text(hit.record.content) for hit in self.hits)
 

@@ -50,7 +50,7 @@ class ParquetFile:
     """A Parquet file. It is there when it is whole."""
 
     def __init__(self, out: Path) -> None:
-        """Begin to write beside the place where the file is to stand."""
+        """Begin to write to a temporary file next to the target."""
         self._out = out
         self._part = Path(f"{out}.part")
         self._writer = pq.ParquetWriter(self._part, SCHEMA, compression="zstd")
@@ -67,6 +67,6 @@ class ParquetFile:
 
     def drop(self) -> None:
         """Leave nothing behind."""
-        with suppress(OSError):  # a full disk, which is what is being told already
+        with suppress(OSError):  # a full disk, which is already being reported
             self._writer.close()
         self._part.unlink(missing_ok=True)

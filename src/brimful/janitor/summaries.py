@@ -96,11 +96,11 @@ def make_day_change(due: DueDay, contents: DayContents, made: Sequence[Summary])
     """Return the change that replaces the summaries of a day with these, and archives the messages of floods."""
     existing = {each.id: each for each in due.summaries}
     fresh = tuple(each for each in made if each.id not in existing or not _is_same_summary(each, existing[each.id]))
-    wanted = {each.id for each in made}
+    made_ids = {each.id for each in made}
     archived = {position.seq for position in due.day.positions if position.archived}
     return JanitorChange(
         write=fresh,
-        remove=tuple(id for id in existing if id not in wanted),
+        remove=tuple(id for id in existing if id not in made_ids),
         messages=tuple(message.id for flood in contents.floods for message in flood if message.seq not in archived),
     )
 

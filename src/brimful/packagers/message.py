@@ -94,8 +94,8 @@ def conversation(
 def _check_turn(calls: object, results: object) -> None:
     for name, parts, kind in (("calls", calls, ToolCall), ("results", results, ToolResult | Media)):
         if not isinstance(parts, Sequence) or not all(isinstance(part, kind) for part in parts):
-            wanted = "ToolCall" if name == "calls" else "ToolResult, each followed by its Media"
-            raise InvalidPackage(name, f"must be a list of {wanted}, not {validation.preview(parts)}")
+            expected = "ToolCall" if name == "calls" else "ToolResult, each followed by its Media"
+            raise InvalidPackage(name, f"must be a list of {expected}, not {validation.preview(parts)}")
         if name == "results" and parts and isinstance(parts[0], Media):
             raise InvalidPackage(name, "must start with a ToolResult; media follow the result they belong to")
     if not calls:

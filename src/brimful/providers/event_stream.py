@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"  # of UTF-8, which may stand before all else
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"  # of UTF-8; may precede the stream
 
 
 class StreamEvent(msgspec.Struct, frozen=True):

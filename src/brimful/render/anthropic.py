@@ -131,10 +131,10 @@ def read_request(request: Request) -> Prompt:
     """
     names = _call_names(request["messages"])
     system = (_read_message("system", [block], names) for block in _content_blocks(request.get("system") or []))
-    spoken = (message for turn in request["messages"] for message in _read_turn(turn, names))
+    turns = (message for turn in request["messages"] for message in _read_turn(turn, names))
     return Prompt(
         model=request["model"],
-        messages=(*system, *spoken),
+        messages=(*system, *turns),
         tools=tuple(_read_tool(tool) for tool in request.get("tools") or ()),
         max_output=request["max_tokens"],
         system_turns=any(turn["role"] == "system" for turn in request["messages"]),

@@ -296,12 +296,12 @@ def _read_anthropic_turn(message: dict[str, Any], *, current: bool) -> tuple[Mes
     blocks = _anthropic_blocks(message.get("content"))
     answers = [block for block in blocks if _is_anthropic_result(block)]
     rest = tuple([part for block in blocks if not _is_anthropic_result(block) for part in _anthropic_block(block)])
-    spoken = Message(role=_ANTHROPIC_ROLES.get(message["role"], "user"), parts=rest, cache=_has_cache_mark(blocks))
+    turn = Message(role=_ANTHROPIC_ROLES.get(message["role"], "user"), parts=rest, cache=_has_cache_mark(blocks))
     if not answers:
-        return (spoken,)
+        return (turn,)
     parts = tuple([part for block in answers for part in _anthropic_result(block)])
     results = Message(role="tool", parts=parts, cache=_has_cache_mark(answers))
-    return (results, spoken) if rest else (results,)
+    return (results, turn) if rest else (results,)
 
 
 def _read_anthropic_tools(offered: dict[str, Any]) -> Iterator[Tool]:

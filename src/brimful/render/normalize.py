@@ -384,13 +384,13 @@ def alternating_turns(messages: Sequence[Message], *, system_turns: bool = False
     [('user', '(conversation continues)'), ('assistant', 'Hello!'), ('user', '(continue)')]
     """
     runs = [(speaker, tuple(run)) for speaker, run in groupby(messages, key=_message_speaker)]
-    spoken = [
+    lines = [
         (_system_speaker(runs, at) if system_turns else _as_user(speaker), run)
         for at, (speaker, run) in enumerate(runs)
     ]
     turns = [
         Turn(speaker=speaker, messages=tuple(message for _, run in group for message in run))
-        for speaker, group in groupby(spoken, key=lambda row: row[0])
+        for speaker, group in groupby(lines, key=lambda row: row[0])
     ]
     if not turns or turns[0].speaker == "assistant":
         turns.insert(0, _user_turn(OPENING))

@@ -94,5 +94,5 @@ def _label(message: Message) -> str:
 
 def _next_speaker(messages: Iterable[Message]) -> str:
     """Return the assistant's last name."""
-    spoken = [_label(message) for message in messages if message.role == "assistant"]
-    return spoken[-1] if spoken else _LABELS["assistant"]
+    labels = [_label(message) for message in messages if message.role == "assistant"]
+    return labels[-1] if labels else _LABELS["assistant"]

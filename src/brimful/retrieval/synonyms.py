@@ -22,13 +22,13 @@ def find_synonyms(terms: Iterable[str], names: Collection[str] = ()) -> Synonyms
     >>> find_synonyms(["hobbi"])
     (('leisur', 'hobbi'), ('recreat', 'hobbi'), ('lifestyl', 'hobbi'), ('occup', 'hobbi'))
     """
-    table, wanted = load_synonyms(), list(terms)
+    table, originals = load_synonyms(), list(terms)
     synonyms: dict[str, str] = {}
-    for term in wanted:
+    for term in originals:
         if term not in names:
             for other in table.get(term, "").split():
                 synonyms.setdefault(other, term)
-    return tuple((other, term) for other, term in synonyms.items() if other not in wanted and other not in names)
+    return tuple((other, term) for other, term in synonyms.items() if other not in originals and other not in names)
 
 
 def expand_postings(own: Postings, others: Postings, stands_for: Sequence[str]) -> Postings:

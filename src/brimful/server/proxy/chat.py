@@ -70,12 +70,12 @@ class ChatEndpoints:
         return serve
 
     def _mode(self, request: Request) -> tuple[ModeName, Mode]:
-        wanted = request.headers.get(MODE_HEADER, self._default)
+        requested = request.headers.get(MODE_HEADER, self._default)
         for name, mode in self._modes.items():
-            if name == wanted:
+            if name == requested:
                 return name, mode
         known = ", ".join(self._modes)
-        raise ApiError("invalid", f"{MODE_HEADER}: must be one of {known}, not {wanted[:40]!r}", param=MODE_HEADER)
+        raise ApiError("invalid", f"{MODE_HEADER}: must be one of {known}, not {requested[:40]!r}", param=MODE_HEADER)
 
 
 def _decode_header(value: str) -> str:
