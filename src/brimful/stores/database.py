@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CheckCancelled = Callable[[], None]
 """Raises if the caller was cancelled. Long work calls it now and then."""
+DEFAULT_WAIT: Final = 10.0  # seconds to wait for a lock or a connection
 
 
 class StoppedError(Exception):
@@ -62,7 +63,6 @@ async def run_cancellable(work: Callable[[CheckCancelled], Coroutine[Any, Any, N
 
 Progress = Callable[[int, int], None]
 """Called with the work done so far and the total."""
-DEFAULT_WAIT: Final = 10.0  # seconds to wait for a lock or a connection
 
 
 def _ignore_progress(done: int, total: int) -> None:

@@ -16,6 +16,42 @@ from brimful.stores.log.usage import USAGE_COLUMNS as OBSERVED
 from brimful.stores.session import Row, Session
 
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")  # SQLite's files next to a database
+COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
+    "tenants": (1, ("tenant",)),
+    "data_keys": (1, ("number", "wrapped", "kek", "created", "retired", "mixed")),
+    "api_keys": (1, ("id", "digest", "name", "scopes", "created", "revoked")),
+    "users": (1, ("id", "body")),
+    "personas": (1, ("id", "body")),
+    "lorebooks": (1, ("id", "body")),
+    "contents": (1, ("hash", "body", "uses", "seen")),
+    "token_counts": (2, ("tokenizer", "hash", "tokens")),
+    "rooms": (1, ("number", "id", "body", "owner", "last", "last_message_at")),
+    "messages": (2, ("room", "seq", "id", "hash", "at", "edited", "deleted", "archived_by", "detail")),
+    "memories": (
+        1,
+        (
+            *("id", "scope", "type", "persona", "user_id", "room", "hash", "at"),
+            *("pinned", "accesses", "accessed", "archived_by", "detail"),
+        ),
+    ),
+    "lore_entries": (1, ("id", "lorebook", "hash", "position", "detail")),
+    "summaries": (1, ("id", "room", "hash", "at", "detail")),
+    "snapshots": (1, ("number", "id", "room", "persona", "at", "message", "digest", "refs", "body")),
+    "inclusions": (2, ("snapshot", "position", "item", "kind", "outcome", "reason", "tokens", "relevance")),
+    "responses": (1, ("id", "context", "room", "at", "message", "body")),
+    "log": (1, ("position", "kind", "item", "room", "at", "persona", "model", "policy", "body")),
+    "log_ends": (1, ("tenant", "last", "pruned")),
+    "tallies": (6, ("room", "size", "hour", "persona", "model", "policy", "body")),
+    "usage_reports": (1, ("number", *OBSERVED)),
+    "janitor_runs": (1, ("number", "state", "holder", "started", "heartbeat", "ended", "facts")),
+    "janitor_undo": (1, ("number", "run", "item", "room", "body")),
+    "scopes": (1, ("number", "scope", "documents", "words", "changes")),
+    "documents": (1, ("doc", "scope", "kind", "item", "seq", "at", "length", "passage", "terms")),
+    "embedders": (1, ("id", "since", "dims", "dropped")),
+    "embedding_queue": (2, ("embedder", "doc", "passage")),
+}
+"""Tables in order of their references: the number of key columns after the tenant, and all columns."""
+NUMBERED_TABLES: Final = ("rooms", "snapshots", "usage_reports", "janitor_runs", "janitor_undo", "scopes", "documents")
 
 
 def begin_backup(path: Path, store: str) -> Path:
@@ -58,43 +94,6 @@ def _remove_side_files(path: Path) -> None:
 def _is_same_file(path: Path, store: Path) -> bool:
     return path.exists() and store.exists() and path.samefile(store)
 
-
-COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
-    "tenants": (1, ("tenant",)),
-    "data_keys": (1, ("number", "wrapped", "kek", "created", "retired", "mixed")),
-    "api_keys": (1, ("id", "digest", "name", "scopes", "created", "revoked")),
-    "users": (1, ("id", "body")),
-    "personas": (1, ("id", "body")),
-    "lorebooks": (1, ("id", "body")),
-    "contents": (1, ("hash", "body", "uses", "seen")),
-    "token_counts": (2, ("tokenizer", "hash", "tokens")),
-    "rooms": (1, ("number", "id", "body", "owner", "last", "last_message_at")),
-    "messages": (2, ("room", "seq", "id", "hash", "at", "edited", "deleted", "archived_by", "detail")),
-    "memories": (
-        1,
-        (
-            *("id", "scope", "type", "persona", "user_id", "room", "hash", "at"),
-            *("pinned", "accesses", "accessed", "archived_by", "detail"),
-        ),
-    ),
-    "lore_entries": (1, ("id", "lorebook", "hash", "position", "detail")),
-    "summaries": (1, ("id", "room", "hash", "at", "detail")),
-    "snapshots": (1, ("number", "id", "room", "persona", "at", "message", "digest", "refs", "body")),
-    "inclusions": (2, ("snapshot", "position", "item", "kind", "outcome", "reason", "tokens", "relevance")),
-    "responses": (1, ("id", "context", "room", "at", "message", "body")),
-    "log": (1, ("position", "kind", "item", "room", "at", "persona", "model", "policy", "body")),
-    "log_ends": (1, ("tenant", "last", "pruned")),
-    "tallies": (6, ("room", "size", "hour", "persona", "model", "policy", "body")),
-    "usage_reports": (1, ("number", *OBSERVED)),
-    "janitor_runs": (1, ("number", "state", "holder", "started", "heartbeat", "ended", "facts")),
-    "janitor_undo": (1, ("number", "run", "item", "room", "body")),
-    "scopes": (1, ("number", "scope", "documents", "words", "changes")),
-    "documents": (1, ("doc", "scope", "kind", "item", "seq", "at", "length", "passage", "terms")),
-    "embedders": (1, ("id", "since", "dims", "dropped")),
-    "embedding_queue": (2, ("embedder", "doc", "passage")),
-}
-"""Tables in order of their references: the number of key columns after the tenant, and all columns."""
-NUMBERED_TABLES: Final = ("rooms", "snapshots", "usage_reports", "janitor_runs", "janitor_undo", "scopes", "documents")
 
 Write = Callable[[Callable[[Session], None]], None]
 

@@ -47,6 +47,21 @@ OBSERVATIONS: Final = f"{usage.READ_USAGE} AND number > :after ORDER BY number L
 _SNAPSHOTS: Final = (
     "SELECT number, id FROM snapshots WHERE tenant = :tenant AND number > :after ORDER BY number LIMIT 20"
 )
+_INDEXED_WRITERS: Final[dict[type[Record], Callable[[Session, Any], object]]] = {
+    Message: partial(messages.post_messages, keep_seq=True),
+    Memory: memories.save_memories,
+    LoreEntry: lore_entries.save_lore,
+    Summary: summaries.save_summaries,
+}
+"""Writers of records with an index entry."""
+_SINGLE_WRITERS: Final[dict[type[Record], Callable[[Session, Any], object]]] = {
+    **dict.fromkeys((User, Persona, Lorebook, Room), entities.put_entity),
+    UsageReport: usage.save_usage,
+}
+_LOG_WRITERS: Final[dict[type[Record], Callable[[Session, Any], None]]] = {
+    Snapshot: contexts.save_snapshots,
+    Response: responses.save_responses,
+}
 
 
 async def export_records(read: Callable[[Callable[[Session], Page]], Awaitable[Page]]) -> AsyncIterator[Record]:
@@ -68,23 +83,6 @@ def load_records(session: Session, *, records: Sequence[Record], make_entry: Cal
         _LOG_WRITERS[kind](session, records)
     for record in records if kind in _SINGLE_WRITERS else ():
         _SINGLE_WRITERS[kind](session, record)
-
-
-_INDEXED_WRITERS: Final[dict[type[Record], Callable[[Session, Any], object]]] = {
-    Message: partial(messages.post_messages, keep_seq=True),
-    Memory: memories.save_memories,
-    LoreEntry: lore_entries.save_lore,
-    Summary: summaries.save_summaries,
-}
-"""Writers of records with an index entry."""
-_SINGLE_WRITERS: Final[dict[type[Record], Callable[[Session, Any], object]]] = {
-    **dict.fromkeys((User, Persona, Lorebook, Room), entities.put_entity),
-    UsageReport: usage.save_usage,
-}
-_LOG_WRITERS: Final[dict[type[Record], Callable[[Session, Any], None]]] = {
-    Snapshot: contexts.save_snapshots,
-    Response: responses.save_responses,
-}
 
 
 def _entity_pages(kind: type[Any]) -> Pages:

@@ -65,6 +65,7 @@ _CHECKS: Final[tuple[tuple[str, Severity, str], ...]] = (
     (_UNLOGGED, "error", "builds and answers that are not in the log"),
     (_POSITIONS, "warning", "rooms whose messages are not numbered without gaps"),
 )
+_REFS: Final = "SELECT number, refs FROM snapshots WHERE tenant = :tenant AND number > :last ORDER BY number LIMIT 100"
 
 
 def check_tenant(session: Session) -> list[Finding]:
@@ -94,6 +95,3 @@ def _count_orphans(session: Session) -> int:
         if not rows:
             break
     return len(orphans)
-
-
-_REFS: Final = "SELECT number, refs FROM snapshots WHERE tenant = :tenant AND number > :last ORDER BY number LIMIT 100"

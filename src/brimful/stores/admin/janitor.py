@@ -42,6 +42,44 @@ SELECT 1 WHERE EXISTS (SELECT 1 FROM janitor_undo WHERE tenant = :tenant AND run
   OR EXISTS (SELECT 1 FROM messages WHERE tenant = :tenant AND archived_by = :run)
   OR EXISTS (SELECT 1 FROM memories WHERE tenant = :tenant AND archived_by = :run)
 """
+BATCH: Final = 500  # records per transaction, so that other writers do not wait long
+PAGE: Final = 2_000  # messages read at once
+PURGED: Final = 2  # in the column `deleted`; 1 means deleted by a user. Summaries still cover purged messages
+_IN_ROOM: Final = "(SELECT number FROM rooms WHERE tenant = :tenant AND id = :room)"
+_POSITIONS: Final = f"""
+SELECT seq, at, edited, archived_by, deleted FROM messages
+WHERE tenant = :tenant AND room = {_IN_ROOM} AND deleted IN (0, {PURGED}) ORDER BY seq
+"""  # noqa: S608 - our own
+_MESSAGES_AT: Final = f"""
+{MESSAGES} WHERE m.tenant = :tenant AND m.room = {_IN_ROOM} AND m.seq IN :seqs AND m.deleted = 0
+ORDER BY m.seq
+"""
+_UNUSED_MESSAGES: Final = f"""
+SELECT m.seq, m.id FROM messages m
+WHERE m.tenant = :tenant AND m.room = {_IN_ROOM} AND m.deleted = 0 AND m.archived_by IS NULL AND m.at < :before
+  AND NOT EXISTS (SELECT 1 FROM inclusions i WHERE i.tenant = m.tenant AND i.item = m.id
+    AND i.outcome IN ('kept', 'shrunk'))
+  AND NOT EXISTS (SELECT 1 FROM inclusions i WHERE i.tenant = m.tenant AND i.item = m.id || '{RECALLED_SUFFIX}'
+    AND i.outcome IN ('kept', 'shrunk'))
+ORDER BY m.seq
+"""  # noqa: S608 - our own
+_UNUSED_MEMORIES: Final = f"""
+{MEMORIES} AND m.archived_by IS NULL AND m.pinned = 0 AND m.accesses = 0 AND m.at < :before AND m.id > :after
+ORDER BY m.id LIMIT :limit
+"""
+_ARCHIVED_MESSAGES: Final = f"""
+{MESSAGES} WHERE m.tenant = :tenant AND m.archived_by = :run AND m.deleted = 0 ORDER BY m.id LIMIT :limit
+"""
+_ARCHIVED_MEMORIES: Final = f"{MEMORIES} AND m.archived_by = :run ORDER BY m.id LIMIT :limit"
+_PURGE: Final = f"""
+UPDATE messages SET deleted = {PURGED}, archived_by = NULL WHERE tenant = :tenant AND deleted = 0 AND id IN (
+  SELECT id FROM messages WHERE tenant = :tenant AND archived_by < :before LIMIT :limit) RETURNING id, hash
+"""  # noqa: S608 - our own
+_PURGE_MEMORIES: Final = "DELETE FROM memories WHERE tenant = :tenant AND archived_by < :before RETURNING id, hash"
+_COUNT: Final = """
+SELECT (SELECT count(*) FROM messages WHERE tenant = :tenant AND archived_by IS NOT NULL),
+  (SELECT count(*) FROM memories WHERE tenant = :tenant AND archived_by IS NOT NULL)
+"""
 
 
 def begin_run(session: Session, holder: str, now: float, lease: float) -> JanitorRun:
@@ -196,48 +234,6 @@ def _remove_summaries(session: Session, ids: Sequence[str]) -> None:
 def _undo_row(session: Session, run: JanitorRun, id: str, room: str, before: Summary | None) -> dict[str, object]:
     body = encrypt(session, msgspec.json.encode(before), "janitor_undo", id, room)
     return {"run": run.number, "item": id, "room": room, "body": body}
-
-
-BATCH: Final = 500  # records per transaction, so that other writers do not wait long
-
-PAGE: Final = 2_000  # messages read at once
-PURGED: Final = 2  # in the column `deleted`; 1 means deleted by a user. Summaries still cover purged messages
-
-_IN_ROOM: Final = "(SELECT number FROM rooms WHERE tenant = :tenant AND id = :room)"
-_POSITIONS: Final = f"""
-SELECT seq, at, edited, archived_by, deleted FROM messages
-WHERE tenant = :tenant AND room = {_IN_ROOM} AND deleted IN (0, {PURGED}) ORDER BY seq
-"""  # noqa: S608 - our own
-_MESSAGES_AT: Final = f"""
-{MESSAGES} WHERE m.tenant = :tenant AND m.room = {_IN_ROOM} AND m.seq IN :seqs AND m.deleted = 0
-ORDER BY m.seq
-"""
-_UNUSED_MESSAGES: Final = f"""
-SELECT m.seq, m.id FROM messages m
-WHERE m.tenant = :tenant AND m.room = {_IN_ROOM} AND m.deleted = 0 AND m.archived_by IS NULL AND m.at < :before
-  AND NOT EXISTS (SELECT 1 FROM inclusions i WHERE i.tenant = m.tenant AND i.item = m.id
-    AND i.outcome IN ('kept', 'shrunk'))
-  AND NOT EXISTS (SELECT 1 FROM inclusions i WHERE i.tenant = m.tenant AND i.item = m.id || '{RECALLED_SUFFIX}'
-    AND i.outcome IN ('kept', 'shrunk'))
-ORDER BY m.seq
-"""  # noqa: S608 - our own
-_UNUSED_MEMORIES: Final = f"""
-{MEMORIES} AND m.archived_by IS NULL AND m.pinned = 0 AND m.accesses = 0 AND m.at < :before AND m.id > :after
-ORDER BY m.id LIMIT :limit
-"""
-_ARCHIVED_MESSAGES: Final = f"""
-{MESSAGES} WHERE m.tenant = :tenant AND m.archived_by = :run AND m.deleted = 0 ORDER BY m.id LIMIT :limit
-"""
-_ARCHIVED_MEMORIES: Final = f"{MEMORIES} AND m.archived_by = :run ORDER BY m.id LIMIT :limit"
-_PURGE: Final = f"""
-UPDATE messages SET deleted = {PURGED}, archived_by = NULL WHERE tenant = :tenant AND deleted = 0 AND id IN (
-  SELECT id FROM messages WHERE tenant = :tenant AND archived_by < :before LIMIT :limit) RETURNING id, hash
-"""  # noqa: S608 - our own
-_PURGE_MEMORIES: Final = "DELETE FROM memories WHERE tenant = :tenant AND archived_by < :before RETURNING id, hash"
-_COUNT: Final = """
-SELECT (SELECT count(*) FROM messages WHERE tenant = :tenant AND archived_by IS NOT NULL),
-  (SELECT count(*) FROM memories WHERE tenant = :tenant AND archived_by IS NOT NULL)
-"""
 
 
 class JanitorStore(Transactions):

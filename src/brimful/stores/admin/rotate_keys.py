@@ -14,6 +14,19 @@ from brimful.stores.session import Row, Session
 Batch = Callable[[Session, Any], tuple[Any, int]]
 """Changes the next rows after a key. Returns the key to continue from, None at the end, and the number of changes."""
 Write = Callable[[Callable[[Session], tuple[Any, int]]], Awaitable[tuple[Any, int]]]
+BATCH_ROWS: Final = 500  # per transaction; other writers wait about 30 ms
+OWNERS: Final = {
+    "messages": "(SELECT id FROM rooms r WHERE r.tenant = messages.tenant AND r.number = messages.room)",
+    "memories": "scope",
+    "lore_entries": "lorebook",
+    "summaries": "room",
+}
+"""Tables of records with content, and the owner of each record."""
+_BLOCKS: Final = f"""
+DELETE FROM vector_blocks WHERE tenant = :tenant AND number IN (
+  SELECT number FROM vector_blocks WHERE tenant = :tenant AND substr(body, 1, {HEADER_BYTES}) <> :header LIMIT :limit)
+"""  # noqa: S608 - our own
+_FEW: Final = 50  # blocks per transaction, of 300 kB each
 
 
 class BatchJob(msgspec.Struct, frozen=True):
@@ -50,9 +63,6 @@ def _run_alone(batch: Batch, after: Any, session: Session) -> tuple[Any, int]:
     return batch(session, after)
 
 
-BATCH_ROWS: Final = 500  # per transaction; other writers wait about 30 ms
-
-
 class EncryptedColumn(msgspec.Struct, frozen=True):
     """A column of encrypted values: the column that orders its rows, and the columns bound to each value."""
 
@@ -67,13 +77,6 @@ class EncryptedColumn(msgspec.Struct, frozen=True):
         return 0 if self.by == "number" else ""
 
 
-OWNERS: Final = {
-    "messages": "(SELECT id FROM rooms r WHERE r.tenant = messages.tenant AND r.number = messages.room)",
-    "memories": "scope",
-    "lore_entries": "lorebook",
-    "summaries": "room",
-}
-"""Tables of records with content, and the owner of each record."""
 _COLUMNS: Final = (
     EncryptedColumn("contents", "body", "hash", ("hash",)),
     *(EncryptedColumn(table, "body", "id", ("id",)) for table in ("users", "personas", "rooms", "lorebooks")),
@@ -83,11 +86,6 @@ _COLUMNS: Final = (
     EncryptedColumn("responses", "body", "id", ("id", "room")),
     EncryptedColumn("janitor_undo", "body", "number", ("item", "room")),
 )
-_BLOCKS: Final = f"""
-DELETE FROM vector_blocks WHERE tenant = :tenant AND number IN (
-  SELECT number FROM vector_blocks WHERE tenant = :tenant AND substr(body, 1, {HEADER_BYTES}) <> :header LIMIT :limit)
-"""  # noqa: S608 - our own
-_FEW: Final = 50  # blocks per transaction, of 300 kB each
 _VECTORS: Final = EncryptedColumn("vectors", "vector", "number", ("embedder", "hash"))
 
 

@@ -38,6 +38,37 @@ _TOO_LONG: Final = "an id, or the ids that a record names, are too long for the 
 _MISSING_FEATURE: Final = (errors.FeatureNotSupported, errors.UndefinedFile)
 _CORRUPT: Final = (errors.DataCorrupted, errors.IndexCorrupted)
 _BUSY: Final = (PoolTimeout, TooManyRequests, errors.TooManyConnections, errors.LockNotAvailable)
+_LISTS: Final = re.compile(r"\bIN (:\w+)")
+_NAMES: Final = re.compile(r"(?<![:\w]):(\w+)")
+_NEXT: Final = """
+SELECT nextval(pg_get_serial_sequence('documents', 'doc')) FROM generate_series(1, :count) WHERE :tenant::text <> ''
+"""
+_ADVANCE: Final = """
+SELECT setval(s.name, greatest(:number::bigint, coalesce(pg_sequence_last_value(s.name), 1)))
+FROM (SELECT pg_get_serial_sequence(:table, :column)::regclass AS name) s WHERE :tenant::text <> ''
+"""
+CONNECTIONS: Final = 8
+ATTEMPTS: Final = 10  # of a transaction that conflicts with others
+ROLE: Final = "brimful_app"
+_MIGRATION_LOCK: Final = 0x6272696D  # one process migrates at a time
+_BIND: Final = "SELECT set_config('brimful.tenant', %s, true)"
+_BIND_AS: Final = f"SELECT set_config('role', '{ROLE}', true), set_config('brimful.tenant', %s, true)"
+_BYPASSES: Final = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+# Roles exist for all databases of a server. If another role created the tables, this one has no rights on them.
+_CAN_USE_ROLE: Final = f"""
+SELECT pg_has_role(oid, 'SET') AND has_table_privilege(oid, to_regclass('messages'), 'INSERT')
+FROM pg_roles WHERE rolname = '{ROLE}'
+"""  # noqa: S608 - our own role
+_SETTINGS: Final = (
+    # The best index depends on the values: one scope or a hundred, an embedder with or without an HNSW index.
+    "SET plan_cache_mode = force_custom_plan",
+    "SET hnsw.iterative_scan = strict_order",
+    "SET synchronous_commit = on",  # a commit returns when it is on the server's disk
+)
+_CREATE_HNSW: Final = """
+CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON vectors
+USING hnsw ((vector::halfvec({dims})) halfvec_ip_ops) WHERE embedder = {embedder}
+"""
 
 
 @contextmanager
@@ -74,17 +105,6 @@ def _to_store_error(store: str, error: Exception) -> StoreError:
     if isinstance(error, psycopg.OperationalError) and not isinstance(error, errors.ProgramLimitExceeded):
         return StoreUnavailable(store, f"{_LOST} ({message})", retriable=True)
     return StoreError(store, f"{_TOO_LONG} ({message})" if isinstance(error, errors.ProgramLimitExceeded) else message)
-
-
-_LISTS: Final = re.compile(r"\bIN (:\w+)")
-_NAMES: Final = re.compile(r"(?<![:\w]):(\w+)")
-_NEXT: Final = """
-SELECT nextval(pg_get_serial_sequence('documents', 'doc')) FROM generate_series(1, :count) WHERE :tenant::text <> ''
-"""
-_ADVANCE: Final = """
-SELECT setval(s.name, greatest(:number::bigint, coalesce(pg_sequence_last_value(s.name), 1)))
-FROM (SELECT pg_get_serial_sequence(:table, :column)::regclass AS name) s WHERE :tenant::text <> ''
-"""
 
 
 class PostgresDialect:
@@ -140,32 +160,9 @@ def _translate(sql: str) -> str:
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-CONNECTIONS: Final = 8
-ATTEMPTS: Final = 10  # of a transaction that conflicts with others
-ROLE: Final = "brimful_app"
-_MIGRATION_LOCK: Final = 0x6272696D  # one process migrates at a time
-_BIND: Final = "SELECT set_config('brimful.tenant', %s, true)"
-_BIND_AS: Final = f"SELECT set_config('role', '{ROLE}', true), set_config('brimful.tenant', %s, true)"
-_BYPASSES: Final = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
-# Roles exist for all databases of a server. If another role created the tables, this one has no rights on them.
-_CAN_USE_ROLE: Final = f"""
-SELECT pg_has_role(oid, 'SET') AND has_table_privilege(oid, to_regclass('messages'), 'INSERT')
-FROM pg_roles WHERE rolname = '{ROLE}'
-"""  # noqa: S608 - our own role
-_SETTINGS: Final = (
-    # The best index depends on the values: one scope or a hundred, an embedder with or without an HNSW index.
-    "SET plan_cache_mode = force_custom_plan",
-    "SET hnsw.iterative_scan = strict_order",
-    "SET synchronous_commit = on",  # a commit returns when it is on the server's disk
-)
 
 # Without a logging setup, the pool would print every lost connection, which our errors report already.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
-
-_CREATE_HNSW: Final = """
-CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON vectors
-USING hnsw ((vector::halfvec({dims})) halfvec_ip_ops) WHERE embedder = {embedder}
-"""
 
 
 class PostgresDriver:

@@ -35,6 +35,38 @@ SELECT token, doc, seq, length, times FROM postings WHERE tenant = :tenant AND t
 _NEWEST: Final = """
 SELECT doc, seq, length, times FROM postings WHERE tenant = :tenant AND token = :token ORDER BY doc DESC LIMIT :limit
 """
+_INSERT: Final = """
+INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder, :hash, :vector::halfvec)
+ON CONFLICT DO NOTHING
+"""
+_FIND: Final = "SELECT hash FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages"
+_RENAME: Final = """
+INSERT INTO vectors (tenant, embedder, hash, vector)
+SELECT tenant, embedder, :new, vector FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash = :old
+ON CONFLICT DO NOTHING
+"""
+_REMOVE_VECTORS: Final = "DELETE FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages"
+_LIST: Final = """
+SELECT hash, vector::text FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash > :after
+ORDER BY hash LIMIT :limit
+"""
+# Vectors have length 1, so the inner product is the cosine; a zero vector gives 0.
+_EXACT: Final = """
+SELECT d.doc, d.seq, -(v.vector <#> :query::halfvec) AS cosine
+FROM documents d JOIN vectors v ON v.tenant = d.tenant AND v.embedder = :embedder AND v.hash = d.passage
+WHERE d.tenant = :tenant AND d.scope IN :scopes AND d.passage <> '' ORDER BY cosine DESC, d.doc DESC LIMIT :limit
+"""
+_APPROXIMATE: Final = """
+SELECT d.doc, d.seq, -((v.vector::halfvec({dims})) <#> :query::halfvec({dims})) AS cosine
+FROM vectors v JOIN documents d ON d.tenant = v.tenant AND d.passage = v.hash
+WHERE v.tenant = :tenant AND v.embedder = :embedder AND d.scope IN :scopes AND d.passage <> ''
+ORDER BY (v.vector::halfvec({dims})) <#> :query::halfvec({dims}) LIMIT :limit
+"""
+_LARGE: Final = """
+SELECT e.id, e.dims FROM embedders e WHERE e.tenant = :tenant AND e.dims IS NOT NULL AND e.dropped = 0
+  AND (SELECT count(*) FROM vectors v WHERE v.tenant = e.tenant AND v.embedder = e.id) > :many
+"""
+_SIZE: Final = "SELECT coalesce(sum(documents), 0) FROM scopes WHERE tenant = :tenant AND number IN :scopes"
 
 
 class PostgresTextIndex:
@@ -77,40 +109,6 @@ def _columns(rows: Sequence[Row]) -> Occurrences:
     import numpy as np  # noqa: PLC0415 - only where something is searched
 
     return np.array(rows, np.int64).reshape(-1, 4).T
-
-
-_INSERT: Final = """
-INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder, :hash, :vector::halfvec)
-ON CONFLICT DO NOTHING
-"""
-_FIND: Final = "SELECT hash FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages"
-_RENAME: Final = """
-INSERT INTO vectors (tenant, embedder, hash, vector)
-SELECT tenant, embedder, :new, vector FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash = :old
-ON CONFLICT DO NOTHING
-"""
-_REMOVE_VECTORS: Final = "DELETE FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages"
-_LIST: Final = """
-SELECT hash, vector::text FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash > :after
-ORDER BY hash LIMIT :limit
-"""
-# Vectors have length 1, so the inner product is the cosine; a zero vector gives 0.
-_EXACT: Final = """
-SELECT d.doc, d.seq, -(v.vector <#> :query::halfvec) AS cosine
-FROM documents d JOIN vectors v ON v.tenant = d.tenant AND v.embedder = :embedder AND v.hash = d.passage
-WHERE d.tenant = :tenant AND d.scope IN :scopes AND d.passage <> '' ORDER BY cosine DESC, d.doc DESC LIMIT :limit
-"""
-_APPROXIMATE: Final = """
-SELECT d.doc, d.seq, -((v.vector::halfvec({dims})) <#> :query::halfvec({dims})) AS cosine
-FROM vectors v JOIN documents d ON d.tenant = v.tenant AND d.passage = v.hash
-WHERE v.tenant = :tenant AND v.embedder = :embedder AND d.scope IN :scopes AND d.passage <> ''
-ORDER BY (v.vector::halfvec({dims})) <#> :query::halfvec({dims}) LIMIT :limit
-"""
-_LARGE: Final = """
-SELECT e.id, e.dims FROM embedders e WHERE e.tenant = :tenant AND e.dims IS NOT NULL AND e.dropped = 0
-  AND (SELECT count(*) FROM vectors v WHERE v.tenant = e.tenant AND v.embedder = e.id) > :many
-"""
-_SIZE: Final = "SELECT coalesce(sum(documents), 0) FROM scopes WHERE tenant = :tenant AND number IN :scopes"
 
 
 class PostgresVectorIndex:

@@ -40,6 +40,19 @@ _UNAVAILABLE: Final = {
     sqlite3.SQLITE_NOMEM: "there is not enough memory",
     sqlite3.SQLITE_TOOBIG: "a value is larger than SQLite can hold",
 }
+_LISTS: Final = re.compile(r"\bIN :(\w+)")
+READERS: Final = 4
+MIN_VERSION: Final = (3, 37, 0)  # strict tables
+_SETTINGS: Final = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA secure_delete = ON",  # overwrite deleted content
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA cache_size = -32768",  # KiB
+)
+_TENANTS: Final = "SELECT tenant FROM tenants ORDER BY tenant"
+_UNREADABLE: Final = "it cannot be read to its end"
+_RETRY_DELAY: Final = 0.01  # seconds
 
 
 @contextmanager
@@ -72,9 +85,6 @@ def _to_store_error(store: str, error: sqlite3.Error) -> StoreError:
     if code in _UNAVAILABLE:
         return StoreUnavailable(store, f"{_UNAVAILABLE[code]} ({error})")
     return StoreError(store, str(error))
-
-
-_LISTS: Final = re.compile(r"\bIN :(\w+)")
 
 
 class SqliteDialect:
@@ -128,18 +138,6 @@ def _expand_lists(sql: str) -> str:
 
 T = TypeVar("T")
 
-READERS: Final = 4
-MIN_VERSION: Final = (3, 37, 0)  # strict tables
-_SETTINGS: Final = (
-    "PRAGMA foreign_keys = ON",
-    "PRAGMA synchronous = FULL",
-    "PRAGMA secure_delete = ON",  # overwrite deleted content
-    "PRAGMA temp_store = MEMORY",
-    "PRAGMA cache_size = -32768",  # KiB
-)
-_TENANTS: Final = "SELECT tenant FROM tenants ORDER BY tenant"
-_UNREADABLE: Final = "it cannot be read to its end"
-_RETRY_DELAY: Final = 0.01  # seconds
 
 Progress = Callable[[int, int], None]
 """Called with the work done so far and the total."""

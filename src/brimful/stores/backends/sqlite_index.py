@@ -53,6 +53,19 @@ _REMOVE_DOCUMENT: Final = (
     "INSERT INTO text_index (text_index, rowid, terms) SELECT 'delete', :doc, :terms WHERE :tenant = :tenant"
 )
 _NUMBERS: Final = msgspec.json.Decoder(list[int])
+MAX_BYTES: Final = 512 * 2**20  # of vectors in memory
+_INSERT: Final = """
+INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder, :hash, :vector) ON CONFLICT DO NOTHING
+"""
+_FIND: Final = """
+SELECT hash, number FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages
+"""
+_LIST: Final = """
+SELECT hash, vector FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash > :after
+ORDER BY hash LIMIT :limit
+"""
+_RELINK: Final = "UPDATE vector_log SET vector = :new WHERE tenant = :tenant AND embedder = :embedder AND vector = :old"
+_READ_VECTORS: Final = "SELECT number, vector, hash FROM vectors WHERE tenant = :tenant AND number IN :numbers"
 
 
 class SqliteTextIndex:
@@ -106,22 +119,6 @@ def _columns(row: Row | None) -> Numbers:
     import numpy as np  # noqa: PLC0415 - only where something is searched
 
     return np.array([_NUMBERS.decode(column) for column in row or ()], np.int64)
-
-
-MAX_BYTES: Final = 512 * 2**20  # of vectors in memory
-
-_INSERT: Final = """
-INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder, :hash, :vector) ON CONFLICT DO NOTHING
-"""
-_FIND: Final = """
-SELECT hash, number FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages
-"""
-_LIST: Final = """
-SELECT hash, vector FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash > :after
-ORDER BY hash LIMIT :limit
-"""
-_RELINK: Final = "UPDATE vector_log SET vector = :new WHERE tenant = :tenant AND embedder = :embedder AND vector = :old"
-_READ_VECTORS: Final = "SELECT number, vector, hash FROM vectors WHERE tenant = :tenant AND number IN :numbers"
 
 
 class SqliteVectorIndex:

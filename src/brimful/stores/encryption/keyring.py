@@ -21,6 +21,15 @@ VALUES (:tenant, :number, :wrapped, :kek, :created, :mixed) ON CONFLICT DO NOTHI
 _UPDATE: Final = """
 UPDATE data_keys SET wrapped = :wrapped, kek = :kek, mixed = :mixed WHERE tenant = :tenant AND number = :number
 """
+_MAX_TENANTS: Final = 4096  # with keys in memory; then the cache is cleared
+_FIRST_KEY: Final = 1  # the number of the first data key
+_HAS_DATA: Final = """
+SELECT 1 WHERE EXISTS (SELECT 1 FROM contents WHERE tenant = :tenant)
+  OR EXISTS (SELECT 1 FROM users WHERE tenant = :tenant) OR EXISTS (SELECT 1 FROM personas WHERE tenant = :tenant)
+  OR EXISTS (SELECT 1 FROM lorebooks WHERE tenant = :tenant) OR EXISTS (SELECT 1 FROM rooms WHERE tenant = :tenant)
+  OR EXISTS (SELECT 1 FROM token_counts WHERE tenant = :tenant)
+  OR EXISTS (SELECT 1 FROM responses WHERE tenant = :tenant)
+"""
 
 
 def read_keys(session: Session) -> list[KeyRow]:
@@ -49,16 +58,6 @@ def retire_key(session: Session, number: int, now: float) -> None:
 
 
 T = TypeVar("T")
-
-_MAX_TENANTS: Final = 4096  # with keys in memory; then the cache is cleared
-_FIRST_KEY: Final = 1  # the number of the first data key
-_HAS_DATA: Final = """
-SELECT 1 WHERE EXISTS (SELECT 1 FROM contents WHERE tenant = :tenant)
-  OR EXISTS (SELECT 1 FROM users WHERE tenant = :tenant) OR EXISTS (SELECT 1 FROM personas WHERE tenant = :tenant)
-  OR EXISTS (SELECT 1 FROM lorebooks WHERE tenant = :tenant) OR EXISTS (SELECT 1 FROM rooms WHERE tenant = :tenant)
-  OR EXISTS (SELECT 1 FROM token_counts WHERE tenant = :tenant)
-  OR EXISTS (SELECT 1 FROM responses WHERE tenant = :tenant)
-"""
 
 
 class Keyring:

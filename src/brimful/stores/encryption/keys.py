@@ -18,6 +18,14 @@ SEARCHES: Final[tuple[str, ...]] = get_args(Search)
 
 _MIN_DISTINCT: Final = 8  # distinct bytes; of 32 random bytes nearly all differ
 _HINT: Final = "make one with: openssl rand -base64 32"
+KEY_COMMAND_VARIABLE: Final = "BRIMFUL_KEY_COMMAND"
+TIME_LIMIT: Final = 30.0  # seconds
+_MAX_OUTPUT: Final = 65_536  # bytes
+KEY_VARIABLE: Final = "BRIMFUL_KEY"
+PREVIOUS_VARIABLE: Final = "BRIMFUL_KEY_PREVIOUS"
+COMMAND_VARIABLE: Final = KEY_COMMAND_VARIABLE
+SEARCH_VARIABLE: Final = "BRIMFUL_KEY_SEARCH"
+KEY_VARIABLES: Final = (KEY_VARIABLE, PREVIOUS_VARIABLE, COMMAND_VARIABLE, SEARCH_VARIABLE)
 
 
 class Keys:
@@ -88,11 +96,6 @@ def _decode_base64(field: str, text: str) -> bytes:
         raise InvalidValue(field, f"is not base64; a key is {KEY_BYTES} random bytes; {_HINT}") from None
 
 
-KEY_COMMAND_VARIABLE: Final = "BRIMFUL_KEY_COMMAND"
-TIME_LIMIT: Final = 30.0  # seconds
-_MAX_OUTPUT: Final = 65_536  # bytes
-
-
 def run_key_command(command: str, *, time_limit: float = TIME_LIMIT) -> list[str]:
     """Run a command without a shell, and return the lines it prints: the current key, then previous ones.
 
@@ -137,13 +140,6 @@ def _run_command(words: list[str], time_limit: float) -> bytes:
     if done.returncode:
         raise KeyUnavailable(f"{words[0]!r} failed with status {done.returncode}; run it by hand to see why")
     return done.stdout
-
-
-KEY_VARIABLE: Final = "BRIMFUL_KEY"
-PREVIOUS_VARIABLE: Final = "BRIMFUL_KEY_PREVIOUS"
-COMMAND_VARIABLE: Final = KEY_COMMAND_VARIABLE
-SEARCH_VARIABLE: Final = "BRIMFUL_KEY_SEARCH"
-KEY_VARIABLES: Final = (KEY_VARIABLE, PREVIOUS_VARIABLE, COMMAND_VARIABLE, SEARCH_VARIABLE)
 
 
 def keys_from_environment(environ: Mapping[str, str]) -> Keys | None:

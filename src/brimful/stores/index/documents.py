@@ -16,6 +16,23 @@ UPDATE scopes SET documents = documents + :documents, words = words + :words, ch
 WHERE tenant = :tenant AND scope = :scope RETURNING number
 """
 _CREATE_SCOPE: Final = "INSERT INTO scopes (tenant, scope) VALUES (:tenant, :scope) ON CONFLICT DO NOTHING"
+_ENQUEUE: Final = """
+INSERT INTO embedding_queue (tenant, embedder, doc, passage) VALUES (:tenant, :embedder, :doc, :passage)
+ON CONFLICT DO NOTHING
+"""
+_DELETE_VECTORS: Final = """
+DELETE FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages AND NOT EXISTS (
+  SELECT 1 FROM documents d WHERE d.tenant = vectors.tenant AND d.passage = vectors.hash AND d.passage <> '')
+"""
+_INSERT: Final = """
+INSERT INTO documents (tenant, doc, scope, kind, item, seq, at, length, passage, terms)
+VALUES (:tenant, :doc, :scope, :kind, :item, :seq, :at, :length, :passage, :terms)
+"""
+_READ_DOCUMENTS: Final = """
+SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at FROM documents d
+JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope
+WHERE d.tenant = :tenant AND d.doc IN :docs
+"""
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -86,16 +103,6 @@ def _add_to_scope(session: Session, scope: str, documents: int, words: int) -> i
     return int(found[0])
 
 
-_ENQUEUE: Final = """
-INSERT INTO embedding_queue (tenant, embedder, doc, passage) VALUES (:tenant, :embedder, :doc, :passage)
-ON CONFLICT DO NOTHING
-"""
-_DELETE_VECTORS: Final = """
-DELETE FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages AND NOT EXISTS (
-  SELECT 1 FROM documents d WHERE d.tenant = vectors.tenant AND d.passage = vectors.hash AND d.passage <> '')
-"""
-
-
 def list_embedders(session: Session) -> list[str]:
     """Return the embedders in use, newest first."""
     found = session.rows("SELECT id FROM embedders WHERE tenant = :tenant AND dropped = 0 ORDER BY since DESC")
@@ -123,17 +130,6 @@ def dequeue_documents(session: Session, documents: Sequence[DocumentRef]) -> Non
         )
         session.dialect.vector_index.remove(session, embedder, documents)
         session.run(_DELETE_VECTORS, embedder=embedder, passages=sorted({passage for _, _, passage in documents}))
-
-
-_INSERT: Final = """
-INSERT INTO documents (tenant, doc, scope, kind, item, seq, at, length, passage, terms)
-VALUES (:tenant, :doc, :scope, :kind, :item, :seq, :at, :length, :passage, :terms)
-"""
-_READ_DOCUMENTS: Final = """
-SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at FROM documents d
-JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope
-WHERE d.tenant = :tenant AND d.doc IN :docs
-"""
 
 
 class NewDocument(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,19 @@ from brimful.stores.session import Session
 
 _PLAIN_TERM = re.compile(r"[a-z0-9_\u0080-\ud7ff\ue000-\U0010ffff]{1,40}")
 """Terms that every index stores unchanged: short, and neither folded nor split by a tokenizer."""
+_INCREASE: Final = """
+INSERT INTO term_counts (tenant, token, documents) VALUES (:tenant, :token, :documents)
+ON CONFLICT (tenant, token) DO UPDATE SET documents = term_counts.documents + excluded.documents
+"""
+_DECREASE: Final = "UPDATE term_counts SET documents = documents - :documents WHERE tenant = :tenant AND token = :token"
+_DELETE_ZERO: Final = "DELETE FROM term_counts WHERE tenant = :tenant AND documents <= 0 AND token IN :tokens"
+_MISMATCHES: Final = """
+SELECT count(DISTINCT token) FROM (
+  SELECT * FROM (SELECT token, documents FROM term_counts WHERE tenant = :tenant EXCEPT {actual}) more
+  UNION ALL SELECT * FROM ({actual} EXCEPT SELECT token, documents FROM term_counts WHERE tenant = :tenant) fewer
+) wrong
+"""
+_READ_COUNTS: Final = "SELECT token, documents FROM term_counts WHERE tenant = :tenant AND token IN :tokens"
 
 
 def make_tokens(scope: int, terms: Iterable[str]) -> list[str]:
@@ -80,21 +93,6 @@ def query_tokens(session: Session, scope: int, term: str) -> list[str]:
 def _hash_token(keys: TenantKeys, token: str) -> str:
     scope, _, term = token.partition(":")
     return token if term.startswith(HASHED_TERM_PREFIX) else keys.token(int(scope, 16), term)
-
-
-_INCREASE: Final = """
-INSERT INTO term_counts (tenant, token, documents) VALUES (:tenant, :token, :documents)
-ON CONFLICT (tenant, token) DO UPDATE SET documents = term_counts.documents + excluded.documents
-"""
-_DECREASE: Final = "UPDATE term_counts SET documents = documents - :documents WHERE tenant = :tenant AND token = :token"
-_DELETE_ZERO: Final = "DELETE FROM term_counts WHERE tenant = :tenant AND documents <= 0 AND token IN :tokens"
-_MISMATCHES: Final = """
-SELECT count(DISTINCT token) FROM (
-  SELECT * FROM (SELECT token, documents FROM term_counts WHERE tenant = :tenant EXCEPT {actual}) more
-  UNION ALL SELECT * FROM ({actual} EXCEPT SELECT token, documents FROM term_counts WHERE tenant = :tenant) fewer
-) wrong
-"""
-_READ_COUNTS: Final = "SELECT token, documents FROM term_counts WHERE tenant = :tenant AND token IN :tokens"
 
 
 def add_counts(session: Session, token_lists: Iterable[Sequence[str]]) -> None:

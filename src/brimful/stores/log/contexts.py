@@ -27,6 +27,20 @@ FROM log l JOIN snapshots s ON s.tenant = l.tenant AND s.id = l.item
 WHERE l.tenant = :tenant AND l.kind = 'build'
 """
 _DECODER: Final = msgspec.json.Decoder(Build)
+_INSERT: Final = """
+INSERT INTO snapshots (tenant, id, room, persona, at, message, digest, refs, body)
+VALUES (:tenant, :id, :room, :persona, :at, :message, :digest, :refs, :body)
+ON CONFLICT DO NOTHING RETURNING number
+"""
+_INCLUDE: Final = """
+INSERT INTO inclusions (tenant, snapshot, position, item, kind, outcome, reason, tokens, relevance)
+VALUES (:tenant, :snapshot, :position, :item, :kind, :outcome, :reason, :tokens, :relevance)
+"""
+_INCLUSIONS: Final = """
+SELECT s.id, i.item, i.kind, i.outcome, i.reason, i.tokens, i.relevance, s.at
+FROM inclusions i JOIN snapshots s ON s.tenant = i.tenant AND s.number = i.snapshot
+WHERE i.tenant = :tenant
+"""
 
 
 def make_build(snapshot: Snapshot) -> Build:
@@ -128,22 +142,6 @@ def _excluded_tokens(context: Context) -> int:
     gone = sum(each.tokens for each in context.decisions if not each.included)
     cut = (whole.get(each.id, 0) - each.tokens for each in context.decisions if each.outcome == "shrunk")
     return gone + sum(max(0, tokens) for tokens in cut)
-
-
-_INSERT: Final = """
-INSERT INTO snapshots (tenant, id, room, persona, at, message, digest, refs, body)
-VALUES (:tenant, :id, :room, :persona, :at, :message, :digest, :refs, :body)
-ON CONFLICT DO NOTHING RETURNING number
-"""
-_INCLUDE: Final = """
-INSERT INTO inclusions (tenant, snapshot, position, item, kind, outcome, reason, tokens, relevance)
-VALUES (:tenant, :snapshot, :position, :item, :kind, :outcome, :reason, :tokens, :relevance)
-"""
-_INCLUSIONS: Final = """
-SELECT s.id, i.item, i.kind, i.outcome, i.reason, i.tokens, i.relevance, s.at
-FROM inclusions i JOIN snapshots s ON s.tenant = i.tenant AND s.number = i.snapshot
-WHERE i.tenant = :tenant
-"""
 
 
 def save_snapshots(session: Session, snapshots: Sequence[Snapshot]) -> None:

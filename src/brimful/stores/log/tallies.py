@@ -29,6 +29,24 @@ _BILLION: Final = 1_000_000_000
 _MEMORY: Final = "memory-"
 _MAX_VALUE: Final = 10**10  # tokens or microseconds; larger values are errors and must not spoil the sums
 _ORDER: Final = (*dict.fromkeys(COMPONENTS.values()),)
+_NEARLY_FULL: Final = 0.8  # of the budget
+_MAPS: Final = ("component_tokens", "component_items", "memories", "warnings")
+HOUR: Final = 3_600.0  # seconds
+DAY: Final = 24  # hours
+ALL_ROOMS: Final = ""  # no room has an empty id
+_COLUMNS: Final = ("room", "size", "hour", "persona", "model", "policy")
+_KEYS: Final = ", ".join(_COLUMNS)
+_FIND: Final = f"""
+SELECT body FROM tallies WHERE tenant = :tenant AND {" AND ".join(f"{name} = :{name}" for name in _COLUMNS)}
+"""  # noqa: S608 - our own columns
+_PUT: Final = f"""
+INSERT INTO tallies (tenant, {_KEYS}, body) VALUES (:tenant, :room, :size, :hour, :persona, :model, :policy, :body)
+ON CONFLICT (tenant, {_KEYS}) DO UPDATE SET body = excluded.body
+"""  # noqa: S608 - our own columns
+_READ: Final = """
+SELECT hour, persona, model, policy, body FROM tallies
+WHERE tenant = :tenant AND room = :room AND size = :size AND hour >= :first AND hour < :last
+"""
 
 
 class Tally(msgspec.Struct, kw_only=True, array_like=True):
@@ -86,8 +104,6 @@ class Tally(msgspec.Struct, kw_only=True, array_like=True):
         self.emptiest = other.emptiest if first else min(self.emptiest, other.emptiest)
 
 
-_NEARLY_FULL: Final = 0.8  # of the budget
-_MAPS: Final = ("component_tokens", "component_items", "memories", "warnings")
 _SUMS: Final = tuple(
     name for name in Tally.__struct_fields__ if name not in (*_MAPS, "max_tokens", "min_tokens", "fullest", "emptiest")
 )
@@ -243,25 +259,9 @@ def _add_up(sums: dict[str, int], more: Mapping[str, int]) -> None:
         sums[name] = sums.get(name, 0) + count
 
 
-HOUR: Final = 3_600.0  # seconds
-DAY: Final = 24  # hours
-ALL_ROOMS: Final = ""  # no room has an empty id
 Size = Literal[1, 24]
 """Hours of a tally."""
 
-_COLUMNS: Final = ("room", "size", "hour", "persona", "model", "policy")
-_KEYS: Final = ", ".join(_COLUMNS)
-_FIND: Final = f"""
-SELECT body FROM tallies WHERE tenant = :tenant AND {" AND ".join(f"{name} = :{name}" for name in _COLUMNS)}
-"""  # noqa: S608 - our own columns
-_PUT: Final = f"""
-INSERT INTO tallies (tenant, {_KEYS}, body) VALUES (:tenant, :room, :size, :hour, :persona, :model, :policy, :body)
-ON CONFLICT (tenant, {_KEYS}) DO UPDATE SET body = excluded.body
-"""  # noqa: S608 - our own columns
-_READ: Final = """
-SELECT hour, persona, model, policy, body FROM tallies
-WHERE tenant = :tenant AND room = :room AND size = :size AND hour >= :first AND hour < :last
-"""
 _DECODER: Final = msgspec.json.Decoder(Tally)
 
 

@@ -16,6 +16,29 @@ MAX_CACHE_BYTES: Final = 16 * 2**20  # bytes of memory
 
 CachedContent = tuple[Content, int | None]
 """A content, and its stored token count."""
+_DECODER: Final = msgspec.json.Decoder(Content)
+_PARTS_PREFIX: Final = "p:"  # keeps a string apart from parts with the same encoding
+_PUT: Final = """
+INSERT INTO contents (tenant, hash, body, uses) VALUES (:tenant, :hash, :body, :uses)
+ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses
+"""
+_MOVE: Final = """
+INSERT INTO contents (tenant, hash, body, uses, seen) VALUES (:tenant, :hash, :body, :uses, :seen)
+ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses,
+    seen = CASE WHEN contents.seen < excluded.seen THEN excluded.seen ELSE contents.seen END
+"""
+_INSERT_FOR_CONTEXT: Final = """
+INSERT INTO contents (tenant, hash, body, uses, seen) VALUES (:tenant, :hash, :body, :uses, :seen)
+ON CONFLICT (tenant, hash) DO UPDATE SET seen = excluded.seen WHERE contents.seen < excluded.seen
+"""
+_MARK_SEEN: Final = """
+UPDATE contents SET seen = :day WHERE tenant = :tenant AND hash IN :addresses AND seen < :day RETURNING hash
+"""
+_RELEASE: Final = "UPDATE contents SET uses = uses - :uses WHERE tenant = :tenant AND hash = :hash"
+_UPSERT_COUNT: Final = """
+INSERT INTO token_counts (tenant, tokenizer, hash, tokens) VALUES (:tenant, :tokenizer, :hash, :tokens)
+ON CONFLICT (tenant, tokenizer, hash) DO UPDATE SET tokens = excluded.tokens
+"""
 
 
 class ContentCache:
@@ -44,28 +67,6 @@ class ContentCache:
     def keep(self, tokenizer: str, address: str, known: CachedContent, *, size: int) -> None:
         """Cache a content."""
         self._entries[tokenizer, address] = known, size
-
-
-_DECODER: Final = msgspec.json.Decoder(Content)
-_PARTS_PREFIX: Final = "p:"  # keeps a string apart from parts with the same encoding
-
-_PUT: Final = """
-INSERT INTO contents (tenant, hash, body, uses) VALUES (:tenant, :hash, :body, :uses)
-ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses
-"""
-_MOVE: Final = """
-INSERT INTO contents (tenant, hash, body, uses, seen) VALUES (:tenant, :hash, :body, :uses, :seen)
-ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses,
-    seen = CASE WHEN contents.seen < excluded.seen THEN excluded.seen ELSE contents.seen END
-"""
-_INSERT_FOR_CONTEXT: Final = """
-INSERT INTO contents (tenant, hash, body, uses, seen) VALUES (:tenant, :hash, :body, :uses, :seen)
-ON CONFLICT (tenant, hash) DO UPDATE SET seen = excluded.seen WHERE contents.seen < excluded.seen
-"""
-_MARK_SEEN: Final = """
-UPDATE contents SET seen = :day WHERE tenant = :tenant AND hash IN :addresses AND seen < :day RETURNING hash
-"""
-_RELEASE: Final = "UPDATE contents SET uses = uses - :uses WHERE tenant = :tenant AND hash = :hash"
 
 
 def content_address(session: Session, content: Content) -> str:
@@ -178,12 +179,6 @@ def _row(session: Session, hash: str, content: Content, uses: int) -> dict[str, 
 def _in_order(addresses: Iterable[str]) -> list[str]:
     """Sort addresses, so that concurrent writers cannot deadlock."""
     return sorted(addresses)
-
-
-_UPSERT_COUNT: Final = """
-INSERT INTO token_counts (tenant, tokenizer, hash, tokens) VALUES (:tenant, :tokenizer, :hash, :tokens)
-ON CONFLICT (tenant, tokenizer, hash) DO UPDATE SET tokens = excluded.tokens
-"""
 
 
 def get_counts(session: Session, tokenizer: str, hashes: Sequence[str]) -> dict[str, int]:

@@ -39,6 +39,16 @@ _LIST: Final = {
     table: f"SELECT id, body FROM {table} WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :limit"  # noqa: S608
     for table in ENTITY_TABLES.values()
 }
+_LOCK: Final = (
+    "UPDATE rooms SET last = last WHERE tenant = :tenant AND id = :id RETURNING number, last, last_message_at"
+)
+_CREATE: Final = """
+INSERT INTO rooms (tenant, id, body) VALUES (:tenant, :id, :body) ON CONFLICT DO NOTHING
+"""
+_COUNT_MESSAGES: Final = """
+SELECT r.id, (SELECT count(*) FROM messages m WHERE m.tenant = r.tenant AND m.room = r.number AND m.deleted = 0)
+FROM rooms r WHERE r.tenant = :tenant AND r.id IN :ids
+"""
 
 
 def put_entity(session: Session, record: Entity) -> None:
@@ -75,18 +85,6 @@ def _table_of(kind: object, field: str) -> str:
         named = ", ".join(each.__name__ for each in ENTITY_TABLES)
         raise InvalidValue(field, f"must be one of {named}, not {getattr(kind, '__name__', preview(kind))}")
     return table
-
-
-_LOCK: Final = (
-    "UPDATE rooms SET last = last WHERE tenant = :tenant AND id = :id RETURNING number, last, last_message_at"
-)
-_CREATE: Final = """
-INSERT INTO rooms (tenant, id, body) VALUES (:tenant, :id, :body) ON CONFLICT DO NOTHING
-"""
-_COUNT_MESSAGES: Final = """
-SELECT r.id, (SELECT count(*) FROM messages m WHERE m.tenant = r.tenant AND m.room = r.number AND m.deleted = 0)
-FROM rooms r WHERE r.tenant = :tenant AND r.id IN :ids
-"""
 
 
 class RoomState(msgspec.Struct):

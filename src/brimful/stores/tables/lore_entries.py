@@ -28,6 +28,17 @@ _DEFAULTS: Final = {
     for field in msgspec.structs.fields(LoreEntry)
     if field.name not in (*_COLUMNS, *_FIXED_FIELDS)
 }
+_PUT: Final = """
+INSERT INTO lore_entries (tenant, id, lorebook, hash, position, detail)
+VALUES (:tenant, :id, :lorebook, :hash, :position, :detail)
+ON CONFLICT (tenant, id) DO UPDATE SET lorebook = excluded.lorebook, hash = excluded.hash, position = excluded.position,
+  detail = excluded.detail
+"""
+READ_LORE: Final = """
+SELECT e.id, e.lorebook, e.position, e.detail, e.hash, c.body
+FROM lore_entries e LEFT JOIN contents c ON c.tenant = e.tenant AND c.hash = e.hash
+WHERE e.tenant = :tenant
+"""
 
 
 class _Detail(msgspec.Struct, array_like=True, frozen=True):
@@ -43,18 +54,6 @@ class _Detail(msgspec.Struct, array_like=True, frozen=True):
 
 
 _DETAIL: Final = msgspec.json.Decoder(_Detail)
-
-_PUT: Final = """
-INSERT INTO lore_entries (tenant, id, lorebook, hash, position, detail)
-VALUES (:tenant, :id, :lorebook, :hash, :position, :detail)
-ON CONFLICT (tenant, id) DO UPDATE SET lorebook = excluded.lorebook, hash = excluded.hash, position = excluded.position,
-  detail = excluded.detail
-"""
-READ_LORE: Final = """
-SELECT e.id, e.lorebook, e.position, e.detail, e.hash, c.body
-FROM lore_entries e LEFT JOIN contents c ON c.tenant = e.tenant AND c.hash = e.hash
-WHERE e.tenant = :tenant
-"""
 
 
 def save_lore(session: Session, entries: Sequence[tuple[LoreEntry, IndexEntry]]) -> None:

@@ -49,6 +49,10 @@ SELECT c.hash, c.body, n.tokens FROM contents c
 LEFT JOIN token_counts n ON n.tenant = c.tenant AND n.tokenizer = :tokenizer AND n.hash = c.hash
 WHERE c.tenant = :tenant AND c.hash IN :addresses
 """
+_INSERT: Final = """
+INSERT INTO messages (tenant, room, seq, id, hash, at, edited, detail)
+VALUES (:tenant, :room, :seq, :id, :hash, :at, :edited, :detail)
+"""
 
 
 def get_history(
@@ -151,12 +155,6 @@ def _decode_message_row(session: Session, row: Row, content: Content) -> Message
         persona=persona,
         metadata=metadata,
     )
-
-
-_INSERT: Final = """
-INSERT INTO messages (tenant, room, seq, id, hash, at, edited, detail)
-VALUES (:tenant, :room, :seq, :id, :hash, :at, :edited, :detail)
-"""
 
 
 class _LockedMessage(msgspec.Struct, frozen=True):

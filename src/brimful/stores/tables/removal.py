@@ -21,6 +21,10 @@ _DELETE: Final = {
     table: f"DELETE FROM {table} WHERE tenant = :tenant AND id = :id"  # noqa: S608 - our own tables
     for table in ENTITY_TABLES.values()
 }
+_DELETE_MEMORIES: Final = {
+    owner: f"DELETE FROM memories WHERE tenant = :tenant AND {owner} = :id RETURNING id, hash"  # noqa: S608 - ours
+    for owner in ("persona", "user_id", "room")
+}
 
 
 def remove_entity(session: Session, kind: type[Entity], id: str) -> bool:
@@ -78,12 +82,6 @@ def _remove_lorebook_data(session: Session, id: str) -> None:
     documents.remove_documents(session, "lore", [row[0] for row in entries])
     release_contents(session, [hash for _, hash in entries], erase=True)
     session.run("DELETE FROM scopes WHERE tenant = :tenant AND scope = :scope", scope=f"lorebook:{id}")
-
-
-_DELETE_MEMORIES: Final = {
-    owner: f"DELETE FROM memories WHERE tenant = :tenant AND {owner} = :id RETURNING id, hash"  # noqa: S608 - ours
-    for owner in ("persona", "user_id", "room")
-}
 
 
 def _remove_memories(session: Session, owner: str, id: str) -> None:

@@ -13,6 +13,17 @@ from brimful.stores.session import Row, Session
 from brimful.stores.tables.contents import decode_text
 from brimful.stores.tables.writes import erase_record, remove_row, upsert
 
+_PUT: Final = """
+INSERT INTO summaries (tenant, id, room, hash, at, detail) VALUES (:tenant, :id, :room, :hash, :at, :detail)
+ON CONFLICT (tenant, id) DO UPDATE SET room = excluded.room, hash = excluded.hash, at = excluded.at,
+  detail = excluded.detail
+"""
+READ_SUMMARIES: Final = """
+SELECT s.id, s.room, s.at, s.detail, s.hash, c.body
+FROM summaries s LEFT JOIN contents c ON c.tenant = s.tenant AND c.hash = s.hash
+WHERE s.tenant = :tenant
+"""
+
 
 class _Detail(msgspec.Struct, array_like=True):
     """The fields of a summary without a column of their own."""
@@ -26,17 +37,6 @@ class _Detail(msgspec.Struct, array_like=True):
 
 
 _DETAIL: Final = msgspec.json.Decoder(_Detail)
-
-_PUT: Final = """
-INSERT INTO summaries (tenant, id, room, hash, at, detail) VALUES (:tenant, :id, :room, :hash, :at, :detail)
-ON CONFLICT (tenant, id) DO UPDATE SET room = excluded.room, hash = excluded.hash, at = excluded.at,
-  detail = excluded.detail
-"""
-READ_SUMMARIES: Final = """
-SELECT s.id, s.room, s.at, s.detail, s.hash, c.body
-FROM summaries s LEFT JOIN contents c ON c.tenant = s.tenant AND c.hash = s.hash
-WHERE s.tenant = :tenant
-"""
 
 
 def save_summaries(session: Session, summaries: Sequence[tuple[Summary, IndexEntry]]) -> None:

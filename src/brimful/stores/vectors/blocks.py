@@ -35,6 +35,18 @@ WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope AND block = :
 _COUNT: Final = """
 SELECT count(*) FROM vector_blocks WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope
 """
+_BATCH: Final = 10_000  # entries per query
+_BLOCKS_AT_ONCE: Final = 4  # per transaction, so that other writers do not wait long
+_READ_LOG: Final = """
+SELECT e.number, e.doc, d.seq, e.vector, v.vector, v.hash FROM vector_log e
+LEFT JOIN documents d ON d.doc = e.doc LEFT JOIN vectors v ON v.number = e.vector
+WHERE e.tenant = :tenant AND e.embedder = :embedder AND e.scope = :scope AND e.number > :last
+ORDER BY e.number LIMIT :limit
+"""
+_LOGS: Final = """
+SELECT e.id, s.number FROM embedders e JOIN scopes s ON s.tenant = e.tenant
+WHERE e.tenant = :tenant AND e.dropped = 0 AND s.documents > 0
+"""
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,21 +124,6 @@ class _Reader:
         column = np.frombuffer(self._body, kind, count, self._at)
         self._at += column.nbytes
         return column
-
-
-_BATCH: Final = 10_000  # entries per query
-_BLOCKS_AT_ONCE: Final = 4  # per transaction, so that other writers do not wait long
-
-_READ_LOG: Final = """
-SELECT e.number, e.doc, d.seq, e.vector, v.vector, v.hash FROM vector_log e
-LEFT JOIN documents d ON d.doc = e.doc LEFT JOIN vectors v ON v.number = e.vector
-WHERE e.tenant = :tenant AND e.embedder = :embedder AND e.scope = :scope AND e.number > :last
-ORDER BY e.number LIMIT :limit
-"""
-_LOGS: Final = """
-SELECT e.id, s.number FROM embedders e JOIN scopes s ON s.tenant = e.tenant
-WHERE e.tenant = :tenant AND e.dropped = 0 AND s.documents > 0
-"""
 
 
 def follow_log(session: Session, embedder: str, scope: int, vectors: ScopeVectors, dims: int) -> None:

@@ -30,6 +30,15 @@ _COSINE_BATCH: Final = 256  # vectors
 Positions = npt.NDArray[np.intp]
 Bits = npt.NDArray[np.uint64]
 Levels = npt.NDArray[np.int8]
+_SCANNED_COMPONENTS: Final = 63  # the largest of 256 components decide almost everything
+SCAN_BATCH: Final = 16_384  # words of a plane; a batch fits in the L2 cache
+_BYTE: Final = 8  # bits
+_TRANSPOSE_STEPS: Final = tuple(
+    (np.uint64(mask), np.uint64(by))
+    for mask, by in ((0x00AA00AA00AA00AA, 7), (0x0000CCCC0000CCCC, 14), (0x00000000F0F0F0F0, 28))
+)
+"""Mask and distance of the bits to swap: single bits, then blocks of 2 × 2 and 4 × 4."""
+_SAMPLE_WORDS: Final = 256  # words of 64 vectors, to estimate the threshold
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -142,17 +151,6 @@ def _hadamard_matrices(words: int) -> Floats:
     )
     rotations: Floats = ((1 - 2.0 * chance) * hadamard / np.sqrt(WORD_BITS)).astype(np.float32)
     return rotations
-
-
-_SCANNED_COMPONENTS: Final = 63  # the largest of 256 components decide almost everything
-SCAN_BATCH: Final = 16_384  # words of a plane; a batch fits in the L2 cache
-_BYTE: Final = 8  # bits
-_TRANSPOSE_STEPS: Final = tuple(
-    (np.uint64(mask), np.uint64(by))
-    for mask, by in ((0x00AA00AA00AA00AA, 7), (0x0000CCCC0000CCCC, 14), (0x00000000F0F0F0F0, 28))
-)
-"""Mask and distance of the bits to swap: single bits, then blocks of 2 × 2 and 4 × 4."""
-_SAMPLE_WORDS: Final = 256  # words of 64 vectors, to estimate the threshold
 
 
 class SignPlanes:
