@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 STDIN: Final = "-"
 MAX_BYTES: Final = 256 * 2**20  # about 60 million tokens: more is a mistake, not a prompt
+_PROGRESS_STEP: Final = 100  # lines between two progress updates
 
 
 def source_name(path: str) -> str:
@@ -95,9 +96,6 @@ def _read_file(path: Path) -> bytes:
 
 def _read_limited(stream: BinaryIO) -> bytes:
     return stream.read(MAX_BYTES + 1)
-
-
-_PROGRESS_STEP: Final = 100  # lines between two progress updates
 
 
 async def write_lines(lines: AsyncIterator[Any], out: Path | None) -> None:

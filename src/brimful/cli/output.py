@@ -13,16 +13,15 @@ import typer
 
 from brimful.cli.terminal import GAP, Table, plain_lines, print_table
 
-
-class Failure(Exception):
-    """A failure outside of Brimful, such as a missing file. The message is the line that the user reads."""
-
-
 _MIN_VALUE_WIDTH: Final = 20  # columns, however narrow the terminal is
 _PREVIEW_LENGTH: Final = 60  # characters
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - shown without a zone
 _MAX_TIME: Final = 6e10  # seconds: about the year 3871, well within what a datetime holds
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
+
+
+class Failure(Exception):
+    """A failure outside of Brimful, such as a missing file. The message is the line that the user reads."""
 
 
 def show_table(table: Table) -> None:

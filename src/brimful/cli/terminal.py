@@ -11,6 +11,17 @@ from typing import Final
 import msgspec
 
 GAP: Final = "  "
+_STYLES: Final = {
+    "kept": "green",
+    "entered": "green",
+    "shrunk": "yellow",
+    "replaced": "yellow",
+    "changed": "yellow",
+    "duplicate": "dim",
+    "dropped": "red",
+    "left": "red",
+}
+"""Colors of the words that readers look for in a long table."""
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,19 +87,6 @@ def fit_width(table: Table, width: int) -> Table:
     if taken <= width or not worst.spare:
         return table
     return fit_width(table.without(worst.title), width)
-
-
-_STYLES: Final = {
-    "kept": "green",
-    "entered": "green",
-    "shrunk": "yellow",
-    "replaced": "yellow",
-    "changed": "yellow",
-    "duplicate": "dim",
-    "dropped": "red",
-    "left": "red",
-}
-"""Colors of the words that readers look for in a long table."""
 
 
 def print_table(table: Table) -> None:

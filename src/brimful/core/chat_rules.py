@@ -19,6 +19,12 @@ from brimful.core.prompt import Message
 _TOOL_PARTS: Final = (ToolCall, ToolResult)
 _SHORT_ID_LENGTH: Final = 9  # Mistral's templates reject ids of any other length
 _SHORT_ID: Final = re.compile(rf"[a-zA-Z0-9]{{{_SHORT_ID_LENGTH}}}")
+OPENING: Final = "(conversation continues)"
+"""The user's message if history begins with the assistant, or is empty."""
+CLOSING: Final = "(continue)"
+"""The user's message if the assistant spoke last: newer Claude models and Gemini do not continue their own turn."""
+UNANSWERED: Final = "(no answer)"
+"""The assistant's message if the user speaks right after tool results: templates expect an answer there."""
 
 
 def unique_ids(messages: Iterable[Message]) -> list[Message]:
@@ -136,15 +142,6 @@ def _mark_last(messages: list[Message], *, cache: bool) -> list[Message]:
 def _calls_in(message: Message) -> list[ToolCall]:
     return [part for part in message.parts if isinstance(part, ToolCall)]
 
-
-OPENING: Final = "(conversation continues)"
-"""The user's message if history begins with the assistant, or is empty."""
-
-CLOSING: Final = "(continue)"
-"""The user's message if the assistant spoke last: newer Claude models and Gemini do not continue their own turn."""
-
-UNANSWERED: Final = "(no answer)"
-"""The assistant's message if the user speaks right after tool results: templates expect an answer there."""
 
 _Turn = Literal["", "user", "assistant", "call", "tool"]
 

@@ -40,6 +40,7 @@ MAX_PRIORITY: Final = 10
 MAX_NORMALIZED_LENGTH: Final = 100_000  # characters; longer texts are compared as they are
 ROLES: Final[tuple[str, ...]] = get_args(Role)
 MODALITIES: Final[tuple[str, ...]] = get_args(Modality)
+_USUAL_TREATMENT: Final = (False, False, "", "")
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="text"):
@@ -134,9 +135,6 @@ class Flex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             raise InvalidPackage("flex.priority", f"must be a whole number from 1 to 10, not {preview(self.priority)}")
         if self.min_tokens is not None and not validation.is_whole_number(self.min_tokens):
             raise InvalidPackage("flex.min_tokens", f"must be a positive whole number, not {preview(self.min_tokens)}")
-
-
-_USUAL_TREATMENT: Final = (False, False, "", "")
 
 
 class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -9,6 +9,9 @@ from brimful.core.knapsack import choose
 from brimful.core.policy import Pool
 from brimful.core.units import Unit, total_cost
 
+_REGROW_BELOW = 2 / 3  # of low water: trimming never leaves less, so messages were deleted
+_MAX_SHRINK_TRIES = 8  # candidates to try to shrink into the last gap of an optimized pool
+
 
 def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] = ()) -> list[Unit]:
     """Return units with near the highest total score that fits into `tokens`, `beside` some that are already in.
@@ -64,9 +67,6 @@ def _take_what_fits(units: Sequence[Unit], order: Iterable[int], tokens: int, th
 
 Shrink = Callable[[Unit, int], Unit | None]
 """Shrinks a unit to a number of tokens; returns None if it cannot."""
-
-_REGROW_BELOW = 2 / 3  # of low water: trimming never leaves less, so messages were deleted
-_MAX_SHRINK_TRIES = 8  # candidates to try to shrink into the last gap of an optimized pool
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True, gc=False):

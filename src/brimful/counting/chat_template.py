@@ -22,6 +22,7 @@ DEFAULT_DATE: Final = date(2024, 7, 26)
 _TEMPLATES: Final = Path(__file__).with_name("templates")
 
 WireMessage = dict[str, Any]
+_SHORT_ID: Final = 9  # characters; Mistral's templates refuse any other length
 
 
 class TemplateRefused(CountingError):
@@ -176,8 +177,6 @@ _FILTERS: Final[dict[Runtime, dict[str, Callable[..., object]]]] = {
 
 
 # -- messages and tools as chat templates expect them ----------------------------------------------------------------
-
-_SHORT_ID: Final = 9  # characters; Mistral's templates refuse any other length
 
 
 def wire_messages(messages: Sequence[Message]) -> list[WireMessage]:

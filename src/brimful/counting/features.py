@@ -15,6 +15,9 @@ CharacterCounts = tuple[int, ...]
 """The number of characters per class, in the order of `CHARACTER_CLASSES`."""
 Features = dict[str, float]
 """Feature values by name. A missing feature is zero."""
+_CHUNK: Final = 32_768  # characters: a tenth of a millisecond's work
+REQUEST_FEATURES: Final = ("messages", "calls", "tools", "toolset", "media", "request")
+"""Features of a request: messages, tool calls, tools, whether there are tools, media tokens, and the request itself."""
 
 
 def _byte_range(first: int, last: int) -> bytes:
@@ -37,12 +40,9 @@ _NON_ASCII: Final[dict[str, bytes]] = {
     "hangul": _byte_range(0xEA, 0xED),
     "emoji": _byte_range(0xF0, 0xF4),
 }
-_CHUNK: Final = 32_768  # characters: a tenth of a millisecond's work
 _NO_NON_ASCII: Final = (0,) * len(_NON_ASCII)
 CHARACTER_CLASSES: Final = (*_ASCII, *_NON_ASCII, "indents")
 """Classes of characters; `indents` are pairs of spaces."""
-REQUEST_FEATURES: Final = ("messages", "calls", "tools", "toolset", "media", "request")
-"""Features of a request: messages, tool calls, tools, whether there are tools, media tokens, and the request itself."""
 FEATURES: Final = (*CHARACTER_CLASSES, *REQUEST_FEATURES)
 
 

@@ -22,6 +22,15 @@ from brimful.records.usage import UsageReport
 CONFIRMATIONS: Final = 3  # consecutive reports, so that a single outlier changes nothing
 MIN_BEFORE_DRIFT: Final = 5  # reports to learn from before a drift can be detected
 MIN_DRIFT_STEP: Final = 0.04  # of a prompt: new tokenizers differ by more, and the margin covers smaller steps
+MAX_REPORTS: Final = 256  # reports to learn from: older ones say little about the server's present behavior
+_REFIT_STEPS: Final = (1, 2, 3, 5, 8, 13, 20, 32, 50, 80, 128)  # numbers of reports at which to refit
+_REFIT_INTERVAL: Final = 32  # reports between later refits
+_MAX_RATIO: Final = 10  # of reported and counted tokens; a report beyond it must mean something else
+_MIN_OVERCOUNT: Final = 0.01  # of a prompt: a smaller overcount is no reason to refit
+_MIN_AFTER_DRIFT: Final = 20  # reports after a drift, until which it is worth a note
+_WEIGHT_DIGITS: Final = 4  # decimal digits of a weight
+_UNEXPLAINED_SHARE: Final = 0.4  # of a step: if a fit to old and new reports leaves more of it, it is drift
+_MAX_LEARNED: Final = 256  # cached calibrations
 
 
 def find_drift_step(expected: Sequence[Count], reported: Sequence[int]) -> float | None:
@@ -48,13 +57,6 @@ def upper_median(values: Iterable[float]) -> float:
     """
     ordered = sorted(values)
     return ordered[len(ordered) // 2]
-
-
-MAX_REPORTS: Final = 256  # reports to learn from: older ones say little about the server's present behavior
-_REFIT_STEPS: Final = (1, 2, 3, 5, 8, 13, 20, 32, 50, 80, 128)  # numbers of reports at which to refit
-_REFIT_INTERVAL: Final = 32  # reports between later refits
-_MAX_RATIO: Final = 10  # of reported and counted tokens; a report beyond it must mean something else
-_MIN_OVERCOUNT: Final = 0.01  # of a prompt: a smaller overcount is no reason to refit
 
 
 def select_reports(reports: Sequence[UsageReport], tokenizer: str) -> list[UsageReport]:
@@ -103,12 +105,6 @@ def _is_outside_margin(each: UsageReport) -> bool:
     """Whether the report exceeds count and margin, or the count was far too high."""
     gap = each.counted - each.reported
     return -gap > each.margin or gap > each.margin + _MIN_OVERCOUNT * each.reported
-
-
-_MIN_AFTER_DRIFT: Final = 20  # reports after a drift, until which it is worth a note
-_WEIGHT_DIGITS: Final = 4  # decimal digits of a weight
-_UNEXPLAINED_SHARE: Final = 0.4  # of a step: if a fit to old and new reports leaves more of it, it is drift
-_MAX_LEARNED: Final = 256  # cached calibrations
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,15 @@ from brimful.core.model import ModelInfo
 from brimful.core.tokens import Count
 from brimful.errors import InvalidModel
 
+_HEADER_BYTES: Final = 65_536  # a JPEG's size may come after an embedded thumbnail
+_START_OF_FRAME: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG markers with the size
+_NO_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xDA)})  # JPEG markers without a length
+ASSUMED_SIDE: Final = 1024  # pixels, for an image of unknown size
+MAX_ASSUMED_SIDE: Final = 2048  # pixels that the margin of such an image covers
+ASSUMED_SECONDS: Final = 60.0  # for audio or video of unknown length
+FALLBACK_RULES: Final = {"image": "seed-default", "audio": "gemini-2-audio", "video": "gemini-2-video"}
+"""For models without a rule: a rule of thumb for images, the highest known rates for audio and video."""
+
 
 class _ImageRule(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     """`disputed` marks a rule for which users report different numbers."""
@@ -298,10 +307,6 @@ def _count_cells(width: Fraction | float, height: Fraction | float, side: int) -
     return math.ceil(width / side) * math.ceil(height / side)
 
 
-_HEADER_BYTES: Final = 65_536  # a JPEG's size may come after an embedded thumbnail
-_START_OF_FRAME: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG markers with the size
-_NO_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xDA)})  # JPEG markers without a length
-
 Size = tuple[int, int]
 
 
@@ -365,13 +370,6 @@ def _jpeg(header: bytes) -> Size | None:
             return width, height
         at += 2 if marker in _NO_LENGTH else 2 + int.from_bytes(header[at + 2 : at + 4])
     return None
-
-
-ASSUMED_SIDE: Final = 1024  # pixels, for an image of unknown size
-MAX_ASSUMED_SIDE: Final = 2048  # pixels that the margin of such an image covers
-ASSUMED_SECONDS: Final = 60.0  # for audio or video of unknown length
-FALLBACK_RULES: Final = {"image": "seed-default", "audio": "gemini-2-audio", "video": "gemini-2-video"}
-"""For models without a rule: a rule of thumb for images, the highest known rates for audio and video."""
 
 
 _RuleT = TypeVar("_RuleT")

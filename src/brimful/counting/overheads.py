@@ -14,6 +14,11 @@ from brimful.core.prompt import Tool
 from brimful.core.tokens import Basis
 from brimful.errors import InvalidModel
 
+_OUTLINED_KEYWORDS: Final = frozenset(
+    {"type", "description", "enum", "properties", "items", "required", "additionalProperties"}
+)
+"""Schema keywords that the outline handles. Others are counted as JSON."""
+
 
 class ToolCosts(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens of tool definitions in addition to their texts.
@@ -67,11 +72,6 @@ def _load_overheads() -> dict[str, Overheads]:
     text = Path(__file__).with_name("overheads.toml").read_text(encoding="utf-8")
     return msgspec.toml.decode(text, type=dict[str, Overheads])
 
-
-_OUTLINED_KEYWORDS: Final = frozenset(
-    {"type", "description", "enum", "properties", "items", "required", "additionalProperties"}
-)
-"""Schema keywords that the outline handles. Others are counted as JSON."""
 
 ToolText = tuple[str, int]
 """A text, and the fixed tokens around it."""

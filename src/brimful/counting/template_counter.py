@@ -26,6 +26,11 @@ _PROBES: Final = ("hi", "", "1", "\nhi", " hi", "hi\n", "hi ", "ing", "æ¼¢", "â€
 
 CountRendered = Callable[[Sequence[Message], bool], int]
 CountText = Callable[[str], int]
+MEDIA_MARKERS: Final = 2  # tokens around an image in a rendered template
+THINKING_MARKERS: Final = 6  # maximum tokens of an empty thinking block
+_MAX_CACHED_BYTES: Final = 4 * 2**20  # of tool calls
+_PROBE_NAME: Final = "probe_of_brimful"  # a name that no template prints by itself
+_HI: Final = Message(role="user", parts=(Text(text="hi"),))
 
 
 class Probes:
@@ -144,13 +149,6 @@ def _system_message(text: str) -> Message:
 def _assistant_message(content: str | ToolCall) -> Message:
     part: Part = Text(text=content) if isinstance(content, str) else content
     return Message(role="assistant", parts=(part,))
-
-
-MEDIA_MARKERS: Final = 2  # tokens around an image in a rendered template
-THINKING_MARKERS: Final = 6  # maximum tokens of an empty thinking block
-_MAX_CACHED_BYTES: Final = 4 * 2**20  # of tool calls
-_PROBE_NAME: Final = "probe_of_brimful"  # a name that no template prints by itself
-_HI: Final = Message(role="user", parts=(Text(text="hi"),))
 
 
 class TemplateCounter:

@@ -17,6 +17,9 @@ from brimful.errors import CountingError
 
 if TYPE_CHECKING:
     from splintr import AnyTokenizer
+_BYTES_PER_ID: Final = 4  # the flat methods return 32-bit ids
+_UNUSUAL_WORD: Final = "qxzjvkwq"  # more than one token in every vocabulary
+_LONG_TEXT: Final = 65_536  # characters; from here on, releasing the GIL is worth the overhead
 
 
 def trie_pattern(words: Iterable[str]) -> str:
@@ -46,10 +49,6 @@ def _branches(words: list[str]) -> str:
 def _first_character(word: str) -> str:
     return word[0]
 
-
-_BYTES_PER_ID: Final = 4  # the flat methods return 32-bit ids
-_UNUSUAL_WORD: Final = "qxzjvkwq"  # more than one token in every vocabulary
-_LONG_TEXT: Final = 65_536  # characters; from here on, releasing the GIL is worth the overhead
 
 _Result = TypeVar("_Result")
 

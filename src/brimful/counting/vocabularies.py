@@ -14,6 +14,19 @@ import msgspec
 from brimful.core.model import Runtime
 from brimful.errors import CountingError
 
+_LINES: Final = r"\n{1,31}"  # ids 108 to 138 of Gemma 2, one less in Gemma 3
+_BARS: Final = "\N{LOWER ONE EIGHTH BLOCK}{2,31}"  # ids 139 to 168 of Gemma 2: the character that replaces spaces
+_TAGS_GEMMA_2: Final = (
+    "table|caption|thead|tbody|tfoot|tr|th|td|h[1-6]|blockquote|strong|em|b|i|u|s|sub|sup|code"  # ids 169 to 216
+)
+_TAGS_GEMMA_3: Final = f"{_TAGS_GEMMA_2}|a|html|body|img|span|bbox|ul|li|div|iframe|footer"  # ids 168 to 237
+_GEMMA_CONTROL: Final = ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>")
+_NEW_IN_QWEN_3: Final = ("<think>", "</think>", "<tool_response>", "</tool_response>")
+_TEKKEN_CONTROL: Final = (  # ids 10 to 36 of Tekken, in use since Mistral Small 3
+    *("<pad>", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]"),
+    *("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]"),
+)
+
 
 class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     """How to count with one of splintr's vocabularies.
@@ -43,22 +56,6 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     absent: tuple[str, ...] = ()
     in_llama_cpp: str = ""
 
-
-_LINES: Final = r"\n{1,31}"  # ids 108 to 138 of Gemma 2, one less in Gemma 3
-_BARS: Final = "\N{LOWER ONE EIGHTH BLOCK}{2,31}"  # ids 139 to 168 of Gemma 2: the character that replaces spaces
-_TAGS_GEMMA_2: Final = (
-    "table|caption|thead|tbody|tfoot|tr|th|td|h[1-6]|blockquote|strong|em|b|i|u|s|sub|sup|code"  # ids 169 to 216
-)
-_TAGS_GEMMA_3: Final = f"{_TAGS_GEMMA_2}|a|html|body|img|span|bbox|ul|li|div|iframe|footer"  # ids 168 to 237
-
-_GEMMA_CONTROL: Final = ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>")
-
-_NEW_IN_QWEN_3: Final = ("<think>", "</think>", "<tool_response>", "</tool_response>")
-
-_TEKKEN_CONTROL: Final = (  # ids 10 to 36 of Tekken, in use since Mistral Small 3
-    *("<pad>", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]"),
-    *("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]"),
-)
 
 VOCABULARIES: Final = {
     "o200k_base": Vocabulary(loads="o200k_base", reference="tiktoken"),

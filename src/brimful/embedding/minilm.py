@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 
 ENVIRONMENT_KEY: Final = "BRIMFUL_HOME"
+ID: Final = "minilm-int8-384@1"
+DIMENSIONS: Final = 384
+MAX_TOKENS: Final = 256  # including [CLS] and [SEP]; longer texts are truncated
+INSTALL: Final = "brimful embeddings install minilm"
+EXTRA: Final = "minilm"
+_BATCH_SIZE: Final = 16  # texts; cancellation takes effect between batches
 
 
 def models_dir() -> Path:
@@ -37,15 +43,6 @@ def _user_cache_dir(platform: str) -> Path:
     if platform == "darwin":
         return Path.home() / "Library" / "Caches"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-
-
-ID: Final = "minilm-int8-384@1"
-DIMENSIONS: Final = 384
-MAX_TOKENS: Final = 256  # including [CLS] and [SEP]; longer texts are truncated
-INSTALL: Final = "brimful embeddings install minilm"
-EXTRA: Final = "minilm"
-
-_BATCH_SIZE: Final = 16  # texts; cancellation takes effect between batches
 
 
 def model_file() -> Path:

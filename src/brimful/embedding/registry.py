@@ -17,6 +17,21 @@ from brimful.embedding.static import StaticEmbedder
 from brimful.errors import InvalidValue
 from brimful.protocols import Embedder
 
+FORMS: Final = (
+    "static",
+    "minilm",
+    "openai:MODEL",
+    "openai:MODEL@URL",
+    "ollama:MODEL",
+    "ollama:MODEL@URL",
+    "sentence-transformers:MODEL",
+    "none",
+)
+"""The strings that `embedder_for` accepts."""
+_REMOTE: Final = re.compile(r"(?P<kind>openai|ollama):(?P<model>[^@].*?)(?:@(?P<url>https?://.+))?")
+_LOCAL: Final[dict[str, Callable[[], Embedder]]] = {"static": StaticEmbedder, "minilm": MiniLMEmbedder}
+_LIBRARY: Final = "sentence-transformers:"
+
 
 class EmbedderInfo(msgspec.Struct, frozen=True, kw_only=True):
     """An available embedder.
@@ -60,23 +75,6 @@ def list_embedders() -> list[EmbedderInfo]:
 
 def _missing_extra(module: str, extra: str) -> str:
     return "" if importlib.util.find_spec(module) else f"pip install 'brimful[{extra}]'"
-
-
-FORMS: Final = (
-    "static",
-    "minilm",
-    "openai:MODEL",
-    "openai:MODEL@URL",
-    "ollama:MODEL",
-    "ollama:MODEL@URL",
-    "sentence-transformers:MODEL",
-    "none",
-)
-"""The strings that `embedder_for` accepts."""
-
-_REMOTE: Final = re.compile(r"(?P<kind>openai|ollama):(?P<model>[^@].*?)(?:@(?P<url>https?://.+))?")
-_LOCAL: Final[dict[str, Callable[[], Embedder]]] = {"static": StaticEmbedder, "minilm": MiniLMEmbedder}
-_LIBRARY: Final = "sentence-transformers:"
 
 
 def embedder_for(spec: str | Embedder | None = "static") -> Embedder | None:

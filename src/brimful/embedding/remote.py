@@ -14,6 +14,18 @@ if TYPE_CHECKING:
     import httpx2
 
     from brimful.protocols import Purpose, Vectors
+MAX_BYTES: Final = 8_191  # of one text; OpenAI's models read that many tokens
+TIMEOUT: Final = 30.0  # seconds for one request
+_BATCH_TEXTS: Final = 128
+_BATCH_BYTES: Final = 250_000  # OpenAI takes 300,000 tokens in one request
+_PROBE: Final = "."  # embedded to learn the vector size if all texts are empty
+_MAX_SHOWN_CHARS: Final = 200  # of a server's error message
+_REFUSED: Final = (400, 413, 422)  # HTTP statuses that reject a text, not the server failing
+_ADVICE: Final = {  # by HTTP status
+    401: " (check the key: BRIMFUL_EMBEDDING_KEY)",
+    403: " (check the key: BRIMFUL_EMBEDDING_KEY)",
+    404: " (check the URL and the model name)",
+}
 
 
 class Prompts(msgspec.Struct, frozen=True):
@@ -52,21 +64,6 @@ def prompts_for(model: str) -> Prompts:
     """
     name = model.rpartition("/")[2].lower()
     return next((prompts for known, prompts in _PROMPTS.items() if name.startswith(known)), Prompts())
-
-
-MAX_BYTES: Final = 8_191  # of one text; OpenAI's models read that many tokens
-TIMEOUT: Final = 30.0  # seconds for one request
-
-_BATCH_TEXTS: Final = 128
-_BATCH_BYTES: Final = 250_000  # OpenAI takes 300,000 tokens in one request
-_PROBE: Final = "."  # embedded to learn the vector size if all texts are empty
-_MAX_SHOWN_CHARS: Final = 200  # of a server's error message
-_REFUSED: Final = (400, 413, 422)  # HTTP statuses that reject a text, not the server failing
-_ADVICE: Final = {  # by HTTP status
-    401: " (check the key: BRIMFUL_EMBEDDING_KEY)",
-    403: " (check the key: BRIMFUL_EMBEDDING_KEY)",
-    404: " (check the URL and the model name)",
-}
 
 
 class Dialect(Protocol):

@@ -11,6 +11,15 @@ from typing import Final
 import msgspec
 
 _FILE: Final = Path(__file__).with_name("data") / "characters.toml"
+UNKNOWN: Final = "[UNK]"
+CONTINUES: Final = "##"  # prefix of pieces that continue a word
+MAX_WORD_LENGTH: Final = 100  # characters; BERT treats longer words as unknown
+_SPACE: Final = r"\t\n\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # no \v, \f, \x85: those are controls
+_PUNCTUATION: Final = r"!-/:-@\[-`{-~"
+_CAPITAL_SIGMA: Final = "\N{GREEK CAPITAL LETTER SIGMA}"  # Python lowercases a final one differently; BERT does not
+_SIGMA: Final = "\N{GREEK SMALL LETTER SIGMA}"
+MAX_CACHED_WORDS: Final = 32_768  # per generation of the cache; both take about 10 MB when full
+_MAX_CACHED_LENGTH: Final = 32  # characters; longer words rarely occur twice
 
 
 class Characters(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,17 +49,6 @@ def _brackets(text: str) -> str:
     """
     return "".join("-".join(re.escape(chr(int(end, 16))) for end in item.split("-")) for item in text.split())
 
-
-UNKNOWN: Final = "[UNK]"
-CONTINUES: Final = "##"  # prefix of pieces that continue a word
-MAX_WORD_LENGTH: Final = 100  # characters; BERT treats longer words as unknown
-
-_SPACE: Final = r"\t\n\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # no \v, \f, \x85: those are controls
-_PUNCTUATION: Final = r"!-/:-@\[-`{-~"
-_CAPITAL_SIGMA: Final = "\N{GREEK CAPITAL LETTER SIGMA}"  # Python lowercases a final one differently; BERT does not
-_SIGMA: Final = "\N{GREEK SMALL LETTER SIGMA}"
-MAX_CACHED_WORDS: Final = 32_768  # per generation of the cache; both take about 10 MB when full
-_MAX_CACHED_LENGTH: Final = 32  # characters; longer words rarely occur twice
 
 Ids = tuple[int, ...]
 

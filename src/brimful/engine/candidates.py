@@ -31,6 +31,7 @@ JANITOR_RELEVANCE = 0.0002  # of the janitor's summaries: likely answers come fi
 TRIGGERED_RELEVANCE = 1.0  # of lore whose keyword appeared
 _MAX_CACHED_KINDS: Final = 256  # kinds whose family is cached
 _LABEL_TOKENS = 12  # around a hit: day and speaker, or tags
+_FAMILIES: Final[dict[type, str]] = {Message: "message", Memory: "memory", LoreEntry: "lorebook"}
 
 
 def package_pinned(memories: Iterable[Memory], *, counter: TokenCounter) -> list[ContentPackage]:
@@ -183,9 +184,6 @@ def _lore_metadata(why: ActivationReason) -> dict[str, Any]:
     fields = msgspec.structs.asdict(why)
     facts = {name: value for name, value in fields.items() if value and (name != "place" or why.where)}
     return {"lore": facts}
-
-
-_FAMILIES: Final[dict[type, str]] = {Message: "message", Memory: "memory", LoreEntry: "lorebook"}
 
 
 @lru_cache(_MAX_CACHED_KINDS)

@@ -33,6 +33,17 @@ from brimful.stores import Store
 MAX_REASONS = 50  # further reasons are counted together
 MAX_PLACES = 5  # locations listed per reason
 OTHER_REASONS = "other reasons"
+MAX_ID_BYTES: Final = 2000  # an index of PostgreSQL takes a little more
+ID_TAKEN: Final = "another message has this id"
+ID_TOO_LONG: Final = f"an id is longer than {MAX_ID_BYTES:,} bytes"
+ENTRY_DIFFERS: Final = "the entry differs from the stored one; `brimful lorebook import` replaces it"
+CARD_DIFFERS: Final = "a persona of this name came from another card; remove it first with `brimful persona remove`"
+WAS_DELETED: Final = "it was deleted before"
+WRITE_ORDER: Final = (
+    *(User, Persona, Lorebook, Room, LoreEntry, Message, Summary),
+    *(Snapshot, Response, UsageReport, Memory),
+)
+"""The kinds of records in the order in which they are written."""
 
 
 class SkippedGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,19 +131,6 @@ def get_record_kind(record: Record) -> str:
     """
     return str(record.__struct_config__.tag)
 
-
-MAX_ID_BYTES: Final = 2000  # an index of PostgreSQL takes a little more
-ID_TAKEN: Final = "another message has this id"
-ID_TOO_LONG: Final = f"an id is longer than {MAX_ID_BYTES:,} bytes"
-ENTRY_DIFFERS: Final = "the entry differs from the stored one; `brimful lorebook import` replaces it"
-CARD_DIFFERS: Final = "a persona of this name came from another card; remove it first with `brimful persona remove`"
-WAS_DELETED: Final = "it was deleted before"
-
-WRITE_ORDER: Final = (
-    *(User, Persona, Lorebook, Room, LoreEntry, Message, Summary),
-    *(Snapshot, Response, UsageReport, Memory),
-)
-"""The kinds of records in the order in which they are written."""
 
 ImportItems = Iterator[ImportedRecord | Skipped]
 BatchCallback = Callable[[], None]

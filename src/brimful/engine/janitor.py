@@ -52,6 +52,13 @@ INSTRUCTIONS: Final = (
 _WORDS_PER_TOKEN: Final = 0.7
 _CHARS_PER_TOKEN: Final = 8  # a summary with more characters than its tokens could have is cut
 _MIN_TOKENS: Final = 64  # of a passage that is larger than the window
+MIN_BUILDS: Final = 20  # contexts of a room on record before any message counts as unused
+MAX_EMBEDDED_THREADS: Final = 2_000  # per day; more are not compared by meaning
+_MAX_EMBEDDED_CHARS: Final = 2_000  # of a thread
+JANITOR_LEASE: Final = 90.0  # seconds after which a janitor without a heartbeat counts as dead
+HEARTBEAT: Final = 20.0  # seconds between two heartbeats
+_PAGE_RECORDS: Final = 500  # rooms or memories per read
+_MAX_MEMORIES_IN_SCOPE: Final = 20_000  # memories of one scope that are compared with each other
 
 
 class ModelSummarizer:
@@ -181,10 +188,6 @@ class JanitorReport(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-MIN_BUILDS: Final = 20  # contexts of a room on record before any message counts as unused
-MAX_EMBEDDED_THREADS: Final = 2_000  # per day; more are not compared by meaning
-_MAX_EMBEDDED_CHARS: Final = 2_000  # of a thread
-
 ApplyChange = Callable[[JanitorChange], Awaitable[None]]
 JanitorCallback = Callable[[float], None]
 """Is called with the share of the work that is done, from 0 to 1."""
@@ -295,12 +298,6 @@ def _update_summaries(known: dict[str, Summary], change: JanitorChange) -> None:
     for id in change.remove:
         known.pop(id, None)
     known.update({summary.id: summary for summary in change.write})
-
-
-JANITOR_LEASE: Final = 90.0  # seconds after which a janitor without a heartbeat counts as dead
-HEARTBEAT: Final = 20.0  # seconds between two heartbeats
-_PAGE_RECORDS: Final = 500  # rooms or memories per read
-_MAX_MEMORIES_IN_SCOPE: Final = 20_000  # memories of one scope that are compared with each other
 
 
 class Janitor:

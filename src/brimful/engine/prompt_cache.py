@@ -18,6 +18,9 @@ from brimful.stores import Store
 
 MAX_CONVERSATIONS: Final = 4096  # in the cache; others are read from the store
 _MAX_BUILDS: Final = 8  # of a room, searched for the last one of the same conversation
+MAX_REQUESTS: Final = 4_096  # conversations
+_NO_RULE: Final = CacheRule(minimum_tokens=0)
+_REQUEST_BREAKPOINT: Final = "cache_control"  # a field of Anthropic's requests: a breakpoint at the end
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,11 +73,6 @@ class PrefixTracker:
     def keep(self, conversation: Conversation, history: HistoryStart | None) -> None:
         """Remember where history started."""
         self._known[conversation] = history
-
-
-MAX_REQUESTS: Final = 4_096  # conversations
-_NO_RULE: Final = CacheRule(minimum_tokens=0)
-_REQUEST_BREAKPOINT: Final = "cache_control"  # a field of Anthropic's requests: a breakpoint at the end
 
 
 class RequestDigest(msgspec.Struct, frozen=True):

@@ -37,6 +37,36 @@ _CHUNK_HEAD: Final = struct.Struct(">I4s")
 _CRC: Final = struct.Struct(">I")  # after each chunk, of its kind and its data
 _TEXT_CHUNKS: Final = (b"tEXt", b"zTXt", b"iTXt")
 _SKIP_BYTES: Final = 2**20  # read at once
+CARD_KEY: Final = "card"
+"""The key of a persona's metadata with its card."""
+BOOK_KEY: Final = "book"
+"""The key of a persona's metadata with the id of the lorebook that was part of its card."""
+CARD_FIELDS: Final = {
+    "system_prompt": "prompt",
+    "description": "description",
+    "personality": "personality",
+    "scenario": "scenario",
+    "mes_example": "examples",
+    "first_mes": "greeting",
+}
+"""Fields of a card, and the fields of a character that they become."""
+GREETINGS_FIELD: Final = "alternate_greetings"
+NICKNAME_FIELD: Final = "nickname"  # V3: the name that `{{char}}` stands for
+_CARD_KEYWORDS: Final = ("ccv3", "chara")
+_SPECS: Final = ("chara_card_v2", "chara_card_v3")
+_V1_FIELDS: Final = {"name", "description", "first_mes", "mes_example"}
+V3_SPEC: Final = {"spec": "chara_card_v3", "spec_version": "3.0"}
+_EMPTY_CARD_DATA: Final = {
+    "creator": "",
+    "character_version": "",
+    "creator_notes": "",
+    "post_history_instructions": "",
+    "alternate_greetings": [],
+    "group_only_greetings": [],
+    "tags": [],
+    "extensions": {},
+}
+"""Required fields of a card that a persona does not have."""
 
 
 def read_png_texts(stream: BinaryIO, name: str, keywords: Collection[str], limits: Limits) -> dict[str, bytes]:
@@ -107,27 +137,6 @@ def _decompress(data: bytes, name: str, max_bytes: int) -> bytes:
     if reader.unconsumed_tail:
         raise DamagedFile(name, f"contains a text that expands beyond {max_bytes:,} bytes, like a zip bomb")
     return text
-
-
-CARD_KEY: Final = "card"
-"""The key of a persona's metadata with its card."""
-BOOK_KEY: Final = "book"
-"""The key of a persona's metadata with the id of the lorebook that was part of its card."""
-CARD_FIELDS: Final = {
-    "system_prompt": "prompt",
-    "description": "description",
-    "personality": "personality",
-    "scenario": "scenario",
-    "mes_example": "examples",
-    "first_mes": "greeting",
-}
-"""Fields of a card, and the fields of a character that they become."""
-GREETINGS_FIELD: Final = "alternate_greetings"
-NICKNAME_FIELD: Final = "nickname"  # V3: the name that `{{char}}` stands for
-
-_CARD_KEYWORDS: Final = ("ccv3", "chara")
-_SPECS: Final = ("chara_card_v2", "chara_card_v3")
-_V1_FIELDS: Final = {"name", "description", "first_mes", "mes_example"}
 
 
 def recognizes(source: Source) -> bool:
@@ -241,20 +250,6 @@ FORMAT: Final = Format(
     recognizes=recognizes,
     read=read,
 )
-
-
-V3_SPEC: Final = {"spec": "chara_card_v3", "spec_version": "3.0"}
-_EMPTY_CARD_DATA: Final = {
-    "creator": "",
-    "character_version": "",
-    "creator_notes": "",
-    "post_history_instructions": "",
-    "alternate_greetings": [],
-    "group_only_greetings": [],
-    "tags": [],
-    "extensions": {},
-}
-"""Required fields of a card that a persona does not have."""
 
 
 def write_card(persona: Persona, book: Lorebook | None = None, entries: Sequence[LoreEntry] = ()) -> dict[str, Any]:

@@ -48,6 +48,9 @@ KNOWN_CONTENT_TYPES: Final = ("text", "multimodal_text", *_TEXT_FIELDS)
 """Content types that are supported: if one of them has no text, nothing is lost."""
 _FALLBACK_TEXT_FIELDS: Final = ("text", "result", "content")
 _ASSET_POINTER: Final = re.compile(r"^[a-z-]+://(?:[^/]*/)?([\w-]+)")
+PREFIX: Final = "chatgpt"
+_EVERYONE: Final = ("", "all")
+_ROLES: Final = ("system", "user", "assistant", "tool")
 
 
 def content_parts(message: dict[str, Any], source: Source | None, *, images: bool) -> Iterator[Part]:
@@ -117,11 +120,6 @@ def tool_arguments(parts: list[Part]) -> str:
     except ValueError:
         pass
     return json.dumps({"input": text}, ensure_ascii=False)
-
-
-PREFIX: Final = "chatgpt"
-_EVERYONE: Final = ("", "all")
-_ROLES: Final = ("system", "user", "assistant", "tool")
 
 
 def recognizes(source: Source) -> bool:

@@ -15,6 +15,7 @@ from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Sourc
 from brimful.records import Message, Room
 
 PREFIX: Final = "discord"
+_EMBED_FIELDS: Final = ("title", "url", "description")
 
 
 def recognizes(source: Source) -> bool:
@@ -101,9 +102,6 @@ class _Channel:
             interaction=as_dict(data.get("interaction")),
             mentions=[as_str(each.get("name")) for each in as_dicts(data.get("mentions"))],
         )
-
-
-_EMBED_FIELDS: Final = ("title", "url", "description")
 
 
 def _emoji(reaction: dict[str, Any]) -> str:

@@ -28,6 +28,9 @@ FieldPiece = tuple[str, int | None, bytes | str]
 _DEPTH: Final = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
 _STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _SKIPPED_DEPTH: Final = 6  # levels of nesting that one match skips; ChatGPT's messages have that many
+_TO_DELIMITER: Final = re.compile(rb'[^"\[\]{},]*+(?:' + _STRING + rb'[^"\[\]{},]*+)*+', re.DOTALL)
+_IN_STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_KEY: Final = re.compile(rb'\s*"((?:[^"\\]|\\.)*)"\s*:\s*', re.DOTALL)
 
 
 def _balanced(depth: int) -> bytes:
@@ -37,10 +40,7 @@ def _balanced(depth: int) -> bytes:
     return plain + rb"(?:(?:" + _STRING + inner + rb")" + plain + rb")*+"
 
 
-_TO_DELIMITER: Final = re.compile(rb'[^"\[\]{},]*+(?:' + _STRING + rb'[^"\[\]{},]*+)*+', re.DOTALL)
 _TO_BRACKET: Final = re.compile(_balanced(_SKIPPED_DEPTH), re.DOTALL)
-_IN_STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-_KEY: Final = re.compile(rb'\s*"((?:[^"\\]|\\.)*)"\s*:\s*', re.DOTALL)
 
 
 def too_long_message(max_bytes: int) -> str:

@@ -32,6 +32,16 @@ ROLES: Final = {
 
 ASSISTANT_ROLES: Final = frozenset({"ai", "agent", "bot", "chatbot", "gpt", "model"})
 """Custom roles of a `ChatMessage` that mean the assistant, in any case. Other custom roles mean the user."""
+_OF_MESSAGES: Final = ("additional_kwargs", "response_metadata")
+_OF_LLAMAINDEX: Final = ("block_type", "chat_store")
+_TYPED: Final = re.compile(rb'"type"\s*:\s*"(human|ai|system|chat|AIMessageChunk|remove)"')
+_TYPED_OR_CALLED: Final = re.compile(rb'"type"\s*:\s*"(human|ai|system|tool|function|chat|AIMessageChunk|remove)"')
+_OPENAI_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+_KNOWN_FIELDS: Final = frozenset(
+    {"additional_kwargs", "content", "id", "lc", "name", "response_metadata", "role", "status", "tool_call_chunks"}
+    | {"tool_call_id", "tool_calls", "type", "usage_metadata", "model", "thoughts", "usage"}
+)
+"""Fields that are read, and metadata keys of ours."""
 
 
 def recognizes(source: Source) -> bool:
@@ -45,12 +55,6 @@ def recognizes(source: Source) -> bool:
     if "content" not in keys or keys.isdisjoint(_OF_MESSAGES) or not keys.isdisjoint(_OF_LLAMAINDEX):
         return False
     return (_TYPED if "role" in keys else _TYPED_OR_CALLED).search(source.outline) is not None
-
-
-_OF_MESSAGES: Final = ("additional_kwargs", "response_metadata")
-_OF_LLAMAINDEX: Final = ("block_type", "chat_store")
-_TYPED: Final = re.compile(rb'"type"\s*:\s*"(human|ai|system|chat|AIMessageChunk|remove)"')
-_TYPED_OR_CALLED: Final = re.compile(rb'"type"\s*:\s*"(human|ai|system|tool|function|chat|AIMessageChunk|remove)"')
 
 
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
@@ -85,9 +89,6 @@ def _map_role(role: str) -> str:
     if not role or role in _OPENAI_ROLES:
         return role
     return ROLES.get(role) or ("assistant" if role.lower() in ASSISTANT_ROLES else "user")
-
-
-_OPENAI_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 
 
 def _unwrap(data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -147,13 +148,6 @@ def _metadata(fields: dict[str, Any]) -> dict[str, Any]:
         response_metadata={key: value for key, value in answered.items() if key not in ("model_name", "model")},
         **{key: value for key, value in fields.items() if key not in _KNOWN_FIELDS},
     )
-
-
-_KNOWN_FIELDS: Final = frozenset(
-    {"additional_kwargs", "content", "id", "lc", "name", "response_metadata", "role", "status", "tool_call_chunks"}
-    | {"tool_call_id", "tool_calls", "type", "usage_metadata", "model", "thoughts", "usage"}
-)
-"""Fields that are read, and metadata keys of ours."""
 
 
 def _reasoning(part: dict[str, Any]) -> str:

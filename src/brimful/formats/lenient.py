@@ -12,6 +12,16 @@ from brimful.core.content import Media, Part, Text
 from brimful.core.decode import decode_json
 from brimful.records import Content
 
+_MILLISECONDS: Final = 1e11  # a larger number is in milliseconds: in seconds, it would be after the year 5138
+# SillyTavern writes three forms of its own (public/scripts/utils.js, parseTimestamp), in the time zone where it ran:
+# `2024-7-12@01h31m37s`, `2024-6-5 @14h 56m 50s 682ms` and `June 19, 2023 2:20pm`.
+_SILLYTAVERN_TIME: Final = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2}) ?@(\d{1,2})h ?(\d{1,2})m ?(\d{1,2})s(?: ?(\d{1,3})ms)?"
+)
+_WRITTEN_OUT_TIME: Final = re.compile(r"([A-Za-z]+) (\d{1,2}), (\d{4}) (\d{1,2}):(\d{2}) ?([ap]m)", re.IGNORECASE)
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NOON: Final = 12
+
 
 def as_dict(value: object) -> dict[str, Any]:
     """Return a dict; an empty one for any other type.
@@ -101,17 +111,6 @@ def image_from_bytes(data: bytes, encoded: str) -> Media | None:
     if kind is None or (kind == "webp" and data[8:12] != b"WEBP"):
         return None
     return Media(modality="image", data=encoded, media_type=f"image/{kind}")
-
-
-_MILLISECONDS: Final = 1e11  # a larger number is in milliseconds: in seconds, it would be after the year 5138
-# SillyTavern writes three forms of its own (public/scripts/utils.js, parseTimestamp), in the time zone where it ran:
-# `2024-7-12@01h31m37s`, `2024-6-5 @14h 56m 50s 682ms` and `June 19, 2023 2:20pm`.
-_SILLYTAVERN_TIME: Final = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2}) ?@(\d{1,2})h ?(\d{1,2})m ?(\d{1,2})s(?: ?(\d{1,3})ms)?"
-)
-_WRITTEN_OUT_TIME: Final = re.compile(r"([A-Za-z]+) (\d{1,2}), (\d{4}) (\d{1,2}):(\d{2}) ?([ap]m)", re.IGNORECASE)
-_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_NOON: Final = 12
 
 
 def parse_time(value: object) -> float | None:

@@ -16,6 +16,8 @@ from brimful.formats.source import Format, ImportedRecord, Skipped, Source
 
 ROLES: Final = {"model": "assistant", "chatbot": "assistant", "function": "tool"}
 """Roles with another name in OpenAI's format."""
+_KNOWN_FIELDS: Final = ("name", "tool_calls", "tool_call_id")
+_TRANSLATED_BLOCKS: Final = ("text", "image", "audio", "tool_call", "thinking", "cache")
 
 
 def recognizes(source: Source) -> bool:
@@ -81,10 +83,6 @@ def _metadata(data: dict[str, Any], blocks: list[dict[str, Any]]) -> dict[str, A
         additional_kwargs={key: value for key, value in added.items() if key not in _KNOWN_FIELDS},
         **{key: value for key, value in data.items() if key not in ("role", "content", "blocks", "additional_kwargs")},
     )
-
-
-_KNOWN_FIELDS: Final = ("name", "tool_calls", "tool_call_id")
-_TRANSLATED_BLOCKS: Final = ("text", "image", "audio", "tool_call", "thinking", "cache")
 
 
 def _parts(block: dict[str, Any]) -> Iterator[dict[str, Any]]:

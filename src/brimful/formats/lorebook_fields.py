@@ -22,6 +22,8 @@ EXTENSIONS: Final = "extensions"
 BRIMFUL_EXTENSION: Final = "brimful"  # under `extensions`: what the format has no place for
 
 _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
+LOGIC_NUMBERS: Final[tuple[Logic, ...]] = ("and-any", "not-all", "not-any", "and-all")
+"""Secondary logics by SillyTavern's numbers."""
 
 
 class Field(NamedTuple):
@@ -122,10 +124,6 @@ def _remove_values(raw: dict[str, Any], paths: Iterable[KeyPath]) -> None:
             place = place.get(each) if isinstance(place, dict) else None
         if isinstance(place, dict):
             place.pop(name, None)
-
-
-LOGIC_NUMBERS: Final[tuple[Logic, ...]] = ("and-any", "not-all", "not-any", "and-all")
-"""Secondary logics by SillyTavern's numbers."""
 
 
 def clean_str(value: object) -> str:

@@ -58,6 +58,34 @@ WORLD_INFO_DEFAULTS: Final[dict[str, Any]] = {
     "automationId": "",
 }
 """Fields of a new entry without a counterpart: policies decide where lore is placed."""
+WORLD_INFO_BOOK_FIELDS: Final[tuple[Field, ...]] = (optional_field("name", ("name",), clean_str, ""),)
+DEFAULT_RECURSION: Final = 10  # rounds of a book that uses recursion without a limit
+DEFAULT_SCAN_DEPTH: Final = 2  # SillyTavern's default
+CARD_SOURCES: Final[dict[Source, str]] = {
+    "user": "match_persona_description",
+    "description": "match_character_description",
+    "personality": "match_character_personality",
+    "scenario": "match_scenario",
+    "depth-prompt": "match_character_depth_prompt",
+    "creator-notes": "match_creator_notes",
+}
+STANDALONE_SPEC: Final = "lorebook_v3"  # the spec of a V3 book outside of a card
+_ENTRIES: Final = "entries"
+_SILLYTAVERN_DEFAULTS: Final = {
+    "names": True,
+    "whole_words": False,
+    "scan_depth": DEFAULT_SCAN_DEPTH,
+    "recursion": DEFAULT_RECURSION,
+}
+"""SillyTavern's default settings, which are not part of its books."""
+_ENTRY_DEFAULTS: Final = {
+    field.name: field.default
+    for field in msgspec.structs.fields(LoreEntry)
+    if field.name not in ("id", "lorebook", "settings")
+}
+_BOOK_DEFAULTS: Final = {
+    field.name: field.default for field in msgspec.structs.fields(Lorebook) if field.name not in ("id", "settings")
+}
 
 
 def _read_world_info_keys(raw: JsonObject) -> tuple[Any, ...]:
@@ -160,8 +188,6 @@ WORLD_INFO_FIELDS: Final[tuple[Field, ...]] = (
     ),
 )
 
-WORLD_INFO_BOOK_FIELDS: Final[tuple[Field, ...]] = (optional_field("name", ("name",), clean_str, ""),)
-
 
 def world_info_template(number: int) -> dict[str, Any]:
     """Return the other fields of a new entry."""
@@ -176,19 +202,6 @@ def is_world_info_entry(raw: object) -> bool:
 def is_sillytavern_card_entry(raw: JsonObject) -> bool:
     """Return whether an entry of a character card was written by SillyTavern."""
     return any(value_at(raw, (EXTENSIONS, name)) for name in ("selectiveLogic", "useProbability", "display_index"))
-
-
-DEFAULT_RECURSION: Final = 10  # rounds of a book that uses recursion without a limit
-DEFAULT_SCAN_DEPTH: Final = 2  # SillyTavern's default
-
-CARD_SOURCES: Final[dict[Source, str]] = {
-    "user": "match_persona_description",
-    "description": "match_character_description",
-    "personality": "match_character_personality",
-    "scenario": "match_scenario",
-    "depth-prompt": "match_character_depth_prompt",
-    "creator-notes": "match_creator_notes",
-}
 
 
 def extension_path(name: str) -> KeyPath:
@@ -331,8 +344,6 @@ def card_entry_template(number: int) -> dict[str, Any]:
 
 LorebookFormat = Literal["sillytavern", "v2", "v3"]
 LOREBOOK_FORMATS: Final[tuple[LorebookFormat, ...]] = get_args(LorebookFormat)
-STANDALONE_SPEC: Final = "lorebook_v3"  # the spec of a V3 book outside of a card
-_ENTRIES: Final = "entries"
 
 
 class _FormatSpec(NamedTuple):
@@ -344,26 +355,10 @@ class _FormatSpec(NamedTuple):
     defaults: dict[str, Any]
 
 
-_SILLYTAVERN_DEFAULTS: Final = {
-    "names": True,
-    "whole_words": False,
-    "scan_depth": DEFAULT_SCAN_DEPTH,
-    "recursion": DEFAULT_RECURSION,
-}
-"""SillyTavern's default settings, which are not part of its books."""
-
 _FORMAT_SPECS: Final[dict[LorebookFormat, _FormatSpec]] = {
     "sillytavern": _FormatSpec(WORLD_INFO_FIELDS, WORLD_INFO_BOOK_FIELDS, world_info_template, _SILLYTAVERN_DEFAULTS),
     "v2": _FormatSpec(CARD_V2_FIELDS, CARD_BOOK_FIELDS, card_entry_template, _SILLYTAVERN_DEFAULTS),
     "v3": _FormatSpec(CARD_V3_FIELDS, CARD_BOOK_FIELDS, card_entry_template, _SILLYTAVERN_DEFAULTS),
-}
-_ENTRY_DEFAULTS: Final = {
-    field.name: field.default
-    for field in msgspec.structs.fields(LoreEntry)
-    if field.name not in ("id", "lorebook", "settings")
-}
-_BOOK_DEFAULTS: Final = {
-    field.name: field.default for field in msgspec.structs.fields(Lorebook) if field.name not in ("id", "settings")
 }
 
 

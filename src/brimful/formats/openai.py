@@ -20,6 +20,23 @@ from brimful.records import Content, Message, Room
 from brimful.render import read_history
 
 NO_BATCH_ANSWER = "is a batch response without an answer"
+_TIMES: Final = ("timestamp", "created", "created_at")
+_TEXT_PARTS: Final = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
+"""Other types of text parts, and the field with the text."""
+_MESSAGE_FIELDS: Final = frozenset({"content", "tool_calls", "function_call", "refusal"})
+"""A message has at least one of these; otherwise its format is unknown."""
+_KNOWN_FIELDS: Final = frozenset(
+    {"role", "content", "tool_calls", "refusal", "name", "id", "metadata", "tool_call_id", *_TIMES}
+)
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+_JSON_TYPE_NAMES: Final[dict[type, str]] = {
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "a boolean",
+    list: "a list",
+}
+_PRESET_KEYS: Final = {"prompts", "prompt_order"}
 
 
 def unwrap_batch_request(data: Any) -> Any:
@@ -63,25 +80,6 @@ def batch_answers(line: dict[str, Any]) -> list[dict[str, Any]] | str:
 
 Translate = Callable[[dict[str, Any]], dict[str, Any]]
 """Translates a message to OpenAI's format; one that it does not know is returned unchanged."""
-
-_TIMES: Final = ("timestamp", "created", "created_at")
-_TEXT_PARTS: Final = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
-"""Other types of text parts, and the field with the text."""
-
-_MESSAGE_FIELDS: Final = frozenset({"content", "tool_calls", "function_call", "refusal"})
-"""A message has at least one of these; otherwise its format is unknown."""
-_KNOWN_FIELDS: Final = frozenset(
-    {"role", "content", "tool_calls", "refusal", "name", "id", "metadata", "tool_call_id", *_TIMES}
-)
-_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
-
-_JSON_TYPE_NAMES: Final[dict[type, str]] = {
-    str: "a string",
-    int: "a number",
-    float: "a number",
-    bool: "a boolean",
-    list: "a list",
-}
 
 
 def read_conversations(source: Source, translate: Translate) -> Iterator[ImportedRecord | Skipped]:
@@ -247,9 +245,6 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
     """Yield messages, and rooms for requests with more fields."""
     return read_conversations(source, lambda message: message)
-
-
-_PRESET_KEYS: Final = {"prompts", "prompt_order"}
 
 
 FORMAT: Final = Format(

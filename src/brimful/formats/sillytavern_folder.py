@@ -33,6 +33,22 @@ SYSTEM: Final[NoteRole] = "system"
 _ROLES: Final[dict[object, NoteRole]] = {0: "system", 1: "user", 2: "assistant"}
 _NOTE_DEPTH: Final = 4  # default depth of a note, in messages
 _IN_CHAT: Final = 1  # the position of a note at a depth; others are at the beginning
+PERSONA_NOTE: Final = "persona"
+"""The name of the note with a user persona's description."""
+_PERSONA_DEPTH: Final = 2  # default depth of a description, in messages
+SETTINGS_FILE: Final = "settings.json"
+_SETTINGS_KEYS: Final = ("power_user", "world_info_settings", "user_avatar")
+_LORE_FLAGS: Final = {
+    "world_info_include_names": "names",
+    "world_info_case_sensitive": "case_sensitive",
+    "world_info_match_whole_words": "whole_words",
+    "world_info_use_group_scoring": "group_scoring",
+}
+_MAX_STEPS: Final = 10_000  # messages or recursion steps; SillyTavern allows fewer
+_MAX_BUDGET: Final = 10**9
+CHARACTER_OVERRIDES: Final = {"scenario": "scenario", "system_prompt": "prompt", "mes_example": "examples"}
+"""Fields of a chat's head that override its character's card, and the fields of a character that they become."""
+DATA_FOLDERS = ("characters", "chats", "group chats", "groups", "worlds")
 
 
 def note_role(value: object, default: NoteRole) -> NoteRole:
@@ -161,10 +177,7 @@ def _message_count(value: object, default: int, *, low: int) -> int:
     return min(value, MAX_DEPTH) if type(value) is int and value >= low else default
 
 
-PERSONA_NOTE: Final = "persona"
-"""The name of the note with a user persona's description."""
 _AT_DEPTH, _NOWHERE = 4, 9  # positions of a description; all others mean the beginning of the prompt
-_PERSONA_DEPTH: Final = 2  # default depth of a description, in messages
 
 
 class UserPersona(NamedTuple):
@@ -269,21 +282,6 @@ def _avatar_file(picture: str) -> str:
     ('my ada.png', 'ada.png')
     """
     return PurePosixPath(unquote(picture.partition("file=")[2].partition("&")[0] or picture)).name
-
-
-SETTINGS_FILE: Final = "settings.json"
-_SETTINGS_KEYS: Final = ("power_user", "world_info_settings", "user_avatar")
-_LORE_FLAGS: Final = {
-    "world_info_include_names": "names",
-    "world_info_case_sensitive": "case_sensitive",
-    "world_info_match_whole_words": "whole_words",
-    "world_info_use_group_scoring": "group_scoring",
-}
-_MAX_STEPS: Final = 10_000  # messages or recursion steps; SillyTavern allows fewer
-_MAX_BUDGET: Final = 10**9
-CHARACTER_OVERRIDES: Final = {"scenario": "scenario", "system_prompt": "prompt", "mes_example": "examples"}
-"""Fields of a chat's head that override its character's card, and the fields of a character that they become."""
-DATA_FOLDERS = ("characters", "chats", "group chats", "groups", "worlds")
 
 
 def data_folder(source: Source) -> str:

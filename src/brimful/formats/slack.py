@@ -17,6 +17,10 @@ from brimful.records import Message, Room, User
 MAX_BLOCK_DEPTH: Final = 8  # of nested blocks; Slack has four
 
 _LINE_ELEMENTS: Final = ("rich_text_section", "rich_text_quote", "rich_text_preformatted")
+PREFIX: Final = "slack"
+CHANNEL_FILES: Final = frozenset({"channels.json", "groups.json", "dms.json", "mpims.json"})
+"""Files that describe public and private channels and direct conversations."""
+_REFERENCE: Final = re.compile(r"<([^<>]*)>")
 
 
 def block_lines(blocks: object, levels: int = MAX_BLOCK_DEPTH) -> Iterator[str]:
@@ -83,12 +87,6 @@ def attachment_lines(attachment: dict[str, Any]) -> Iterator[str]:
 def _field_lines(attachment: dict[str, Any]) -> Iterator[str]:
     for field in as_dicts(attachment.get("fields")):
         yield from filter(None, [": ".join(filter(None, (as_str(field.get("title")), as_str(field.get("value")))))])
-
-
-PREFIX: Final = "slack"
-CHANNEL_FILES: Final = frozenset({"channels.json", "groups.json", "dms.json", "mpims.json"})
-"""Files that describe public and private channels and direct conversations."""
-_REFERENCE: Final = re.compile(r"<([^<>]*)>")
 
 
 def recognizes(source: Source) -> bool:

@@ -14,6 +14,12 @@ from brimful.records.janitor import MessagePosition
 
 Span = tuple[int, int]
 Spans = tuple[Span, ...]
+UNDATED: Final = "undated"
+_UNDATED_BATCH: Final = 1_000  # messages without a time that count as a day
+MONTH_ROLL_UP_DAYS: Final = 31.0  # after the end of a month, when single days no longer matter
+YEAR_ROLL_UP_DAYS: Final = 366.0  # after the end of a year, when single months no longer matter
+_MONTH_CHARS: Final = len("2026-11")
+_YEAR_CHARS: Final = len("2026")
 
 
 def make_spans(positions: Iterable[int]) -> Spans:
@@ -58,13 +64,6 @@ def spans_contain(spans: Sequence[Span], position: int) -> bool:
 
 Level = Literal["family", "day", "month", "year"]
 """What a summary of the janitor covers: a flood within a day, the rest of a day, a month, or a year."""
-
-UNDATED: Final = "undated"
-_UNDATED_BATCH: Final = 1_000  # messages without a time that count as a day
-MONTH_ROLL_UP_DAYS: Final = 31.0  # after the end of a month, when single days no longer matter
-YEAR_ROLL_UP_DAYS: Final = 366.0  # after the end of a year, when single months no longer matter
-_MONTH_CHARS: Final = len("2026-11")
-_YEAR_CHARS: Final = len("2026")
 
 
 class Day(msgspec.Struct, frozen=True):

@@ -18,6 +18,13 @@ from brimful.records import Memory
 SHINGLE_CHARS: Final = 4  # characters of a shingle
 
 _NUMBERS: Final = re.compile(r"\d+(?:[.,:]\d+)*")
+MIN_SIMILARITY: Final = 0.6  # Jaccard similarity of a text and the head of its family
+MAX_WITNESSES: Final = 4  # members after the head that a text must be similar to; more change nothing on real messages
+MIN_FUZZY_CHARS: Final = 16  # shorter texts must be equal
+MAX_FUZZY_CHARS: Final = 10_000  # so must longer ones: floods do not consist of novels
+SKETCH_SIZE: Final = 128  # numbers in a sketch
+LSH_BANDS: Final = 32  # of four hashes: finds 99 of 100 texts at the minimum similarity, and more above it
+_SEED: Final = 20  # any value works, as long as it never changes
 
 
 def normalize(text: str) -> str:
@@ -59,15 +66,6 @@ def jaccard_similarity(one: frozenset[str], other: frozenset[str]) -> float:
 
 def _fold_case(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
-
-
-MIN_SIMILARITY: Final = 0.6  # Jaccard similarity of a text and the head of its family
-MAX_WITNESSES: Final = 4  # members after the head that a text must be similar to; more change nothing on real messages
-MIN_FUZZY_CHARS: Final = 16  # shorter texts must be equal
-MAX_FUZZY_CHARS: Final = 10_000  # so must longer ones: floods do not consist of novels
-SKETCH_SIZE: Final = 128  # numbers in a sketch
-LSH_BANDS: Final = 32  # of four hashes: finds 99 of 100 texts at the minimum similarity, and more above it
-_SEED: Final = 20  # any value works, as long as it never changes
 
 
 class Family(msgspec.Struct, frozen=True):

@@ -15,6 +15,10 @@ from brimful.records import Message
 MAX_EXAMPLE_CHARS: Final = 60  # enough to recognize it
 _MAX_BYTES_PER_CHAR: Final = 2  # on average: characters of many bytes are many tokens
 _MAX_NAMED_SENDERS: Final = 3  # others are only counted
+MIN_FLOOD: Final = 10  # near-identical messages within a day, with the same numbers
+MIN_SHORT_FLOOD: Final = 50  # … if they are as short as what people repeat: "ok", "good morning"
+MIN_BURST: Final = 100  # near-identical messages with any numbers, if they come within …
+BURST_SECONDS: Final = 900.0  # seconds
 
 
 def flood_line(messages: Sequence[Message]) -> str:
@@ -68,11 +72,6 @@ def _senders(messages: Sequence[Message]) -> str:
         f" from {make_excerpt(names.pop(), MAX_EXAMPLE_CHARS)}" if len(names) == 1 else f" from {len(names):,} senders"
     )
 
-
-MIN_FLOOD: Final = 10  # near-identical messages within a day, with the same numbers
-MIN_SHORT_FLOOD: Final = 50  # … if they are as short as what people repeat: "ok", "good morning"
-MIN_BURST: Final = 100  # near-identical messages with any numbers, if they come within …
-BURST_SECONDS: Final = 900.0  # seconds
 
 Flood = tuple[Message, ...]
 

@@ -24,6 +24,13 @@ _UNSPACED_SCRIPTS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0010
 _WORD: Final = re.compile(rf"[^\W{_UNSPACED_SCRIPTS}]+")
 _GRAM: Final = 3  # characters by which a longer keyword is found
 _PROBE: Final = 32  # characters of a keyword that are compared at each position; a longer one is then searched once
+REGEX_TIMEOUT: Final = 0.05  # seconds for one expression in one text
+MAX_TIMEOUTS: Final = 10  # expressions that may time out; then the remaining ones are not tried
+MESSAGE_START: Final = "\x01"  # before every message, so that an expression can match its beginning, as in SillyTavern
+_REGEX_LITERAL: Final = re.compile(r"/([\w\W]+?)/([dgimsuvy]*)")
+_BARE_SLASH: Final = re.compile(r"(?:^|[^\\])/")
+_CODE_POINT: Final = re.compile(r"\\u\{([0-9a-fA-F]{1,6})\}")
+_CACHED_TEXTS: Final = 2_048  # nearly all messages are the same from one turn to the next
 
 
 class PlainKeyword(NamedTuple):
@@ -106,15 +113,6 @@ def _is_letter(char: str) -> bool:
     return _WORD.match(char) is not None
 
 
-REGEX_TIMEOUT: Final = 0.05  # seconds for one expression in one text
-MAX_TIMEOUTS: Final = 10  # expressions that may time out; then the remaining ones are not tried
-MESSAGE_START: Final = "\x01"  # before every message, so that an expression can match its beginning, as in SillyTavern
-
-_REGEX_LITERAL: Final = re.compile(r"/([\w\W]+?)/([dgimsuvy]*)")
-_BARE_SLASH: Final = re.compile(r"(?:^|[^\\])/")
-_CODE_POINT: Final = re.compile(r"\\u\{([0-9a-fA-F]{1,6})\}")
-
-
 class RegexKeyword(NamedTuple):
     """A keyword that is a regular expression; `search` is None if it does not compile."""
 
@@ -178,9 +176,6 @@ class RegexMatcher:
         except TimeoutError:
             self.timed_out[keyword.number] = keyword.text
             return False
-
-
-_CACHED_TEXTS: Final = 2_048  # nearly all messages are the same from one turn to the next
 
 
 class Keyword(NamedTuple):

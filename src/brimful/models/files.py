@@ -42,6 +42,9 @@ _MAX_FACTOR: Final = 10  # tokens per token of another tokenizer
 _Tokens = Annotated[int, Meta(ge=1, le=_MAX_TOKENS)]
 _Amount = Annotated[int, Meta(ge=0, le=_MAX_TOKENS)]
 _Word = Annotated[str, Meta(min_length=1)]
+EMPTY_REGISTRY: Final = Registry(rows={}, hosted={}, local={})
+ENVIRONMENT_KEY: Final = "BRIMFUL_MODELS"
+"""The environment variable with the path of the user's model file."""
 
 
 class _PriorFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -205,9 +208,6 @@ def _convert_error(message: str, file: str, key: str) -> InvalidModel:
     return InvalidModel(file, ".".join(part for part in parts if part), "unknown key" if unknown else reason)
 
 
-EMPTY_REGISTRY: Final = Registry(rows={}, hosted={}, local={})
-
-
 def add_models(base: Registry, entries: Iterable[ModelEntry]) -> Registry:
     r"""Return `base` with these rows added. A row with an existing name overrides it, field by field.
 
@@ -284,10 +284,6 @@ def _make_row(entry: ModelEntry, parent: ModelInfo) -> ModelInfo:
     if row.overhead == "template" and not row.chat_template:
         raise entry.error("chat_template", "is required if overhead is 'template'")
     return row
-
-
-ENVIRONMENT_KEY: Final = "BRIMFUL_MODELS"
-"""The environment variable with the path of the user's model file."""
 
 
 def load_registry(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Registry:

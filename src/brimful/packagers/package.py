@@ -28,6 +28,10 @@ from brimful.core.counter import TokenCounter
 from brimful.core.tokens import Count
 from brimful.errors import InvalidPackage, InvalidValue
 
+_VISION_WORDS = re.compile(
+    r"look at|see|image|screenshot|picture|describe (the|this)|what('?s| is) (in|shown)", re.IGNORECASE
+)
+
 
 class KindDefaults(msgspec.Struct, frozen=True):
     """The default values of a kind."""
@@ -250,11 +254,6 @@ def summary(text: str, *, of: str, counter: TokenCounter, **options: Unpack[Pack
     """Package a summary of the cluster `of`. `covers` lists the ids it covers, if not the whole cluster."""
     whole: PackageOptions = {**options, "cluster": of}
     return package("summary", text, counter=counter, **whole)
-
-
-_VISION_WORDS = re.compile(
-    r"look at|see|image|screenshot|picture|describe (the|this)|what('?s| is) (in|shown)", re.IGNORECASE
-)
 
 
 def needs_vision(message: str) -> bool:

@@ -18,6 +18,10 @@ from brimful.records.note import Note
 
 RECALLED_SUFFIX: Final = "/recalled"  # behind the id of a message that is a candidate twice, once for having been found
 _FAMILIES: Final = ("message", "memory", "summary")
+_EXAMPLES_SUFFIX: Final = "/examples"  # of the ids of a character's examples, which are excluded from small windows
+_SOURCE: Final = frozenset({"source"})
+"""Metadata of a package that its label shows. They are removed from a record's own metadata."""
+MAX_EXAMPLES_SHARE: Final = 0.25  # of the tokens left by the rest of the header: history and memories matter more
 
 
 def qualified_id(family: str, id: str) -> str:
@@ -32,12 +36,6 @@ def qualified_id(family: str, id: str) -> str:
 def context_ids(id: str) -> list[str]:
     """Return all ids that a record may have in contexts."""
     return [id, id + RECALLED_SUFFIX, *(qualified_id(family, id) for family in _FAMILIES)]
-
-
-_EXAMPLES_SUFFIX: Final = "/examples"  # of the ids of a character's examples, which are excluded from small windows
-_SOURCE: Final = frozenset({"source"})
-"""Metadata of a package that its label shows. They are removed from a record's own metadata."""
-MAX_EXAMPLES_SHARE: Final = 0.25  # of the tokens left by the rest of the header: history and memories matter more
 
 
 def package_message(

@@ -13,6 +13,15 @@ from brimful.core.policy import Method, Policy, apply_overrides, violations
 from brimful.core.validation import preview, require_unicode
 from brimful.errors import InvalidPolicy, InvalidValue, UnknownPolicy
 
+_FOLDER: Final = Path(__file__).parent
+ENVIRONMENT_KEYS: Final = {
+    "BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": "total_tokens",
+    "BRIMFUL_CONTEXT_RECENT_HISTORY_TOKEN_BUDGET": "pools.recent.limit.tokens",
+    "BRIMFUL_CONTEXT_RAG_TOKEN_BUDGET": "pools.related.limit.tokens",
+    "BRIMFUL_CONTEXT_COMPLETION_TOKENS": "completion.tokens",
+}
+"""The policy key that each environment variable sets."""
+
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Policy settings that a persona may change: the share for history, the number of messages, how to count.
@@ -35,17 +44,6 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             "counting": self.counting,
         }
         return {key: value for key, value in values.items() if value is not None}
-
-
-_FOLDER: Final = Path(__file__).parent
-
-ENVIRONMENT_KEYS: Final = {
-    "BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": "total_tokens",
-    "BRIMFUL_CONTEXT_RECENT_HISTORY_TOKEN_BUDGET": "pools.recent.limit.tokens",
-    "BRIMFUL_CONTEXT_RAG_TOKEN_BUDGET": "pools.related.limit.tokens",
-    "BRIMFUL_CONTEXT_COMPLETION_TOKENS": "completion.tokens",
-}
-"""The policy key that each environment variable sets."""
 
 
 @cache

@@ -36,6 +36,24 @@ from brimful.providers.errors import ErrorSource, find_secrets, make_provider_er
 
 if TYPE_CHECKING:
     import httpx2
+RETRY_STATUSES: Final = frozenset({429, 502, 503, 529})
+"""Statuses after which a request may be sent again."""
+INITIAL_BACKOFF: Final = 0.5  # seconds before the second attempt, doubled each time
+MAX_BACKOFF: Final = 8.0  # seconds
+MAX_JITTER: Final = 0.5  # seconds, so that clients that failed together do not retry together
+_DEFAULT_HEADERS: Final = {
+    "user-agent": "brimful",
+    "accept-encoding": "identity",
+}  # uncompressed, so that streams can be read as they arrive
+_DROPPED_HEADERS: Final = (
+    "connection",
+    "content-encoding",
+    "content-length",
+    "keep-alive",
+    "set-cookie",
+    "transfer-encoding",
+)
+"""Headers about the transfer to us, or meant only for us, which are not forwarded."""
 
 
 class Libraries(NamedTuple):
@@ -85,14 +103,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, field)
             if type(value) is not int or value < low:
                 raise InvalidValue(f"limits.{field}", f"must be an integer of at least {low}, not {preview(value)}")
-
-
-RETRY_STATUSES: Final = frozenset({429, 502, 503, 529})
-"""Statuses after which a request may be sent again."""
-
-INITIAL_BACKOFF: Final = 0.5  # seconds before the second attempt, doubled each time
-MAX_BACKOFF: Final = 8.0  # seconds
-MAX_JITTER: Final = 0.5  # seconds, so that clients that failed together do not retry together
 
 
 class Retriable(Exception):
@@ -206,21 +216,6 @@ def make_stream_error(route: str, error: "httpx2.HTTPError", limits: Limits) -> 
 
 def _describe_cause(error: Exception) -> str:
     return shorten(str(error)) or type(error).__name__
-
-
-_DEFAULT_HEADERS: Final = {
-    "user-agent": "brimful",
-    "accept-encoding": "identity",
-}  # uncompressed, so that streams can be read as they arrive
-_DROPPED_HEADERS: Final = (
-    "connection",
-    "content-encoding",
-    "content-length",
-    "keep-alive",
-    "set-cookie",
-    "transfer-encoding",
-)
-"""Headers about the transfer to us, or meant only for us, which are not forwarded."""
 
 
 def _ignore_sent() -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 JsonObject = dict[str, Any]
+_DONE: Final = b"[DONE]"
+_STOP_EVENT: Final = "message_stop"  # Anthropic's word for it
 
 
 class _CallDraft(msgspec.Struct, kw_only=True):
@@ -136,10 +138,6 @@ def as_string(value: object) -> str:
 def as_count(value: object) -> int:
     """Return a non-negative integer; 0 for anything else."""
     return value if type(value) is int and 0 <= value <= MAX_INTEGER else 0
-
-
-_DONE: Final = b"[DONE]"
-_STOP_EVENT: Final = "message_stop"  # Anthropic's word for it
 
 
 class Dialect(Protocol):

@@ -9,6 +9,15 @@ import msgspec
 from brimful.core.model import Wire
 from brimful.providers.address import parse_address
 
+_OTHER_HOSTS: Final = (
+    "azure bedrock databricks deepinfra github google-vertex hosted_vllm huggingface litellm_proxy lm_studio nebius "
+    "novita nvidia_nim perplexity sambanova vercel_ai_gateway vertexai vllm"
+)
+OTHER_HOST_PREFIXES: Final = frozenset(_OTHER_HOSTS.split())
+"""Prefixes of model names that mean a server without a fixed URL, such as one per customer."""
+DEFAULT_KEY_VARIABLE: Final = "BRIMFUL_PROVIDER_KEY"
+"""The variable with the API key of any other server."""
+
 
 class KnownServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server known by `name`, which runs the models of these `makers`.
@@ -172,15 +181,6 @@ KNOWN_SERVERS: Final = {
 }
 """All known servers, by name."""
 
-_OTHER_HOSTS: Final = (
-    "azure bedrock databricks deepinfra github google-vertex hosted_vllm huggingface litellm_proxy lm_studio nebius "
-    "novita nvidia_nim perplexity sambanova vercel_ai_gateway vertexai vllm"
-)
-OTHER_HOST_PREFIXES: Final = frozenset(_OTHER_HOSTS.split())
-"""Prefixes of model names that mean a server without a fixed URL, such as one per customer."""
-
-DEFAULT_KEY_VARIABLE: Final = "BRIMFUL_PROVIDER_KEY"
-"""The variable with the API key of any other server."""
 
 KEY_VARIABLES: Final = (*(key for known in KNOWN_SERVERS.values() for key in known.keys), DEFAULT_KEY_VARIABLE)
 """All variables that are read."""

@@ -16,6 +16,58 @@ from brimful.core.decode import decode_json
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 
 _MAX_MESSAGE: Final = 4_000  # characters of a message that are searched
+_NUMBER_PATTERN: Final = r"\d{1,3}(?:[,.'_\u00a0\u2009\u202f]\d{3})+|\d+"
+_PLACEHOLDERS: Final = {"«W»": "window", "«P»": "prompt", "«C»": "completion"}
+_NO_LIMIT_PATTERN: Final = re.compile(
+    r"exceeds? (?:the )?(?:model'?s )?(?:context window|maximum context length|(?:maximum )?context length)"
+    r"|longer than the context length currently available"  # Ollama
+    r"|prompt too long; exceeded (?:max )?context length"  # Ollama's cloud
+    r"|prompt is too long"
+    r"|context[_ ](?:length|window|size)[_ ]exceeded"
+    r"|context size has been exceeded"  # llama.cpp, in the middle of an answer
+    r"|context window exceeds limit"  # MiniMax
+    r"|input is too long for requested model"  # Bedrock
+    r"|prompt exceeds max length"  # Z.ai
+    r"|greater than the context length"  # LM Studio
+    r"|reduce the length of the messages or completion"  # Groq
+    r"|requires [\d,]+ patches after processing, exceeding the limit",  # OpenAI's images: patches are no tokens
+    re.IGNORECASE,
+)
+"""Messages without a limit in tokens."""
+_OVERFLOW_KINDS: Final = frozenset(
+    {
+        "context_length_exceeded",
+        "exceed_context_size_error",
+        "model_context_window_exceeded",
+        "model_max_prompt_tokens_exceeded",
+        "tokens_limit_reached",
+    }
+)
+_RATE_LIMIT_PATTERN: Final = re.compile(r"tokens? per (?:min|day|hour|second)|\bTPM\b|\brate.?limit", re.IGNORECASE)
+_UNRELATED_STATUSES: Final = frozenset({401, 402, 403, 404, 408, 429, 502, 503, 504, 529})
+_MAX_SHOWN: Final = 300  # characters of an error message
+_QUOTA_KINDS: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+"""Kinds of an exhausted quota: a 429 that does not pass."""
+_TEMPORARY_KINDS: Final = frozenset(
+    {
+        "api_error",
+        "engine_overloaded_error",
+        "internal_server_error",
+        "overloaded_error",
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        "server_error",
+        "timeout_error",
+        "unavailable_error",
+        "INTERNAL",
+        "RESOURCE_EXHAUSTED",
+        "UNAVAILABLE",
+    }
+)
+"""Kinds of temporary errors, for errors in a stream, which have no status."""
+_MIN_SECRET: Final = 8  # characters; servers without keys may be given any word as a key
+_SECRET_HEADERS: Final = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
+_DELAY: Final = re.compile(r'"retryDelay":\s*"(\d+(?:\.\d+)?)s"')  # Google sends the delay in the body
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,10 +129,6 @@ def _get_plain_text(body: bytes) -> str:
     return " ".join(body[:_MAX_MESSAGE].decode(errors="replace").split())
 
 
-_NUMBER_PATTERN: Final = r"\d{1,3}(?:[,.'_\u00a0\u2009\u202f]\d{3})+|\d+"
-_PLACEHOLDERS: Final = {"«W»": "window", "«P»": "prompt", "«C»": "completion"}
-
-
 def _compile_pattern(sentence: str) -> re.Pattern[str]:
     for hole, name in _PLACEHOLDERS.items():
         sentence = sentence.replace(hole, f"(?P<{name}>{_NUMBER_PATTERN})")
@@ -122,22 +170,6 @@ _INPUT_PATTERNS: Final = tuple(
 )
 """Messages whose limit applies to the prompt alone."""
 
-_NO_LIMIT_PATTERN: Final = re.compile(
-    r"exceeds? (?:the )?(?:model'?s )?(?:context window|maximum context length|(?:maximum )?context length)"
-    r"|longer than the context length currently available"  # Ollama
-    r"|prompt too long; exceeded (?:max )?context length"  # Ollama's cloud
-    r"|prompt is too long"
-    r"|context[_ ](?:length|window|size)[_ ]exceeded"
-    r"|context size has been exceeded"  # llama.cpp, in the middle of an answer
-    r"|context window exceeds limit"  # MiniMax
-    r"|input is too long for requested model"  # Bedrock
-    r"|prompt exceeds max length"  # Z.ai
-    r"|greater than the context length"  # LM Studio
-    r"|reduce the length of the messages or completion"  # Groq
-    r"|requires [\d,]+ patches after processing, exceeding the limit",  # OpenAI's images: patches are no tokens
-    re.IGNORECASE,
-)
-"""Messages without a limit in tokens."""
 
 _DETAIL_PATTERNS: Final = tuple(
     _compile_pattern(sentence)
@@ -154,18 +186,6 @@ _DETAIL_PATTERNS: Final = tuple(
     )
 )
 """Further numbers in a message with a limit."""
-
-_OVERFLOW_KINDS: Final = frozenset(
-    {
-        "context_length_exceeded",
-        "exceed_context_size_error",
-        "model_context_window_exceeded",
-        "model_max_prompt_tokens_exceeded",
-        "tokens_limit_reached",
-    }
-)
-_RATE_LIMIT_PATTERN: Final = re.compile(r"tokens? per (?:min|day|hour|second)|\bTPM\b|\brate.?limit", re.IGNORECASE)
-_UNRELATED_STATUSES: Final = frozenset({401, 402, 403, 404, 408, 429, 502, 503, 504, 529})
 
 
 class Overflow(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,33 +249,6 @@ def _parse_numbers(found: re.Match[str]) -> dict[str, int]:
 
 def _positive_int(value: object) -> int | None:
     return value if type(value) is int and value > 0 else None
-
-
-_MAX_SHOWN: Final = 300  # characters of an error message
-_QUOTA_KINDS: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-"""Kinds of an exhausted quota: a 429 that does not pass."""
-
-_TEMPORARY_KINDS: Final = frozenset(
-    {
-        "api_error",
-        "engine_overloaded_error",
-        "internal_server_error",
-        "overloaded_error",
-        "rate_limit_error",
-        "rate_limit_exceeded",
-        "server_error",
-        "timeout_error",
-        "unavailable_error",
-        "INTERNAL",
-        "RESOURCE_EXHAUSTED",
-        "UNAVAILABLE",
-    }
-)
-"""Kinds of temporary errors, for errors in a stream, which have no status."""
-
-_MIN_SECRET: Final = 8  # characters; servers without keys may be given any word as a key
-_SECRET_HEADERS: Final = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
-_DELAY: Final = re.compile(r'"retryDelay":\s*"(\d+(?:\.\d+)?)s"')  # Google sends the delay in the body
 
 
 class ErrorSource(msgspec.Struct, frozen=True, kw_only=True):

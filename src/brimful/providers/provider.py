@@ -28,6 +28,11 @@ from brimful.providers.ollama import Ollama
 from brimful.providers.openai import OpenAI
 from brimful.records.reply import Reply, ReplyChunk
 
+PROVIDER_FORMS: Final = (*KNOWN_SERVERS, "WIRE:URL", "URL")
+"""What `make_provider` understands."""
+_WIRE_URL: Final = re.compile(r"(?:(?P<wire>openai|anthropic|gemini|ollama|text):)?(?P<url>https?://.+)", re.DOTALL)
+_EXAMPLES: Final = "'ollama', 'openrouter', or 'openai:http://127.0.0.1:8081/v1'"
+
 
 class HttpProvider:
     """A provider over HTTP. It belongs to the event loop in which it is first used.
@@ -103,13 +108,6 @@ class HttpProvider:
 def _is_complete_json(answer: HttpStream) -> bool:
     """Whether a server ignored the request for a stream."""
     return answer.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
-
-
-PROVIDER_FORMS: Final = (*KNOWN_SERVERS, "WIRE:URL", "URL")
-"""What `make_provider` understands."""
-
-_WIRE_URL: Final = re.compile(r"(?:(?P<wire>openai|anthropic|gemini|ollama|text):)?(?P<url>https?://.+)", re.DOTALL)
-_EXAMPLES: Final = "'ollama', 'openrouter', or 'openai:http://127.0.0.1:8081/v1'"
 
 
 def make_provider(

@@ -9,15 +9,14 @@ from brimful.core import validation
 from brimful.core.content import Part, clean_text
 from brimful.errors import InvalidValue
 
+UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+MAX_INTEGER: Final = 10**12  # larger than any sequence number, count or order
+
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="record"):
     """A value with an id in a store. Encoded as JSON, it has a `record` field with its kind."""
 
     id: str
-
-
-UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-MAX_INTEGER: Final = 10**12  # larger than any sequence number, count or order
 
 
 def normalize_fields(

@@ -30,6 +30,12 @@ Block = dict[str, Any]
 IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 MAX_BREAKPOINTS: Final = 4
 _DEFAULT_MAX_TOKENS: Final = 4096  # `max_tokens` is required; every Claude model since 3 allows this many
+_ALLOWED: Final = {
+    "user": ("text", "image", "tool_result"),
+    "assistant": ("text", "tool_use"),
+    "system": ("text",),  # models before Opus 4.8 refuse these turns, which is not checked here
+}
+_ID_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 def write_request(prompt: Prompt, window: int) -> Request:
@@ -193,13 +199,6 @@ def _read_image(source: dict[str, str]) -> Media:
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
-
-_ALLOWED: Final = {
-    "user": ("text", "image", "tool_result"),
-    "assistant": ("text", "tool_use"),
-    "system": ("text",),  # models before Opus 4.8 refuse these turns, which is not checked here
-}
-_ID_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 def find_violations(request: object) -> list[str]:

@@ -33,6 +33,14 @@ _NO_SIGNATURE: Final = "skip_thought_signature_validator"
 
 MIME_FAMILIES: Final = ("image/", "audio/", "video/")
 _WIRE_ROLES: Final = {"user": "user", "assistant": "model"}
+_READ_ROLES: Final[dict[str, Role]] = {"user": "user", "model": "assistant"}
+_FUNCTION_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
+_ALLOWED: Final = {
+    "user": ("text", "inlineData", "fileData", "functionResponse"),
+    "model": ("text", "inlineData", "fileData", "functionCall"),
+    "system": ("text",),
+}
+_PART_KINDS: Final = ("text", "inlineData", "fileData", "functionCall", "functionResponse")
 
 
 def write_request(prompt: Prompt) -> Request:
@@ -114,8 +122,6 @@ def _write_part(part: Part) -> dict[str, Any]:
 
 WirePart = dict[str, Any]
 
-_READ_ROLES: Final[dict[str, Role]] = {"user": "user", "model": "assistant"}
-
 
 def read_request(request: Request) -> Prompt:
     """Read the request. A user's content with function responses becomes a tool message and one with the rest.
@@ -183,14 +189,6 @@ def _read_result(answer: dict[str, Any]) -> ToolResult:
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
-
-_FUNCTION_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
-_ALLOWED: Final = {
-    "user": ("text", "inlineData", "fileData", "functionResponse"),
-    "model": ("text", "inlineData", "fileData", "functionCall"),
-    "system": ("text",),
-}
-_PART_KINDS: Final = ("text", "inlineData", "fileData", "functionCall", "functionResponse")
 
 
 def find_violations(request: object) -> list[str]:

@@ -38,6 +38,19 @@ INCOMING_WIRES: Final[tuple[IncomingWire, ...]] = get_args(IncomingWire)
 
 _SHORT_BYTES: Final = 1_024  # of a message; most are shorter
 _LONG_BYTES: Final = 16_384  # longer messages are not cached
+_SYSTEM_ROLES: Final = ("system", "developer")  # roles that are not of the conversation
+_OPENAI_ROLES: Final[dict[str, Role]] = {"developer": "system", "system": "system", "assistant": "assistant"}
+_NAME_ID_PREFIX: Final = "function "  # starts the id of a call that has none
+_AUDIO_TYPES: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
+"""Where servers put a model's reasoning. Templates repeat it only until the next user message."""
+_ANTHROPIC_ROLES: Final[dict[str, Role]] = {"assistant": "assistant", "system": "system"}
+_MIN_DATA_CHARACTERS: Final = 256  # without a space; from here on, a string is taken for encoded data
+_IGNORED_FIELDS: Final = frozenset(("type", "id", "cache_control", "signature", "format", "detail", "media_type"))
+"""Fields of a block that are not content."""
+_PLAIN_TOOL_FIELDS: Final = frozenset(("name", "description", "strict", "parameters", "input_schema", "cache_control"))
+"""Fields of a tool without arguments. A tool with other fields is of an unknown kind."""
+_OUR_FIELDS: Final = ("system", "messages")
 
 
 class IncomingTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -176,16 +189,7 @@ def requested_max_output(request: Request) -> int | None:
     return None
 
 
-_SYSTEM_ROLES: Final = ("system", "developer")  # roles that are not of the conversation
-
-
 # -- reading OpenAI's messages -----------------------------------------------------------------------------------------
-
-_OPENAI_ROLES: Final[dict[str, Role]] = {"developer": "system", "system": "system", "assistant": "assistant"}
-_NAME_ID_PREFIX: Final = "function "  # starts the id of a call that has none
-_AUDIO_TYPES: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
-_REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
-"""Where servers put a model's reasoning. Templates repeat it only until the next user message."""
 
 
 def _read_openai_turn(message: dict[str, Any], *, current: bool) -> tuple[Message, ...]:
@@ -280,8 +284,6 @@ def _function_call(call: object) -> Iterator[Part]:
 
 # -- reading Anthropic's messages --------------------------------------------------------------------------------------
 
-_ANTHROPIC_ROLES: Final[dict[str, Role]] = {"assistant": "assistant", "system": "system"}
-
 
 def _read_anthropic_system(system: object) -> tuple[Message, ...]:
     """Read the separate system prompt."""
@@ -347,12 +349,6 @@ def _anthropic_result(block: dict[str, Any]) -> Iterator[Part]:
 
 
 # -- reading parts of any form -----------------------------------------------------------------------------------------
-
-_MIN_DATA_CHARACTERS: Final = 256  # without a space; from here on, a string is taken for encoded data
-_IGNORED_FIELDS: Final = frozenset(("type", "id", "cache_control", "signature", "format", "detail", "media_type"))
-"""Fields of a block that are not content."""
-_PLAIN_TOOL_FIELDS: Final = frozenset(("name", "description", "strict", "parameters", "input_schema", "cache_control"))
-"""Fields of a tool without arguments. A tool with other fields is of an unknown kind."""
 
 
 def text_or_empty(value: object) -> str:
@@ -500,9 +496,6 @@ def _parts_by_position(messages: Sequence[Message]) -> dict[int, list[tuple[Role
         for source in message.sources:
             parts.setdefault(message_index(source), []).extend((message.role, part) for part in message.parts)
     return parts
-
-
-_OUR_FIELDS: Final = ("system", "messages")
 
 
 class ClientFieldsRenderer(msgspec.Struct, frozen=True):

@@ -26,6 +26,27 @@ from brimful.errors import InvalidValue
 _OPENAI_NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")  # from OpenAI's error message
 _TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # the strictest of all providers
 _NOT_IN_TOOL_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")  # Anthropic's characters, OpenAI's length
+_DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
+_MAX_URL_CHARACTERS: Final = 120  # of a URL in a placeholder: enough to recognize it, about 40 tokens
+_SIGNATURES: Final = {
+    "image": (
+        ("iVBORw0KGgo", "image/png"),
+        ("/9j/", "image/jpeg"),
+        ("R0lGOD", "image/gif"),
+        ("UklGR", "image/webp"),
+    ),
+    "audio": (("UklGR", "audio/wav"), ("SUQz", "audio/mpeg"), ("//", "audio/mpeg"), ("T2dnUw", "audio/ogg")),
+    "video": (("GkXfo", "video/webm"),),
+}
+"""How the base64 data of each format starts."""
+_SUFFIXES: Final = {
+    "image": {"png": "image/png", "gif": "image/gif", "webp": "image/webp"},
+    "audio": {"wav": "audio/wav", "ogg": "audio/ogg", "flac": "audio/flac"},
+    "video": {"webm": "video/webm", "mov": "video/quicktime"},
+}
+_DEFAULT_TYPES: Final = {"image": "image/jpeg", "audio": "audio/mpeg", "video": "video/mp4"}
+_ALIASES: Final = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg", "audio/x-wav": "audio/wav"}
 
 
 def single_line(name: str) -> str:
@@ -83,9 +104,6 @@ def with_name_in_text(message: Message) -> Message:
         case Media():
             parts = (Text(text=f"{message.name}:"), *parts)
     return msgspec.structs.replace(message, name="", parts=parts)
-
-
-_CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")  # Anthropic's characters, OpenAI's length
 
 
 def is_call_id(id: object) -> bool:
@@ -154,30 +172,6 @@ def _match_results(parts: tuple[Part, ...], waiting: list[tuple[str, ToolCall]])
 
 def _hashed_id(id: str, seen: int) -> str:
     return "call_" + hashlib.blake2b(f"{seen}:{id}".encode(), digest_size=8).hexdigest()
-
-
-_DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
-_MAX_URL_CHARACTERS: Final = 120  # of a URL in a placeholder: enough to recognize it, about 40 tokens
-
-_SIGNATURES: Final = {
-    "image": (
-        ("iVBORw0KGgo", "image/png"),
-        ("/9j/", "image/jpeg"),
-        ("R0lGOD", "image/gif"),
-        ("UklGR", "image/webp"),
-    ),
-    "audio": (("UklGR", "audio/wav"), ("SUQz", "audio/mpeg"), ("//", "audio/mpeg"), ("T2dnUw", "audio/ogg")),
-    "video": (("GkXfo", "video/webm"),),
-}
-"""How the base64 data of each format starts."""
-
-_SUFFIXES: Final = {
-    "image": {"png": "image/png", "gif": "image/gif", "webp": "image/webp"},
-    "audio": {"wav": "audio/wav", "ogg": "audio/ogg", "flac": "audio/flac"},
-    "video": {"webm": "video/webm", "mov": "video/quicktime"},
-}
-_DEFAULT_TYPES: Final = {"image": "image/jpeg", "audio": "audio/mpeg", "video": "video/mp4"}
-_ALIASES: Final = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg", "audio/x-wav": "audio/wav"}
 
 
 def decode_data_url(media: Media) -> Media:

@@ -16,6 +16,8 @@ from brimful.render.renderer import Renderer
 from brimful.render.rules import CallPairing, Object, Report, check_tools
 from brimful.render.tools import arguments_object, check_functions, function_tool, json_text, read_function
 
+_ROLES: Final = ("system", "user", "assistant", "tool")
+
 
 def write_request(prompt: Prompt, window: int) -> Request:
     """Write the request.
@@ -109,8 +111,6 @@ def _read_call(call: dict[str, Any]) -> ToolCall:
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
-
-_ROLES: Final = ("system", "user", "assistant", "tool")
 
 
 def find_violations(request: object) -> list[str]:

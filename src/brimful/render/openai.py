@@ -32,6 +32,18 @@ from brimful.render.tools import arguments_text, check_functions, function_tool,
 DETAILS: Final = ("auto", "low", "high", "original")
 _CONTENT_PARTS: Final = (Text, Media)
 AUDIO_FORMATS: Final = {"audio/wav": "wav", "audio/mpeg": "mp3"}
+_READ_ROLES: Final[dict[str, Role]] = {
+    "developer": "system",
+    "system": "system",
+    "user": "user",
+    "assistant": "assistant",
+}
+_AUDIO_TYPES: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+_MAX_ID_CHARACTERS: Final = 40  # from OpenAI's error message
+_MAX_CALLS: Final = 128  # in one message, from OpenAI's error message
+_TEXT_ONLY: Final = ("text",)
+_TEXT_AND_MEDIA: Final = ("text", "image_url", "input_audio")
 
 
 def write_request(prompt: Prompt) -> Request:
@@ -116,14 +128,6 @@ def _write_call(call: ToolCall) -> dict[str, Any]:
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
-_READ_ROLES: Final[dict[str, Role]] = {
-    "developer": "system",
-    "system": "system",
-    "user": "user",
-    "assistant": "assistant",
-}
-_AUDIO_TYPES: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
-
 
 def read_request(request: Request) -> Prompt:
     """Read the request. Consecutive tool messages stay separate, because they are billed separately.
@@ -180,12 +184,6 @@ def _read_parts(content: str | list[dict[str, Any]] | None) -> Iterator[Part]:
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
-
-_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
-_MAX_ID_CHARACTERS: Final = 40  # from OpenAI's error message
-_MAX_CALLS: Final = 128  # in one message, from OpenAI's error message
-_TEXT_ONLY: Final = ("text",)
-_TEXT_AND_MEDIA: Final = ("text", "image_url", "input_audio")
 
 
 def find_violations(request: object) -> list[str]:

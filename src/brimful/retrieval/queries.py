@@ -20,6 +20,11 @@ from brimful.retrieval.time_expressions import is_time_question
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _CACHED_WORDS: Final = 16_384  # words, and as many names
+HUMAN_MESSAGES: Final = 3  # recent user messages that form the "human" query
+MAX_QUERY_CHARS: Final = 2_000  # a longer text is searched by its end, which usually states the request
+MAX_QUERY_TERMS: Final = 48  # terms of a main query
+SIDE_TERMS: Final = 12  # terms of any other query
+MAX_SYNONYMS: Final = 64  # synonyms of a main query
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,11 +88,6 @@ def _name_terms(speaker: str) -> frozenset[str]:
 
 QueryName = Literal["event", "human", "action", "focus"]
 
-HUMAN_MESSAGES: Final = 3  # recent user messages that form the "human" query
-MAX_QUERY_CHARS: Final = 2_000  # a longer text is searched by its end, which usually states the request
-MAX_QUERY_TERMS: Final = 48  # terms of a main query
-SIDE_TERMS: Final = 12  # terms of any other query
-MAX_SYNONYMS: Final = 64  # synonyms of a main query
 WEIGHTS: Final[dict[QueryName, float]] = {"event": 1.0, "human": 0.1, "action": 0.05, "focus": 0.5}
 """Factor on the relevance of a hit, by the query that found it. The current message counts most; the messages before it
 matter when it contains nothing to search for, such as "And then?" """

@@ -25,6 +25,19 @@ from brimful.retrieval.synonyms import expand_postings
 from brimful.stores import Store
 
 Rows = npt.NDArray[np.float32]
+TIME_LIMIT: Final = 10.0  # seconds for vector search
+MAX_ROWS: Final = 2_000  # postings read for a main query; rare terms come first, since common ones discriminate little
+SIDE_ROWS: Final = 200  # postings read for any other query, and for synonyms
+LAGGING: Final = 256  # documents without a vector; fewer than that were just written and will be embedded soon
+FALLBACK_RELEVANCE: Final = 0.5  # of memories returned only because they are recent
+FALLBACK_MEMORIES: Final = 10
+_FALLBACK: Final = Notice(
+    kind="recent-memories", text="search found no memories: the most recent ones are used instead"
+)
+_MAX_CAUSE_CHARS: Final = 200  # of an error message that is stored with a context
+_NO_POSTINGS: Final = Postings(
+    terms=(), document_frequency=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=()
+)
 
 
 async def embed_checked(embedder: Embedder, texts: Sequence[str], purpose: Purpose) -> Rows:
@@ -36,17 +49,6 @@ async def embed_checked(embedder: Embedder, texts: Sequence[str], purpose: Purpo
         raise EmbeddingError(embedder.id, "returned a value that is not a finite number")
     return rows
 
-
-TIME_LIMIT: Final = 10.0  # seconds for vector search
-MAX_ROWS: Final = 2_000  # postings read for a main query; rare terms come first, since common ones discriminate little
-SIDE_ROWS: Final = 200  # postings read for any other query, and for synonyms
-LAGGING: Final = 256  # documents without a vector; fewer than that were just written and will be embedded soon
-FALLBACK_RELEVANCE: Final = 0.5  # of memories returned only because they are recent
-FALLBACK_MEMORIES: Final = 10
-_FALLBACK: Final = Notice(
-    kind="recent-memories", text="search found no memories: the most recent ones are used instead"
-)
-_MAX_CAUSE_CHARS: Final = 200  # of an error message that is stored with a context
 
 Lexical = list[list[Postings]]  # by group, by query
 Nearest = list[list[list[VectorHit]]]
@@ -268,11 +270,6 @@ def _make_hit(record: Message | Memory | LoreEntry, tokens: int | None, query: Q
         query=query.name,
         tokens=tokens,
     )
-
-
-_NO_POSTINGS: Final = Postings(
-    terms=(), document_frequency=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=()
-)
 
 
 def _with_recency(hit: Hit, request: SearchRequest, now: float) -> Hit:

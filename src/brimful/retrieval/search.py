@@ -17,6 +17,8 @@ from brimful.retrieval.documents import MAX_INDEXED_CHARS
 
 ROOM, LOREBOOK = "room:", "lorebook:"  # prefixes of scope names
 _MIN_RESULTS = 20  # per group, however small the requested limit
+DUPLICATE_FACTOR: Final = 0.5  # factor on the relevance of each further near-duplicate
+_DIGITS: Final = b"0123456789"
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,10 +132,6 @@ def search_groups(request: SearchRequest) -> tuple[Group, ...]:
         books = tuple(LOREBOOK + book for book in request.lorebooks)
         groups.append(Group(kind="lore", scopes=books, limit=limit))
     return tuple(groups)
-
-
-DUPLICATE_FACTOR: Final = 0.5  # factor on the relevance of each further near-duplicate
-_DIGITS: Final = b"0123456789"
 
 
 def diversify(hits: Iterable[Hit]) -> list[Hit]:

@@ -32,6 +32,52 @@ _TITLES: Final = {
 
 _RESERVED: Final = frozenset({"margin", "capped", "completion"})  # not part of the budget
 _Size = tuple[int, int]  # tokens, items
+_NEAREST: Final = 5  # candidates that nearly got in
+_LONGEST: Final = 80  # characters of an id
+_COLORS: Final = {
+    "system": ("#7b4fb5", "#b794f4"),
+    "pinned": ("#4a3fa8", "#8f88f0"),
+    "summaries": ("#b3459c", "#f08fd8"),
+    "recent": ("#2463c9", "#6ea8fe"),
+    "tools": ("#0f6f8f", "#4fc3e0"),
+    "older": ("#0e8a7d", "#4fd6c4"),
+    "memories": ("#2e7d32", "#7bd88a"),
+    "lorebook": ("#6b8e12", "#b6d94c"),
+    "notes": ("#8a7a00", "#e6d24a"),
+    "media": ("#b26a00", "#ffb74d"),
+    "current": ("#c62828", "#ff7b7b"),
+    "other": ("#8d5a3b", "#d2a184"),
+    "format": ("#6b7280", "#9aa3b2"),
+    "free": ("#e8eaee", "#2a2f38"),
+    "margin": ("#c9ced8", "#3d4450"),
+    "capped": ("#dfe2e8", "#333a46"),
+    "completion": ("#aab1bf", "#525b6b"),
+}
+"""The color of each band in light and in dark themes."""
+_LAYOUT: Final = """\
+.brimful{font:13px/1.45 system-ui,sans-serif;max-width:60em;padding:.75em 1em;border:1px solid var(--line);
+border-radius:8px;background:var(--paper);color:var(--ink)}
+.brimful svg{display:block;width:100%;height:34px;margin:.6em 0;border-radius:4px}
+.brimful b{font-weight:600}.brimful .dim{color:var(--dim)}
+.brimful table{border-collapse:collapse;margin:0;font-variant-numeric:tabular-nums;background:none;color:inherit}
+.brimful td{padding:.1em 1.2em .1em 0;text-align:left;border:0;background:none;color:inherit;vertical-align:top}
+.brimful td.n{text-align:right}
+.brimful i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.5em;vertical-align:-.05em}
+.brimful ul{margin:.2em 0 0;padding-left:1.2em}.brimful p{margin:.6em 0 0}
+.brimful code{font:12px ui-monospace,monospace;background:none;color:inherit;overflow-wrap:anywhere}"""
+_LIGHT: Final = "--paper:#fff;--ink:#1c2330;--dim:#5b6472;--line:#d9dde5"
+_DARK: Final = "--paper:#14171d;--ink:#e6e9ef;--dim:#9aa3b2;--line:#333a46"
+_DARK_PLACES: Final = (
+    '[data-jp-theme-light="false"] .brimful',
+    ".vscode-dark .brimful",
+    '[data-theme="dark"] .brimful',
+)
+"""Selectors of notebooks that set their own theme, whatever the system says."""
+_LIGHT_PLACES: Final = (
+    '[data-jp-theme-light="true"] .brimful',
+    ".vscode-light .brimful",
+    '[data-theme="light"] .brimful',
+)
 
 
 class Band(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,55 +192,6 @@ def _capped_bands(tokens: int) -> Iterator[Band]:
 
 def _make_band(name: str, tokens: int, items: int = 0) -> Band:
     return Band(name=name, title=_TITLES.get(name) or component_title(name), tokens=tokens, items=items)
-
-
-_NEAREST: Final = 5  # candidates that nearly got in
-_LONGEST: Final = 80  # characters of an id
-_COLORS: Final = {
-    "system": ("#7b4fb5", "#b794f4"),
-    "pinned": ("#4a3fa8", "#8f88f0"),
-    "summaries": ("#b3459c", "#f08fd8"),
-    "recent": ("#2463c9", "#6ea8fe"),
-    "tools": ("#0f6f8f", "#4fc3e0"),
-    "older": ("#0e8a7d", "#4fd6c4"),
-    "memories": ("#2e7d32", "#7bd88a"),
-    "lorebook": ("#6b8e12", "#b6d94c"),
-    "notes": ("#8a7a00", "#e6d24a"),
-    "media": ("#b26a00", "#ffb74d"),
-    "current": ("#c62828", "#ff7b7b"),
-    "other": ("#8d5a3b", "#d2a184"),
-    "format": ("#6b7280", "#9aa3b2"),
-    "free": ("#e8eaee", "#2a2f38"),
-    "margin": ("#c9ced8", "#3d4450"),
-    "capped": ("#dfe2e8", "#333a46"),
-    "completion": ("#aab1bf", "#525b6b"),
-}
-"""The color of each band in light and in dark themes."""
-
-_LAYOUT: Final = """\
-.brimful{font:13px/1.45 system-ui,sans-serif;max-width:60em;padding:.75em 1em;border:1px solid var(--line);
-border-radius:8px;background:var(--paper);color:var(--ink)}
-.brimful svg{display:block;width:100%;height:34px;margin:.6em 0;border-radius:4px}
-.brimful b{font-weight:600}.brimful .dim{color:var(--dim)}
-.brimful table{border-collapse:collapse;margin:0;font-variant-numeric:tabular-nums;background:none;color:inherit}
-.brimful td{padding:.1em 1.2em .1em 0;text-align:left;border:0;background:none;color:inherit;vertical-align:top}
-.brimful td.n{text-align:right}
-.brimful i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.5em;vertical-align:-.05em}
-.brimful ul{margin:.2em 0 0;padding-left:1.2em}.brimful p{margin:.6em 0 0}
-.brimful code{font:12px ui-monospace,monospace;background:none;color:inherit;overflow-wrap:anywhere}"""
-_LIGHT: Final = "--paper:#fff;--ink:#1c2330;--dim:#5b6472;--line:#d9dde5"
-_DARK: Final = "--paper:#14171d;--ink:#e6e9ef;--dim:#9aa3b2;--line:#333a46"
-_DARK_PLACES: Final = (
-    '[data-jp-theme-light="false"] .brimful',
-    ".vscode-dark .brimful",
-    '[data-theme="dark"] .brimful',
-)
-"""Selectors of notebooks that set their own theme, whatever the system says."""
-_LIGHT_PLACES: Final = (
-    '[data-jp-theme-light="true"] .brimful',
-    ".vscode-light .brimful",
-    '[data-theme="light"] .brimful',
-)
 
 
 def window_html(context: Context) -> str:
