@@ -190,7 +190,7 @@ class Database:
         """Build what speeds up large databases: HNSW indexes in PostgreSQL, vector blocks in SQLite."""
         if isinstance(self.driver, SqliteDriver):
             for tenant in await self.tenants():
-                await self._mend(tenant)
+                await self._write_missing_blocks(tenant)
             return
         from brimful.stores.backends.postgres import PostgresDriver  # noqa: PLC0415 - an extra
         from brimful.stores.backends.postgres_index import large_embedders  # noqa: PLC0415 - an extra
@@ -200,12 +200,12 @@ class Database:
                 for embedder, dims in await self.driver.read(tenant, large_embedders):
                     await self.driver.index_vectors(embedder, dims)
 
-    async def _mend(self, tenant: str) -> None:
+    async def _write_missing_blocks(self, tenant: str) -> None:
         from brimful.stores.vectors.blocks import list_logs, write_blocks  # noqa: PLC0415 - numpy, only where there are vectors
 
         for embedder, scope in await self.driver.read(tenant, list_logs):
-            mending = self._keyring.writing(partial(write_blocks, embedder=embedder, scope=scope))
-            while await self.driver.write(tenant, mending):
+            write = self._keyring.writing(partial(write_blocks, embedder=embedder, scope=scope))
+            while await self.driver.write(tenant, write):
                 continue
 
     async def _copy_to(self, other: "Database", progress: Progress, go_on: CheckCancelled) -> None:

@@ -98,25 +98,25 @@ def _is_same_file(path: Path, store: Path) -> bool:
 Write = Callable[[Callable[[Session], None]], None]
 
 
-def copy_tenant(source: Session, write: Write, write_sealed: Write) -> None:
+def copy_tenant(source: Session, write: Write, write_encrypted: Write) -> None:
     """Copy all rows of a tenant. Vectors are indexed again, because each database stores them differently."""
     for table in COPIED_TABLES:
         for rows in _read_pages(source, table):
             write(partial(_insert_rows, source=source, table=table, rows=rows))
     for embedder in list_embedders(source):
         for passages, vectors in _read_vectors(source, embedder):
-            write_sealed(partial(_save_vectors, embedder=embedder, passages=passages, vectors=vectors))
+            write_encrypted(partial(_save_vectors, embedder=embedder, passages=passages, vectors=vectors))
         for rows in _read_pages(source, "documents"):
-            placed = [(row[0], row[1], row[7]) for row in rows if row[7]]
-            write_sealed(partial(_index_vectors, embedder=embedder, placed=placed))
+            documents = [(row[0], row[1], row[7]) for row in rows if row[7]]
+            write_encrypted(partial(_index_vectors, embedder=embedder, documents=documents))
 
 
 def _save_vectors(target: Session, *, embedder: str, passages: list[str], vectors: Any) -> None:
     target.dialect.vector_index.save(target, embedder, passages, vectors)
 
 
-def _index_vectors(target: Session, *, embedder: str, placed: list[tuple[int, int, str]]) -> None:
-    target.dialect.vector_index.add(target, embedder, placed)
+def _index_vectors(target: Session, *, embedder: str, documents: list[tuple[int, int, str]]) -> None:
+    target.dialect.vector_index.add(target, embedder, documents)
 
 
 def _insert_rows(target: Session, *, source: Session, table: str, rows: list[Row]) -> None:

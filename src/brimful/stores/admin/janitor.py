@@ -115,10 +115,10 @@ def apply_change(
 ) -> None:
     """Apply a change, and save the previous summaries for undo, unless this run saved them before."""
     heartbeat(session, run, now)
-    gone = [*change.remove, *(summary.id for summary in change.write)]
-    before = {summary.id: summary for summary in list_summaries(session, ids=gone)} if gone else {}
+    replaced = [*change.remove, *(summary.id for summary in change.write)]
+    before = {summary.id: summary for summary in list_summaries(session, ids=replaced)} if replaced else {}
     rooms = {summary.id: summary.room for summary in (*before.values(), *change.write)}
-    session.many(_SAVE_UNDO, (_undo_row(session, run, id, rooms[id], before.get(id)) for id in gone if id in rooms))
+    session.many(_SAVE_UNDO, (_undo_row(session, run, id, rooms[id], before.get(id)) for id in replaced if id in rooms))
     _remove_summaries(session, change.remove)
     if change.write:
         save_summaries(session, [(summary, make_entry(summary)) for summary in change.write])
@@ -317,10 +317,10 @@ class JanitorStore(Transactions):
 
     async def purge(self, *, before: int) -> int:
         """Delete what runs before this number archived, and return the number of records."""
-        gone = 0
+        purged = 0
         while batch := await self._write(partial(_purge_messages, before=before)):
-            gone += batch
-        return gone + await self._write(partial(_purge_memories, before=before))
+            purged += batch
+        return purged + await self._write(partial(_purge_memories, before=before))
 
     async def runs(self, *, limit: int = 20) -> list[JanitorRun]:
         """Return runs, newest first."""

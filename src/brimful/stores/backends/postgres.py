@@ -209,7 +209,7 @@ class PostgresDriver:
 
     async def tenants(self) -> list[str]:
         """Return the names of all tenants, sorted."""
-        return await self._on(self._named)
+        return await self._on(self._list_tenants)
 
     async def inspect(self) -> list[Finding]:
         """Warn if row-level security is not enforced. The server checks everything else itself."""
@@ -219,7 +219,7 @@ class PostgresDriver:
 
     async def index_vectors(self, embedder: str, dims: int) -> None:
         """Build an HNSW index of an embedder's vectors, without blocking writers."""
-        await self._on(lambda: self._graphed(embedder, dims))
+        await self._on(lambda: self._create_hnsw_index(embedder, dims))
 
     async def _on(self, function: Callable[[], T]) -> T:
         with raise_if_closed(self._target.shown):
@@ -250,25 +250,25 @@ class PostgresDriver:
 
     def _prepare(self, *, migrate: bool) -> None:
         with raise_store_errors(self._target.shown):
-            with self._connected() as connection:
+            with self._connect() as connection:
                 self._migrate(connection, migrate=migrate)
                 bypasses, may_act = _is_true(connection, _BYPASSES), _is_true(connection, _CAN_USE_ROLE)
                 self._bind = _BIND_AS if bypasses and may_act else _BIND
                 self._bound = may_act or not bypasses
             self._pool.open(wait=True, timeout=self._wait)
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         try:
             return psycopg.connect(self._target.url, connect_timeout=max(1, round(self._wait)))
         except psycopg.OperationalError as error:
             raise unreachable_error(self._target.shown, error) from error
 
-    def _named(self) -> list[str]:
+    def _list_tenants(self) -> list[str]:
         with raise_store_errors(self._target.shown), self._pool.connection() as connection:
             connection.execute("SELECT set_config('brimful.names', 'all', true)")
             return [name for (name,) in connection.execute("SELECT tenant FROM tenants ORDER BY tenant")]
 
-    def _graphed(self, embedder: str, dims: int) -> None:
+    def _create_hnsw_index(self, embedder: str, dims: int) -> None:
         name = f"vectors_near_{hashlib.blake2b(embedder.encode(), digest_size=8).hexdigest()}"
         statement = sql.SQL(_CREATE_HNSW).format(name=sql.Identifier(name), dims=sql.Literal(dims), embedder=embedder)
         with raise_store_errors(self._target.shown), psycopg.connect(self._target.url, autocommit=True) as connection:

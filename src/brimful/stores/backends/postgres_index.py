@@ -154,8 +154,8 @@ class PostgresVectorIndex:
     ) -> list[VectorHit]:
         """Return the documents nearest to a unit vector, nearest first."""
         size = session.row(_SIZE, scopes=list(scopes))
-        many = size is not None and size[0] > session.dialect.tuning.hnsw_threshold
-        sql = _APPROXIMATE.format(dims=len(query)) if many else _EXACT
+        is_large = size is not None and size[0] > session.dialect.tuning.hnsw_threshold
+        sql = _APPROXIMATE.format(dims=len(query)) if is_large else _EXACT
         found = session.rows(sql, embedder=embedder, scopes=list(scopes), query=format_vector(query), limit=limit)
         found.sort(key=lambda row: (-row[2], -row[0]))
         return [VectorHit(doc=doc, seq=seq, similarity=float(cosine)) for doc, seq, cosine in found]

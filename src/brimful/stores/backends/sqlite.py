@@ -191,19 +191,19 @@ class SqliteDriver:
 
     async def tenants(self) -> list[str]:
         """Return the names of all tenants, sorted."""
-        return await self._on(self._readers, lambda: [name for (name,) in self._asked(_TENANTS)])
+        return await self._on(self._readers, lambda: [name for (name,) in self._query(_TENANTS)])
 
     async def inspect(self) -> list[Finding]:
         """Return problems with the file, its references and its full-text index."""
-        return await self._on(self._writer, self._inspected)
+        return await self._on(self._writer, self._inspect)
 
     async def copy_to(self, path: Path, progress: Progress) -> None:
         """Copy the database to a file, without blocking writers."""
-        await self._on(self._readers, lambda: self._copied(path, progress))
+        await self._on(self._readers, lambda: self._copy_to_file(path, progress))
 
     async def copy_from(self, path: Path, progress: Progress) -> None:
         """Restore the contents of a file."""
-        await self._on(self._writer, lambda: self._taken(path, progress))
+        await self._on(self._writer, lambda: self._restore_file(path, progress))
 
     async def _on(self, pool: ThreadPoolExecutor, function: Callable[[], T]) -> T:
         with raise_if_closed(self._target.shown):
@@ -223,33 +223,33 @@ class SqliteDriver:
                 raise
             return result
 
-    def _asked(self, sql: str) -> list[tuple[Any, ...]]:
+    def _query(self, sql: str) -> list[tuple[Any, ...]]:
         with raise_store_errors(self._target.shown), self._connection() as connection:
             return connection.execute(sql).fetchall()
 
-    def _inspected(self) -> list[Finding]:
-        found = [Finding("error", f"the file is damaged: {what}") for what in self._broken()]
+    def _inspect(self) -> list[Finding]:
+        found = [Finding("error", f"the file is damaged: {what}") for what in self._find_damage()]
         try:
-            loose = {row[0] for row in self._asked("PRAGMA foreign_key_check")}
-            found += [Finding("error", f"rows of {table} belong to nothing") for table in sorted(loose)]
+            orphaned = {row[0] for row in self._query("PRAGMA foreign_key_check")}
+            found += [Finding("error", f"rows of {table} belong to nothing") for table in sorted(orphaned)]
         except StoreCorrupt:
             found.append(Finding("error", "what rows refer to cannot be read"))
         try:
-            self._asked("INSERT INTO text_index (text_index) VALUES ('integrity-check')")
+            self._query("INSERT INTO text_index (text_index) VALUES ('integrity-check')")
         except StoreCorrupt:
             found.append(Finding("error", "the full-text index is damaged"))
         return found
 
-    def _broken(self) -> list[str]:
+    def _find_damage(self) -> list[str]:
         """Return what SQLite reports. If the full check fails, the quick check often still works."""
         try:
-            return [row[0] for row in self._asked("PRAGMA integrity_check") if row[0] != "ok"]
+            return [row[0] for row in self._query("PRAGMA integrity_check") if row[0] != "ok"]
         except StoreCorrupt:
             with suppress(StoreCorrupt):
-                return [row[0] for row in self._asked("PRAGMA quick_check") if row[0] != "ok"] or [_UNREADABLE]
+                return [row[0] for row in self._query("PRAGMA quick_check") if row[0] != "ok"] or [_UNREADABLE]
             return [_UNREADABLE]
 
-    def _copied(self, path: Path, progress: Progress) -> None:
+    def _copy_to_file(self, path: Path, progress: Progress) -> None:
         with raise_store_errors(self._target.shown), self._connection() as connection:
             connection.execute("BEGIN")  # a snapshot; otherwise every write would restart the copy
             try:
@@ -259,7 +259,7 @@ class SqliteDriver:
             finally:
                 connection.execute("ROLLBACK")
 
-    def _taken(self, path: Path, progress: Progress) -> None:
+    def _restore_file(self, path: Path, progress: Progress) -> None:
         with raise_store_errors(str(path)), closing(sqlite3.connect(backup.read_only_uri(path), uri=True)) as copy:
             applied = _applied_migrations(copy)
             if not applied:
@@ -275,14 +275,14 @@ class SqliteDriver:
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = self._connected()
+            connection = self._open_connection()
         try:
             yield connection
         finally:
             if not connection.in_transaction:  # a connection that could not end its transaction is unusable
                 self._idle.append(connection)
 
-    def _connected(self) -> sqlite3.Connection:
+    def _open_connection(self) -> sqlite3.Connection:
         connection = self._connect()
         self._open.append(connection)  # first: the settings of a damaged file may fail, and it must be closed
         for setting in _SETTINGS:

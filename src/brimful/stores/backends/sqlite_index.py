@@ -91,13 +91,13 @@ class SqliteTextIndex:
         first = np.flatnonzero(np.diff(doc, prepend=-1) | np.diff(token, prepend=-1))  # one row per token and document
         token, docs, times = token[first], doc[first], np.diff(first, append=len(doc))
         ordered = np.sort(docs)  # np.unique is slower and imports numpy.ma
-        once = ordered[np.diff(ordered, prepend=-1) > 0]
-        placed = _columns(session.row(_DOCUMENTS, docs=once.tolist()))
-        placed = placed[:, np.argsort(placed[0], kind="stable")]
-        at = np.searchsorted(placed[0], docs)
-        own = np.append(placed[0], -1)[at] == docs
-        found = np.concatenate([placed[:, at[own]], times[None, own]])
-        ends = np.searchsorted(token[own], np.arange(len(tokens)), side="right")
+        unique = ordered[np.diff(ordered, prepend=-1) > 0]
+        located = _columns(session.row(_DOCUMENTS, docs=unique.tolist()))
+        located = located[:, np.argsort(located[0], kind="stable")]
+        at = np.searchsorted(located[0], docs)
+        exists = np.append(located[0], -1)[at] == docs
+        found = np.concatenate([located[:, at[exists]], times[None, exists]])
+        ends = np.searchsorted(token[exists], np.arange(len(tokens)), side="right")
         return dict(zip(tokens, np.split(found, ends[:-1], axis=1), strict=True))
 
     def newest(self, session: Session, token: str, limit: int) -> Occurrences:

@@ -77,25 +77,25 @@ class Keyring:
     def reading(self, function: Callable[[Session], T]) -> Callable[[Session], T]:
         """Return a function whose session has the keys to decrypt."""
 
-        def admitted(session: Session) -> T:
+        def with_keys(session: Session) -> T:
             self.admit_reader(session)
             return function(session)
 
-        return admitted
+        return with_keys
 
     def writing(self, function: Callable[[Session], T]) -> Callable[[Session], T]:
         """Return a function whose session has the newest keys to encrypt."""
 
-        def admitted(session: Session) -> T:
+        def with_keys(session: Session) -> T:
             self.admit_writer(session)
             return function(session)
 
-        return admitted
+        return with_keys
 
     def admit_reader(self, session: Session) -> None:
         """Give a read session the keys of its tenant."""
         if self.keys is not None:
-            session.keys = self._cached.get(session.tenant) or self._opened(session, self.keys, read_keys(session))
+            session.keys = self._cached.get(session.tenant) or self._unwrap_keys(session, self.keys, read_keys(session))
 
     def admit_writer(self, session: Session) -> None:
         """Give a write session the newest keys of its tenant, creating them if there are none."""
@@ -104,12 +104,12 @@ class Keyring:
             if rows:
                 raise missing_key_error(session.tenant)
         elif rows:
-            session.keys = self._opened(session, self.keys, rows)
+            session.keys = self._unwrap_keys(session, self.keys, rows)
         else:
             # Not cached, because the transaction may fail.
-            session.keys = TenantKeys(session.tenant, self.keys, self._made(session, self.keys))
+            session.keys = TenantKeys(session.tenant, self.keys, self._create_keys(session, self.keys))
 
-    def _opened(self, session: Session, keys: Keys, rows: list[KeyRow]) -> TenantKeys | None:
+    def _unwrap_keys(self, session: Session, keys: Keys, rows: list[KeyRow]) -> TenantKeys | None:
         if not rows:
             return None
         cached = self._cached.get(session.tenant)
@@ -119,7 +119,7 @@ class Keyring:
             cached = self._cached[session.tenant] = TenantKeys(session.tenant, keys, rows)
         return cached
 
-    def _made(self, session: Session, keys: Keys) -> list[KeyRow]:
+    def _create_keys(self, session: Session, keys: Keys) -> list[KeyRow]:
         mixed = session.row(_HAS_DATA) is not None
         now = self.clock()
         add_key(session, new_key(keys, session.tenant, ADDRESS_KEY, now=now, mixed=mixed))

@@ -38,13 +38,13 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
 class TenantKeys:
     """Encrypts, decrypts and hashes for one tenant."""
 
-    __slots__ = ("_naming", "_opened", "_terms", "current", "keys", "mixed", "rows", "tenant")
+    __slots__ = ("_ciphers", "_naming", "_terms", "current", "keys", "mixed", "rows", "tenant")
 
     def __init__(self, tenant: str, keys: Keys, rows: list[KeyRow]) -> None:
         """Unwrap the keys of a tenant."""
         self.tenant = tenant
         self.keys = keys
-        self._opened: dict[bytes, tuple[Cipher, bytes]] = {}
+        self._ciphers: dict[bytes, tuple[Cipher, bytes]] = {}
         self.update(rows)
 
     def __repr__(self) -> str:
@@ -57,25 +57,25 @@ class TenantKeys:
             head = key_header(row.number)
             if row.number == ADDRESS_KEY:
                 self._name(row)
-            elif head not in self._opened:
+            elif head not in self._ciphers:
                 bound = head + self.tenant.encode() + b"\0"
-                self._opened[head] = (Cipher(unwrap_secret(self.keys, self.tenant, row)), bound)
+                self._ciphers[head] = (Cipher(unwrap_secret(self.keys, self.tenant, row)), bound)
         self.current = rows[-1].number
         self.rows = rows
 
     def has_key_of(self, ciphertext: bytes) -> bool:
         """Tell whether the key of an encrypted value is known."""
-        return ciphertext[:HEADER_BYTES] in self._opened
+        return ciphertext[:HEADER_BYTES] in self._ciphers
 
     def encrypt(self, body: bytes, place: bytes) -> bytes:
         """Encrypt a value with the current key."""
         head = key_header(self.current)
-        cipher, bound = self._opened[head]
+        cipher, bound = self._ciphers[head]
         return head + cipher.encrypt(body, bound + place)
 
     def decrypt(self, ciphertext: bytes, place: bytes) -> bytes:
         """Decrypt a value that was encrypted with the same bindings."""
-        cipher, bound = self._opened[ciphertext[:HEADER_BYTES]]
+        cipher, bound = self._ciphers[ciphertext[:HEADER_BYTES]]
         return cipher.decrypt(ciphertext[HEADER_BYTES:], bound + place)
 
     def address(self, hash: str) -> str:

@@ -36,7 +36,7 @@ class Cipher:
         """Take a key of 32 bytes."""
         self._key = key
         self._refusal = _cryptography().exceptions.InvalidTag
-        zero = int.from_bytes(self._encrypted(bytes(_BLOCK)))
+        zero = int.from_bytes(self._encrypt_blocks(bytes(_BLOCK)))
         self._mask = (zero << 1) % (1 << _BITS) ^ (_REDUCTION if zero >> (_BITS - 1) else 0)
         self._derived = lru_cache(_DERIVED_KEYS)(self._derive)
         self._half = b""
@@ -72,13 +72,13 @@ class Cipher:
 
     def _derive(self, half: bytes) -> Any:
         """Return AES-GCM with the key derived by CMAC from the first half of a nonce."""
-        blocks = [self._masked(bytes((0, part)) + b"X\0" + half) for part in (1, 2)]
-        return _cryptography().aead.AESGCM(self._encrypted(b"".join(blocks)))
+        blocks = [self._apply_mask(bytes((0, part)) + b"X\0" + half) for part in (1, 2)]
+        return _cryptography().aead.AESGCM(self._encrypt_blocks(b"".join(blocks)))
 
-    def _masked(self, block: bytes) -> bytes:
+    def _apply_mask(self, block: bytes) -> bytes:
         return (int.from_bytes(block) ^ self._mask).to_bytes(_BLOCK)
 
-    def _encrypted(self, blocks: bytes) -> bytes:
+    def _encrypt_blocks(self, blocks: bytes) -> bytes:
         """Encrypt single blocks, as CMAC requires."""
         ciphers = _cryptography().ciphers
         encrypted: bytes = (

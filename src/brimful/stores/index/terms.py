@@ -62,16 +62,16 @@ def filter_searchable(session: Session, indexed: IndexEntry) -> IndexEntry:
 
 def passage_address(session: Session, passage: str) -> str:
     """Return the keyed address of a passage, or an empty string if it may not be stored."""
-    kept = filter_searchable(session, IndexEntry(passage=passage)).passage
-    return kept if not kept or is_keyed_address(kept) else storage_address(session, kept)
+    address = filter_searchable(session, IndexEntry(passage=passage)).passage
+    return address if not address or is_keyed_address(address) else storage_address(session, address)
 
 
 def rekey_tokens(session: Session, tokens: Sequence[str]) -> list[str]:
     """Hash the tokens that are in plain text."""
     if session.keys is None:
         return list(tokens)
-    kept = filter_searchable(session, IndexEntry(terms=tuple(tokens))).terms
-    return sorted(_hash_token(session.keys, token) for token in kept)
+    searchable = filter_searchable(session, IndexEntry(terms=tuple(tokens))).terms
+    return sorted(_hash_token(session.keys, token) for token in searchable)
 
 
 def index_tokens(session: Session, scope: int, terms: Sequence[str]) -> list[str]:
@@ -86,8 +86,8 @@ def query_tokens(session: Session, scope: int, term: str) -> list[str]:
     plain = make_tokens(scope, [term])
     if session.keys is None:
         return plain
-    blind = session.keys.token(scope, normalize_term(term))
-    return [blind, *plain] if session.keys.mixed else [blind]
+    hashed = session.keys.token(scope, normalize_term(term))
+    return [hashed, *plain] if session.keys.mixed else [hashed]
 
 
 def _hash_token(keys: TenantKeys, token: str) -> str:

@@ -124,14 +124,14 @@ class _RequestEncoder:
         """Return JSON data in which strings with contents are replaced by references."""
         if isinstance(value, str):
             mark = self._marks.get(value)
-            return self._marked(value) if mark is None else mark
+            return self._reference(value) if mark is None else mark
         if isinstance(value, dict):
             return {key: self.replace(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.replace(item) for item in value]
         return value
 
-    def _marked(self, text: str) -> str:
+    def _reference(self, text: str) -> str:
         """Return the reference of a string. Results are cached, because roles, names and ids repeat."""
         pieces = self._split(text)
         if pieces == (text,) and not text.startswith(_MARK):
@@ -152,7 +152,7 @@ class _RequestEncoder:
     def _cut(self, text: str) -> Iterator[Piece]:
         """Split a string into contents, from the left, and the text between them."""
         end = 0
-        for start, known in self._found(text):
+        for start, known in self._find_contents(text):
             if start < end:
                 continue
             if start > end:
@@ -163,7 +163,7 @@ class _RequestEncoder:
         if end < len(text):
             yield text[end:]
 
-    def _found(self, text: str) -> list[tuple[int, str]]:
+    def _find_contents(self, text: str) -> list[tuple[int, str]]:
         """Return the positions of contents in a string; of several at one position, the longest first."""
         shorter = self._by_length[: bisect_left(self._lengths, len(text))]
         found = ((text.find(known), known) for known in shorter)

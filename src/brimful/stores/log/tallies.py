@@ -170,13 +170,13 @@ def tally_response(response: Response, build: Build | None) -> Tally:
 def make_statistics(key: str, begin: float | None, models: Mapping[str, Tally]) -> Statistics:
     """Return the statistics of tallies, in total and by model."""
     all = sum_tallies(models.values())
-    many = max(1, all.contexts)
+    contexts = max(1, all.contexts)
     lost = all.warnings.get("vector-search-failed", 0) + all.warnings.get("vector-search-off", 0)
     return Statistics(
         key=key,
         begin=begin,
         contexts=all.contexts,
-        tokens=Distribution(mean=all.tokens / many, max=all.max_tokens, min=all.min_tokens),
+        tokens=Distribution(mean=all.tokens / contexts, max=all.max_tokens, min=all.min_tokens),
         share=Distribution(mean=all.tokens / max(1, all.available), max=all.fullest, min=all.emptiest),
         total_tokens=all.tokens,
         components=tuple(_components(all)),
@@ -188,7 +188,7 @@ def make_statistics(key: str, begin: float | None, models: Mapping[str, Tally]) 
         degraded=all.degraded,
         nearly_full=all.nearly_full,
         breaker_openings=all.warnings.get("breaker-opened", 0),
-        vector_uptime=1 - lost / many,
+        vector_uptime=1 - lost / contexts,
         answers=_responses(all),
         models=tuple(_model(name, models[name]) for name in sorted(models)),
     )
@@ -203,12 +203,12 @@ def sum_tallies(tallies: Iterable[Tally]) -> Tally:
 
 
 def _components(tally: Tally) -> list[ComponentShare]:
-    many, tokens, items = max(1, tally.contexts), tally.component_tokens, tally.component_items
+    contexts, tokens, items = max(1, tally.contexts), tally.component_tokens, tally.component_items
     return [
         ComponentShare(
             name=name,
-            tokens=tokens[name] / many,
-            items=items.get(name, 0) / many,
+            tokens=tokens[name] / contexts,
+            items=items.get(name, 0) / contexts,
             share=tokens[name] / max(1, tally.tokens),
         )
         for name in sorted(tokens, key=_component_order)

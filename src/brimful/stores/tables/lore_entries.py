@@ -86,11 +86,11 @@ def remove_lore(session: Session, id: str) -> bool:
 
 def decode_lore(session: Session, row: Row) -> LoreEntry:
     """Return the entry of a row."""
-    id, lorebook, place, sealed, hash, body = row
-    detail = _DETAIL.decode(decrypt(session, sealed, "lore_entries", id, lorebook, hash))
-    first = {field: getattr(detail, field) for field in _FIXED_FIELDS}
-    apart = {"id": id, "lorebook": lorebook, "content": decode_text(session, body, hash), "order": place}
-    return msgspec.convert({**detail.others, **first, **apart}, LoreEntry)
+    id, lorebook, position, encrypted, hash, body = row
+    detail = _DETAIL.decode(decrypt(session, encrypted, "lore_entries", id, lorebook, hash))
+    fixed = {field: getattr(detail, field) for field in _FIXED_FIELDS}
+    columns = {"id": id, "lorebook": lorebook, "content": decode_text(session, body, hash), "order": position}
+    return msgspec.convert({**detail.others, **fixed, **columns}, LoreEntry)
 
 
 def _row(session: Session, entry: LoreEntry, hash: str) -> dict[str, Any]:

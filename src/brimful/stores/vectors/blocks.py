@@ -94,13 +94,13 @@ def _location(embedder: str, scope: int, block: int) -> tuple[str, ...]:
 
 
 def _encode_block(block: Block) -> bytes:
-    came = block.came
-    head = np.array([*came.levels.shape, len(block.gone)], "<i8")
+    added = block.came
+    head = np.array([*added.levels.shape, len(block.gone)], "<i8")
     columns = [
-        *(each.astype("<i8") for each in (came.docs, came.seqs, came.rows, block.gone)),
-        came.scales.astype("<f4"),
+        *(each.astype("<i8") for each in (added.docs, added.seqs, added.rows, block.gone)),
+        added.scales.astype("<f4"),
     ]
-    return b"".join(each.tobytes() for each in (head, *columns, came.levels))
+    return b"".join(each.tobytes() for each in (head, *columns, added.levels))
 
 
 def _decode_block(body: bytes) -> Block:
@@ -130,20 +130,20 @@ def follow_log(session: Session, embedder: str, scope: int, vectors: ScopeVector
     """Apply new log entries to vectors in memory. A long log is loaded from blocks first."""
     size = session.dialect.tuning.block_entries
     with vectors.lock:
-        ahead = set() if vectors.last else _prepare(session, embedder, scope, vectors, dims)
+        blocks = set() if vectors.last else _prepare(session, embedder, scope, vectors, dims)
         while True:
             block, inside = divmod(vectors.last, size)
-            if block in ahead and not inside and (kept := read_block(session, embedder, scope, block)):
-                vectors.take(kept.came)
-                vectors.remove(kept.gone)
+            if block in blocks and not inside and (stored := read_block(session, embedder, scope, block)):
+                vectors.take(stored.came)
+                vectors.remove(stored.gone)
                 vectors.last += size
                 continue
-            limit = size - inside if ahead else _BATCH
+            limit = size - inside if blocks else _BATCH
             rows = session.rows(_READ_LOG, embedder=embedder, scope=scope, last=vectors.last, limit=limit)
             if rows:
-                came, gone = _decode_entries(session, embedder, rows)
-                vectors.add(*came)
-                vectors.remove(gone)
+                added, removed = _decode_entries(session, embedder, rows)
+                vectors.add(*added)
+                vectors.remove(removed)
                 vectors.last = rows[-1][0]
             if len(rows) < limit:
                 return
@@ -159,8 +159,8 @@ def write_blocks(session: Session, embedder: str, scope: int) -> bool:
     size = session.dialect.tuning.block_entries
     for block in missing[:_BLOCKS_AT_ONCE]:
         rows = session.rows(_READ_LOG, embedder=embedder, scope=scope, last=block * size, limit=size)
-        came, gone = _decode_entries(session, embedder, rows)
-        save_block(session, embedder, scope, block, Block(came=quantize_documents(*came), gone=gone))
+        added, removed = _decode_entries(session, embedder, rows)
+        save_block(session, embedder, scope, block, Block(came=quantize_documents(*added), gone=removed))
     return len(missing) > _BLOCKS_AT_ONCE
 
 
@@ -182,9 +182,9 @@ def _decode_entries(
     session: Session, embedder: str, rows: Sequence[Row]
 ) -> tuple[tuple[Numbers, Numbers, Numbers, Floats], Numbers]:
     """Return the added documents that still exist, and the removed ones."""
-    gone = {doc for _, doc, _, vector, *_ in rows if vector == REMOVED}
-    came = [row for row in rows if row[1] not in gone and row[2] is not None and row[4] is not None]
-    _, docs, seqs, numbers, kept, hashes = zip(*came, strict=True) if came else [()] * 6
-    opened = [decrypt(session, body, "vectors", embedder, hash) for body, hash in zip(kept, hashes, strict=True)]
+    removed = {doc for _, doc, _, vector, *_ in rows if vector == REMOVED}
+    added = [row for row in rows if row[1] not in removed and row[2] is not None and row[4] is not None]
+    _, docs, seqs, numbers, bodies, hashes = zip(*added, strict=True) if added else [()] * 6
+    decrypted = [decrypt(session, body, "vectors", embedder, hash) for body, hash in zip(bodies, hashes, strict=True)]
     columns = (np.array(docs, np.int64), np.array(seqs, np.int64), np.array(numbers, np.int64))
-    return (*columns, decode_float16(opened)), np.array(sorted(gone), np.int64)
+    return (*columns, decode_float16(decrypted)), np.array(sorted(removed), np.int64)

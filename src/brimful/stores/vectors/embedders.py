@@ -72,10 +72,10 @@ def save_vectors(session: Session, embedder: str, docs: Sequence[int], vectors: 
     rows = {passages[int(doc)]: at for at, doc in enumerate(docs) if int(doc) in passages}
     order = sorted(rows)
     session.dialect.vector_index.save(session, embedder, order, vectors[[rows[passage] for passage in order]])
-    placed = _dequeue(session, embedder, order)
-    session.dialect.vector_index.add(session, embedder, placed)
-    mark_changed(session, [scope for _, scope, _ in placed])
-    return len(placed)
+    indexed = _dequeue(session, embedder, order)
+    session.dialect.vector_index.add(session, embedder, indexed)
+    mark_changed(session, [scope for _, scope, _ in indexed])
+    return len(indexed)
 
 
 def index_progress(session: Session, embedder: str) -> IndexProgress:
@@ -102,10 +102,10 @@ def find_nearest(
     found = []
     for each in queries:
         vector = normalize(each.vector.reshape(-1))
-        there = nonempty[each.scopes] and limit and vector.any() and _check_dims(embedder, dims, len(vector))
+        is_searchable = nonempty[each.scopes] and limit and vector.any() and _check_dims(embedder, dims, len(vector))
         near = (
             session.dialect.vector_index.nearest(session, embedder, nonempty[each.scopes], vector, limit)
-            if there
+            if is_searchable
             else []
         )
         found.append(near)

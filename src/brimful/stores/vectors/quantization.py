@@ -129,10 +129,10 @@ def _rotate(vectors: Floats) -> Floats:
     Small matrix products avoid BLAS threads, which keep spinning after large ones.
     """
     count, dims = vectors.shape
-    words, few = word_count(dims), max(1, min(count, WORD_BITS))
-    buffer = np.zeros((-(-count // few) * few, words * WORD_BITS), np.float32)
+    words, batch = word_count(dims), max(1, min(count, WORD_BITS))
+    buffer = np.zeros((-(-count // batch) * batch, words * WORD_BITS), np.float32)
     buffer[:count, :dims] = vectors
-    blocks = buffer.reshape(-1, few, WORD_BITS, words).transpose(3, 0, 1, 2)
+    blocks = buffer.reshape(-1, batch, WORD_BITS, words).transpose(3, 0, 1, 2)
     rotated: Floats = np.matmul(blocks, _hadamard_matrices(words)[:, None]).transpose(1, 2, 0, 3).reshape(buffer.shape)
     return rotated[:count]
 
