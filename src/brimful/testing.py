@@ -180,18 +180,18 @@ class ScriptedProvider:
     async def send(self, request: Request) -> Reply:
         """Return the next answer of the script, or raise it."""
         self.requests.append(request)
-        await self._released()
+        await self._wait_until_released()
         return self._next(request)
 
     async def stream(self, request: Request) -> AsyncGenerator[ReplyChunk, None]:
         """Yield the next answer of the script word by word, then the whole reply."""
         self.requests.append(request)
-        await self._released()
+        await self._wait_until_released()
         reply, whole = self._next(request), False
         try:
             for word in _words(reply.text):
                 yield ReplyChunk(text=word)
-                await self._released()
+                await self._wait_until_released()
             whole = True
             yield ReplyChunk(reply=reply)
         finally:
@@ -217,7 +217,7 @@ class ScriptedProvider:
             self._hold.set()
             self._hold = None
 
-    async def _released(self) -> None:
+    async def _wait_until_released(self) -> None:
         if self._hold is None:
             return
         self.waiting += 1

@@ -148,7 +148,7 @@ class LazyCommands(MutableMapping[str, Any]):
     """The commands of the app by name. A command is loaded when it is looked up."""
 
     def __init__(self) -> None:
-        """Begin with nothing loaded."""
+        """Create an empty group; commands are loaded on first use."""
         self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:

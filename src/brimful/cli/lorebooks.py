@@ -493,11 +493,11 @@ def try_message(  # noqa: PLR0913 - the options of a command
 
 async def _require_books(engine: "Engine", room: str, persona: str | None, user: str | None) -> None:
     """Fail if no lorebook applies to the room, since the result would not say why it is empty."""
-    place = await get_entity(engine.store, Room, room)
-    persona, user = persona or place.persona, user or place.user
-    answering = None if persona is None else await engine.store.get(Persona, persona)
-    asking = None if user is None else await engine.store.get(User, user)
-    if not any(each and each.lorebooks for each in (place, answering, asking)):
+    stored_room = await get_entity(engine.store, Room, room)
+    persona, user = persona or stored_room.persona, user or stored_room.user
+    stored_persona = None if persona is None else await engine.store.get(Persona, persona)
+    stored_user = None if user is None else await engine.store.get(User, user)
+    if not any(each and each.lorebooks for each in (stored_room, stored_persona, stored_user)):
         raise Failure(f"room {room!r} has no lorebook; add one with `brimful room edit {room} --lorebook LOREBOOK`")
 
 

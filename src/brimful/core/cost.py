@@ -90,11 +90,11 @@ def recount(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[C
     ours = counter.tokenizer
     other = [at for at, p in enumerate(packages) if p.tokens.tokenizer != ours or not isinstance(p.content, str)]
     plain = [at for at in other if isinstance(packages[at].content, str) and packages[at].tokens.tokenizer]
-    parted = [at for at in other if not isinstance(packages[at].content, str) and packages[at].tokens.tokenizer]
-    if not plain and not parted:
+    structured = [at for at in other if not isinstance(packages[at].content, str) and packages[at].tokens.tokenizer]
+    if not plain and not structured:
         return list(packages)
     counts = dict(zip(plain, counter.texts([str(packages[at].content) for at in plain]), strict=True))
-    counts |= {at: count_content(packages[at].content, counter) for at in parted}
+    counts |= {at: count_content(packages[at].content, counter) for at in structured}
     return [
         msgspec.structs.replace(package, tokens=counts[at])
         if counts.get(at, package.tokens) != package.tokens

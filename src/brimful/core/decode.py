@@ -28,10 +28,10 @@ def decode_json(data: str | bytes) -> Any:
     except RecursionError:
         raise ValueError("is not JSON: nested too deeply") from None
     except msgspec.DecodeError as error:
-        mended = _decode_with_surrogates(data)
-        if mended is None:
+        decoded = _decode_with_surrogates(data)
+        if decoded is None:
             raise ValueError(f"is not JSON: {error}") from None
-        return mended
+        return decoded
 
 
 def _decode_with_surrogates(data: str | bytes) -> Any:

@@ -19,10 +19,10 @@ def canonical_order(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
     """
     if len({package.id for package in packages}) == len(packages):
         return sorted(packages, key=time_key)
-    often = Counter(package.id for package in packages)
+    occurrences = Counter(package.id for package in packages)
 
     def data(package: ContentPackage) -> bytes:
-        return msgspec.json.encode(package) if often[package.id] > 1 else b""
+        return msgspec.json.encode(package) if occurrences[package.id] > 1 else b""
 
     return sorted(packages, key=lambda package: (time_key(package), package.hash, data(package)))
 

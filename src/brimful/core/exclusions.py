@@ -62,8 +62,8 @@ def _make_replacer(package: ContentPackage, model: ModelInfo, renderer: Renderer
         if not isinstance(part, Media):
             return part
         # An unknown model is not known to lack a modality.
-        blind = model.known and part.modality not in model.modalities
-        media_placeholder = renderer.media_placeholder(part, "assistant" if blind else role)
+        unsupported = model.known and part.modality not in model.modalities
+        media_placeholder = renderer.media_placeholder(part, "assistant" if unsupported else role)
         return part if media_placeholder is None else Text(text=media_placeholder.text)
 
     return shown

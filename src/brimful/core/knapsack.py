@@ -17,7 +17,7 @@ _Decide = Callable[[list[float], list[int], int], tuple[list[int], bool]]
 def choose(values: Sequence[float], weights: Sequence[int], capacity: int) -> list[int]:
     """Return the indices of a set whose weight is at most `capacity` and whose value is near the highest possible.
 
-    Never worse than going down the list as it is given and taking whatever fits; ties go to the earlier index.
+    Never worse than taking whatever fits in the order of the list; ties go to the earlier index.
 
     >>> choose([6, 10, 12], [1, 2, 3], 5)
     [1, 2]

@@ -16,26 +16,26 @@ _MAX_SHRINK_TRIES = 8  # candidates to try to shrink into the last gap of an opt
 def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] = ()) -> list[Unit]:
     """Return units with near the highest total score that fits into `tokens`, `beside` some that are already in.
 
-    Never worse than going down the list as it is given and taking whatever fits.
+    Never worse than taking whatever fits in the order of the list.
     """
-    there = {unit.heading for unit in beside}
-    headings = [unit.heading_due(there) for unit in units]
+    present = {unit.heading for unit in beside}
+    headings = [unit.heading_due(present) for unit in units]
     values = [unit.score.total for unit in units]
     if not any(headings):
         return [units[at] for at in choose(values, [unit.cost for unit in units], tokens)]
     # Charge each unit with its share of a heading: first as if all units under it got in, then as they actually did.
-    hopeful = _choose_sharing_headings(units, headings, values, tokens, range(len(units)))
-    likely = _choose_sharing_headings(units, headings, values, tokens, hopeful)
+    optimistic = _choose_sharing_headings(units, headings, values, tokens, range(len(units)))
+    realistic = _choose_sharing_headings(units, headings, values, tokens, optimistic)
     dense = sorted(range(len(units)), key=lambda at: -values[at] / (units[at].cost or 1))
-    orders = (_chosen_first(likely, dense), range(len(units)))
-    return max((_take_what_fits(units, order, tokens, there) for order in orders), key=total_score)
+    orders = (_chosen_first(realistic, dense), range(len(units)))
+    return max((_take_what_fits(units, order, tokens, present) for order in orders), key=total_score)
 
 
 def _choose_sharing_headings(
-    units: Sequence[Unit], headings: Sequence[int], values: Sequence[float], tokens: int, company: Iterable[int]
+    units: Sequence[Unit], headings: Sequence[int], values: Sequence[float], tokens: int, chosen: Iterable[int]
 ) -> list[int]:
-    """Return the best set if headings are shared as in `company`. It may be over the limit."""
-    sharing = Counter(units[at].heading for at in company)
+    """Return the best set if headings are shared as in `chosen`. It may be over the limit."""
+    sharing = Counter(units[at].heading for at in chosen)
     costs = [
         unit.cost + -(-heading // max(1, sharing[unit.heading])) for unit, heading in zip(units, headings, strict=True)
     ]
@@ -53,8 +53,8 @@ def _chosen_first(chosen: Iterable[int], dense: Sequence[int]) -> list[int]:
     return [at for at in dense if at in inside] + [at for at in dense if at not in inside]
 
 
-def _take_what_fits(units: Sequence[Unit], order: Iterable[int], tokens: int, there: set[str]) -> list[Unit]:
-    taken, headings = list[int](), set(there)
+def _take_what_fits(units: Sequence[Unit], order: Iterable[int], tokens: int, present: set[str]) -> list[Unit]:
+    taken, headings = list[int](), set(present)
     for at in order:
         unit = units[at]
         cost = unit.cost + unit.heading_due(headings)

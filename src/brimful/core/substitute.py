@@ -97,8 +97,8 @@ def find_swaps(
 def apply_swaps(units: Sequence[Unit], chosen: Iterable[Swap]) -> list[Unit]:
     """Return the units with the members of each swap replaced by its summary."""
     chosen = list(chosen)
-    gone = {unit.key for swap in chosen for unit in swap.members}
-    return [unit for unit in units if unit.key not in gone] + [swap.summary for swap in chosen]
+    replaced = {unit.key for swap in chosen for unit in swap.members}
+    return [unit for unit in units if unit.key not in replaced] + [swap.summary for swap in chosen]
 
 
 def take_until_saved(candidates: Iterable[Swap], over: int) -> list[Swap]:

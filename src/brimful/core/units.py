@@ -59,9 +59,9 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The number of packages."""
         return len(self.packages)
 
-    def heading_due(self, there: Collection[str]) -> int:
+    def heading_due(self, present: Collection[str]) -> int:
         """Return the cost of its heading, unless that heading is already there."""
-        return 0 if self.heading in there else self.heading_cost
+        return 0 if self.heading in present else self.heading_cost
 
     def decisions(
         self, outcome: Outcome, reason: Reason, *, by: str = "", rank: int = 0, cut: int = 0
@@ -157,11 +157,11 @@ def _make_group_unit(
 
 def _make_pool_lookup(policy: Policy) -> Callable[[ContentPackage], str]:
     """Return a function that names the pool of a package. It depends on kind and pin alone, so it is cached by them."""
-    loose: dict[str, str] = {}
+    unpinned: dict[str, str] = {}
     pinned: dict[str, str] = {}
 
     def name_of(package: ContentPackage) -> str:
-        known = pinned if package.pinned else loose
+        known = pinned if package.pinned else unpinned
         name = known.get(package.kind)
         if name is None:
             pool = policy.pool_for(package)
@@ -173,16 +173,16 @@ def _make_pool_lookup(policy: Policy) -> Callable[[ContentPackage], str]:
 
 def _split_refused(units: Iterable[Unit], unpaired: Collection[str]) -> tuple[list[Unit], list[Decision]]:
     """Separate the units that can get in from those that cannot."""
-    able: list[Unit] = []
+    accepted: list[Unit] = []
     decisions: list[Decision] = []
     for unit in units:
         if unpaired and any(package.id in unpaired for package in unit.packages):
             decisions.extend(_refuse_unit(unit, "unpaired"))
         elif unit.pool or unit.fixed:
-            able.append(unit)
+            accepted.append(unit)
         else:
             decisions.extend(_refuse_unit(unit, "no-pool"))
-    return able, decisions
+    return accepted, decisions
 
 
 def _refuse_unit(unit: Unit, reason: Reason) -> Iterable[Decision]:

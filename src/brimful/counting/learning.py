@@ -71,8 +71,8 @@ def select_reports(reports: Sequence[UsageReport], tokenizer: str) -> list[Usage
     ]
     if len(reports) >= MAX_REPORTS:
         usable = usable[_stable_start(usable) :]
-    alarmed = set(find_alarms(usable))
-    return usable[: next((at for at in range(len(usable), 0, -1) if _is_refit_step(at) or at in alarmed), 0)]
+    alarms = set(find_alarms(usable))
+    return usable[: next((at for at in range(len(usable), 0, -1) if _is_refit_step(at) or at in alarms), 0)]
 
 
 def find_alarms(usable: Sequence[UsageReport]) -> list[int]:

@@ -132,8 +132,10 @@ def is_plausible(fitted: Fit, factor: float) -> bool:
     if fitted.margin > _MAX_FACTOR_RATIO or not 1 / _MAX_FACTOR_RATIO < fitted.factor / factor < _MAX_FACTOR_RATIO:
         return False
     shares = {name: weight / PRIOR_WIDTHS[name] for name, weight in fitted.weights.items()}
-    signs = all(abs(shares[sign]) < _MAX_CHARACTER_WIDTHS for sign in CHARACTER_CLASSES)
-    return signs and all(-_MAX_WIDTHS < shares[t] < (inf if t in _UNBOUNDED else _MAX_WIDTHS) for t in REQUEST_FEATURES)
+    plausible_characters = all(abs(shares[kind]) < _MAX_CHARACTER_WIDTHS for kind in CHARACTER_CLASSES)
+    return plausible_characters and all(
+        -_MAX_WIDTHS < shares[t] < (inf if t in _UNBOUNDED else _MAX_WIDTHS) for t in REQUEST_FEATURES
+    )
 
 
 def _solve(rows: "Array", target: "Array", widths: "Array") -> "tuple[Array, Array, Array]":

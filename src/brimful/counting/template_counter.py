@@ -284,10 +284,10 @@ class TemplateCounter:
         return count
 
     def _count_call(self, name: str, arguments: str) -> Count:
-        called = Message(role="assistant", parts=(ToolCall(id="call00001", name=name, arguments=arguments),))
+        message = Message(role="assistant", parts=(ToolCall(id="call00001", name=name, arguments=arguments),))
         written = sum_counts(self.texts([name, arguments]), self.tokenizer)
         try:
-            difference = self._rendered([_HI, called], False) - self._rendered([_HI], False)  # noqa: FBT003
+            difference = self._rendered([_HI, message], False) - self._rendered([_HI], False)  # noqa: FBT003
         except TemplateRefused:
             return sum_counts([written, Count(tokens=self._probes.max_message, basis="bound")], self.tokenizer)
         # A template that omits calls would show no difference: they are then charged as text.

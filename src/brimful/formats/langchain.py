@@ -130,8 +130,8 @@ def _calls(fields: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _call(at: int, call: dict[str, Any]) -> dict[str, Any]:
     arguments = json.dumps(as_dict(call.get("args")), ensure_ascii=False)
-    called = {"name": as_str(call.get("name")), "arguments": arguments}
-    return {"id": as_id(call.get("id")) or f"call-{at}", "type": "function", "function": called}
+    function = {"name": as_str(call.get("name")), "arguments": arguments}
+    return {"id": as_id(call.get("id")) or f"call-{at}", "type": "function", "function": function}
 
 
 def _metadata(fields: dict[str, Any]) -> dict[str, Any]:

@@ -109,8 +109,8 @@ def _parts(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _call(block: dict[str, Any]) -> dict[str, Any]:
     value = block.get("tool_kwargs")
     arguments = value if isinstance(value, str) else json.dumps(as_dict(value), ensure_ascii=False)
-    called = {"name": as_str(block.get("tool_name")), "arguments": arguments}
-    return {"id": as_id(block.get("tool_call_id")) or called["name"], "type": "function", "function": called}
+    function = {"name": as_str(block.get("tool_name")), "arguments": arguments}
+    return {"id": as_id(block.get("tool_call_id")) or function["name"], "type": "function", "function": function}
 
 
 def _reasoning(block: dict[str, Any]) -> str:

@@ -66,7 +66,7 @@ class ParquetFile:
         self._part.replace(self._out)
 
     def drop(self) -> None:
-        """Leave nothing behind."""
+        """Discard the unfinished file."""
         with suppress(OSError):  # a full disk, which is already being reported
             self._writer.close()
         self._part.unlink(missing_ok=True)

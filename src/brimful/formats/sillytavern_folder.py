@@ -214,18 +214,18 @@ def find_user_persona(
     settings: dict[str, Any], *, metadata: dict[str, Any], name: str, pictures: Sequence[str], character: str
 ) -> UserPersona | None:
     """Return the user persona of a chat: locked to it, matching by avatar or name, or else the selected one."""
-    players = user_personas(settings)
-    by_picture = {persona.avatar: persona for persona in players}
-    shown = (as_str(metadata.get("persona")), *(_avatar_file(picture) for picture in pictures))
-    seen = next((by_picture[avatar] for avatar in shown if avatar in by_picture), None)
-    if seen is not None:
-        return seen
+    personas = user_personas(settings)
+    by_picture = {persona.avatar: persona for persona in personas}
+    avatars = (as_str(metadata.get("persona")), *(_avatar_file(picture) for picture in pictures))
+    matching = next((by_picture[avatar] for avatar in avatars if avatar in by_picture), None)
+    if matching is not None:
+        return matching
     usual = (as_str(as_dict(settings.get("power_user")).get("default_persona")), as_str(settings.get("user_avatar")))
     if not name:
         name = as_str(settings.get("username"))
         known = next((by_picture[avatar] for avatar in reversed(usual) if avatar in by_picture), None)
         return known or (UserPersona(join_id(name), name) if name else None)
-    same = [persona for persona in players if persona.name == name]
+    same = [persona for persona in personas if persona.name == name]
     connected = [persona for persona in same if _is_connected(persona, character)]
     expected = [persona for persona in same if persona.avatar in usual]
     return next(iter((*connected, *expected, *same)), None) or UserPersona(join_id(name), name)

@@ -189,9 +189,9 @@ def _message(source: Source, place: str, data: dict[str, Any], users: dict[str, 
 def _sender(data: dict[str, Any], users: dict[str, str]) -> str:
     id = as_id(data.get("user"))
     profile = as_dict(data.get("user_profile"))
-    called = as_str(profile.get("display_name")) or as_str(profile.get("real_name"))
+    display_name = as_str(profile.get("display_name")) or as_str(profile.get("real_name"))
     bot = as_str(data.get("username")) or as_str(as_dict(data.get("bot_profile")).get("name"))
-    return users.get(id) or called or bot or id or as_id(data.get("bot_id"))
+    return users.get(id) or display_name or bot or id or as_id(data.get("bot_id"))
 
 
 def _lines(data: dict[str, Any], users: dict[str, str]) -> Iterator[str]:

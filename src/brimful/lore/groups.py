@@ -54,9 +54,9 @@ def resolve_groups(
 
 
 def _winner(members: Sequence[PreparedEntry], sticky: Collection[str], score: Score, rolled: float) -> str:
-    stuck = [prepared for prepared in members if prepared.entry.id in sticky]
-    if stuck:
-        return stuck[0].entry.id
+    sticky_members = [prepared for prepared in members if prepared.entry.id in sticky]
+    if sticky_members:
+        return sticky_members[0].entry.id
     best = _best_scored(members, score)
     overriding = [prepared for prepared in best if prepared.entry.group_override]
     if overriding:

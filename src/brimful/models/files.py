@@ -155,8 +155,8 @@ def _parent_family(name: Any, families: Mapping[str, dict[str, Any]], file: str,
 def _entries(rows: Mapping[str, Any], file: str, key: str, inherited: Mapping[str, Any]) -> Iterator[ModelEntry]:
     for id, raw in rows.items():
         values = {**inherited, **_validate_fields(raw, file, f"{key}.{id}")}
-        apart = {name: values.pop(name) for name in ("like", "aliases", "ollama") if name in values}
-        yield ModelEntry(id=id, file=file, key=f"{key}.{id}", fields=values, **apart)
+        own = {name: values.pop(name) for name in ("like", "aliases", "ollama") if name in values}
+        yield ModelEntry(id=id, file=file, key=f"{key}.{id}", fields=values, **own)
 
 
 def _require_table(raw: Any, file: str, key: str) -> Mapping[str, Any]:

@@ -370,7 +370,7 @@ def split_system(messages: Sequence[Message]) -> tuple[list[Message], list[Messa
 def alternating_turns(messages: Sequence[Message], *, system_turns: bool = False) -> list[Turn]:
     """Merge consecutive messages of one speaker into alternating turns, with the user first and last.
 
-    With `system_turns`, a system message between the user and the assistant, or behind the user at the end, has a turn
+    With `system_turns`, a system message between the user and the assistant, or after the user at the end, has a turn
     of its own. Anywhere else it would be refused, and speaks as the user.
 
     >>> hello = Message(role="assistant", parts=(Text(text="Hello!"),))

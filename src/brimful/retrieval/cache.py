@@ -38,8 +38,8 @@ class Cache(Generic[Value]):
 
     def get(self, key: Hashable, *, now: float) -> Value | None:
         """Return the result, if there is one that is young enough."""
-        born, value = self._entries.get(key, (None, None))
-        if born is None or not 0 <= now - born < self._ttl:
+        created, value = self._entries.get(key, (None, None))
+        if created is None or not 0 <= now - created < self._ttl:
             self._entries.pop(key)
             return None
         return value

@@ -174,8 +174,8 @@ def _similarities(near: Sequence[VectorHit], *, conversation: bool) -> Scored:
     return Scored(positions=positions[mine], values=cosines[order][mine])
 
 
-def _values_at(scored: Scored, positions: Positions, otherwise: float) -> Values:
+def _values_at(scored: Scored, positions: Positions, default: float) -> Values:
     """Return the values at these positions, which include all scored ones."""
-    values = np.full(len(positions), otherwise)
+    values = np.full(len(positions), default)
     values[np.searchsorted(positions, scored.positions)] = scored.values
     return values

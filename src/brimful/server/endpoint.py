@@ -158,19 +158,19 @@ def error_response(error: ApiError, error_format: ErrorFormat) -> Response:
 
 async def _run_until_disconnect(receive: Receive, stopping: asyncio.Event, handling: Awaitable[Response]) -> Response:
     """Run a handler until it is done, the client disconnects, or the server stops."""
-    work, gone = asyncio.ensure_future(handling), asyncio.ensure_future(wait_for_disconnect(receive))
-    cut = asyncio.ensure_future(stopping.wait())
+    work, disconnected = asyncio.ensure_future(handling), asyncio.ensure_future(wait_for_disconnect(receive))
+    stopped = asyncio.ensure_future(stopping.wait())
     try:
-        await asyncio.wait({work, gone, cut}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({work, disconnected, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if work.done():
             return work.result()
-        if gone.done():
+        if disconnected.done():
             raise ClientDisconnect
         raise ApiError("shutting_down", "the server is shutting down", retry_after=1.0)
     finally:
-        for task in (work, gone, cut):
+        for task in (work, disconnected, stopped):
             task.cancel()
-        await asyncio.gather(work, gone, cut, return_exceptions=True)
+        await asyncio.gather(work, disconnected, stopped, return_exceptions=True)
 
 
 async def wait_for_disconnect(receive: Receive) -> None:

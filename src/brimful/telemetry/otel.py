@@ -76,9 +76,9 @@ class OpenTelemetry:
         """Handle an event."""
         match event.name:
             case "assembled":
-                self._assembled(event)
+                self._record_context(event)
             case "responded":
-                self._responded(event)
+                self._record_response(event)
             case "failed":
                 self._failed_call(event)
             case "overflowed":
@@ -101,7 +101,7 @@ class OpenTelemetry:
 
             yield set_status
 
-    def _assembled(self, event: Event) -> None:
+    def _record_context(self, event: Event) -> None:
         facts = event.facts
         attributes = {
             "brimful.context.id": facts["context"],
@@ -118,7 +118,7 @@ class OpenTelemetry:
         self._share.record(facts["tokens"] / max(1, facts["available"]), labels)
         self._left_out.add(facts["left_out"], labels)
 
-    def _responded(self, event: Event) -> None:
+    def _record_response(self, event: Event) -> None:
         facts, usage = event.facts, event.facts["usage"]
         attributes = self._operation(facts["requested_model"], facts["provider"]) | {
             "gen_ai.response.model": facts["model"],

@@ -81,9 +81,9 @@ class Prometheus:
         """Count an event."""
         match event.name:
             case "assembled":
-                self._assembled(event)
+                self._record_context(event)
             case "responded":
-                self._responded(event)
+                self._record_response(event)
             case "overflowed":
                 self._metric("brimful_overflows", event, *self._route(event)).inc()
             case "failed":
@@ -102,7 +102,7 @@ class Prometheus:
 
         return prometheus_client.generate_latest(self.registry)
 
-    def _assembled(self, event: Event) -> None:
+    def _record_context(self, event: Event) -> None:
         facts = event.facts
         labels = (self._labels.model(facts["model"]), facts["policy"])
         self._metric("brimful_contexts", event, *labels).inc()
@@ -115,7 +115,7 @@ class Prometheus:
             for state in get_args(State):
                 self._metric("brimful_circuit_breaker", event, state).set(state == facts["breaker"])
 
-    def _responded(self, event: Event) -> None:
+    def _record_response(self, event: Event) -> None:
         facts, usage = event.facts, event.facts["usage"]
         labels = self._route(event)
         self._metric("brimful_answers", event, *labels, facts["finish"] or "unknown").inc()

@@ -157,12 +157,12 @@ def _band_sizes(context: Context) -> dict[str, _Size]:
                 pinned_costs[component] += decision.cost
                 pinned[component] += 1
     sizes: dict[str, _Size] = {}
-    apart = (0, 0)
+    pinned_size = (0, 0)
     for each in context.components:
         taken = each.tokens * pinned_costs[each.name] // costs[each.name] if costs[each.name] else 0
-        apart = (apart[0] + taken, apart[1] + pinned[each.name])
+        pinned_size = (pinned_size[0] + taken, pinned_size[1] + pinned[each.name])
         sizes[each.name] = (each.tokens - taken, each.items - pinned[each.name])
-    sizes["pinned"] = apart
+    sizes["pinned"] = pinned_size
     return {name: size for name, size in sizes.items() if size != (0, 0) and name != "format"}
 
 

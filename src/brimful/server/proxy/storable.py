@@ -34,12 +34,12 @@ def check_storable(messages: Sequence[dict[str, Any]], wire: IncomingWire) -> No
 
 def check_tool_results(messages: Sequence[Message], positions: Sequence[int], tail: Sequence[Message]) -> None:
     """Reject tool results without a call in the request or at the end of its room."""
-    called = {part.id for message in tail for part in _parts(message) if isinstance(part, ToolCall)}
+    call_ids = {part.id for message in tail for part in _parts(message) if isinstance(part, ToolCall)}
     for message, at in zip(messages, positions, strict=True):
         for part in _parts(message):
             if isinstance(part, ToolCall):
-                called.add(part.id)
-            elif isinstance(part, ToolResult) and part.id not in called:
+                call_ids.add(part.id)
+            elif isinstance(part, ToolResult) and part.id not in call_ids:
                 raise _invalid(
                     f"messages[{at}]", f"is the result of a call {preview(part.id)} that is not in this conversation"
                 )
