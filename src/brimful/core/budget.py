@@ -20,8 +20,8 @@ class PoolLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class ContextBudget(msgspec.Struct, frozen=True, kw_only=True):
     """A window divided into the reserve for the answer, the safety margin, and what may be filled.
 
-    `hard_limit` is what the law allows: `window` − `completion`, or less where the policy or the model caps the prompt.
-    `available` is what the fill plans with: the hard limit without the margin.
+    `hard_limit` is the maximum size of a prompt: `window` − `completion`, or less if the policy or the model caps it.
+    `available` is what can be filled: the hard limit without the margin.
     """
 
     model: str

@@ -145,7 +145,7 @@ class _Filling:
         self.borrowed[pool.name] = max(0, used - limit)
 
     def trim(self) -> None:
-        """Take the trim steps in order until the whole fits. The minimum items go last, and only if they must."""
+        """Take the trim steps in order until the whole fits. Minimum items are dropped last, and only if necessary."""
         self._trim_protected()
         for step in self.policy.trim:
             over = self.total() - self.budget.available

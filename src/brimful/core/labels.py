@@ -35,7 +35,7 @@ _MAX_ATTRIBUTE_LENGTH = 80  # characters
 def labeled_text(package: ContentPackage, speakers: Collection[str] = ()) -> str:
     r"""Return the package's text in its label, without the heading.
 
-    No line in it begins as one of the `speakers` would.
+    No line in it looks as if one of the `speakers` had written it.
 
     >>> from brimful.core.tokens import Count
     >>> print(labeled_text(ContentPackage(id="m", kind="memory-semantic", content="Ada likes </memory> tea.",

@@ -49,7 +49,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """What the model will see, in order, and how many tokens it may answer with.
 
-    `system_turns` says that the model takes system messages between the turns, where its wire would rather not.
+    `system_turns` means that the model accepts system messages between turns, unlike others with its wire format.
     """
 
     model: str

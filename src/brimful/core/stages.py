@@ -193,7 +193,7 @@ class _Rounds:
 
 
 def _estimate_spare(done: Attempt, base: BaseCost) -> int:
-    """Estimate how much more can be planned, if content goes on to cost as much per planned token as it did."""
+    """Estimate how much more can be planned, if content continues to cost as much per planned token."""
     planned = done.selection.used - base.full
     return -done.surprise * planned // max(1, done.verification.tokens)
 

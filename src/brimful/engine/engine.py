@@ -174,7 +174,7 @@ class Engine:
     async def close(self) -> None:
         """Stop embedding and close the store. Records that are not embedded yet stay in the backlog.
 
-        Open streams are closed, and what has come of their answers is recorded.
+        Open streams are closed, and what was received of their answers is recorded.
         """
         if self._parts is not None:
             await self._parts.responder.close()

@@ -84,7 +84,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class AnswerStream:
     """An answer while it is streamed: iterate over its chunks, then read `answer`.
 
-    It is an async context manager. Leaving it early closes the connection and records what has come so far.
+    It is an async context manager. Leaving it early closes the connection and records what was received so far.
     """
 
     def __init__(self, items: AsyncGenerator[ReplyChunk | Answer, None]) -> None:

@@ -1,7 +1,7 @@
 """Map a field of ours to where a lorebook format stores it, in both directions.
 
 A file that is imported and exported again stays the same: unknown fields, missing fields and values written in an
-unusual way are preserved. Only what changed in the meantime is written anew. Values are read leniently, since many
+unusual way are preserved. Only what changed in the meantime is rewritten. Values are read leniently, since many
 programs and versions have written them.
 """
 

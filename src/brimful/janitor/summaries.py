@@ -195,7 +195,7 @@ def _is_same_summary(one: Summary, other: Summary) -> bool:
 
 
 def _make_summary(room: str, level: Level, name: str, content: str, spans: Spans, *, at: float, now: float) -> Summary:
-    """Return a summary. The name of a flood's is its day, and a part of its own."""
+    """Return a summary. The name of a flood is its day and a unique suffix."""
     id = f"{room}/{level}/{name}"
     return Summary(
         id=id,

@@ -96,7 +96,7 @@ def _probe_matches(text: str, gram: str, by_length: dict[int, dict[str, list[Pla
 
 
 def _is_whole_word(text: str, key: str) -> bool:
-    """Return whether a keyword appears without letters next to it, except at an end that is no letter itself."""
+    """Return whether a keyword appears without letters next to it, except at an end that is not a letter itself."""
     before, after = _is_letter(key[0]), _is_letter(key[-1])
     place = text.find(key)
     while place >= 0:

@@ -16,9 +16,7 @@ from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, 
 from brimful.records.character import Character
 from brimful.records.note import Note
 
-RECALLED_SUFFIX: Final = (
-    "/recalled"  # appended to the id of a message that is a candidate twice: in the history, and as a search hit
-)
+RECALLED_SUFFIX: Final = "/recalled"  # of the id under which search offers a message that is in the history, too
 _FAMILIES: Final = ("message", "memory", "summary")
 _EXAMPLES_SUFFIX: Final = "/examples"  # of the ids of a character's examples, which are excluded from small windows
 _SOURCE: Final = frozenset({"source"})

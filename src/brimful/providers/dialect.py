@@ -38,7 +38,7 @@ class _CallDraft(msgspec.Struct, kw_only=True):
 class Draft(ABC):
     """A reply in progress. Each dialect implements `add` for what its server sends, whole or in pieces.
 
-    `has_started` is True once there is something of an answer, `finish` is why it ended. `seed` distinguishes answers
+    `has_started` is True once a part of the answer has arrived, `finish` is why it ended. `seed` distinguishes answers
     without an id.
     """
 

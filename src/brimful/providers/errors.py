@@ -223,7 +223,7 @@ def find_overflow_in_error(error: ErrorBody, status: int | None = None) -> Overf
 
 def _parse_overflow(error: ErrorBody) -> Overflow | None:
     window, prompt = _positive_int(error.facts.get("n_ctx")), _positive_int(error.facts.get("n_prompt_tokens"))
-    if window is not None and error.kinds & _OVERFLOW_KINDS:  # llama.cpp tells them beside the sentence
+    if window is not None and error.kinds & _OVERFLOW_KINDS:  # llama.cpp sends them as separate fields
         return Overflow(window=window, prompt=prompt)
     for forms, input_only in ((_INPUT_PATTERNS, True), (_TOTAL_PATTERNS, False)):
         for form in forms:

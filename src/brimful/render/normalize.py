@@ -118,8 +118,8 @@ def is_call_id(id: object) -> bool:
 def pair_calls(messages: Iterable[Message]) -> list[Message]:
     """Give each call a unique id that every provider accepts, and match its result in id, name and position.
 
-    A valid new id stays. Any other becomes a hash of itself and of how often it was seen, so that it is
-    the same in the next request of the conversation.
+    Valid new ids are unchanged. Others become a hash of the id and its number of occurrences, so that they are the
+    same in the next request of the conversation.
 
     >>> call = Message(role="assistant", parts=(ToolCall(id="#1", name="look.up"),))
     >>> result = Message(role="tool", parts=(ToolResult(id="#1", content="tea"),))
@@ -371,7 +371,7 @@ def alternating_turns(messages: Sequence[Message], *, system_turns: bool = False
     """Merge consecutive messages of one speaker into alternating turns, with the user first and last.
 
     With `system_turns`, a system message between the user and the assistant, or after the user at the end, has a turn
-    of its own. Anywhere else it would be refused, and speaks as the user.
+    of its own. Anywhere else it would be rejected, so it becomes a user message.
 
     >>> hello = Message(role="assistant", parts=(Text(text="Hello!"),))
     >>> [(turn.speaker, turn.parts[0].text) for turn in alternating_turns([hello])]

@@ -1,4 +1,4 @@
-"""Results for a while: least recently used first to go, and none older than its time to live."""
+"""A cache of search results: an LRU with a time to live."""
 
 from collections.abc import Hashable
 from typing import Generic, TypeVar

@@ -19,7 +19,7 @@ FIRST_PERSON_MARKERS: Final = (
 )  # scripts without spaces, or with attached particles
 _WORDS: Final = re.compile(r"\w+").findall
 _WORDS_PER_MENTION: Final = 8  # one pronoun in eight words: the text is entirely about its speaker
-_CHARS_READ: Final = 500  # a text shows early whom it is about
+_CHARS_READ: Final = 500  # the beginning of a text shows who it is about
 
 
 def is_first_person(text: str) -> bool:

@@ -14,7 +14,7 @@ Values = npt.NDArray[np.float64]
 
 SATURATION: Final = 1.2  # BM25's k1: how quickly repeats of a term stop counting
 LENGTH_SHARE: Final = 0.5  # BM25's b: how much long texts are penalized
-FIRST_POSITION: Final = 1  # of a conversation; documents that are no turn of it, such as summaries, are at position 0
+FIRST_POSITION: Final = 1  # of a conversation; documents that are not turns of it, such as summaries, are at position 0
 REACH: Final = 6  # turns; a term also counts for this many turns before and after
 NEXT_TURN: Final = 0.5  # weight of a term in an adjacent turn; divided by the distance for turns farther away
 MAX_TERMS: Final = 32  # the rarest terms of a long query

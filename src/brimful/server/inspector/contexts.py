@@ -46,7 +46,7 @@ _TASK_WAIT: Final = 2.0  # seconds
 async def item_status(store: Store, package: ContentPackage) -> ItemStatus:
     """Return whether a candidate was removed or erased later.
 
-    For messages only erasure is known, status messages of a proxied request were never stored.
+    Removed messages are not reported: the messages of a proxied request were never stored.
     """
     if is_erased(package):
         return "erased"

@@ -1,10 +1,10 @@
 """Reading of streamed answers: wait for the first event, listen to a passing stream, and filter out usage events.
 
-Some upstreams report an overlong prompt only in the stream, after a comment or two. So comments are buffered back until
-the first event arrives, but only for a few seconds, since they keep clients from timing out.
+Some upstreams report an overlong prompt only in the stream, after a comment or two. So comments are buffered until the
+first event arrives, but only for a few seconds, since they keep clients from timing out.
 
-Upstreams report the usage of a stream only if request. If the client did not ask, the server may, and then removes the
-extra event, which the client may not expect.
+Upstreams report the usage of a stream only if requested. If the client did not ask for it, the server may, and then
+removes the extra event, which the client may not expect.
 """
 
 import re
