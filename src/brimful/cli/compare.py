@@ -114,11 +114,15 @@ class ReplayTally:
             self._note("losing", "unfit")
             self._unfit = sorted([*self._unfit, before.id])[:MAX_WORST]
             return
-        then = {each.id: each.cost for each in before.decisions if each.included}
-        now = {each.id: each.cost for each in after.decisions if each.included}
-        cut = {each.id for each in after.decisions if each.outcome == "shrunk"}
-        lost = [cost - now.get(id, 0) for id, cost in then.items() if id not in now or (id in cut and now[id] < cost)]
-        if now.keys() - then.keys():
+        before_costs = {each.id: each.cost for each in before.decisions if each.included}
+        after_costs = {each.id: each.cost for each in after.decisions if each.included}
+        shrunk = {each.id for each in after.decisions if each.outcome == "shrunk"}
+        lost = [
+            cost - after_costs.get(id, 0)
+            for id, cost in before_costs.items()
+            if id not in after_costs or (id in shrunk and after_costs[id] < cost)
+        ]
+        if after_costs.keys() - before_costs.keys():
             self._note("gaining")
         if lost:
             self._note("losing")

@@ -107,7 +107,7 @@ async def _with_progress(
 ) -> None:
     total = sum(key.rows for key in await encryption.keys())
     with progress(title, max(1, total), quiet=quiet) as advance:
-        await walk(lambda sealed: advance(min(sealed.rows, total)))
+        await walk(lambda done: advance(min(done.rows, total)))
 
 
 def _apply_to_tenants(do: KeyTask, *, db: str, tenant: str) -> list[tuple[str, "KeyUsage"]]:

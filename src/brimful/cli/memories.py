@@ -223,9 +223,9 @@ def _preview(memory: Memory) -> str:
 
 
 def _row(memory: Memory) -> list[str]:
-    whose = [memory.persona or "", memory.user or "", memory.room or ""]
+    owners = [memory.persona or "", memory.user or "", memory.room or ""]
     pinned = "pinned" if memory.pinned else ""
-    return [memory.id, memory.type, *whose, output.format_time(memory.at), pinned, _preview(memory)]
+    return [memory.id, memory.type, *owners, output.format_time(memory.at), pinned, _preview(memory)]
 
 
 def _fields(memory: Memory) -> list[tuple[str, str]]:

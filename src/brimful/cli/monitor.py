@@ -172,11 +172,13 @@ def changes(before: Build | None, build: Build) -> list[str]:
     if before is None:
         return []
     changed = [name for name in ("model", "policy", "window") if getattr(before, name) != getattr(build, name)]
-    then = {each.name: each for each in before.components}
-    now = {each.name: each for each in build.components}
-    names = [name for name in dict.fromkeys([*now, *then]) if name not in _PER_TURN]
+    before_components = {each.name: each for each in before.components}
+    components = {each.name: each for each in build.components}
+    names = [name for name in dict.fromkeys([*components, *before_components]) if name not in _PER_TURN]
     nothing = Component(name="", tokens=0, items=0)
-    return changed + [name for name in names if _size(then.get(name, nothing)) != _size(now.get(name, nothing))]
+    return changed + [
+        name for name in names if _size(before_components.get(name, nothing)) != _size(components.get(name, nothing))
+    ]
 
 
 def _size(component: Component) -> tuple[int, int]:

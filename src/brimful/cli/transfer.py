@@ -118,7 +118,7 @@ def _preview_import(walk: Reader, tally: "ImportTally", target: _Target, *, salv
     damage = DamageReport(walk)
     with progress("check", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
 
-        async def looked(engine: "Engine | None") -> None:
+        async def preview(engine: "Engine | None") -> None:
             store = engine.store if engine else None
             await preview_import(
                 store,
@@ -129,9 +129,9 @@ def _preview_import(walk: Reader, tally: "ImportTally", target: _Target, *, salv
             )
 
         if has_store(target.db):
-            with_engine(looked, db=target.db, tenant=target.tenant, indexing=False)
+            with_engine(preview, db=target.db, tenant=target.tenant, indexing=False)
         else:
-            asyncio.run(looked(None))
+            asyncio.run(preview(None))
     if not salvage:
         damage.raise_if_damaged()
 
@@ -147,7 +147,7 @@ def _import_records(walk: Reader, tally: "ImportTally", target: _Target, *, salv
     first = _first_record(found, tally)  # if nothing can be read, no store is created
     with progress("import", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
 
-        async def taken(engine: "Engine") -> None:
+        async def write(engine: "Engine") -> None:
             await import_records(
                 engine,
                 chain(first, found),
@@ -157,7 +157,7 @@ def _import_records(walk: Reader, tally: "ImportTally", target: _Target, *, salv
             )
 
         if first:
-            with_engine(taken, db=target.db, tenant=target.tenant, new=True)
+            with_engine(write, db=target.db, tenant=target.tenant, new=True)
 
 
 def _first_record(found: Iterator[ImportedRecord | Skipped], tally: "ImportTally") -> list[ImportedRecord]:

@@ -206,23 +206,23 @@ def _filler_messages(last: _Turn, now: _Turn) -> Iterator[Message]:
 def _sendable_messages(messages: Iterable[Message], *, system_role: bool) -> Iterator[Message]:
     """Yield messages without blank ones and late system messages, and with media from tools after all results."""
     begun = not system_role
-    shown: list[Message] = []
+    media: list[Message] = []
     for message in messages:
         if message.role != "tool":
-            yield from shown
-            shown = []
+            yield from media
+            media = []
         if _is_blank(message):
             continue
         if message.role == "tool":
             results, rest = _split_results(message)
             yield results
-            shown += rest
+            media += rest
         elif message.role == "system" and begun:
             yield msgspec.structs.replace(message, role="user")
         else:
             yield message
         begun = begun or message.role != "system"
-    yield from shown
+    yield from media
 
 
 def _split_results(message: Message) -> tuple[Message, list[Message]]:
@@ -230,8 +230,8 @@ def _split_results(message: Message) -> tuple[Message, list[Message]]:
     rest = tuple(part for part in message.parts if not isinstance(part, ToolResult))
     if not rest:
         return message, []
-    shown = msgspec.structs.replace(message, role="user", parts=rest)
-    return msgspec.structs.replace(message, parts=results, cache=False), [shown]
+    media = msgspec.structs.replace(message, role="user", parts=rest)
+    return msgspec.structs.replace(message, parts=results, cache=False), [media]
 
 
 def _is_blank(message: Message) -> bool:

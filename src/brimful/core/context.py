@@ -194,13 +194,13 @@ def make_id_function(packages: tuple[ContentPackage, ...]) -> Callable[[Inputs],
 
     The packages come first in it and are most of it, so they are encoded and hashed only once.
     """
-    begun = hashlib.sha256(_OPENING)
-    begun.update(msgspec.json.encode(packages))
+    prefix = hashlib.sha256(_OPENING)
+    prefix.update(msgspec.json.encode(packages))
 
     def name(inputs: Inputs) -> str:
         rest = msgspec.json.encode(msgspec.structs.replace(inputs, packages=()))
-        whole = begun.copy()
-        whole.update(rest.removeprefix(_OPENING + b"[]"))
-        return ID_PREFIX + whole.hexdigest()[:24]
+        digest = prefix.copy()
+        digest.update(rest.removeprefix(_OPENING + b"[]"))
+        return ID_PREFIX + digest.hexdigest()[:24]
 
     return name

@@ -268,13 +268,13 @@ class _Filling:
         inside = {unit.key for unit in self.inside()}
         inside |= {key for key, summary in self.replaced.items() if summary.key in inside}
         free = substitute.releasable_summaries(self.summaries, self.members, self.final, inside)
-        mine = [unit for unit in free if unit.pool == pool.name]
-        for unit in mine:
+        released = [unit for unit in free if unit.pool == pool.name]
+        for unit in released:
             cluster = str(unit.packages[0].cluster)
             self.summaries[cluster] = [other for other in self.summaries[cluster] if other.key != unit.key]
-        if mine:
-            self.queues[pool.name] = make_queue(pool, [*self.queues[pool.name].waiting, *mine])
-        return bool(mine)
+        if released:
+            self.queues[pool.name] = make_queue(pool, [*self.queues[pool.name].waiting, *released])
+        return bool(released)
 
     def _swap(self, taken: Sequence[substitute.Swap]) -> None:
         for swap in taken:
@@ -285,8 +285,8 @@ class _Filling:
     def _drop_worst(self, pool: Pool, over: int, spare: int, below: float | None = None) -> None:
         units = rank_units(pool, self.chosen[pool.name])
         items = sum(unit.items for unit in [*units, *self.fixed_in(pool)]) - spare
-        self.chosen[pool.name], gone = drop_worst(units, over, items, below, self.shrink)
-        self.reasons.update(dict.fromkeys(gone, "trimmed"))
+        self.chosen[pool.name], dropped = drop_worst(units, over, items, below, self.shrink)
+        self.reasons.update(dict.fromkeys(dropped, "trimmed"))
 
     # -- the result --------------------------------------------------------------------------------------------------
 

@@ -123,7 +123,7 @@ def drop_worst(
 
     At most `items` items are dropped, and only units that score less than `below`. The last one may be shrunk instead.
     """
-    left, gone = list(units), list[str]()
+    left, dropped = list(units), list[str]()
     under = Counter(unit.heading for unit in left)
     while left and over > 0 and left[-1].items <= items:
         worst = left.pop()
@@ -134,11 +134,11 @@ def drop_worst(
         if smaller is not None:
             left.append(smaller)
             break
-        gone.append(worst.key)
+        dropped.append(worst.key)
         under[worst.heading] -= 1
         over -= worst.cost if under[worst.heading] else worst.cost + worst.heading_cost
         items -= worst.items
-    return left, gone
+    return left, dropped
 
 
 def _select_in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:

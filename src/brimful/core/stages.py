@@ -293,7 +293,7 @@ def _with_placement(decision: Decision, placements: dict[str, tuple[Region, int]
     return msgspec.structs.replace(decision, region=region, position=position)
 
 
-def _components(decisions: Iterable[Decision], whole: int) -> tuple[Component, ...]:
+def _components(decisions: Iterable[Decision], total: int) -> tuple[Component, ...]:
     """Sum what is in by component. `format` is what the request costs besides its packages, so that all adds up."""
     tokens: dict[str, int] = dict.fromkeys(("system", "memories", "recent", "media", "current"), 0)
     items = dict(tokens)
@@ -302,9 +302,9 @@ def _components(decisions: Iterable[Decision], whole: int) -> tuple[Component, .
             name = COMPONENTS.get(decision.kind, decision.kind)
             tokens[name] = tokens.get(name, 0) + decision.cost
             items[name] = items.get(name, 0) + 1
-    tokens = _scale_to_total(tokens, whole)
+    tokens = _scale_to_total(tokens, total)
     rows = [Component(name=name, tokens=tokens[name], items=items[name]) for name in tokens]
-    return (*rows, Component(name="format", tokens=whole - sum(tokens.values()), items=0))
+    return (*rows, Component(name="format", tokens=total - sum(tokens.values()), items=0))
 
 
 def _scale_to_total(tokens: dict[str, int], whole: int) -> dict[str, int]:

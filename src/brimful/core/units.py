@@ -67,16 +67,16 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         self, outcome: Outcome, reason: Reason, *, by: str = "", rank: int = 0, cut: int = 0
     ) -> list[Decision]:
         """Return one decision for each package. A kept package that was cut is `shrunk`."""
-        kept = outcome == "kept"
+        included = outcome == "kept"
         group = self.key if len(self.packages) > 1 else ""
         return [
             Decision(
                 id=package.id,
                 kind=package.kind,
-                outcome="shrunk" if kept and package.id in self.shrunk else outcome,
+                outcome="shrunk" if included and package.id in self.shrunk else outcome,
                 reason=reason,
                 tokens=package.tokens.tokens,
-                cost=cost if kept else 0,
+                cost=cost if included else 0,
                 pool=self.pool,
                 score=self.score,
                 by=by,

@@ -27,20 +27,20 @@ def as_seen_by(messages: Sequence[Message], persona: Persona | None) -> list[Mes
     """
     if persona is None or not any(_is_from_other_persona(message, persona) for message in messages):
         return list(messages)
-    whose = {
+    callers = {
         part.id: message.sender
         for message in messages
         if _is_from_other_persona(message, persona)
         for part in _tool_calls(message)
     }
-    return [_view(message, persona, whose) for message in messages]
+    return [_view(message, persona, callers) for message in messages]
 
 
-def _view(message: Message, persona: Persona, whose: dict[str, str]) -> Message:
+def _view(message: Message, persona: Persona, callers: dict[str, str]) -> Message:
     if _is_from_other_persona(message, persona):
         return _as_user_message(message, message.sender)
     results = [part.id for part in message.content if isinstance(part, ToolResult)] if message.role == "tool" else []
-    caller = next((whose[id] for id in results if id in whose), None)
+    caller = next((callers[id] for id in results if id in callers), None)
     return message if caller is None else _as_user_message(message, caller)
 
 

@@ -57,17 +57,17 @@ class _Rows(msgspec.Struct, frozen=True, kw_only=True):
 
 def _query_terms(postings: Postings, *, conversation: bool) -> tuple[Values, _Rows]:
     """Return each rare term's share of the query, and the rows of these terms."""
-    idf = np.array([_idf(found, postings.documents) for found in postings.document_frequency])
+    idf = np.array([_idf(frequency, postings.documents) for frequency in postings.document_frequency])
     rarest = np.argsort(-idf, kind="stable")[:MAX_TERMS]
     numbers = np.full(len(idf), -1)
     numbers[rarest] = np.arange(len(rarest))
     term = numbers[np.asarray(postings.term, np.int64)]
     position = np.asarray(postings.seq if conversation else postings.doc, np.int64)
-    mine = (term >= 0) & (position >= FIRST_POSITION)
+    selected = (term >= 0) & (position >= FIRST_POSITION)
     relative_length = np.asarray(postings.length, np.float64) * max(postings.documents, 1) / max(postings.words, 1)
     strength = np.asarray(postings.frequency, np.float64) / (1 - LENGTH_SHARE + LENGTH_SHARE * relative_length)
     shares: Values = idf[rarest] / max(idf[rarest].sum(), 1e-9)
-    return shares, _Rows(position=position[mine], term=term[mine], strength=strength[mine])
+    return shares, _Rows(position=position[selected], term=term[selected], strength=strength[selected])
 
 
 def _idf(found: int, documents: int) -> float:

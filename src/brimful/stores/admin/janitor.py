@@ -365,12 +365,12 @@ def _purge_messages(session: Session, *, before: int) -> int:
         before=before,
     )
     session.run("DELETE FROM janitor_undo WHERE tenant = :tenant AND run < :before", before=before)
-    gone = [(id, hash) for id, hash in session.rows(_PURGE, before=before, limit=BATCH)]
-    release_replaced(session, gone)
-    return len(gone)
+    purged = [(id, hash) for id, hash in session.rows(_PURGE, before=before, limit=BATCH)]
+    release_replaced(session, purged)
+    return len(purged)
 
 
 def _purge_memories(session: Session, *, before: int) -> int:
-    gone = [(id, hash) for id, hash in session.rows(_PURGE_MEMORIES, before=before)]
-    release_replaced(session, gone)
-    return len(gone)
+    purged = [(id, hash) for id, hash in session.rows(_PURGE_MEMORIES, before=before)]
+    release_replaced(session, purged)
+    return len(purged)

@@ -222,9 +222,9 @@ def _read_vectors(session: Session, embedder: str, numbers: Sequence[int]) -> Ve
     from brimful.stores.vectors.float16 import decode_float16  # noqa: PLC0415 - numpy, only where there are vectors
 
     rows = session.rows(_READ_VECTORS, numbers=list(numbers))
-    kept = {number: _decrypt_vector(session, embedder, hash, vector) for number, vector, hash in rows}
-    blank = bytes(len(next(iter(kept.values()), b"")))
-    return decode_float16([kept.get(number, blank) for number in numbers])
+    decrypted = {number: _decrypt_vector(session, embedder, hash, vector) for number, vector, hash in rows}
+    blank = bytes(len(next(iter(decrypted.values()), b"")))
+    return decode_float16([decrypted.get(number, blank) for number in numbers])
 
 
 def _rename_vector(session: Session, embedder: str, number: int, new: str) -> None:

@@ -104,9 +104,9 @@ def add_counts(session: Session, token_lists: Iterable[Sequence[str]]) -> None:
 
 def subtract_counts(session: Session, token_lists: Iterable[Sequence[str]]) -> None:
     """Subtract documents from the counts of their tokens."""
-    gone = _count_documents(token_lists)
-    session.many(_DECREASE, ({"token": token, "documents": documents} for token, documents in gone))
-    session.run(_DELETE_ZERO, tokens=[token for token, _ in gone])
+    removed = _count_documents(token_lists)
+    session.many(_DECREASE, ({"token": token, "documents": documents} for token, documents in removed))
+    session.run(_DELETE_ZERO, tokens=[token for token, _ in removed])
 
 
 def document_counts(session: Session, tokens: Sequence[str]) -> dict[str, int]:

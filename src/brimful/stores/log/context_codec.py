@@ -44,21 +44,21 @@ def encode_context(context: Context) -> tuple[bytes, list[Content]]:
     """Encode a context without its contents, and return the contents in the order of its packages."""
     packages = context.inputs.packages
     included = {decision.id for decision in context.decisions if decision.included}
-    places = [at for at, package in enumerate(packages) if package.id in included]
-    pieces = _RequestEncoder(packages, places)
+    positions = [at for at, package in enumerate(packages) if package.id in included]
+    pieces = _RequestEncoder(packages, positions)
     request = pieces.replace(context.request)
     bare = copy.copy(context.inputs)
     msgspec.structs.force_setattr(bare, "packages", tuple([_empty_package(package) for package in packages]))
     shell = copy.copy(context)
     msgspec.structs.force_setattr(shell, "inputs", bare)
     msgspec.structs.force_setattr(shell, "request", {})
-    kept = EncodedContext(
+    encoded = EncodedContext(
         msgspec.Raw(msgspec.json.encode(shell)),
         request,
         tuple(pieces.texts),
-        tuple(at for at in places if at not in pieces.met),
+        tuple(at for at in positions if at not in pieces.met),
     )
-    return _compress(kept), [package.content for package in packages]
+    return _compress(encoded), [package.content for package in packages]
 
 
 def decode_context(body: bytes, addresses: Sequence[str], contents: Mapping[str, Content]) -> Context:

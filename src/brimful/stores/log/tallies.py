@@ -315,10 +315,10 @@ def read_tallies(
     session: Session, size: Size, first: int, last: int, *, room: str, persona: str | None
 ) -> Iterator[tuple[int, TallyKey, Tally]]:
     """Yield tallies of a size whose first hour is in a range."""
-    whose = "" if persona is None else " AND persona = :persona"
-    found = session.rows(f"{_READ}{whose}", room=room, size=size, first=first, last=last, persona=persona)
-    for hour, who, model, policy, body in found:
-        yield hour, TallyKey(who, model, policy), decode_tally(body)
+    condition = "" if persona is None else " AND persona = :persona"
+    found = session.rows(f"{_READ}{condition}", room=room, size=size, first=first, last=last, persona=persona)
+    for hour, tally_persona, model, policy, body in found:
+        yield hour, TallyKey(tally_persona, model, policy), decode_tally(body)
 
 
 def remove_room(session: Session, room: str) -> None:
