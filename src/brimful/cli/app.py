@@ -18,7 +18,7 @@ from typer.exceptions import TyperException
 import brimful
 
 PROGRAM: Final = "brimful"
-FAILED: Final = 1  # a BrimfulError, or a file that cannot be read or written; 2 is wrong usage
+FAILED: Final = 1  # a BrimfulError, or a file that cannot be read or written; 2 is a usage error
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE: what a shell reports for a program whose reader left
 INTERRUPTED: Final = 130  # 128 + SIGINT: Ctrl-C
 EXAMPLES: Final = """\
@@ -39,12 +39,12 @@ class Entry(NamedTuple):
 
 COMMANDS: Final = {
     "fill": Entry("fill", "Build the best context for a model from a file."),
-    "explain": Entry("explain", "Show what a model saw, and why each candidate was in or out."),
+    "explain": Entry("explain", "Show what a model saw, what was left out, and why."),
     "diff": Entry("compare", "Compare two contexts."),
     "replay": Entry("compare", "Rebuild past contexts, as they were or under other conditions."),
     "count": Entry("count", "Count tokens."),
     "budget": Entry("models", "Show how a policy divides a model's window."),
-    "models": Entry("models", "List known models, or show details of some."),
+    "models": Entry("models", "List known models, or show their details."),
     "policies": Entry("models", "List policies, or show the details of one."),
     "embeddings": Entry("embeddings", "List, install and try embedders."),
     "import": Entry("transfer", "Import conversations from other programs."),
@@ -61,7 +61,7 @@ COMMANDS: Final = {
     "monitor": Entry("monitor", "Show contexts and answers as they happen."),
     "context": Entry("contexts", "List, export and prune stored contexts."),
     "stats": Entry("stats", "Show usage: contexts, tokens, cost, cache hits, warnings."),
-    "index": Entry("embeddings", "Embed everything stored that has no vector yet."),
+    "index": Entry("embeddings", "Embed all stored records that have no vector yet."),
     "janitor": Entry("janitor", "Collapse floods, summarize old days, archive unused messages (undoable)."),
     "db": Entry("db", "Migrate, check, back up, restore and encrypt a store."),
     "serve": Entry("serve", "Run the proxy and the web inspector."),
@@ -204,7 +204,7 @@ class CommandGroup(TyperGroup):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run the command line; wrong usage prints one line, too."""
+        """Run the command line. A usage error also prints one line."""
         extra["standalone_mode"] = False  # so that we report errors, not typer
         try:
             code = super().main(*args, **extra)
@@ -303,14 +303,14 @@ def _root(
     """Fill the context window to the brim, never spill.
 
     Output is a table in a terminal, plain text in a pipe, and JSON with
-    --json. Exit codes: 0 success, 1 failure (with one line saying why),
-    2 wrong usage.
+    --json. Exit codes: 0 for success, 1 for failure (with one line saying
+    why), 2 for a usage error.
     """
 
 
 def show_help(
     ctx: typer.Context,
-    names: Annotated[list[str] | None, typer.Argument(metavar="COMMAND", help="A command, as in `room add`.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="COMMAND", help="A command, such as `room add`.")] = None,
 ) -> None:
     """Show help for a command."""
     parent: Any = ctx.parent

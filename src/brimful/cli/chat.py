@@ -342,7 +342,12 @@ def chat(  # noqa: PLR0913 - the options of a command
     completion: Completion = None,
     greeting: Annotated[
         int,
-        typer.Option("--greeting", metavar="N", min=0, help="Which greeting starts a new room; 0 is the first."),
+        typer.Option(
+            "--greeting",
+            metavar="N",
+            min=0,
+            help="Greeting for a new room: 0 for the main one, 1 for the first alternative.",
+        ),
     ] = 0,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     db: Db = DEFAULT_DB,

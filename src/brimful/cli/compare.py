@@ -245,9 +245,9 @@ def diff(
 ) -> None:
     """Compare two contexts.
 
-    Shows what entered, left and changed, and how much of the request stayed
-    the same at the beginning, which a provider's prompt cache can reuse. A
-    context is a file, or the id of a context or message in the store.
+    Shows which candidates entered, left or changed, and how much of the start
+    of the request is identical, since a provider's prompt cache can reuse it.
+    A context is a file, or the id of a context or message in the store.
     """
     found = [locate(name, db=db, tenant=tenant).context for name in (before, after)]
     _show_difference(*found, as_json=as_json)
@@ -265,7 +265,7 @@ def replay(  # noqa: PLR0913 - the options of a command
             "--last",
             metavar="TIME",
             parser=read_duration,
-            help="All contexts of the last 90m, 24h, 7d and so on.",
+            help="Replay all contexts of a recent period, such as 90m, 24h or 7d.",
         ),
     ] = None,
     room: Annotated[str | None, typer.Option("--room", metavar="ID", help="With --last: only in this room.")] = None,
@@ -297,8 +297,8 @@ def replay(  # noqa: PLR0913 - the options of a command
     """Rebuild past contexts, as they were or under other conditions.
 
     A replay needs nothing but the saved context. Without options, the result
-    is the same. With --last, all contexts of a period are rebuilt, and you
-    see how many would lose something, how much, and which would not fit.
+    is identical. With --last, all contexts of a period are rebuilt, and you
+    see how many would lose something, how much, and how many would not fit.
     """
     if context is None and last is None:
         raise typer.BadParameter("name a context, or use --last for all of a period", param_hint="CONTEXT")

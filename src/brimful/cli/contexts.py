@@ -94,17 +94,17 @@ def prune(
     *,
     older: Annotated[
         float,
-        typer.Option("--older-than", metavar="TIME", parser=read_duration, help="Minimum age, as in 30d, 12h or 2w."),
+        typer.Option("--older-than", metavar="TIME", parser=read_duration, help="Minimum age, such as 30d, 12h or 2w."),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed without removing it.")] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
     """Remove old contexts and answers, and content that only they use.
 
-    Contexts are removed by the full hour. Messages, memories and the figures
-    of `brimful stats` stay.
+    Contexts are removed in units of full hours. Messages, memories and the
+    statistics of `brimful stats` are kept.
     """
     before = time.time() - older
 
@@ -134,7 +134,7 @@ def export(
             "-o",
             metavar="FILE",
             dir_okay=False,
-            help="FILE.jsonl or FILE.parquet (an extra).",
+            help="FILE.jsonl or FILE.parquet (needs the extra `parquet`).",
         ),
     ],
     room: RoomFilter = None,
@@ -147,7 +147,7 @@ def export(
 ) -> None:
     """Write contexts and their decisions to a file, one per line or row.
 
-    Content is not included; `brimful export` writes all of it.
+    Content is not included; to export it, use `brimful export`.
     """
     since = None if last is None else time.time() - last
     open_sink = sink_type(out)

@@ -53,8 +53,8 @@ def count(
         bool,
         typer.Option(
             "--messages",
-            help="Read a JSON list of messages in OpenAI's format, or a request, and count everything that is billed: "
-            "message overhead, tools and images included.",
+            help="Read a JSON list of messages in OpenAI's format, or a request, and count everything that is billed, "
+            "including message overhead, tools and images.",
         ),
     ] = False,
     as_json: Json = False,
@@ -81,7 +81,7 @@ def count(
 def _sources(texts: Sequence[str], files: Sequence[str]) -> list[tuple[str, str]]:
     """Return the name and text of everything to count."""
     if not texts and not files and sys.stdin and sys.stdin.isatty():
-        raise typer.BadParameter("nothing to count: give a text or a --file, or pipe something in", param_hint="TEXT")
+        raise typer.BadParameter("nothing to count: pass a TEXT or a --file, or pipe something in", param_hint="TEXT")
     named = [(source_name(path), read_text(path)) for path in files]
     if list(texts) == [STDIN] or not (texts or files):
         return [(source_name(STDIN), read_text(STDIN)), *named]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 KeyTask = Callable[["Encryption"], Awaitable[object]]
 """Does something with the keys of one tenant."""
-AllTenants = Annotated[bool, typer.Option("--all", help="All tenants, instead of one.")]
+AllTenants = Annotated[bool, typer.Option("--all", help="Apply to all tenants.")]
 
 KEYS_EXAMPLES: Final = """\
 Examples:
@@ -52,7 +52,7 @@ def keys(
 ) -> None:
     """List the encryption keys of a tenant.
 
-    Shows how many rows each key encrypts. Needs no key, and shows none.
+    Shows how many rows each key encrypts. You need no key for this, and none is shown.
     """
 
     async def nothing(encryption: "Encryption") -> None:
@@ -64,7 +64,7 @@ def keys(
 def rotate(
     *,
     data_key: Annotated[
-        bool, typer.Option("--data-key", help="Also create a new data key, and encrypt all rows again.")
+        bool, typer.Option("--data-key", help="Also create a new data key and re-encrypt all rows.")
     ] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
@@ -73,10 +73,10 @@ def rotate(
 ) -> None:
     """Encrypt the data keys of a tenant with the current key.
 
-    The current key is BRIMFUL_KEY, the one before it BRIMFUL_KEY_PREVIOUS.
-    Rows do not change, and programs that have both keys keep working. With
-    --data-key, rows are encrypted again in batches; the next rotation
-    finishes an interrupted one.
+    Set BRIMFUL_KEY to the current key, and BRIMFUL_KEY_PREVIOUS to the
+    previous one. Rows do not change, and programs that have both keys keep
+    working. With --data-key, all rows are re-encrypted in batches; if that is
+    interrupted, the next rotation continues.
     """
 
     async def rotate_keys(encryption: "Encryption") -> None:
@@ -92,8 +92,8 @@ def encrypt(
 ) -> None:
     """Encrypt everything that is not encrypted yet.
 
-    Rows that use an older key are encrypted again. The store can be used in
-    the meantime. An interrupted run continues where it stopped.
+    Rows that use an older key are re-encrypted. You can keep using the store
+    in the meantime. If a run is interrupted, the next one continues.
     """
 
     async def encrypt_rows(encryption: "Encryption") -> None:
@@ -239,7 +239,7 @@ async def _migrate(db: str) -> bool:
 def check(*, db: Db = DEFAULT_DB, as_json: Json = False) -> None:
     """Check a store: the file, references between rows, and the index.
 
-    The exit code is 1 if something is damaged. Oddities are warnings.
+    The exit code is 1 if something is damaged. Minor problems are reported as warnings.
     """
     require_store(db)
     found = asyncio.run(_with_database(db, lambda database: database.check()))
@@ -262,9 +262,9 @@ def backup(
 ) -> None:
     """Copy a store with all of its tenants to a file.
 
-    The store can be used in the meantime. The backup is a SQLite store, also
-    for PostgreSQL; encrypted data stays encrypted. The file appears when it
-    is complete.
+    You can keep using the store in the meantime. The backup is a SQLite
+    store, even for PostgreSQL. Encrypted data stays encrypted. The file
+    appears once it is complete.
     """
     require_store(db)
     if file.exists() and not force:

@@ -169,11 +169,11 @@ def index(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Embed everything stored that has no vector yet.
+    """Embed all stored records that have no vector yet.
 
-    An interrupted run continues where it stopped. From then on the embedder
-    is in use: new records are embedded in the background by any program that
-    has an engine open.
+    If a run is interrupted, the next one continues where it stopped. From
+    then on, any program with an open engine embeds new records with this
+    embedder in the background.
     """
     if status and drop is not None:
         raise typer.BadParameter("cannot be combined with --status", param_hint="'--drop'")

@@ -446,25 +446,25 @@ def explain(  # noqa: PLR0913 - the options of a command
     ],
     id: Annotated[str | None, typer.Argument(metavar="ID", help="Show everything about this candidate.")] = None,
     outcome: Annotated[Outcome | None, typer.Option("--outcome", help="Only candidates with this outcome.")] = None,
-    pool: Annotated[str | None, typer.Option("--pool", metavar="NAME", help="Only candidates of this pool.")] = None,
+    pool: Annotated[str | None, typer.Option("--pool", metavar="NAME", help="Only candidates in this pool.")] = None,
     kind: Annotated[
-        str | None, typer.Option("--kind", metavar="PATTERN", help="Only candidates of this kind, as in 'memory-*'.")
+        str | None, typer.Option("--kind", metavar="PATTERN", help="Only candidates of this kind, such as 'memory-*'.")
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", min=1, help="Maximum number of candidates.")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Show every text in full.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show all text in full.")] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Show what a model saw, and why each candidate was in or out.
+    """Show what a model saw, what was left out, and why.
 
-    A message id stands for the context of its answer. For a context in the
-    store, this shows the parts of the prompt, the answer with its tokens,
-    time and cost, and what was left out, nearest to the cut first. For a
-    file, it shows the report and a table of all candidates. With an ID, it
-    shows everything about one candidate, including the smallest window that
+    If you pass a message id, you see the context of its answer. For a context
+    in the store, you see the parts of the prompt, the answer with its tokens,
+    time and cost, and what was left out, closest to the cut first. For a
+    file, you see the report and a table of all candidates. With an ID, you
+    see everything about one candidate, including the smallest window that
     would include it.
     """
     selection = Filter(outcome=outcome, pool=pool, kind=kind, limit=limit)

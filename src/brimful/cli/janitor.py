@@ -80,10 +80,10 @@ def run(  # noqa: PLR0913 - the options of a command
             "--older-than",
             metavar="TIME",
             parser=read_duration,
-            help="Also archive messages of this age (180d, 52w) that a summary covers and no stored context used.",
+            help="Also archive messages older than this (180d, 52w) that a summary covers and no stored context used.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done without doing it.")] = False,
     purge: Annotated[
         bool, typer.Option("--purge", help="Delete what earlier runs archived. This cannot be undone.")
     ] = False,
@@ -100,15 +100,16 @@ def run(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Collapse floods of messages, and summarize old days.
 
-    A flood is ten or more nearly equal messages with the same numbers in one
-    day, or a hundred within a quarter of an hour whatever their numbers. It
-    is replaced by one line that says how many there were, from whom and when,
-    and the messages are archived. Other messages of a day are summarized, and days into
-    months and years; a summary is used when they do not fit the window. Without --model, a
-    summary consists of quotes.
+    A flood is ten or more near-identical messages with the same numbers in
+    one day, or a hundred within 15 minutes, whatever their numbers. It is
+    replaced by one line that says how many there were, from whom and when,
+    and the messages are archived. The other messages of a day are summarized,
+    later also by month and by year. Contexts use a summary if the messages
+    themselves do not fit. Without --model, a summary consists of quotes.
 
-    Nothing is deleted: `brimful janitor undo` restores archived messages.
-    Pinned messages are not touched. Rooms without new messages cost nothing.
+    Nothing is deleted unless you use --purge: `brimful janitor undo` restores
+    archived messages. Pinned messages are not touched. Rooms without new
+    messages cost nothing.
     """
     if dry_run and purge:
         raise typer.BadParameter("cannot be combined with --dry-run", param_hint="'--purge'")

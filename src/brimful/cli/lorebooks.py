@@ -89,7 +89,7 @@ BookId = Annotated[str, typer.Argument(metavar="LOREBOOK", help="The lorebook's 
 EntryId = Annotated[str | None, typer.Argument(metavar="ENTRY", help="An entry's id.")]
 Changes = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Set a field, as in sticky=4. Repeatable."),
+    typer.Option("--set", metavar="FIELD=VALUE", help="Set a field, such as sticky=4. Repeatable."),
 ]
 
 R = TypeVar("R", Lorebook, LoreEntry)
@@ -161,7 +161,7 @@ def add(  # noqa: PLR0913 - the options of a command
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The entry's text. `-` reads standard input.")],
     keys: Annotated[
         list[str] | None,
-        typer.Option("--key", metavar="TEXT", help="Keyword, or a regular expression as in /storm/i. Repeatable."),
+        typer.Option("--key", metavar="TEXT", help="Keyword, or a regular expression such as /storm/i. Repeatable."),
     ] = None,
     secondary: Annotated[
         list[str] | None, typer.Option("--secondary", metavar="TEXT", help="Secondary keyword. Repeatable.")
@@ -173,7 +173,7 @@ def add(  # noqa: PLR0913 - the options of a command
         int, typer.Option("--order", metavar="N", help="Position among the included entries; higher comes later.")
     ] = 100,
     id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Entry id. Replaces the entry that has it.")
+        str | None, typer.Option("--id", metavar="ID", help="Entry id. An existing entry with this id is replaced.")
     ] = None,
     changes: Changes = None,
     db: Db = DEFAULT_DB,
@@ -360,7 +360,7 @@ def import_book(
     *,
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="World Info file or character card. `-` reads standard input."),
+        typer.Argument(metavar="FILE", help="A World Info file or a character card. `-` reads standard input."),
     ],
     id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The lorebook's id. Default: the file's name.")
@@ -374,7 +374,7 @@ def import_book(
 
     Reads SillyTavern World Info, and the lorebook of a character card (V2 or
     V3). Everything in the file is stored, and `export` writes it back.
-    Importing a file again replaces the entries of the first import.
+    Importing a file again replaces the entries of the earlier import.
     """
     where = source_name(file)
     data = _extract_book(parse_json(read_text(file), where))
@@ -418,7 +418,7 @@ def export_book(
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
 ) -> None:
-    """Export a lorebook for another program. An imported lorebook is written back as it was."""
+    """Export a lorebook for another program. An imported lorebook is restored, with your changes applied."""
 
     async def read(store: "Store") -> dict[str, Any]:
         return write_lorebook(await get_entity(store, Lorebook, book), await store.lore([book]), format)

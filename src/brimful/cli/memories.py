@@ -85,10 +85,10 @@ def add(  # noqa: PLR0913 - the options of a command
     importance: Annotated[
         float, typer.Option("--importance", metavar="0…1", min=0.0, max=1.0, help="How important it is.")
     ] = 0.5,
-    pinned: Annotated[bool, typer.Option("--pin", help="Include it in every context that it applies to.")] = False,
+    pinned: Annotated[bool, typer.Option("--pin", help="Include it in every context it applies to.")] = False,
     source: Annotated[str, typer.Option("--source", metavar="TEXT", help="Where it comes from.")] = "",
     id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Memory id. Replaces the memory that has it.")
+        str | None, typer.Option("--id", metavar="ID", help="Memory id. An existing memory with this id is replaced.")
     ] = None,
     at: At = None,
     db: Db = DEFAULT_DB,
@@ -126,7 +126,8 @@ async def find_memories(
     user: UserScope = None,
     type: Type = None,
     pinned: Annotated[
-        bool | None, typer.Option("--pinned/--not-pinned", help="Only memories that are pinned, or are not.")
+        bool | None,
+        typer.Option("--pinned/--not-pinned", help="Only pinned memories, or only those that are not pinned."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The newest N memories.")] = 100,
 ) -> list[Memory]:
@@ -151,12 +152,12 @@ async def remove_memory(engine: "Engine", id: Id, *, erase: Erase = False) -> No
 
 
 def pin(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """Pin a memory: include it in every context that it applies to."""
+    """Pin a memory, so that every context it applies to includes it."""
     _set_pinned(id, pinned=True, db=db, tenant=tenant, as_json=as_json)
 
 
 def unpin(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """Unpin a memory: include it only when it is relevant."""
+    """Unpin a memory, so that it is included only when it is relevant."""
     _set_pinned(id, pinned=False, db=db, tenant=tenant, as_json=as_json)
 
 
@@ -177,7 +178,7 @@ def search(  # noqa: PLR0913 - the options of a command
     persona: PersonaScope = None,
     user: UserScope = None,
     room: Annotated[
-        str | None, typer.Option("--room", metavar="ID", help="Search the memories of this room, too.")
+        str | None, typer.Option("--room", metavar="ID", help="Also search the memories of this room.")
     ] = None,
     type: Type = None,
     limit: Limit = 10,

@@ -72,7 +72,7 @@ def models(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List known models, or show details of some.
+    """List known models, or show their details.
 
     Add or correct models in the file named by BRIMFUL_MODELS.
     """

@@ -412,10 +412,10 @@ def monitor(
 ) -> None:
     """Show contexts and answers as they happen.
 
-    Shows the last events, and with --follow new ones from any process. For a
-    context, it shows the components, the window as a bar, and what changed
-    since the previous context of the same persona and room. With --json, it
-    prints one event per line.
+    Shows the last events of all processes that share the store. With
+    --follow, new ones are shown as they happen. For a context, you see its
+    components, the window as a bar, and what changed since the previous
+    context of the same persona and room. With --json, each line is one event.
     """
     require_store(db)
     show = _printer(as_json=as_json)

@@ -108,7 +108,8 @@ PolicyName = Annotated[
     ),
 ]
 Window = Annotated[
-    int | None, typer.Option("--window", metavar="TOKENS", min=1, help="Context window, instead of the model's own.")
+    int | None,
+    typer.Option("--window", metavar="TOKENS", min=1, help="Context window in tokens. Default: the model's."),
 ]
 Completion = Annotated[
     int | None,
@@ -116,7 +117,7 @@ Completion = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set a policy key, as in pools.recent.max_items=50. Repeatable."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a policy key, such as pools.recent.max_items=50. Repeatable."),
 ]
 Out = Annotated[
     Path | None,
@@ -128,7 +129,7 @@ Now = Annotated[
         "--now",
         metavar="TIME",
         parser=read_time,
-        help="Current time, for ages: seconds since 1970 or ISO 8601. Default: the system clock.",
+        help="Current time, used to compute ages: seconds since 1970 or ISO 8601. Default: the system clock.",
     ),
 ]
 At = Annotated[
@@ -143,7 +144,7 @@ At = Annotated[
 RequestOnly = Annotated[bool, typer.Option("--request", help="Print only the request, byte for byte.")]
 Last = Annotated[
     float | None,
-    typer.Option("--last", metavar="TIME", parser=read_duration, help="Only the last 90m, 24h, 7d and so on."),
+    typer.Option("--last", metavar="TIME", parser=read_duration, help="Only a recent period, such as 90m, 24h or 7d."),
 ]
 PersonaFilter = Annotated[str | None, typer.Option("--persona", metavar="ID", help="Only for this persona.")]
 RoomFilter = Annotated[str | None, typer.Option("--room", metavar="ID", help="Only in this room.")]
@@ -190,7 +191,7 @@ EmbedderSpec = Annotated[
         help="Embedder: static, minilm, openai:MODEL, ollama:MODEL or none.",
     ),
 ]
-Erase = Annotated[bool, typer.Option("--erase", help="Erase its content from past contexts, too.")]
+Erase = Annotated[bool, typer.Option("--erase", help="Also erase its content from past contexts.")]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Maximum number of results.")]
 Lorebooks = Annotated[list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to use. Repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -97,7 +97,7 @@ def edit_persona(  # noqa: PLR0913 - the options of a command
     ] = None,
     provider: Annotated[
         str | None,
-        typer.Option("--provider", metavar="SPEC", help="Where its model runs, as in ollama or openai:URL."),
+        typer.Option("--provider", metavar="SPEC", help="Where its model runs, such as ollama or openai:URL."),
     ] = None,
     completion: Completion = None,
     character: CharacterFields = None,
@@ -135,7 +135,7 @@ def edit_persona(  # noqa: PLR0913 - the options of a command
 
 
 async def remove_persona(engine: "Engine", id: PersonaId) -> None:
-    """Remove a persona and the memories that only it has."""
+    """Remove a persona and the memories that belong to it."""
     if not await engine.store.remove(Persona, id):
         raise UnknownRecord("persona", id)
 

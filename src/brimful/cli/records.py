@@ -33,9 +33,7 @@ E = TypeVar("E", bound=Entity)
 
 OutFile = Annotated[
     Path | None,
-    typer.Option(
-        "--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead of to standard output."
-    ),
+    typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead of standard output."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 

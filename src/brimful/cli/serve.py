@@ -48,7 +48,7 @@ def serve(
     upstream: Annotated[
         str | None,
         typer.Option(
-            "--upstream", "-u", metavar="URL", help="The only upstream server, instead of a configuration file."
+            "--upstream", "-u", metavar="URL", help="URL of a single upstream, instead of a configuration file."
         ),
     ] = None,
     listen: Annotated[
@@ -153,7 +153,7 @@ def add_api_key(
 
 
 def list_api_keys(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """List the API keys of a tenant, without the keys themselves."""
+    """List the API keys of a tenant, without their secrets."""
     found = _with_api_keys(lambda callers: callers.list_keys(), db, tenant)
     if as_json:
         output.show_json([_api_key_data(key_record) for key_record in found])

@@ -381,9 +381,9 @@ def stats(  # noqa: PLR0913 - the options of a command
     last: Last = None,
     persona: PersonaFilter = None,
     room: RoomFilter = None,
-    by: Annotated[GroupKey | None, typer.Option("--by", help="Group by this, one row each.")] = None,
+    by: Annotated[GroupKey | None, typer.Option("--by", help="Group by this; one row per group.")] = None,
     counts: Annotated[
-        bool, typer.Option("--counts", help="Show how accurately prompts were counted, by model and server.")
+        bool, typer.Option("--counts", help="Show how accurate our token counts were, by model and server.")
     ] = False,
     model: ModelFilter = None,
     db: Db = DEFAULT_DB,
@@ -402,8 +402,8 @@ def stats(  # noqa: PLR0913 - the options of a command
     our count plus margin: those could not overflow. COUNTED BY shows the
     tokenizer, and its calibration. CACHED is the share of prompt tokens read
     from the provider's cache, EXPECTED the share that we expected. OVERFLOWS
-    are prompts rejected as too long, CUTS prompts that the server truncated
-    without saying so.
+    are prompts rejected as too long, CUTS prompts that the server silently
+    truncated.
     """
     since = None if last is None else time.time() - last
     if counts:

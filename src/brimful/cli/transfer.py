@@ -68,7 +68,7 @@ def import_files(
         bool, typer.Option("--salvage", help="Import what can be read from damaged files, and report the rest.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be imported, and import nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be imported without importing it.")
     ] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
@@ -87,7 +87,7 @@ def import_files(
     All files are checked before anything is written. If a file is damaged
     (truncated, not JSON, not UTF-8, a zip bomb), the command fails and the
     store is not changed; with --salvage, what can be read is imported.
-    Anything that is not a message is skipped and reported.
+    Invalid records are skipped and reported.
     """
     if format is not None and format not in format_names():
         raise typer.BadParameter(f"{format!r} is not one of {', '.join(format_names())}", param_hint="'--format'")
@@ -261,7 +261,7 @@ def export(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead of to standard output."
+            "--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead of standard output."
         ),
     ] = None,
     db: Db = DEFAULT_DB,
