@@ -106,7 +106,7 @@ function Prefix({ found }: { found: Difference }) {
     <section aria-labelledby="prefix-heading">
       <h2 id="prefix-heading">New request</h2>
       <p>
-        <b class="num">{percent(found.prefix_share)}</b> of it (<span class="num">{whole(found.common_prefix)}</span> bytes) is identical from the start and can be reused by a prompt cache.
+        The first <b class="num">{percent(found.prefix_share)}</b> (<span class="num">{whole(found.common_prefix)}</span> bytes) is identical, so a prompt cache can reuse it.
       </p>
       <Prompt
         parts={found.messages} look={(each) => (each.same ? "same" : "new")}

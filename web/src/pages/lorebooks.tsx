@@ -46,7 +46,7 @@ export function LorebooksPage() {
                 </li>
               ))}
             </ul>
-            {shown.length === 0 && <p class="muted">No loaded lorebook matches.</p>}
+            {shown.length === 0 && <p class="muted">No match among the lorebooks loaded so far.</p>}
             <More of={list} />
           </>
         )}

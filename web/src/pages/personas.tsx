@@ -54,7 +54,7 @@ export function PersonasPage() {
                 </li>
               ))}
             </ul>
-            {shown.length === 0 && <p class="muted">No loaded persona matches.</p>}
+            {shown.length === 0 && <p class="muted">No match among the personas loaded so far.</p>}
             <More of={list} />
           </>
         )}
@@ -101,7 +101,7 @@ export function PersonaPage({ id }: { id: string }) {
       <Loaded of={read}>{(persona) => <Settings key={JSON.stringify(persona)} persona={persona} onSaved={read.reload} />}</Loaded>
       {removing && (
         <Confirm title={`Remove ${read.data?.name || id}?`} action="Remove" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(false)}>
-          <p>This removes its prompt and settings. Rooms and memories are not affected.</p>
+          <p>This also removes the memories that belong to it. Rooms are not affected.</p>
         </Confirm>
       )}
     </>

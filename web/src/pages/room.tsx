@@ -39,7 +39,7 @@ export function RoomPage({ id }: { id: string }) {
       <Messages room={id} />
       {removing && (
         <Confirm title={`Remove ${read.data?.name || id}?`} action="Remove" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(false)}>
-          <p>This removes the room and all its messages.</p>
+          <p>This also removes its messages, memories, contexts and answers.</p>
         </Confirm>
       )}
     </>

@@ -51,7 +51,7 @@ export function RoomsPage() {
                 </li>
               ))}
             </ul>
-            {shown.length === 0 && <p class="muted">No loaded room matches.</p>}
+            {shown.length === 0 && <p class="muted">No match among the rooms loaded so far.</p>}
             <More of={list} />
           </>
         )}

@@ -13,7 +13,7 @@ const LOGICS = [
   ["and-any", "any secondary keyword matches"],
   ["and-all", "all secondary keywords match"],
   ["not-any", "no secondary keyword matches"],
-  ["not-all", "not all secondary keywords match"],
+  ["not-all", "at least one secondary keyword does not match"],
 ] as const;
 
 export function EntryDialog({ lorebook, entry, onDone, onClose }: { lorebook: string; entry: LoreEntry | null; onDone: () => void; onClose: () => void }) {
@@ -50,7 +50,7 @@ export function EntryDialog({ lorebook, entry, onDone, onClose }: { lorebook: st
       <form onSubmit={(event) => void save(event)}>
         <TextField label="Name" value={draft.name} onInput={(name) => put({ name })} />
         <TextArea label="Content" value={draft.content} required onInput={(content) => put({ content })} hint={<TokenCost text={draft.content} before={entry?.tokens} />} />
-        <TextArea label="Keywords, one per line" rows={3} value={draft.keys} onInput={(keys) => put({ keys })} hint="added when one of them appears in recent messages" />
+        <TextArea label="Keywords, one per line" rows={3} value={draft.keys} onInput={(keys) => put({ keys })} hint="the entry is added when one of them appears in recent messages" />
         <div class="columns">
           <TextField label="Order" type="number" step={1} value={draft.order} onInput={(order) => put({ order })} />
           <ShareField label="Importance" value={draft.importance} onInput={(importance) => put({ importance })} />

@@ -79,7 +79,7 @@ function Details({ view, context, window }: { view: ItemView; context: string; w
         <div><dt>Kind</dt><dd>{decision.kind}</dd></div>
         <div><dt>Tokens</dt><dd class="num">{whole(decision.tokens)}{included(decision) && decision.cost !== decision.tokens && ` (${whole(decision.cost)} including overhead)`}</dd></div>
         {decision.pool && <div><dt>Pool</dt><dd>{decision.pool}</dd></div>}
-        {decision.rank > 0 && <div><dt>Rank</dt><dd class="num">{whole(decision.rank)}, the last included item has {whole(decision.cut)}</dd></div>}
+        {decision.rank > 0 && <div><dt>Rank</dt><dd class="num">{whole(decision.rank)} (last included rank: {whole(decision.cut)})</dd></div>}
         {decision.at > 0 && <div><dt>Date</dt><dd>{formatTime(decision.at)}</dd></div>}
         {decision.by && <div><dt>{decision.outcome === "duplicate" ? "Same as" : "Covered by"}</dt><dd><a href={itemPath(context, decision.by)}><code>{decision.by}</code></a></dd></div>}
         {decision.group && decision.group !== decision.id && <div><dt>Grouped with</dt><dd><a href={itemPath(context, decision.group)}><code>{decision.group}</code></a></dd></div>}

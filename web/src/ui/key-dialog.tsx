@@ -25,7 +25,7 @@ export function KeyDialog() {
             value={typed} onInput={(event) => setTyped(event.currentTarget.value)}
           />
         </label>
-        <p class="small">The key is stored in this tab and deleted when you close it. You need the scope <code>read</code> to see everything of your tenant, and <code>write</code> to edit. Create a key with:</p>
+        <p class="small">The key is stored in this tab and deleted when you close it. You need the scope <code>read</code> to see your tenant's data, and <code>write</code> to edit it. Create a key with:</p>
         <Shell>brimful api-key add --name me --scopes read,write</Shell>
         <div class="buttons"><button type="submit" class="main">Use key</button></div>
       </form>

@@ -1,4 +1,4 @@
-/** Notes: texts inserted at a fixed distance from the end of every prompt. */
+/** Notes: text inserted at a fixed distance from the end of every prompt. */
 
 import type { Note } from "../api/records";
 import { Choice, TextArea, TextField } from "./fields";

@@ -12,8 +12,8 @@ const SHORTCUTS: [string[], string][] = [
   [["g", "p"], "personas"],
   [["g", "m"], "memories"],
   [["g", "l"], "lorebooks"],
-  [["↑", "↓", "Page ↑", "Page ↓", "Home", "End"], "move in the table of candidates"],
-  [["←", "→", "↑", "↓"], "move in the treemap"],
+  [["↑", "↓", "Page ↑", "Page ↓", "Home", "End"], "move through the table of candidates"],
+  [["←", "→", "↑", "↓"], "move through the treemap"],
   [["Enter"], "open the selected item"],
   [["Esc"], "close the panel or dialog"],
 ];

@@ -36,7 +36,7 @@ export function Skeleton({ rows = 6, tall = false }: { rows?: number; tall?: boo
   );
 }
 
-/** Shown if there is no content, with a hint how to add some. */
+/** Shown if there is no content, with a hint on how to add some. */
 export function EmptyState({ title, text, action, children }: {
   title: string;
   text?: string;

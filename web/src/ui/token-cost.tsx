@@ -1,4 +1,4 @@
-/** Live token count of a text, with the difference to the saved version. */
+/** Live token count of a text field, with the difference from the saved version. */
 
 import { useCount } from "../api/counting";
 import { signed, whole } from "../logic/format";
