@@ -413,7 +413,7 @@ def test_the_table_of_kinds_tells_the_defaults():
 def test_the_table_of_tokenizers_tells_what_each_is_compared_with():
     rows = dict(ROW.findall(section(DOCS / "counting.md", "## Tokenizers")))
     for name, vocabulary in VOCABULARIES.items():
-        assert rows[name].split("|")[0].strip() == (vocabulary.reference or "none at hand"), name
+        assert rows[name].split("|")[0].strip() == (vocabulary.reference or "none"), name
 
 
 def test_the_overheads_of_families_are_as_told():

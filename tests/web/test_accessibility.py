@@ -80,7 +80,7 @@ def test_keyboard_shortcuts_are_listed_and_work(shop, visit):
     page = visit(address)
     expect(page.get_by_text("live", exact=True)).to_be_visible()  # the page listens by then
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keywords, one per line", exact=True)).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts", exact=True)).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     for letter, heading in {
@@ -130,7 +130,7 @@ def long_names(tmp_path_factory):
             "/rooms": {"id": LONG, "user": USER, "goal": LONG},
             "/memories": {"id": LONG, "content": LONG, "persona": LONG, "user": USER, "room": LONG},
             "/lorebooks": {"id": LONG},
-            f"/lorebooks/{LONG}/entries": {"id": LONG, "content": LONG, "require_keys": [LONG]},
+            f"/lorebooks/{LONG}/entries": {"id": LONG, "content": LONG, "keys": [LONG]},
         }.items():
             assert httpx2.post(f"{address}/brimful/v1{path}", json=record).is_success
         yield address, in_thread(say(store, LONG, room=LONG))

@@ -336,7 +336,7 @@ def read_image_size(text: str) -> ImageSize:
     """Parse the size of an image.
 
     >>> read_image_size("1920x1080")
-    Size(width=1920, height=1080)
+    ImageSize(width=1920, height=1080)
     """
     match = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", text, re.ASCII)
     if match is None:
