@@ -31,7 +31,7 @@ def why(run, new_engine):
                 await engine.remember("Nova keeps bees.", id="novas", persona="nova", at=NOW - 10)
                 await engine.remember("A bicycle came.", id="late", user="ada", at=NOW + 10)
                 await engine.post(room="street", text="Bees!", id="elsewhere", at=NOW - 10)
-                await engine.post(room="hall", text="A bicycle!", id="hidden", at=NOW - 10, metadata={"hidden": True})
+                await engine.post(room="hall", text="A bicycle!", id="hidden", at=NOW - 10, hidden=True)
                 context = await engine.assemble(room="hall", message="Which bicycle?", now=NOW)
                 await engine.post(room="hall", text="And then?", id="later", at=NOW + 20)
                 snapshot = await engine.store.snapshot(context.id)

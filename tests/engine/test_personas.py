@@ -124,10 +124,10 @@ def test_the_persona_of_a_room_answers_by_default(run, new_engine):
 def test_hidden_messages_are_stored_but_in_no_context(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder=None) as engine:
-            await engine.post(room="r", text="The password is swordfish.", metadata={"hidden": True})
+            await engine.post(room="r", text="The password is swordfish.", hidden=True)
             for number in range(30):
                 await engine.post(room="r", text=f"Number {number} is of the day.", sender="Ada")
-            await engine.post(room="r", text="(a note)", metadata={"hidden": True})
+            await engine.post(room="r", text="(a note)", hidden=True)
             told = await engine.assemble(room="r", message="What is the password, swordfish?", now=NOW)
             last = await engine.assemble(room="r", now=NOW)
             return told, last, await engine.store.history("r", limit=100)

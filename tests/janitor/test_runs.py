@@ -228,11 +228,8 @@ def test_what_was_set_aside_is_told_where_history_reaches_back_beyond_it(run, ne
 
 def test_what_is_hidden_is_told_by_no_summary(run, new_engine):
     hidden = [
-        said("secret", "The password is swordfish.", at=NOW - 3 * DAY, metadata={"hidden": True}),
-        *(
-            said(f"h{n}", "The password is swordfish!", at=NOW - 3 * DAY + n, metadata={"hidden": True})
-            for n in range(30)
-        ),
+        said("secret", "The password is swordfish.", at=NOW - 3 * DAY, hidden=True),
+        *(said(f"h{n}", "The password is swordfish!", at=NOW - 3 * DAY + n, hidden=True) for n in range(30)),
     ]
 
     async def story():

@@ -108,7 +108,7 @@ NULL = "a\x00"
 NAMED = {
     "edit": lambda store: store.edit(NULL, "new", IndexEntry(), at=1.0),
     "delete": lambda store: store.delete(NULL),
-    "hide": lambda store: store.hide([NULL], reason="spam"),
+    "hide": lambda store: store.hide([NULL]),
     "messages": lambda store: store.messages([NULL]),
     "messages_at": lambda store: store.messages_at(NULL, [1]),
     "history": lambda store: store.history(NULL),

@@ -140,10 +140,10 @@ def test_a_hidden_message_stays_and_is_not_found_and_no_summary_tells_of_it(stor
     for id, spans in (("s1", ((1, 1),)), ("s2", ((2, 3),))):
         summary = Summary(id=id, room="general", content="They said hello.", cluster=id, spans=spans)
         run(store.save_summaries([(summary, words("summed"))]))
-    assert run(store.hide(["a", "a", "nobody"], reason="superseded")) == ["a"]
-    assert run(store.hide(["a"], reason="again")) == []
+    assert run(store.hide(["a", "a", "nobody"], superseded=True)) == ["a"]
+    assert run(store.hide(["a"])) == []
     [kept] = run(store.messages(["a"]))
-    assert (kept.hidden, kept.metadata) == (True, {"x": 1, "hidden": True, "superseded": True})
+    assert (kept.hidden, kept.superseded, kept.metadata) == (True, True, {"x": 1})
     assert [each.message.seq for each in run(store.history("general"))] == [3, 2, 1]
     assert run(occurring(store, ["room:general"], ["hello"])).document_frequency == (2,)
     assert [summary.id for summary in run(store.summaries("general"))] == ["s2"]

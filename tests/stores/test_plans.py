@@ -54,7 +54,7 @@ async def everything(store):
     await store.count_messages(["general"])
     await store.post([said("m1"), said("m2")])
     await store.edit("m1", "Tea", words("tea"), at=1.0)
-    await store.hide(["m2"], reason="superseded")
+    await store.hide(["m2"], superseded=True)
     await store.delete("m2", erase=True)
     await store.history("general", before=9, tokenizer="t")
     await store.messages(["m1"])

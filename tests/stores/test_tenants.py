@@ -40,7 +40,7 @@ CALLS = {
     "messages": lambda store: store.messages(["m1", "m2"]),
     "messages_at": lambda store: store.messages_at("general", [1, 2]),
     "edit": lambda store: store.edit("m2", "mine", words("mine"), at=1.0),
-    "hide": lambda store: store.hide(["m1", "m2"], reason="superseded"),
+    "hide": lambda store: store.hide(["m1", "m2"], superseded=True),
     "delete": lambda store: store.delete("m2", erase=True),
     "save_memories": lambda store: store.save_memories([known("k1", "mine")]),
     "memories": lambda store: store.memories(),

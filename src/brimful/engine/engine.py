@@ -220,7 +220,7 @@ class Engine:
         """Write a user, persona, room or lorebook, replacing the one with its id."""
         await self.store.put(record)
 
-    async def post(
+    async def post(  # noqa: PLR0913 - the fields of a message
         self,
         *,
         room: str,
@@ -230,11 +230,23 @@ class Engine:
         role: Role = "user",
         id: str | None = None,
         at: float | datetime | None = None,
+        hidden: bool = False,
         metadata: Mapping[str, Any] | None = None,
     ) -> Message:
-        """Post a message in a room: `text`, or `content` made of parts. The same id posted twice is one message."""
+        """Post a message in a room: `text`, or `content` made of parts. The same id posted twice is one message.
+
+        A `hidden` message is stored and exported, but excluded from contexts and search.
+        """
         return await self._open.writer.post(
-            room=room, text=text, content=content, sender=sender, role=role, id=id, at=at, metadata=metadata
+            room=room,
+            text=text,
+            content=content,
+            sender=sender,
+            role=role,
+            id=id,
+            at=at,
+            hidden=hidden,
+            metadata=metadata,
         )
 
     async def post_many(self, messages: Sequence[Message]) -> list[Message]:

@@ -47,7 +47,7 @@ from brimful.engine.personas import (
 )
 from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.provider_pool import ProviderPool
-from brimful.engine.writer import SUPERSEDED, Writer, new_id
+from brimful.engine.writer import Writer, new_id
 from brimful.errors import BrimfulError, InvalidValue, ProviderError, UnknownRecord
 from brimful.protocols import Provider
 from brimful.records import Content, Message, Persona, Response, Room
@@ -444,7 +444,7 @@ class Responder:
         """Post an answer and hide older answers to the same message; hide it itself if that message was superseded."""
         question_id = build.message if build else None
         question = next(iter(await self._store.messages([question_id])), None) if question_id else None
-        is_late = question is not None and question.metadata.get(SUPERSEDED) is True
+        is_late = question is not None and question.superseded
         message = await self._writer.post(
             room=room,
             content=details.content,
@@ -453,7 +453,8 @@ class Responder:
             id=id,
             at=at,
             persona=build.persona if build else None,
-            metadata={"hidden": True, SUPERSEDED: True} if is_late else {},
+            hidden=is_late,
+            superseded=is_late,
         )
         if build is not None and question is not None and not message.hidden:
             await self._writer.supersede(await find_replaced_answers(self._store, message, build))

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Unpack
+from typing import Any, Unpack
 
 import msgspec
 
@@ -18,7 +18,6 @@ from brimful.records import Content, LoreEntry, Memory, Message, Record, Summary
 from brimful.retrieval.documents import Searchable, make_document
 from brimful.stores import Store
 
-SUPERSEDED: Final = "superseded"
 """Metadata key of a message that was replaced by another."""
 
 
@@ -51,6 +50,8 @@ class Writer:
         id: str | None = None,
         at: float | datetime | None = None,
         persona: str | None = None,
+        hidden: bool = False,
+        superseded: bool = False,
         metadata: Mapping[str, Any] | None = None,
     ) -> Message:
         """Append a message to a room."""
@@ -65,6 +66,8 @@ class Writer:
             role=role,
             at=self._settings.resolve_time(at),
             persona=persona,
+            hidden=hidden,
+            superseded=superseded,
             metadata=dict(metadata or {}),
         )
         return (await self.post_many([message]))[0]
@@ -103,7 +106,7 @@ class Writer:
 
     async def supersede(self, ids: Sequence[str]) -> None:
         """Hide messages that were replaced by others."""
-        await self._store.hide(ids, reason=SUPERSEDED)
+        await self._store.hide(ids, superseded=True)
 
     async def remember(self, text: str, **options: Unpack[MemoryOptions]) -> Memory:
         """Write a memory."""

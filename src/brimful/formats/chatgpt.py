@@ -208,6 +208,7 @@ class _Conversation:
                     sender=as_str(as_dict(message.get("author")).get("name")),
                     role=_known_role(message, parts),
                     at=at,
+                    hidden=_is_hidden(message),
                     metadata={**_metadata(message), **without_empty(thoughts="\n\n".join(thoughts))},
                 )
             except BrimfulError as error:
@@ -258,12 +259,16 @@ def _known_role(message: dict[str, Any], parts: list[Part]) -> Any:
     return role
 
 
+def _is_hidden(message: dict[str, Any]) -> bool:
+    """Return whether a message has a weight of 0, so that the model did not see it."""
+    return message.get("weight") in (0, 0.0) and message.get("weight") is not False
+
+
 def _metadata(message: dict[str, Any]) -> dict[str, Any]:
     data = as_dict(message.get("metadata"))
     recipient = as_str(message.get("recipient"))
     return without_empty(
         model=as_str(data.get("model_slug")),
-        hidden=message.get("weight") in (0, 0.0) and message.get("weight") is not False,
         visually_hidden=data.get("is_visually_hidden_from_conversation") is True,
         to=recipient if recipient not in _EVERYONE else None,
         files=[as_str(each.get("name")) or as_id(each.get("id")) for each in as_dicts(data.get("attachments"))],

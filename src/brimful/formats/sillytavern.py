@@ -154,7 +154,6 @@ class _Chat:
         time = parse_time(data.get("send_date"))
         self._at = self._at if time is None else time
         sender, mine = as_str(data.get("name")), data.get("is_user") is True
-        hidden = {"hidden": True} if data.get("is_system") is True else {}
         read = ("mes", "name") if as_str(data.get("name")) else ("mes",)
         rest = {key: value for key, value in data.items() if key not in read}
         content = self._text(data)
@@ -168,7 +167,8 @@ class _Chat:
                 sender=sender,
                 role="user" if mine else "assistant",
                 at=self._at,
-                metadata={ORIGINAL_KEY: rest, **hidden},
+                hidden=data.get("is_system") is True,
+                metadata={ORIGINAL_KEY: rest},
             )
         except BrimfulError as error:
             return Skipped(entry.place, str(error))

@@ -5,6 +5,7 @@ from typing import Any
 
 from brimful.core import validation
 from brimful.core.content import Part, Role, require_role
+from brimful.errors import InvalidValue
 from brimful.records.base import (
     Record,
     check_integer,
@@ -25,6 +26,7 @@ class Message(Record, frozen=True, kw_only=True, tag="message"):
     """A message in a room: text, media, tool calls or tool results. `seq` counts from 1 in its room.
 
     `persona` is the id of the persona that wrote an answer. Its name may change; `sender` is the name at that time.
+    A `hidden` message is excluded from contexts and search; a `superseded` one was replaced by another.
     """
 
     room: str
@@ -35,6 +37,8 @@ class Message(Record, frozen=True, kw_only=True, tag="message"):
     seq: int = 0
     edited: float | None = None
     persona: str | None = None
+    hidden: bool = False
+    superseded: bool = False
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
@@ -53,11 +57,8 @@ class Message(Record, frozen=True, kw_only=True, tag="message"):
             validation.normalize_field(self, "persona", validate_id, "")
         check_integer("seq", self.seq)
         require_role(self.role)
-
-    @property
-    def hidden(self) -> bool:
-        """Whether it is excluded from contexts and search."""
-        return self.metadata.get("hidden") is True
+        if type(self.hidden) is not bool or type(self.superseded) is not bool:
+            raise InvalidValue("hidden", "`hidden` and `superseded` must be true or false")
 
 
 class Summary(Record, frozen=True, kw_only=True, tag="summary"):

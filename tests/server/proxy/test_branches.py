@@ -50,19 +50,16 @@ def branched(ask):
 
 
 def kept(tmp_path, search=""):
-    """Return all that the room holds, with whether it is set aside; or what a search finds."""
+    """Return the texts in the room, each with whether it is superseded; or the results of a search."""
 
     async def read():
         async with Engine(f"sqlite:///{tmp_path}/brimful.db", embedder="none") as engine:
             if search:
                 return [hit.record.content for hit in (await engine.search(search, room="tea")).hits]
             entries = await engine.store.history("tea", limit=100)
-            return [(entry.message.content, entry.message.metadata) for entry in reversed(entries)]
+            return [(entry.message.content, entry.message.superseded) for entry in reversed(entries)]
 
     return asyncio.run(read())
-
-
-ASIDE = {"hidden": True, "superseded": True}
 
 
 def test_the_conversation_continues_from_a_regenerated_answer(branched, ask, sent, tmp_path):
@@ -71,15 +68,15 @@ def test_the_conversation_continues_from_a_regenerated_answer(branched, ask, sen
     assert sent() == ["A?", a, "B?"]
     ask("A?", a, "B?", b2, "D?")
     assert sent() == ["A?", a, "B?", b2, "D?"]
-    assert [text for text, metadata in kept(tmp_path) if metadata == ASIDE] == [b1, "C?", c1]
-    assert [text for text, metadata in kept(tmp_path) if not metadata][:5] == ["A?", a, "B?", b2, "D?"]
+    assert [text for text, superseded in kept(tmp_path) if superseded] == [b1, "C?", c1]
+    assert [text for text, superseded in kept(tmp_path) if not superseded][:5] == ["A?", a, "B?", b2, "D?"]
 
 
 def test_an_edited_question_supersedes_the_old_one(branched, ask, sent, tmp_path):
     a = branched[1]
     last = ask("A?", a, "And the kettle?")
     assert sent() == ["A?", a, "And the kettle?"]
-    assert [text for text, metadata in kept(tmp_path) if metadata == ASIDE] == branched[2:]
+    assert [text for text, superseded in kept(tmp_path) if superseded] == branched[2:]
     assert set(kept(tmp_path, search="answer")) == {"A?", a, "And the kettle?", last}
 
 

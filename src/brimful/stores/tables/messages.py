@@ -20,8 +20,8 @@ from brimful.stores.tables.entities import RoomState, lock_rooms, save_room_stat
 from brimful.stores.tables.summaries import remove_covering_summaries
 from brimful.stores.tables.writes import erase_record, release_replaced
 
-Detail = tuple[str, Role, dict[str, Any], str | None]
-"""Sender, role, metadata and persona."""
+Detail = tuple[str, Role, dict[str, Any], str | None, bool, bool]
+"""Sender, role, metadata, persona, hidden and superseded."""
 _DETAIL: Final = msgspec.json.Decoder(Detail)
 
 _ERASED: Final[CachedContent] = ("", None)
@@ -104,8 +104,15 @@ def messages_by_id(session: Session, ids: Sequence[str], *, deleted: bool) -> di
 
 def encode_detail(session: Session, message: Message, hash: str) -> bytes:
     """Return the fields of a message without a column of their own, encrypted."""
-    detail = msgspec.json.encode((message.sender, message.role, message.metadata, message.persona))
-    return encrypt(session, detail, "messages", message.id, message.room, hash)
+    detail: Detail = (
+        message.sender,
+        message.role,
+        message.metadata,
+        message.persona,
+        message.hidden,
+        message.superseded,
+    )
+    return encrypt(session, msgspec.json.encode(detail), "messages", message.id, message.room, hash)
 
 
 def decode_message(session: Session, row: Row) -> Message:
@@ -142,7 +149,9 @@ def _read_contents(
 
 def _decode_message_row(session: Session, row: Row, content: Content) -> Message:
     room, id, seq, at, edited, detail, hash, *_ = row
-    sender, role, metadata, persona = _DETAIL.decode(decrypt(session, detail, "messages", id, room, hash))
+    sender, role, metadata, persona, hidden, superseded = _DETAIL.decode(
+        decrypt(session, detail, "messages", id, room, hash)
+    )
     return Message(
         id=id,
         room=room,
@@ -153,6 +162,8 @@ def _decode_message_row(session: Session, row: Row, content: Content) -> Message
         seq=seq,
         edited=edited,
         persona=persona,
+        hidden=hidden,
+        superseded=superseded,
         metadata=metadata,
     )
 
@@ -218,18 +229,17 @@ def delete_message(session: Session, id: str, *, erase: bool = False) -> bool:
     return True
 
 
-def hide_messages(session: Session, ids: Sequence[str], *, reason: str) -> list[str]:
+def hide_messages(session: Session, ids: Sequence[str], *, superseded: bool = False) -> list[str]:
     """Exclude messages from contexts and search, and return the ids of those that were not hidden before.
 
-    Their metadata says `hidden` and `reason`. They are kept and exported. Summaries that cover them are removed.
+    They are kept and exported. Summaries that cover them are removed.
     """
     locks = ((id, _lock_message(session, id)) for id in sorted(set(ids)))
     locked = {id: lock for id, lock in locks if lock is not None and not lock.deleted}
     found = messages_by_id(session, list(locked), deleted=False)
     visible = [message for message in found.values() if not message.hidden]
     for message in visible:
-        metadata = {**message.metadata, "hidden": True, reason: True}
-        hidden = msgspec.structs.replace(message, metadata=metadata)
+        hidden = msgspec.structs.replace(message, hidden=True, superseded=superseded)
         session.run(
             "UPDATE messages SET detail = :detail WHERE tenant = :tenant AND id = :id",
             id=message.id,

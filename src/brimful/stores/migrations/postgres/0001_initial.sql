@@ -73,7 +73,7 @@ CREATE TABLE messages (
   edited DOUBLE PRECISION,
   deleted BIGINT NOT NULL DEFAULT 0,
   archived_by BIGINT, -- the janitor run that archived it
-  detail BYTEA NOT NULL, -- sender, role, metadata
+  detail BYTEA NOT NULL, -- sender, role, metadata, persona, hidden, superseded
   PRIMARY KEY (tenant, room, seq),
   FOREIGN KEY (tenant, room) REFERENCES rooms (tenant, number) ON DELETE CASCADE
 );

@@ -71,7 +71,7 @@ CREATE TABLE messages (
   edited REAL,
   deleted INTEGER NOT NULL DEFAULT 0,
   archived_by INTEGER, -- the janitor run that archived it
-  detail BLOB NOT NULL, -- sender, role, metadata
+  detail BLOB NOT NULL, -- sender, role, metadata, persona, hidden, superseded
   PRIMARY KEY (tenant, room, seq),
   FOREIGN KEY (tenant, room) REFERENCES rooms (tenant, number) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
