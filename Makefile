@@ -47,6 +47,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
+	$(BIN)/mypy examples  # on its own: a module there has the name of a benchmark
 	$(BIN)/lint-imports
 
 web: $(PAGE)

@@ -6,7 +6,6 @@ with `make demo`.
 """
 
 import asyncio
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import brimful
-from brimful.engine.exchange import Answer
+from brimful.engine.responder import Answer
 from brimful.records import Message, Persona
 
 MODEL = "smollm2-135m"
@@ -118,4 +117,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
