@@ -25,15 +25,15 @@ KINDS = {"memory-semantic": 30, "memory-episodic": 20, "lorebook": 20, "message-
 
 STAGES = {
     "canonical_order": "order",
-    "same_id": "dedupe",
-    "recounted": "recount",
+    "dedupe_by_id": "dedupe",
+    "recount": "recount",
     "make_units": "units",
-    "line_up": "fill",
+    "make_queues": "fill",
     "fill": "fill",
-    "verdicts": "fill",
+    "pool_decisions": "fill",
     "arrange": "arrange",
     "verify": "verify",
-    "_record": "record",
+    "record": "record",
 }
 REST = "rest"  # rendering, and what stands between the stages
 
@@ -97,7 +97,7 @@ def _timed(packages: list[ContentPackage]) -> dict[str, float]:
 def _stages_timed() -> Iterator[dict[str, float]]:
     """Wrap each stage in a clock, and unwrap it again."""
     seconds: dict[str, float] = defaultdict(float)
-    called = [(module, name) for module in (stages, stages, selection) for name in STAGES if hasattr(module, name)]
+    called = [(module, name) for module in (stages, selection) for name in STAGES if hasattr(module, name)]
     originals = [getattr(module, name) for module, name in called]
     for (module, name), original in zip(called, originals, strict=True):
         setattr(module, name, _clocked(original, STAGES[name], seconds))
