@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from brimful.engine import Engine
-from brimful.engine.importer import ImportTally, import_records
+from brimful.engine.transfer import ImportTally, import_records
 from brimful.formats import Entry, Reader, Source, check_files, read_checked
 from isolated import Failure, Isolated
 from tables import Section, duration, percent, table

@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from brimful.core.budget import ContextBudget
     from brimful.core.content import ContentPackage, Flex, Media, Text, ToolCall, ToolResult
     from brimful.core.context import Context
-    from brimful.core.counter import TokenCounter
     from brimful.core.decision import Decision
     from brimful.core.model import ModelInfo
     from brimful.core.notice import Notice
     from brimful.core.policy import Policy
-    from brimful.core.prompt import Tool
+    from brimful.core.prompt import TokenCounter, Tool
     from brimful.core.tokens import Count
     from brimful.engine import Engine, Event, Retrieval
     from brimful.policies import Overrides, load_policy, policy_names
@@ -86,7 +85,7 @@ _MODULES: Final = {
     "Policy": "brimful.core.policy",
     "Retrieval": "brimful.engine",
     "Text": "brimful.core.content",
-    "TokenCounter": "brimful.core.counter",
+    "TokenCounter": "brimful.core.prompt",
     "Tool": "brimful.core.prompt",
     "ToolCall": "brimful.core.content",
     "ToolResult": "brimful.core.content",

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from brimful.core.content import Media, Role, Text, ToolCall, ToolResult
+from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.model import Wire
-from brimful.core.prompt import Part, Prompt, Request
+from brimful.core.prompt import Prompt, Request
 from brimful.core.tokens import Count
 from brimful.errors import ContextOverflow, ProviderError
 from brimful.records import Usage

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from brimful import ContentPackage, Count, Flex, Media, Text, Tool, ToolCall, ToolResult
-from brimful.core.content import KNOWN_KINDS, clean_text, content_hashes
+from brimful.core.content import KNOWN_KINDS, content_hashes
+from brimful.core.validation import clean_text
 from brimful.errors import InvalidPackage, InvalidValue
 
 ONE = Count(tokens=1, basis="exact")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.core.score import Score
+from brimful.core.decision import Score
 from brimful.core.select import choose_best_set, drop_worst, total_score
 from brimful.core.units import Unit, total_cost, with_heading_costs
 from brimful.packagers import message, package

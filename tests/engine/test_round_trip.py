@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.engine import Engine
-from brimful.engine.importer import ImportTally, import_records
+from brimful.engine.transfer import ImportTally, import_records
 from brimful.formats import Reader
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, Summary, User
 from brimful.records.character import Character

@@ -5,7 +5,8 @@ import pytest
 
 import brimful
 from brimful import ToolCall, ToolResult
-from brimful.core.prompt import Message, Text
+from brimful.core.content import Text
+from brimful.core.prompt import Message
 from brimful.packagers import (
     conversation,
     lorebook_entry,

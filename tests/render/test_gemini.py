@@ -2,7 +2,8 @@
 
 import pytest
 
-from brimful.core.prompt import Media, Message, Prompt, Text, Tool, ToolCall, ToolResult
+from brimful.core.content import Media, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Prompt, Tool
 from brimful.render import renderer_for
 
 gemini = renderer_for("gemini")

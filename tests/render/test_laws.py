@@ -7,7 +7,8 @@ from itertools import groupby
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.core.prompt import Media, Message, Prompt, Text, Tool, ToolCall, ToolResult
+from brimful.core.content import Media, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Prompt, Tool
 from brimful.errors import InvalidRequest
 from brimful.render import renderer_for, request_bytes
 from brimful.render.normalize import decode_data_url, placeholder, safe_tool_name

@@ -2,7 +2,8 @@
 
 import pytest
 
-from brimful.core.prompt import Media, Message, Prompt, Text, ToolCall, ToolResult
+from brimful.core.content import Media, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Prompt
 from brimful.core.verify import restore_media_sizes
 from brimful.errors import InvalidValue
 from brimful.render import renderer_for

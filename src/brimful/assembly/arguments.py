@@ -8,15 +8,21 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from brimful.core.content import clean_text
 from brimful.core.context import Context
 from brimful.core.frame import Frame
 from brimful.core.model import ModelInfo, Wire
 from brimful.core.notice import NOTICE_KINDS, Notice
 from brimful.core.policy import Policy
-from brimful.core.prompt import Tool, clean_data
+from brimful.core.prompt import Tool
 from brimful.core.selection import HistoryStart
-from brimful.core.validation import is_whole_number, preview, require_json_object, require_unicode
+from brimful.core.validation import (
+    clean_data,
+    clean_text,
+    is_whole_number,
+    preview,
+    require_json_object,
+    require_unicode,
+)
 from brimful.core.validation import require_text as checked_text
 from brimful.errors import InvalidValue
 from brimful.models import default_registry

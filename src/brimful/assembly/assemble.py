@@ -22,11 +22,10 @@ from brimful.assembly.arguments import (
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.content import ContentPackage, Part
 from brimful.core.context import Context, Inputs
-from brimful.core.counter import TokenCounter
 from brimful.core.model import ModelInfo, Wire
 from brimful.core.notice import Notice
 from brimful.core.policy import Method, Policy
-from brimful.core.prompt import Tool
+from brimful.core.prompt import TokenCounter, Tool
 from brimful.core.selection import HistoryStart
 from brimful.core.stages import Candidates, prepare
 from brimful.core.stages import assemble as assemble_inputs

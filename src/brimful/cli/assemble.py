@@ -32,9 +32,9 @@ from brimful.cli.options import (
     read_overrides,
     resolve_model,
 )
+from brimful.cli.output import Table, columns
 from brimful.cli.records import require_room
 from brimful.cli.store import wait_for_index, with_engine
-from brimful.cli.terminal import Table, columns
 from brimful.core.content import ContentPackage
 from brimful.core.context import Component, Context
 from brimful.records import Persona

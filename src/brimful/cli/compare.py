@@ -30,9 +30,9 @@ from brimful.cli.options import (
     read_overrides,
     resolve_model,
 )
+from brimful.cli.output import Table, columns, progress
 from brimful.cli.records import require_room
 from brimful.cli.store import with_store
-from brimful.cli.terminal import Table, columns, progress
 from brimful.core.context import Context
 from brimful.errors import BudgetExceeded, EncryptionError, InvalidRecord, StoreCorrupt
 from brimful.records.contexts import Build

@@ -24,9 +24,9 @@ from brimful.cli.options import (
     Tenant,
     read_duration,
 )
+from brimful.cli.output import columns, progress
 from brimful.cli.records import RecordKind, add_record_commands, require_room
 from brimful.cli.store import with_store
-from brimful.cli.terminal import columns, progress
 from brimful.errors import MissingExtra, UnknownRecord
 from brimful.records import Snapshot
 from brimful.records.contexts import Build, PruneReport

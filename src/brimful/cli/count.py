@@ -9,11 +9,10 @@ import typer
 from brimful.cli import output
 from brimful.cli.files import STDIN, parse_json, read_text, source_name
 from brimful.cli.options import DEFAULT_MODEL, Json, Model, resolve_model
-from brimful.cli.output import Failure
-from brimful.cli.terminal import Table, columns
-from brimful.core.content import clean_text
+from brimful.cli.output import Failure, Table, columns
 from brimful.core.policy import Method
 from brimful.core.tokens import Count
+from brimful.core.validation import clean_text
 from brimful.counting.counters import counter_for
 
 if TYPE_CHECKING:

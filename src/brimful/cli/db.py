@@ -11,10 +11,9 @@ import typer
 from brimful.cli import output
 from brimful.cli.app import FAILED
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
-from brimful.cli.output import Failure
+from brimful.cli.output import Failure, Table, columns, progress
 from brimful.cli.records import export_command
 from brimful.cli.store import require_store
-from brimful.cli.terminal import Table, columns, progress
 from brimful.errors import MigrationError
 from brimful.records import Record
 

@@ -9,9 +9,8 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, DEFAULT_TENANT, Db, EmbedderSpec, Json, Tenant
-from brimful.cli.output import Failure
+from brimful.cli.output import Failure, Table, columns, progress
 from brimful.cli.store import with_engine
-from brimful.cli.terminal import Table, columns, progress
 from brimful.embedding import embedder_for
 from brimful.embedding.minilm_install import install_minilm, is_installed
 from brimful.embedding.registry import EmbedderInfo

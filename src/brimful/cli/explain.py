@@ -18,13 +18,13 @@ from brimful.cli import output
 from brimful.cli.assemble import format_entry_score, total_lines
 from brimful.cli.files import STDIN, read_context
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
-from brimful.cli.output import Failure
+from brimful.cli.output import Failure, Table, columns
 from brimful.cli.store import has_store, with_store
-from brimful.cli.terminal import Table, columns
-from brimful.core.content import ContentPackage, clean_text
+from brimful.core.content import ContentPackage
 from brimful.core.context import ID_PREFIX, Context
 from brimful.core.decision import Decision, Outcome
 from brimful.core.labels import iso_date
+from brimful.core.validation import clean_text
 from brimful.errors import MissingExtra, UnknownRecord
 from brimful.models import default_registry, price
 from brimful.packagers.records import plain_text

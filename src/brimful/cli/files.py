@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
 
-from brimful.cli.output import Failure
-from brimful.cli.terminal import Advance, progress
-from brimful.core.content import clean_text
-from brimful.core.decode import decode_json
+from brimful.cli.output import Advance, Failure, progress
+from brimful.core.validation import clean_text, decode_json
 
 if TYPE_CHECKING:
     from brimful.core.context import Context

@@ -41,9 +41,8 @@ from brimful.cli.options import (
 from brimful.cli.output import Failure
 from brimful.core.content import ContentPackage, Part, Role
 from brimful.core.context import Context
-from brimful.core.counter import TokenCounter
 from brimful.core.model import Wire
-from brimful.core.prompt import Tool
+from brimful.core.prompt import TokenCounter, Tool
 from brimful.errors import BrimfulError, InvalidRequest
 from brimful.packagers import conversation, package
 from brimful.policies import load_policy

@@ -15,10 +15,9 @@ from brimful.cli.options import (
     Tenant,
     read_duration,
 )
-from brimful.cli.output import Failure
+from brimful.cli.output import Failure, Table, columns, progress
 from brimful.cli.records import require_room
 from brimful.cli.store import with_engine
-from brimful.cli.terminal import Table, columns, progress
 
 if TYPE_CHECKING:
     from brimful.engine import Engine

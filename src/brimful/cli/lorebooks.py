@@ -25,10 +25,9 @@ from brimful.cli.options import (
     Window,
     resolve_model,
 )
-from brimful.cli.output import Failure
+from brimful.cli.output import Failure, Table, columns, progress
 from brimful.cli.records import OutFile, RecordKind, add_record_commands, get_entity
 from brimful.cli.store import wait_for_index, with_engine, with_store
-from brimful.cli.terminal import Table, columns, progress
 from brimful.core.context import Context
 from brimful.core.decision import Decision
 from brimful.core.validation import preview

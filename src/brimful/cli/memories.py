@@ -20,9 +20,9 @@ from brimful.cli.options import (
     Limit,
     Tenant,
 )
+from brimful.cli.output import Table, columns
 from brimful.cli.records import RecordKind, add_record_commands, require_room
 from brimful.cli.store import wait_for_index, with_engine
-from brimful.cli.terminal import Table, columns
 from brimful.errors import UnknownRecord
 from brimful.records import Memory, MemoryType
 

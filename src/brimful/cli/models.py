@@ -24,8 +24,7 @@ from brimful.cli.options import (
     read_overrides,
     resolve_model,
 )
-from brimful.cli.output import Failure
-from brimful.cli.terminal import Table, columns
+from brimful.cli.output import Failure, Table, columns
 from brimful.core.budget import ContextBudget
 from brimful.core.content import Media as MediaPart
 from brimful.core.model import ModelInfo

@@ -13,8 +13,8 @@ import typer
 
 from brimful.cli.output import warn
 from brimful.core import validation
-from brimful.core.content import clean_text
 from brimful.core.model import ModelInfo
+from brimful.core.validation import clean_text
 from brimful.errors import InvalidPackage, InvalidValue
 
 DEFAULT_MODEL: Final = "gpt-4o"

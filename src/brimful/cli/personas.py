@@ -18,6 +18,7 @@ from brimful.cli.options import (
     read_overrides,
     resolve_model,
 )
+from brimful.cli.output import columns
 from brimful.cli.records import (
     CharacterFields,
     Notes,
@@ -30,7 +31,6 @@ from brimful.cli.records import (
     read_notes,
     update_character,
 )
-from brimful.cli.terminal import columns
 from brimful.errors import UnknownRecord
 from brimful.policies import load_policy
 from brimful.records import Persona, User

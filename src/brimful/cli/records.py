@@ -16,9 +16,8 @@ import typer
 from brimful.cli import output
 from brimful.cli.files import write_lines
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
-from brimful.cli.output import Failure
+from brimful.cli.output import Column, Failure, Table
 from brimful.cli.store import with_engine, with_store
-from brimful.cli.terminal import Column, Table
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.records import Entity, Note, Record, Room
 from brimful.records.character import Character

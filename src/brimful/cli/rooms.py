@@ -20,7 +20,7 @@ from brimful.cli.options import (
     Lorebooks,
     Tenant,
 )
-from brimful.cli.output import Failure
+from brimful.cli.output import Failure, columns
 from brimful.cli.records import (
     CharacterFields,
     Notes,
@@ -35,7 +35,6 @@ from brimful.cli.records import (
     update_character,
 )
 from brimful.cli.store import with_engine
-from brimful.cli.terminal import columns
 from brimful.core.content import Role
 from brimful.errors import UnknownRecord
 from brimful.packagers.records import plain_text

@@ -11,9 +11,8 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant, read_db_url
-from brimful.cli.output import Failure
+from brimful.cli.output import Failure, Table, columns
 from brimful.cli.store import require_store
-from brimful.cli.terminal import Table, columns
 from brimful.errors import MissingExtra
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from brimful.cli.options import (
     RoomFilter,
     Tenant,
 )
+from brimful.cli.output import Column, Table, columns
 from brimful.cli.records import require_room
 from brimful.cli.store import with_store
-from brimful.cli.terminal import Column, Table, columns
 from brimful.core.model import Prior
 from brimful.core.notice import NoticeKind
 from brimful.counting import (

@@ -11,15 +11,14 @@ import typer
 from brimful.cli import output
 from brimful.cli.files import source_name, write_lines
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
-from brimful.cli.output import Failure
+from brimful.cli.output import Failure, Table, columns, progress
 from brimful.cli.store import has_store, with_engine
-from brimful.cli.terminal import Table, columns, progress
 from brimful.formats import DamageReport, ImportedRecord, Reader, Skipped, check_files, format_names, read_checked
 from brimful.records import Lorebook, Persona, Room
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
-    from brimful.engine.importer import ImportReport, ImportTally
+    from brimful.engine.transfer import ImportReport, ImportTally
     from brimful.stores import Store
 
 
@@ -91,7 +90,7 @@ def import_files(
     """
     if format is not None and format not in format_names():
         raise typer.BadParameter(f"{format!r} is not one of {', '.join(format_names())}", param_hint="'--format'")
-    from brimful.engine.importer import ImportTally  # noqa: PLC0415 - slow to import
+    from brimful.engine.transfer import ImportTally  # noqa: PLC0415 - slow to import
 
     tally = ImportTally()
     target = _Target(db=db, tenant=tenant, quiet=as_json)
@@ -113,7 +112,7 @@ class _Target(NamedTuple):
 
 def _preview_import(walk: Reader, tally: "ImportTally", target: _Target, *, salvage: bool) -> None:
     """Count what would be imported, and reject damaged files."""
-    from brimful.engine.importer import preview_import  # noqa: PLC0415 - see above
+    from brimful.engine.transfer import preview_import  # noqa: PLC0415 - see above
 
     damage = DamageReport(walk)
     with progress("check", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
@@ -138,7 +137,7 @@ def _preview_import(walk: Reader, tally: "ImportTally", target: _Target, *, salv
 
 def _import_records(walk: Reader, tally: "ImportTally", target: _Target, *, salvage: bool) -> None:
     """Check all files, then write their records."""
-    from brimful.engine.importer import import_records  # noqa: PLC0415 - see above
+    from brimful.engine.transfer import import_records  # noqa: PLC0415 - see above
 
     if not salvage:
         with progress("check", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
@@ -295,22 +294,22 @@ def export(
 
 async def _export_lines(store: "Store", kind: str, id: str, format: str) -> AsyncIterator[Any]:
     """Return the lines to write. Missing records are reported before a file is opened."""
-    from brimful.engine import exporter  # noqa: PLC0415 - the engine is open, so this is imported already
+    from brimful.engine import transfer  # noqa: PLC0415 - the engine is open, so this is imported already
 
     if not kind:
         return store.export_records()
-    record: Any = await exporter.get_record(store, _EXPORT_KINDS[kind], id)
+    record: Any = await transfer.get_record(store, _EXPORT_KINDS[kind], id)
     listed: dict[tuple[str, str], Callable[..., AsyncIterator[Any]]] = {
-        ("room", "records"): exporter.export_room,
-        ("room", "sillytavern"): exporter.export_chat_lines,
-        ("persona", "records"): exporter.export_persona,
-        ("lorebook", "records"): exporter.export_lorebook,
+        ("room", "records"): transfer.export_room,
+        ("room", "sillytavern"): transfer.export_chat_lines,
+        ("persona", "records"): transfer.export_persona,
+        ("lorebook", "records"): transfer.export_lorebook,
     }
     if (kind, format) in listed:
         return listed[kind, format](store, record)
     whole: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
-        "room": exporter.export_conversation,
-        "persona": exporter.export_card,
+        "room": transfer.export_conversation,
+        "persona": transfer.export_card,
     }
     return _single_line(await whole[kind](store, record))
 

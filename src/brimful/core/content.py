@@ -243,17 +243,6 @@ def content_hash(content: str | tuple[Part, ...]) -> str:
         ) from None
 
 
-def clean_text(text: str) -> str:
-    """Replace lone surrogates, which cannot be encoded as UTF-8.
-
-    >>> clean_text("a" + chr(0xD800) + "b")
-    'a\N{REPLACEMENT CHARACTER}b'
-    """
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 

@@ -12,13 +12,13 @@ from brimful.core.arrange import NOTE_KIND, note_depth
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision
-from brimful.core.decode import preload_types
 from brimful.core.frame import Frame
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Request, Tool
 from brimful.core.selection import HistoryStart, PoolUse
+from brimful.core.validation import preload_types
 from brimful.core.verify import Verification
 from brimful.errors import InvalidRecord, UnknownRecord
 

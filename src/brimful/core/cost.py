@@ -7,11 +7,10 @@ from typing import Final, cast
 import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCall, ToolResult
-from brimful.core.counter import TokenCounter
 from brimful.core.decision import Region
 from brimful.core.frame import part_text
 from brimful.core.labels import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, make_heading, make_label
-from brimful.core.prompt import Message, Prompt, Tool
+from brimful.core.prompt import Message, Prompt, TokenCounter, Tool
 from brimful.core.tokens import Count, sum_counts
 
 Heading = tuple[str, int]

@@ -11,12 +11,11 @@ import msgspec
 
 from brimful.core import substitute
 from brimful.core.budget import ContextBudget
+from brimful.core.candidates import confirmed_duplicates, content_owners
 from brimful.core.decision import Reason
-from brimful.core.dedupe import confirmed_duplicates, content_owners
 from brimful.core.forms import min_cost
 from brimful.core.policy import Policy, Pool
-from brimful.core.queues import Queues, make_queue
-from brimful.core.select import Room, Shrink, at_low_water, drop_worst, rank_units, regrow, select
+from brimful.core.select import Queues, Room, Shrink, at_low_water, drop_worst, make_queue, rank_units, regrow, select
 from brimful.core.selection import BaseCost, HistoryStart, PoolAccount, PoolUse, Selection, make_budget_error
 from brimful.core.units import Unit, total_cost, with_heading_costs
 

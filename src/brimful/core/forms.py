@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from brimful.core.content import ContentPackage, Part, Text, ToolResult
-from brimful.core.counter import TokenCounter
+from brimful.core.prompt import TokenCounter
 from brimful.core.units import Unit
 
 CUT_MARK: Final = " […]"

@@ -1,15 +1,15 @@
-"""Provider-independent prompts: messages, tools and the output limit."""
+"""Provider-independent prompts, and the interfaces of what counts and renders them."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from brimful.core import validation
-from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult, clean_text
+from brimful.core.content import Media, Part, Role, Text, ToolCall
+from brimful.core.tokens import Count
+from brimful.core.validation import clean_data, clean_text
 from brimful.errors import InvalidValue
-
-__all__ = ["Media", "Message", "Part", "Prompt", "Request", "Role", "Text", "Tool", "ToolCall", "ToolResult"]
 
 Request = dict[str, Any]
 """A finished request body for the provider's HTTP API."""
@@ -59,6 +59,27 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     system_turns: bool = False
 
 
+class Renderer(Protocol):
+    """Renders a prompt as a provider's request, parses requests, and checks the provider's rules."""
+
+    @property
+    def names_in_text(self) -> bool:
+        """Whether the provider has no field for a speaker's name, so that it goes into the text."""
+        ...
+
+    def render(self, prompt: Prompt, *, window: int) -> Request:
+        """Render the request."""
+        ...
+
+    def media_placeholder(self, media: Media, role: Role) -> Text | None:
+        """Return the text that replaces a media item, or None if the item itself is sent."""
+        ...
+
+    def parse(self, request: Request) -> Prompt:
+        """Parse a request, so that what is counted is what will be sent. Raise `InvalidRequest` if it breaks a rule."""
+        ...
+
+
 def _schema(parameters: object) -> dict[str, Any]:
     try:
         whole = clean_data(parameters)
@@ -67,18 +88,41 @@ def _schema(parameters: object) -> dict[str, Any]:
     return validation.require_json_object("tools.parameters", whole, InvalidValue)
 
 
-def clean_data(value: object) -> object:
-    r"""Replace lone surrogates everywhere in JSON data.
+class TokenCounter(Protocol):
+    """Counts tokens for one model. Every method is a pure function of its arguments.
 
-    >>> clean_data({"a": ["x\ud800"]}) == {"a": ["x\ufffd"]}
-    True
+    Two counters with the same `tokenizer` return the same counts.
     """
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise TypeError("keys must be strings")
-        return {clean_text(key): clean_data(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [clean_data(item) for item in value]
-    return value
+
+    @property
+    def tokenizer(self) -> str:
+        """The name under which counts are stored, for example `o200k_base` or `claude@o200k_base*1.53`."""
+        ...
+
+    def text(self, text: str) -> Count:
+        """Count a text. Special tokens in it are counted as plain text."""
+        ...
+
+    def texts(self, texts: Sequence[str]) -> list[Count]:
+        """Count many texts, faster than one by one."""
+        ...
+
+    def media(self, part: Media) -> Count:
+        """Count an image, audio or video by the model's rule."""
+        ...
+
+    def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
+        """Count all tool calls of one assistant message, including their overhead."""
+        ...
+
+    def message_overhead(self, role: Role, name: str = "") -> int:
+        """Return the tokens of a message besides its content (role, separators, name)."""
+        ...
+
+    def request_overhead(self) -> int:
+        """Return the tokens of a request besides its messages and tools (priming, default system prompt …)."""
+        ...
+
+    def prompt(self, prompt: Prompt) -> Count:
+        """Count a whole prompt, including tools and all overheads: the number that the provider will bill."""
+        ...

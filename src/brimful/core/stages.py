@@ -11,20 +11,18 @@ import msgspec
 
 from brimful.core.arrange import Arrangement, arrange, find_history_start
 from brimful.core.budget import ContextBudget, allocate
+from brimful.core.candidates import canonical_order, dedupe_by_id, replace_unsupported_media, split_excluded
 from brimful.core.context import COMPONENTS, Component, Context, Inputs, make_id_function
 from brimful.core.cost import base_cost, make_cost_function, make_heading_function, recount
-from brimful.core.counter import TokenCounter
 from brimful.core.decision import Decision, Region
-from brimful.core.dedupe import canonical_order, dedupe_by_id
-from brimful.core.exclusions import replace_unsupported_media, split_excluded
 from brimful.core.fill import fill
 from brimful.core.forms import make_shrinker
 from brimful.core.notice import Notice
-from brimful.core.prompt import Request
-from brimful.core.queues import Queues, make_queues
+from brimful.core.prompt import Renderer, Request, TokenCounter
+from brimful.core.select import Queues, make_queues
 from brimful.core.selection import BaseCost, Selection
 from brimful.core.units import make_units
-from brimful.core.verify import Renderer, Verification, verify
+from brimful.core.verify import Verification, verify
 from brimful.errors import BudgetExceeded
 
 _MAX_ROUNDS: Final = 12  # usually one; two if a template joins what was counted separately

@@ -11,9 +11,8 @@ import msgspec
 
 from brimful.core.content import ContentPackage, ToolCall, ToolResult
 from brimful.core.cost import NO_HEADING, Heading
-from brimful.core.decision import Decision, Outcome, Reason, Region
+from brimful.core.decision import Decision, Outcome, Reason, Region, Score, make_scorer
 from brimful.core.policy import Policy
-from brimful.core.score import Score, make_scorer
 from brimful.errors import InvalidPackage
 
 TimeKey = tuple[float, int, str]

@@ -1,10 +1,12 @@
-"""Validation of values before they enter a record.
+"""Validation of values before they enter a record, and JSON from untrusted sources.
 
 Structs do not check their types, and a record written with a wrong type could not be read back. Each function returns
 the value as the record will hold it, or raises an error that names the field.
 """
 
+import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -160,3 +162,80 @@ def normalize_field(
     plain = checked(prefix + field, original)
     if plain is not original:
         msgspec.structs.force_setattr(value, field, plain)
+
+
+def clean_text(text: str) -> str:
+    """Replace lone surrogates, which cannot be encoded as UTF-8.
+
+    >>> clean_text("a" + chr(0xD800) + "b")
+    'a\N{REPLACEMENT CHARACTER}b'
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def clean_data(value: object) -> object:
+    r"""Replace lone surrogates everywhere in JSON data.
+
+    >>> clean_data({"a": ["x\ud800"]}) == {"a": ["x\ufffd"]}
+    True
+    """
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError("keys must be strings")
+        return {clean_text(key): clean_data(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean_data(item) for item in value]
+    return value
+
+
+_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def decode_json(data: str | bytes) -> Any:
+    r"""Decode JSON. Escaped lone surrogates are replaced; anything else that is wrong is a ValueError.
+
+    >>> decode_json('"a\\ud800"')
+    'a�'
+    >>> decode_json(b'{"a": NaN}')
+    Traceback (most recent call last):
+    ...
+    ValueError: is not JSON: JSON is malformed: invalid character (byte 6)
+    """
+    try:
+        return msgspec.json.decode(data)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8 text: {error.reason}") from None
+    except RecursionError:
+        raise ValueError("is not JSON: nested too deeply") from None
+    except msgspec.DecodeError as error:
+        decoded = _decode_with_surrogates(data)
+        if decoded is None:
+            raise ValueError(f"is not JSON: {error}") from None
+        return decoded
+
+
+def _decode_with_surrogates(data: str | bytes) -> Any:
+    """Decode with Python's own parser, which accepts lone surrogates."""
+    try:
+        text = data if isinstance(data, str) else data.decode()
+        return clean_data(json.loads(text, parse_constant=_reject_constant)) if _SURROGATE_ESCAPE.search(text) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _reject_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def preload_types(*kinds: Any) -> None:
+    """Create decoders for these types now.
+
+    msgspec inspects a type when it is first decoded, and the process crashes if two threads start that at the same time
+    (msgspec 0.22). So modules call this for the types they define, while they are imported by a single thread.
+    """
+    for kind in kinds:
+        msgspec.json.Decoder(kind)

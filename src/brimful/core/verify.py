@@ -1,12 +1,9 @@
 """Verify the finished request: parse it, check its provider's rules, and count it as a whole."""
 
-from typing import Protocol
-
 import msgspec
 
 from brimful.core.content import Media, Part
-from brimful.core.counter import TokenCounter
-from brimful.core.prompt import Message, Prompt, Request, Role, Text
+from brimful.core.prompt import Message, Prompt, Renderer, Request, TokenCounter
 from brimful.core.tokens import Basis
 
 
@@ -43,27 +40,6 @@ def restore_media_sizes(parsed: Prompt, original: Prompt) -> Prompt:
 def _media_key(media: Media) -> str:
     """Return the URL or the data, which some wire formats put into a `data:` URL."""
     return media.url.partition(",")[2] if media.url.startswith("data:") else media.url or media.data
-
-
-class Renderer(Protocol):
-    """Renders a prompt as a provider's request, parses requests, and checks the provider's rules."""
-
-    @property
-    def names_in_text(self) -> bool:
-        """Whether the provider has no field for a speaker's name, so that it goes into the text."""
-        ...
-
-    def render(self, prompt: Prompt, *, window: int) -> Request:
-        """Render the request."""
-        ...
-
-    def media_placeholder(self, media: Media, role: Role) -> Text | None:
-        """Return the text that replaces a media item, or None if the item itself is sent."""
-        ...
-
-    def parse(self, request: Request) -> Prompt:
-        """Parse a request, so that what is counted is what will be sent. Raise `InvalidRequest` if it breaks a rule."""
-        ...
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):

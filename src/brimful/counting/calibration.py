@@ -15,9 +15,8 @@ import msgspec
 
 from brimful.core import validation
 from brimful.core.content import Media, Role, ToolCall
-from brimful.core.counter import TokenCounter
 from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
-from brimful.core.prompt import Prompt
+from brimful.core.prompt import Prompt, TokenCounter
 from brimful.core.tokens import Count
 from brimful.counting.features import (
     CHARACTER_CLASSES,

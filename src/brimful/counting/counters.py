@@ -3,10 +3,9 @@
 from functools import lru_cache
 from typing import Final, Literal, assert_never
 
-from brimful.core.counter import TokenCounter
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Method
-from brimful.core.prompt import Prompt
+from brimful.core.prompt import Prompt, TokenCounter
 from brimful.counting.approximate import ApproximateCounter
 from brimful.counting.calibration import CalibratedCounter, Calibration, MeasuringCounter, default_calibration
 from brimful.counting.chat_template import ChatTemplate

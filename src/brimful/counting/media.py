@@ -16,9 +16,9 @@ from typing import Final, TypeVar, assert_never
 import msgspec
 
 from brimful.core.content import Media
-from brimful.core.decode import preload_types
 from brimful.core.model import ModelInfo
 from brimful.core.tokens import Count
+from brimful.core.validation import preload_types
 from brimful.errors import InvalidModel
 
 _HEADER_BYTES: Final = 65_536  # a JPEG's size may come after an embedded thumbnail

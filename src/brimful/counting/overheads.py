@@ -9,9 +9,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from brimful.core.content import ToolCall
-from brimful.core.decode import preload_types
 from brimful.core.prompt import Tool
 from brimful.core.tokens import Basis
+from brimful.core.validation import preload_types
 from brimful.errors import InvalidModel
 
 _OUTLINED_KEYWORDS: Final = frozenset(

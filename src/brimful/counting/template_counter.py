@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Final, assert_never
 
 from brimful.cache import LRU, content_bytes
-from brimful.core.content import Media, Role, Text, ToolCall, ToolResult
-from brimful.core.prompt import Message, Part, Prompt, Tool
+from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Count, sum_counts
 from brimful.counting.chat_template import ChatTemplate, TemplateRefused, wire_messages, wire_tools, with_short_ids
 from brimful.counting.features import Features, request_features

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from brimful.core.content import clean_text
+from brimful.core.validation import clean_text
 from brimful.counting.vocabularies import VOCABULARIES, Vocabulary, get_vocabulary
 from brimful.errors import CountingError
 

@@ -8,9 +8,10 @@ from typing import Final, assert_never
 
 import msgspec
 
+from brimful.core.content import Media
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
-from brimful.core.prompt import Media, Prompt
+from brimful.core.prompt import Prompt
 from brimful.core.tokens import Count
 from brimful.counting.calibration import default_calibration
 from brimful.counting.counters import measure_prompt

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from brimful.core.content import clean_text
+from brimful.core.validation import clean_text
 from brimful.embedding.rows import is_embeddable, scatter_rows, unit_rows
 from brimful.errors import EmbeddingError, MissingExtra
 

@@ -9,7 +9,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage
 from brimful.core.cost import make_cost_function
-from brimful.core.counter import TokenCounter
+from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count
 from brimful.janitor.schedule import LEVEL_KEY
 from brimful.lore import ActivatedEntry, Activation, ActivationReason, LoreExclusion, LoreIndex

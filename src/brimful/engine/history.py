@@ -10,8 +10,8 @@ from brimful.cache import LRU, content_bytes
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
 from brimful.core.cost import role_of, speaker_name
-from brimful.core.counter import TokenCounter
 from brimful.core.policy import Policy
+from brimful.core.prompt import TokenCounter
 from brimful.counting import texts_in
 from brimful.engine.counts import ensure_counts, ensure_history_counts, run_in_thread_if_long
 from brimful.engine.personas import as_seen_by

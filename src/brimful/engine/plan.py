@@ -10,9 +10,9 @@ import msgspec
 
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.content import ContentPackage, Flex, Media, ToolCall, ToolResult
-from brimful.core.counter import TokenCounter
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy, Pool
+from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count
 from brimful.core.validation import preview
 from brimful.counting import counter_for, vocabulary_for

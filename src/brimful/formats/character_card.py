@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from brimful.core.decode import decode_json
+from brimful.core.validation import decode_json
 from brimful.errors import BrimfulError, DamagedFile, InvalidValue
 from brimful.formats.files import Limits
 from brimful.formats.ids import join_id

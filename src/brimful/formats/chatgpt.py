@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
-from brimful.core.decode import decode_json
+from brimful.core.validation import decode_json
 from brimful.errors import BrimfulError
-from brimful.formats.branches import Branch, find_message_ids, split_branches
-from brimful.formats.ids import join_id
+from brimful.formats.ids import Branch, find_message_ids, join_id, split_branches
 from brimful.formats.lenient import (
     as_dict,
     as_dicts,

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from brimful.core.content import Part, Role, Text, ToolCall, ToolResult
 from brimful.errors import BrimfulError
-from brimful.formats.branches import Branch, find_message_ids, split_branches
-from brimful.formats.ids import join_id
+from brimful.formats.ids import Branch, find_message_ids, join_id, split_branches
 from brimful.formats.lenient import as_dict, as_dicts, as_id, as_str, message_content, parse_time, without_empty
 from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source
 from brimful.records import Memory, Message, Persona, Room, User

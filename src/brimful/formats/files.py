@@ -24,8 +24,7 @@ from zipfile import BadZipFile
 
 import msgspec
 
-from brimful.core.content import clean_text
-from brimful.core.decode import decode_json
+from brimful.core.validation import clean_text, decode_json
 from brimful.errors import BrimfulError, DamagedFile
 from brimful.formats.json_stream import CHUNK_BYTES
 

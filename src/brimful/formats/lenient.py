@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from brimful.core import validation
 from brimful.core.content import Media, Part, Text
-from brimful.core.decode import decode_json
+from brimful.core.validation import decode_json
 from brimful.records import Content
 
 _MILLISECONDS: Final = 1e11  # a larger number is in milliseconds: in seconds, it would be after the year 5138

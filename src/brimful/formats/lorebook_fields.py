@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from brimful.core.content import clean_text
-from brimful.core.validation import to_finite_float
+from brimful.core.validation import clean_text, to_finite_float
 from brimful.records.base import MAX_INTEGER
 from brimful.records.lorebook import Logic
 

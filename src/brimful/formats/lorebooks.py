@@ -3,7 +3,7 @@
 Reading a file and writing it again gives the same file.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from brimful.core import validation
 from brimful.core.validation import to_finite_float
 from brimful.errors import BrimfulError, InvalidValue
+from brimful.formats.ids import join_id
 from brimful.formats.lorebook_fields import (
     BRIMFUL_EXTENSION,
     EXTENSIONS,
@@ -39,6 +40,9 @@ from brimful.formats.lorebook_fields import (
     value_at,
     write_fields,
 )
+from brimful.formats.sillytavern_folder import lorebook_defaults
+from brimful.formats.source import Format, ImportedRecord, Skipped, room_name
+from brimful.formats.source import Source as ImportSource
 from brimful.records.lorebook import Lorebook, LoreEntry, Source
 
 WORLD_INFO_SOURCES: Final[dict[Source, str]] = {
@@ -627,3 +631,37 @@ __all__ = [
     "read_lorebook_entries",
     "write_lorebook",
 ]
+
+
+_ENTRY: Final = ({"key", "content"}, {"keys", "content"})
+
+
+def recognizes(source: ImportSource) -> bool:
+    """Return whether there are entries with keywords and contents, or an empty lorebook in SillyTavern's folder."""
+    keys = source.keys
+    has_entries = any(each <= keys for each in _ENTRY) or (source.path.parent.name == "worlds" and keys == {"entries"})
+    return source.head.lstrip().startswith(b"{") and "entries" in keys and has_entries
+
+
+def read(source: ImportSource) -> Iterator[ImportedRecord | Skipped]:
+    """Yield the lorebook, which is named after its file, and its entries."""
+    entry = source.whole()
+    if isinstance(entry, Skipped):
+        yield entry
+        return
+    name = room_name(source.name)
+    try:
+        book = read_lorebook(entry.data, join_id(name), name, defaults=lorebook_defaults(source))
+        records: list[ImportedRecord] = [book, *read_lorebook_entries(entry.data, join_id(name))]
+    except BrimfulError as error:
+        yield Skipped(source.name, str(error))
+        return
+    yield from records
+
+
+FORMAT: Final = Format(
+    name="world-info",
+    description="SillyTavern World Info, and standalone lorebooks of character cards",
+    recognizes=recognizes,
+    read=read,
+)

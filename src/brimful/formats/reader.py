@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Final, Self
 
-from brimful.core.content import clean_text
+from brimful.core.validation import clean_text
 from brimful.errors import DamagedFile, ImportRefused, InvalidValue
 from brimful.formats.character_card import PNG_SIGNATURE
 from brimful.formats.files import (

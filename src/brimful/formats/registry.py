@@ -13,11 +13,11 @@ from brimful.formats import (
     discord,
     langchain,
     llamaindex,
+    lorebooks,
     openai,
     records,
     sillytavern,
     slack,
-    world_info,
 )
 from brimful.formats.character_card import PNG_SIGNATURE
 from brimful.formats.source import Format, Skipped, Source, is_utf16
@@ -33,7 +33,7 @@ BUILTIN_FORMATS: Final = tuple(
     module.FORMAT
     for module in (
         *(records, chatgpt, claude, discord, slack),
-        *(character_card, world_info, sillytavern, langchain, llamaindex, openai),
+        *(character_card, lorebooks, sillytavern, langchain, llamaindex, openai),
     )
 )
 

@@ -16,8 +16,7 @@ from typing import Any, BinaryIO, Final, Literal, Self, TypeVar, cast
 
 import msgspec
 
-from brimful.core.content import clean_text
-from brimful.core.decode import decode_json
+from brimful.core.validation import clean_text, decode_json
 from brimful.errors import DamagedFile, InvalidValue
 from brimful.formats.files import DEFAULT_LIMITS, STDIN, Limits, Opener, Siblings, decompress, open_file
 from brimful.formats.json_stream import CHUNK_BYTES, iter_elements, iter_fields, iter_lines, too_long_message

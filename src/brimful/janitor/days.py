@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from brimful.core.decision import SECONDS_PER_DAY
 from brimful.core.labels import iso_date
-from brimful.core.score import SECONDS_PER_DAY
 from brimful.records.janitor import MessagePosition
 
 Span = tuple[int, int]

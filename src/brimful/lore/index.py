@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.decode import preload_types
+from brimful.core.validation import preload_types
 from brimful.lore.keys import Keyword, KeywordMatcher
 from brimful.records.lorebook import Lorebook, LoreEntry
 

@@ -10,9 +10,8 @@ import msgspec
 
 from brimful.core.content import MAX_PRIORITY, ContentPackage, Flex, Part, Text, ToolCall, ToolResult
 from brimful.core.cost import count_content
-from brimful.core.counter import TokenCounter
 from brimful.core.frame import SYSTEM_ID, Frame, has_editable_hole, message_id, part_text
-from brimful.core.prompt import Message
+from brimful.core.prompt import Message, TokenCounter
 from brimful.packagers.package import get_defaults
 
 _MAX_CACHED_CHARACTERS: Final = 4_096  # of a message; most are shorter

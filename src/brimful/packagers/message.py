@@ -7,8 +7,7 @@ from typing import Unpack
 
 from brimful.core import validation
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult, group_tool_results
-from brimful.core.counter import TokenCounter
-from brimful.core.prompt import Message
+from brimful.core.prompt import Message, TokenCounter
 from brimful.errors import InvalidPackage, InvalidValue
 from brimful.packagers.package import PackageOptions, derived_id, package, to_timestamp
 

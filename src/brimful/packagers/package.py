@@ -11,21 +11,11 @@ import msgspec
 
 from brimful.core import validation
 from brimful.core.arrange import DEPTH_KEY, NOTE_KIND
-from brimful.core.content import (
-    ContentPackage,
-    Flex,
-    Media,
-    Part,
-    Role,
-    Text,
-    ToolCall,
-    ToolResult,
-    clean_text,
-    require_role,
-)
+from brimful.core.content import ContentPackage, Flex, Media, Part, Role, Text, ToolCall, ToolResult, require_role
 from brimful.core.cost import count_content
-from brimful.core.counter import TokenCounter
+from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count
+from brimful.core.validation import clean_text
 from brimful.errors import InvalidPackage, InvalidValue
 
 _VISION_WORDS = re.compile(

@@ -10,7 +10,7 @@ from typing import Any, Final, Unpack
 import msgspec
 
 from brimful.core.content import ContentPackage, Media, Text, ToolCall, ToolResult
-from brimful.core.counter import TokenCounter
+from brimful.core.prompt import TokenCounter
 from brimful.packagers.package import PackageOptions, copy_metadata, lorebook_entry, memory, note, package, summary
 from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, Summary, User
 from brimful.records.character import Character

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.core.content import clean_text
 from brimful.core.policy import Method, Policy, apply_overrides, violations
-from brimful.core.validation import preview, require_unicode
+from brimful.core.validation import clean_text, preview, require_unicode
 from brimful.errors import InvalidPolicy, InvalidValue, UnknownPolicy
 
 _FOLDER: Final = Path(__file__).parent

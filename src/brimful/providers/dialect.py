@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from brimful.core.content import Text, ToolCall
-from brimful.core.decode import decode_json
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
-from brimful.core.validation import MAX_INTEGER
+from brimful.core.validation import MAX_INTEGER, decode_json
 from brimful.errors import ProviderError, ProviderUnavailable
 from brimful.providers.errors import ErrorSource, make_provider_error
 from brimful.providers.event_stream import EventDecoder, StreamEvent

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.core.decode import decode_json
+from brimful.core.validation import decode_json
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 
 _MAX_MESSAGE: Final = 4_000  # characters of a message that are searched

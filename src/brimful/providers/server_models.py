@@ -6,9 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.core.decode import decode_json
 from brimful.core.model import Wire
-from brimful.core.validation import is_whole_number
+from brimful.core.validation import decode_json, is_whole_number
 from brimful.errors import ProviderError
 from brimful.providers.connection import Connection
 from brimful.providers.directory import find_server_by_url

@@ -4,7 +4,7 @@ Records are frozen and equal by content. A store returns them as they were writt
 position of a message in its room.
 """
 
-from brimful.core.decode import preload_types
+from brimful.core.validation import preload_types
 from brimful.records.base import Record
 from brimful.records.contexts import Inclusion, Response, Snapshot
 from brimful.records.lorebook import Lorebook, LoreEntry

@@ -6,7 +6,8 @@ from typing import Any, Final
 import msgspec
 
 from brimful.core import validation
-from brimful.core.content import Part, clean_text
+from brimful.core.content import Part
+from brimful.core.validation import clean_text
 from brimful.errors import InvalidValue
 
 UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}

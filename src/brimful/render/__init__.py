@@ -10,7 +10,7 @@ from importlib import import_module
 
 from brimful.core.context import Inputs
 from brimful.core.model import Wire
-from brimful.core.verify import Renderer as AnyRenderer
+from brimful.core.prompt import Renderer as AnyRenderer
 from brimful.render.incoming import ClientFieldsRenderer, IncomingRenderer
 from brimful.render.openai import read_history
 from brimful.render.renderer import Renderer

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from brimful.core.prompt import Media, Message, Part, Prompt, Request, Role, Text, Tool, ToolCall, ToolResult
+from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Prompt, Request, Tool
 from brimful.render.normalize import (
     Turn,
     alternating_turns,

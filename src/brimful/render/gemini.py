@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, cast
 
-from brimful.core.content import Modality
-from brimful.core.prompt import Media, Message, Part, Prompt, Request, Role, Text, Tool, ToolCall, ToolResult
+from brimful.core.content import Media, Modality, Part, Role, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Prompt, Request, Tool
 from brimful.render.normalize import (
     Turn,
     alternating_turns,

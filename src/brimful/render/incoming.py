@@ -11,22 +11,10 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from brimful.core.chat_rules import OPENING
-from brimful.core.content import clean_text
+from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.frame import SYSTEM_ID, Frame, fill_holes, message_index, part_text, replace_with_holes
-from brimful.core.prompt import (
-    Media,
-    Message,
-    Part,
-    Prompt,
-    Request,
-    Role,
-    Text,
-    Tool,
-    ToolCall,
-    ToolResult,
-    clean_data,
-)
-from brimful.core.validation import is_whole_number, preview
+from brimful.core.prompt import Message, Prompt, Request, Tool
+from brimful.core.validation import clean_data, clean_text, is_whole_number, preview
 from brimful.errors import InvalidRequest, InvalidValue
 from brimful.render.anthropic import MAX_BREAKPOINTS
 from brimful.render.normalize import decode_data_url

@@ -19,8 +19,9 @@ from typing import Final, Literal
 import msgspec
 
 from brimful.core.chat_rules import CLOSING, OPENING
-from brimful.core.content import clean_text
-from brimful.core.prompt import Media, Message, Part, Text, ToolCall, ToolResult
+from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message
+from brimful.core.validation import clean_text
 from brimful.errors import InvalidValue
 
 _OPENAI_NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")  # from OpenAI's error message

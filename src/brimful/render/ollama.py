@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from brimful.core.chat_rules import OPENING
-from brimful.core.prompt import Media, Message, Prompt, Request, Text, ToolCall, ToolResult
+from brimful.core.content import Media, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Prompt, Request
 from brimful.render.normalize import normalize_messages, with_name_in_text
 from brimful.render.renderer import Renderer
 from brimful.render.rules import CallPairing, Object, Report, check_tools

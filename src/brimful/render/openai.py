@@ -14,7 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from brimful.core.chat_rules import OPENING
-from brimful.core.prompt import Media, Message, Part, Prompt, Request, Role, Text, ToolCall, ToolResult
+from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Prompt, Request
 from brimful.errors import InvalidRequest
 from brimful.render.normalize import (
     data_url,

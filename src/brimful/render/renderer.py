@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from brimful.core.content import Media, Role, Text
 from brimful.core.model import Wire
-from brimful.core.prompt import Media, Prompt, Request, Role, Text
+from brimful.core.prompt import Prompt, Request
 from brimful.errors import InvalidRequest
 from brimful.render.normalize import decode_data_url, placeholder
 

@@ -8,7 +8,8 @@ whole transcript as one text, which is what is billed.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from brimful.core.prompt import Media, Message, Part, Prompt, Request, Text, Tool, ToolCall, ToolResult
+from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Prompt, Request, Tool
 from brimful.render.normalize import normalize_messages, placeholder
 from brimful.render.renderer import Renderer
 from brimful.render.rules import Report

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from brimful.core.decision import SECONDS_PER_DAY
 from brimful.core.notice import Notice
-from brimful.core.score import SECONDS_PER_DAY
 from brimful.core.validation import preview, to_finite_float
 from brimful.errors import BrimfulError, EmbeddingError, InvalidValue
 from brimful.packagers.records import plain_text

@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from brimful.core.decode import decode_json
+from brimful.core.validation import decode_json
 from brimful.errors import BrimfulError
 from brimful.server import access
 from brimful.server.access import Authenticator, Client, RateLimiter, require_scope

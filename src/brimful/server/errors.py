@@ -4,7 +4,7 @@ from typing import Any, Final, Literal, assert_never
 
 import msgspec
 
-from brimful.core.decode import decode_json
+from brimful.core.validation import decode_json
 from brimful.errors import (
     BrimfulError,
     BudgetExceeded,

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from brimful.core.content import clean_text
+from brimful.core.validation import clean_text
 from brimful.server import access
 from brimful.server.access import Client, require_same_origin
 from brimful.server.endpoint import JSON, Endpoint, Gateway, Handler, read_json_object

@@ -8,11 +8,10 @@ import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.context import Component, Context
-from brimful.core.decision import Decision, Outcome, Reason
+from brimful.core.decision import Decision, Outcome, Reason, Score
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.prompt import Prompt
-from brimful.core.score import Score
 from brimful.core.selection import PoolUse
 from brimful.errors import InvalidRequest, InvalidValue, MissingExtra
 from brimful.models.prices import price

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from brimful.core.content import MAX_NORMALIZED_LENGTH, Media, Part, Text, ToolCall, ToolResult
-from brimful.core.decode import decode_json
+from brimful.core.validation import decode_json
 from brimful.records import Content, Message
 from brimful.stores import Store
 

@@ -9,7 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from brimful.core.decode import decode_json
+from brimful.core.validation import decode_json
 from brimful.counting import counter_for
 from brimful.errors import ProviderError
 from brimful.models.registry import Registry

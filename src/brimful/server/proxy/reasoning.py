@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.core.counter import TokenCounter
 from brimful.core.frame import part_text
-from brimful.core.prompt import Request
+from brimful.core.prompt import Request, TokenCounter
 from brimful.render.incoming import IncomingWire, read_unknown
 
 WireMessage = dict[str, Any]

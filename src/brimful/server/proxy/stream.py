@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from brimful.core.decode import decode_json
+from brimful.core.validation import decode_json
 from brimful.errors import ContextOverflow, ProviderError
 from brimful.providers import Dialect, HttpStream
 from brimful.providers.dialect import Reader

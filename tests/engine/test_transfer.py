@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from brimful.engine.importer import (
+from brimful.engine.transfer import (
     ID_TOO_LONG,
     MAX_PLACES,
     MAX_REASONS,

@@ -1,8 +1,8 @@
 import pytest
 
 from brimful import ContentPackage, Count, Flex
+from brimful.core.decision import make_scorer
 from brimful.core.policy import Weights
-from brimful.core.score import make_scorer
 
 DAY = 86_400.0
 
