@@ -100,6 +100,30 @@ def test_history_starts_at_the_same_message_for_many_turns(start, upstream):
     assert sum(before != after for before, after in pairwise(starts)) <= 5
 
 
+def marked(message):
+    """A message as Anthropic's clients send it while it is the last one."""
+    return message | {"content": [{"type": "text", "text": message["content"], "cache_control": {"type": "ephemeral"}}]}
+
+
+def history_starts(start, upstream, mark):
+    """Return the first message of history in 24 turns of a conversation that has to be trimmed."""
+    client = start(upstream={"window": 2500})
+    messages, starts = long_chat(30)[1:], []
+    for turn in range(24):
+        messages += [says("assistant", "word " * 40), says("user", f"Go on, {turn}. " + "word " * 40)]
+        sent = [*messages[:-3], mark(messages[-3]), messages[-2], mark(messages[-1])]
+        client.post("/v1/messages", json={"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": sent})
+        starts.append(upstream.bodies[-1]["messages"][1]["content"])
+        assert upstream.bodies[-1]["messages"][-1] == sent[-1]
+    return starts
+
+
+def test_a_moving_cache_mark_does_not_move_the_start_of_history(start, upstream):
+    plain = history_starts(start, upstream, dict)
+    assert sum(before != after for before, after in pairwise(plain)) <= 6
+    assert history_starts(start, upstream, marked) == plain
+
+
 def test_two_conversations_with_the_same_start_are_distinguished(start, upstream):
     client = start(upstream={"window": 2500})
     one = long_chat(40)

@@ -26,7 +26,7 @@ from brimful.records.usage import UsageReport
 from brimful.render.incoming import requested_max_output
 from brimful.server.background import BackgroundTasks, log_failure
 from brimful.server.config import Config
-from brimful.server.proxy.conversation import named_room, opening_digest
+from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_digest, without_cache_marks
 from brimful.server.proxy.models import ModelResolver, ResolvedModel
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, run_in_thread_if_large
 from brimful.server.proxy.stream import EdgeListener, StreamListener
@@ -254,8 +254,7 @@ class FitMode:
         """Trim a request, as a continuation of the one before it."""
         started = self._clock()
         seed = (request.client.tenant, request.upstream.route, model.model.id, str(model.window))
-        messages = request.body.get("messages")
-        chain = digest_chain(messages, seed) if isinstance(messages, list) else []
+        chain = digest_chain(_comparable_messages(request), seed)
         context = fit(
             request.body,
             wire=request.wire,
@@ -314,6 +313,13 @@ class FitMode:
 def is_unchanged(context: Context) -> bool:
     """Whether nothing was left out of a request or shortened."""
     return all(decision.outcome == "kept" for decision in context.decisions)
+
+
+def _comparable_messages(request: ProxyRequest) -> list[Any]:
+    """Return the messages of a request in a form that stays the same while the conversation goes on."""
+    messages = request.body.get("messages")
+    listed = messages if isinstance(messages, list) else []
+    return list(map(without_cache_marks, listed)) if CACHE_MARK.encode() in request.raw else listed
 
 
 def _is_message(value: object) -> bool:
