@@ -272,13 +272,19 @@ def told(at, **fields):
 def test_a_window_is_learned_from_what_was_refused():
     refused = told(2, kind="overflow", reported=5000, window=4096)
     earlier = told(1, kind="overflow", reported=9000, window=8192)
-    assert learned_window([refused, earlier]) == 4096
-    assert learned_window([told(3, reported=4000), refused]) == 4096
-    assert learned_window([told(3, reported=4097), refused]) is None
-    assert learned_window([refused, told(1, reported=9000)]) == 4096
-    assert learned_window([told(3, kind="overflow", reported=9000), refused]) == 4096
-    assert learned_window([told(3, reported=100)]) is None
-    assert learned_window([]) is None
+    assert learned_window([refused, earlier], now=9.0) == 4096
+    assert learned_window([told(3, reported=4000), refused], now=9.0) == 4096
+    assert learned_window([told(3, reported=4097), refused], now=9.0) is None
+    assert learned_window([refused, told(1, reported=9000)], now=9.0) == 4096
+    assert learned_window([told(3, kind="overflow", reported=9000), refused], now=9.0) == 4096
+    assert learned_window([told(3, reported=100)], now=9.0) is None
+    assert learned_window([], now=9.0) is None
+
+
+def test_a_learned_window_has_a_floor_and_is_forgotten_after_a_day():
+    refused = told(2, kind="overflow", reported=215_000, window=14)
+    assert learned_window([refused], now=9.0) == 256
+    assert learned_window([refused], now=2.0 + 86_400) is None
 
 
 def test_features_of_a_learned_model_are_those_of_the_model():

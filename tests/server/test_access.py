@@ -14,7 +14,7 @@ from brimful.server.errors import ApiError
 from brimful.server.runner import require_keys_or_loopback
 from brimful.stores import connect
 from brimful.stores.admin.api_keys import parse_api_key
-from server.upstream import chat_answer, chat_events
+from server.upstream import OVERFLOW, chat_answer, chat_events
 
 CHAT = "/v1/chat/completions"
 HI = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
@@ -53,6 +53,22 @@ def test_invalid_keys_are_rejected(start, key):
     client = start(require_keys=True)
     headers = {"authorization": f"Bearer {key}".encode()}
     assert client.post(CHAT, json=HI, headers=headers).status_code == 401
+
+
+def test_a_window_is_learned_for_one_tenant_only(start, upstream, make_key):
+    client = start(require_keys=True)
+    keys = {tenant: make_key(tenant)[1] for tenant in ("acme", "other")}
+    request = HI | {"messages": [{"role": "user", "content": f"{n}: " + "word " * 50} for n in range(20)]}
+    upstream.answers = [(400, OVERFLOW), chat_answer()]
+
+    def sent(tenant):
+        assert client.post(CHAT, json=request, headers=bearer(keys[tenant])).status_code == 200
+        return len(upstream.bodies[-1]["messages"])
+
+    assert sent("acme") < 20
+    assert sent("other") == 20
+    assert sent("acme") < 20
+    assert len(upstream.bodies) == 4
 
 
 def test_a_key_works_in_any_header_and_is_not_forwarded(start, upstream, make_key):

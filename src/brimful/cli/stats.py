@@ -294,7 +294,7 @@ async def _load_accuracy(store: "Store", accuracy: Accuracy) -> CountAccuracy:
     return CountAccuracy(
         accuracy=accuracy,
         learned=learn_calibration(info, observations, route=accuracy.route),
-        window=learned_window(observations),
+        window=learned_window(observations, now=accuracy.last),
     )
 
 

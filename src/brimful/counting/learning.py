@@ -19,6 +19,8 @@ from brimful.counting.features import FEATURES
 from brimful.counting.regression import CALIBRATED, EXACT, Fit, Sample, fit, is_plausible
 from brimful.records.usage import UsageReport
 
+WINDOW_SECONDS: Final = 86_400.0  # how long a window that a server named is used
+MIN_WINDOW: Final = 256  # tokens; a server that names less means something else
 CONFIRMATIONS: Final = 3  # consecutive reports, so that a single outlier changes nothing
 MIN_BEFORE_DRIFT: Final = 5  # reports to learn from before a drift can be detected
 MIN_DRIFT_STEP: Final = 0.04  # of a prompt: new tokenizers differ by more, and the margin covers smaller steps
@@ -165,15 +167,17 @@ def learn_calibration(model: ModelInfo, reports: Sequence[UsageReport], *, route
     return _cached_learn(model, base, usable, route)
 
 
-def learned_window(reports: Sequence[UsageReport]) -> int | None:
-    """Return the window that a server stated when it refused a prompt, unless it accepted a longer one since then.
+def learned_window(reports: Sequence[UsageReport], *, now: float) -> int | None:
+    """Return the window that a server named when it refused a prompt, unless it accepted a longer one since then.
 
-    `reports` are of one model on one route, newest first.
+    It is forgotten after a day: the server may have been restarted with a larger one, and nothing longer is sent as
+    long as it is used. `reports` are of one model on one route, newest first.
     """
     largest = 0
     for each in reports:
         if each.kind == "overflow" and each.window is not None:
-            return each.window if largest <= each.window else None
+            is_valid = largest <= each.window and now - each.at < WINDOW_SECONDS
+            return max(MIN_WINDOW, each.window) if is_valid else None
         if each.kind == "usage":
             largest = max(largest, each.reported)
     return None

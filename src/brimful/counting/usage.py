@@ -132,6 +132,7 @@ def make_overflow_report(
 ) -> UsageReport:
     """Return a report of a request that was refused as too long. Pure."""
     count = _verified_count(context)
+    reserve = context.budget.completion if error.input_only else 0  # a window is for prompt and answer
     return UsageReport(
         id=id,
         model=canonical_model_id(context.inputs.model),
@@ -144,7 +145,7 @@ def make_overflow_report(
         margin=count.margin,
         basis=count.basis,
         reported=error.prompt or 0,
-        window=error.window,
+        window=error.window and error.window + reserve,
     )
 
 

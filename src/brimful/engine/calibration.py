@@ -23,7 +23,7 @@ class CalibratedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A calibrated model, and a smaller `window` if one was reported; `notices` go into the record of a context."""
 
     model: ModelInfo
-    window: int | None
+    window: int | None = None
     notices: tuple[Notice, ...] = ()
 
 
@@ -56,13 +56,11 @@ class Calibrator:
         cached = self._calibrated.get((model, route))
         if cached is None or _needs_update(reports, cached):
             calibrated = (
-                await asyncio.to_thread(_calibrate, model, reports, route)
-                if reports
-                else CalibratedModel(model=model, window=None)
+                await asyncio.to_thread(_calibrate, model, reports, route) if reports else CalibratedModel(model=model)
             )
             cached = _CachedCalibration(calibrated=calibrated, reports=frozenset(each.id for each in reports))
             self._calibrated[model, route] = cached
-        return cached.calibrated
+        return msgspec.structs.replace(cached.calibrated, window=learned_window(reports, now=now))
 
     async def add(self, report: UsageReport, *, now: float) -> None:
         """Store a report and use it from now on."""
@@ -92,7 +90,7 @@ class Calibrator:
 def _calibrate(model: ModelInfo, reports: Sequence[UsageReport], route: str) -> CalibratedModel:
     learned = learn_calibration(model, reports, route=route)
     notices = (Notice(kind="calibration", text=learned.note),) if learned.note else ()
-    return CalibratedModel(model=learned.model, window=learned_window(reports), notices=notices)
+    return CalibratedModel(model=learned.model, notices=notices)
 
 
 def _needs_update(reports: Sequence[UsageReport], cached: _CachedCalibration) -> bool:

@@ -17,12 +17,12 @@ from brimful.engine.calibration import get_default_route
 from brimful.engine.events import EventName, get_response_facts
 from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.writer import new_id
-from brimful.errors import ContextOverflow
+from brimful.errors import BudgetExceeded, ContextOverflow
 from brimful.records import Content, Response, Usage
 from brimful.records.reply import Reply
 from brimful.records.usage import UsageReport
 
-_DEFAULT_SHRINK: Final = 0.75  # of the window, if the provider names no limit
+_DEFAULT_SHRINK: Final = 0.75  # of the request, if the provider names no limit
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -86,7 +86,10 @@ class Exchange(Generic[P]):
         self._clock = clock
 
     async def send(self, prepared: PreparedRequest[P], deliver: Deliver[P, T]) -> T:
-        """Send a request. If the provider finds it too long, learn its window, rebuild the request and try again."""
+        """Send a request. If the provider finds it too long, learn its window, rebuild the request and try again.
+
+        If that fails too, or the request cannot get smaller, the provider's error is raised.
+        """
         try:
             return await deliver(prepared)
         except ContextOverflow as overflow:
@@ -111,16 +114,21 @@ class Exchange(Generic[P]):
             route=self._route,
             window=overflow.window,
         )
-        return await self._rebuild(context, get_smaller_window(context, overflow), describe_overflow(context, overflow))
+        try:
+            return await self._rebuild(
+                context, get_retry_window(context, overflow), describe_overflow(context, overflow)
+            )
+        except BudgetExceeded:
+            return None
 
 
-def get_smaller_window(context: Context, overflow: ContextOverflow) -> int:
-    """Return the window for which to rebuild a context that was too long.
+def get_retry_window(context: Context, overflow: ContextOverflow) -> int:
+    """Return the window for which to rebuild a context that was too long. It serves this one retry only.
 
     It is the window that the provider named, if any, reduced in proportion if the provider counts more tokens than us.
     """
     budget = context.budget
-    limit = overflow.window or int(budget.window * _DEFAULT_SHRINK)
+    limit = overflow.window or int(min(budget.window, context.tokens + budget.completion) * _DEFAULT_SHRINK)
     if overflow.window and overflow.input_only:
         limit += budget.completion
     if overflow.prompt and overflow.prompt > context.tokens:

@@ -139,7 +139,7 @@ def to_api_error(error: BrimfulError, error_format: ErrorFormat) -> ApiError:  #
         case BudgetExceeded():
             return _prompt_too_long(error, error_format)
         case ContextOverflow():
-            return ApiError("overflow", error.reason, param="messages")
+            return _overflow_error(error, error_format)
         case InvalidRequest():
             return ApiError("invalid", "; ".join(error.violations))
         case InvalidValue():
@@ -166,6 +166,13 @@ def _prompt_too_long(error: BudgetExceeded, error_format: ErrorFormat) -> ApiErr
             f"resulted in {error.needed} tokens: {why}. Please reduce the length of the messages."
         )
     return ApiError("overflow", message, param="messages")
+
+
+def _overflow_error(error: ContextOverflow, error_format: ErrorFormat) -> ApiError:
+    """Return the upstream's own error."""
+    status = error.status if error.status in _ERROR_STATUSES else None
+    body = _original_body(error.body, error_format)
+    return ApiError("overflow", error.reason, status=status, param="messages", body=body)
 
 
 def _upstream_error(error: ProviderError, error_format: ErrorFormat) -> ApiError:

@@ -166,8 +166,37 @@ def test_a_persistent_overflow_is_returned(start, upstream):
     upstream.answers = [(400, OVERFLOW)]
     answer = start().post(CHAT, json=body([says("user", "word " * 100)]))
     assert answer.status_code == 400
-    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    assert answer.json() == OVERFLOW
     assert len(upstream.bodies) <= 2
+
+
+@pytest.mark.parametrize("turns", [0, 30])
+def test_the_upstreams_own_error_is_returned_if_the_second_request_fails_too(start, upstream, turns):
+    refusals = [too_long(215_000, 200_000), too_long(214_000, 200_000)]
+    upstream.answers = [(413, refusal) for refusal in refusals]
+    request = body(long_chat(turns, words=500), model="claude-sonnet-4-5")
+    answer = start(upstream={"window": 200_000}).post("/v1/messages", json=request)
+    assert answer.status_code == 413
+    assert answer.json() == refusals[min(1, turns)]
+    assert len(upstream.bodies) == 1 + min(1, turns)
+
+
+def too_long(prompt, window):
+    message = f"prompt is too long: {prompt} tokens > {window} maximum"
+    return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+
+
+def test_a_refused_request_changes_nothing_for_other_requests(start, upstream):
+    client = start(upstream={"window": 200_000})
+    request = body(long_chat(4), model="claude-sonnet-4-5")
+    upstream.answers = [(400, too_long(215_000, 200_000))]
+    assert client.post("/v1/messages", json=request).status_code == 400
+    upstream.answers = []
+    answer = client.post("/v1/messages", json=request)
+    assert answer.status_code == 200
+    assert upstream.bodies[-1] == request
+    record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+    assert record["window"] == 200_000
 
 
 def test_images_are_forwarded_and_counted(start, upstream):

@@ -186,9 +186,7 @@ class FitMode:
         self, request: ProxyRequest, context: Context, window: int, notice: Notice
     ) -> PreparedRequest[bytes] | None:
         """Trim a request again for a smaller window."""
-        model = ResolvedModel(model=context.inputs.model, window=window)
-        self._models.cap(request.upstream, model.model, window)
-        fitted = await self._fit(request, model, (notice,))
+        fitted = await self._fit(request, ResolvedModel(model=context.inputs.model, window=window), (notice,))
         unchanged = fitted.context.request == context.request
         return None if unchanged else PreparedRequest(fitted.payload, fitted.context)
 

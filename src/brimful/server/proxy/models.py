@@ -1,13 +1,12 @@
 """Resolve a model on an upstream: its registry entry, the limits the upstream reports, and what was calibrated."""
 
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 
 from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
 from brimful.core.notice import Notice
-from brimful.counting import canonical_model_id, count_raw, vocabulary_for
+from brimful.counting import count_raw, vocabulary_for
 from brimful.engine.calibration import CalibratedModel, Calibrator
 from brimful.errors import StoreError
 from brimful.models.registry import Registry
@@ -15,8 +14,6 @@ from brimful.providers.server_models import ServerModel, ServerModels
 from brimful.server.background import log_failure
 from brimful.server.config import Config
 from brimful.server.proxy.upstreams import Upstream
-
-CAP_SECONDS: Final = 3_600.0  # how long a window learned from an overflow is used
 
 
 class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,11 +24,6 @@ class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[Notice, ...] = ()
 
 
-class _WindowCap(msgspec.Struct, frozen=True):
-    window: int
-    at: float
-
-
 class ModelResolver:
     """Resolves models on upstreams."""
 
@@ -39,7 +31,6 @@ class ModelResolver:
         self._registry = registry
         self._clock = clock
         self._server_models = ServerModels(clock)
-        self._caps: dict[tuple[str, str], _WindowCap] = {}
 
     def warm_up(self, config: Config) -> None:
         """Load tokenizers, so that no request has to wait for that."""
@@ -58,13 +49,8 @@ class ModelResolver:
         calibrated = await self._calibration(upstream, info, calibrator)
         reported = upstream.config.window or (server_model.window if server_model else None)
         window = reported if reported is not None and not info.known else min(reported or info.window, info.window)
-        learned = (calibrated.window, self._cap(upstream, info))
-        smallest = min([window, *(limit for limit in learned if limit is not None)])
+        smallest = min(window, calibrated.window or window)
         return ResolvedModel(model=calibrated.model, window=smallest, notices=calibrated.notices)
-
-    def cap(self, upstream: Upstream, model: ModelInfo, window: int) -> None:
-        """Remember the smaller window that an overflow revealed."""
-        self._caps[upstream.route, canonical_model_id(model)] = _WindowCap(window, self._clock())
 
     async def _calibration(self, upstream: Upstream, info: ModelInfo, calibrator: Calibrator) -> CalibratedModel:
         """Return the calibration; if the store fails, none."""
@@ -72,7 +58,7 @@ class ModelResolver:
             return await calibrator.calibrate(info, upstream.route, now=self._clock())
         except StoreError as error:
             log_failure("looking up the calibration", error)
-            return CalibratedModel(model=info, window=None)
+            return CalibratedModel(model=info)
 
     def _model_info(self, upstream: Upstream, name: str, server_model: ServerModel | None) -> ModelInfo:
         """Return the registry entry: as configured, as the upstream really calls its only model, or by name."""
@@ -83,7 +69,3 @@ class ModelResolver:
         runtime = "llama.cpp" if server_model and server_model.llama else info.runtime
         named = name or (server_model.id if server_model else upstream.config.name)
         return msgspec.structs.replace(info, id=named, wire=upstream.wire, runtime=runtime)
-
-    def _cap(self, upstream: Upstream, model: ModelInfo) -> int | None:
-        cap = self._caps.get((upstream.route, canonical_model_id(model)))
-        return cap.window if cap is not None and 0 <= self._clock() - cap.at < CAP_SECONDS else None

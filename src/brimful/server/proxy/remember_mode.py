@@ -82,7 +82,6 @@ class RememberMode:
         """Build a request again for a smaller window."""
         engine = await self._tenants.engine(request.client.tenant)
         conversation = await run_in_thread_if_large(request, parse_conversation, request)
-        self._models.cap(request.upstream, context.inputs.model, window)
         model = ResolvedModel(model=context.inputs.model, window=window)
         async with self._locks.of(request.client.tenant, conversation.room):
             current = await _current_message(engine, context)  # it is stored already
