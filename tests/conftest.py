@@ -10,11 +10,17 @@ from pathlib import Path
 
 import pytest
 import stamina
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 pytest_plugins = ("databases", "llama")
 
-settings.register_profile("fixed", deadline=None, derandomize=True)  # no deadline: a busy machine is no defect
+settings.register_profile(
+    "fixed",
+    deadline=None,  # a busy machine is no defect
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.register_profile("search", deadline=None, max_examples=1_000, print_blob=True)
 settings.load_profile("fixed")
 
@@ -23,6 +29,12 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - the folders in it are pytest's, and pr
 ENOUGH = 4 * 2**30  # bytes
 if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep constants of loaded modules out of fixed examples: which ones are loaded varies with the order of tests."""
+    if config.getoption("--hypothesis-profile") != "search":
+        providers.is_local_module_file = lambda _path: False
 
 
 @pytest.fixture(scope="session", autouse=True)
