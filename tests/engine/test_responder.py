@@ -407,7 +407,7 @@ def test_a_question_does_not_find_itself(run, new_engine):
         ({"completion": 2.5}, "completion"),
         ({"media": [5]}, "media"),
         ({"message": ""}, "message"),
-        ({"message": 5}, "content"),
+        ({"message": 5}, "message"),
     ],
 )
 def test_invalid_arguments_are_named_in_the_error(run, new_engine, asking, field):

@@ -19,6 +19,7 @@ from brimful.assembly.arguments import (
     resolve_tools,
     to_timestamp,
 )
+from brimful.assembly.messages import read_messages
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.content import ContentPackage, Part
 from brimful.core.context import Context, Inputs
@@ -38,7 +39,7 @@ from brimful.packagers import conversation as package_conversation
 from brimful.packagers import package as package_content
 from brimful.packagers.package import PackageOptions
 from brimful.policies import Overrides
-from brimful.render import read_history, renderer_of
+from brimful.render import renderer_of
 
 METHODS: Final[tuple[str, ...]] = get_args(Method)
 
@@ -146,7 +147,7 @@ def package(
 
 
 def conversation(
-    messages: Iterable[Mapping[str, Any]],
+    messages: Iterable[object],
     *,
     model: str | ModelInfo,
     start: float | datetime = 0.0,
@@ -154,10 +155,11 @@ def conversation(
 ) -> list[ContentPackage]:
     """Make packages from a list of messages in OpenAI's format, including tool calls and images.
 
-    Histories may be incomplete: a tool result without its call becomes a candidate that is dropped. With `min_tokens`,
-    messages may be shortened to that many tokens to fill the window.
+    Messages may be dicts, message objects of the openai package, LangChain messages or other pydantic models. Histories
+    may be incomplete: a tool result without its call becomes a candidate that is dropped. With `min_tokens`, messages
+    may be shortened to that many tokens to fill the window.
     """
-    history = read_history(require_list("messages", messages))
+    history = read_messages(messages)
     return package_conversation(history, counter=counter(model), start=start, min_tokens=min_tokens)
 
 

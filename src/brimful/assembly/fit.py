@@ -17,6 +17,7 @@ from brimful.assembly.arguments import (
     to_timestamp,
 )
 from brimful.assembly.assemble import build_context
+from brimful.assembly.messages import plain_messages
 from brimful.core.budget import reduced_reserve_notice
 from brimful.core.context import Context, Inputs
 from brimful.core.model import ModelInfo
@@ -53,6 +54,8 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     output limit by default. With `min_tokens`, texts may be shortened to that many tokens. `previous` is the context of
     the conversation's last request: history then begins at the same message, so that prompt caches can be reused.
     """
+    if isinstance(request, dict) and isinstance(request.get("messages"), list | tuple):
+        request = {**request, "messages": plain_messages(request["messages"], wire)}
     incoming = read_incoming(request, wire)
     info = resolve_model(incoming.model if model is None else model, wire)
     chosen = resolve_policy(policy, overrides)

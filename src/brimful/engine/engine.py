@@ -30,6 +30,7 @@ from brimful.engine.options import (
     ResponseOptions,
     Retrieval,
     check_options,
+    resolve_message,
 )
 from brimful.engine.provider_pool import ProviderPool
 from brimful.engine.responder import Answer, AnswerStream, Responder
@@ -225,15 +226,18 @@ class Engine:
         *,
         room: str,
         text: str | None = None,
-        content: Content | None = None,
+        content: object = None,
         sender: str = "",
-        role: Role = "user",
+        role: Role | None = None,
         id: str | None = None,
         at: float | datetime | None = None,
         hidden: bool = False,
         metadata: Mapping[str, Any] | None = None,
     ) -> Message:
-        """Post a message in a room: `text`, or `content` made of parts. The same id posted twice is one message.
+        """Post a message in a room: `text`, or `content`. The same id posted twice is one message.
+
+        `content` is a list of parts, or a whole message in OpenAI's or Anthropic's format, as a dict or as the object
+        that their SDKs or LangChain return. `role` is the message's own by default, or "user".
 
         A `hidden` message is stored and exported, but excluded from contexts and search.
         """
@@ -353,7 +357,7 @@ class Engine:
         *,
         room: str,
         persona: str | None = None,
-        message: Content | Message | None = None,
+        message: object = None,
         **options: Unpack[AssembleOptions],
     ) -> Context:
         """Build the best context for the next answer in a room, and save its record.
@@ -370,14 +374,14 @@ class Engine:
         - `now`: the current time. `save=False` is a dry run: nothing is stored.
         """
         check_options(options, AssembleOptions)
-        request = BuildRequest(room=room, persona=persona, message=message, **options)
+        request = BuildRequest(room=room, persona=persona, message=resolve_message(message), **options)
         return await self._open.builder.assemble(request)
 
     async def respond(
         self,
         room: str,
         persona: str | None = None,
-        message: Content | Message | None = None,
+        message: object = None,
         **options: Unpack[RespondOptions],
     ) -> Answer:
         """Post a message, build a context, send it to the model, and record the answer in the room.
@@ -386,17 +390,17 @@ class Engine:
         too long, it is rebuilt for the window that the provider named and sent once more. `id` is that of the message.
         The other options are those of `assemble`.
         """
-        return await self._open.responder.respond(room, persona, message, options)
+        return await self._open.responder.respond(room, persona, resolve_message(message), options)
 
     def stream(
         self,
         room: str,
         persona: str | None = None,
-        message: Content | Message | None = None,
+        message: object = None,
         **options: Unpack[RespondOptions],
     ) -> AnswerStream:
         """Like `respond`, but return the answer chunk by chunk."""
-        return self._open.responder.stream(room, persona, message, options)
+        return self._open.responder.stream(room, persona, resolve_message(message), options)
 
     async def greet(self, room: str, persona: str, *, user: str | None = None, greeting: int = 0) -> Message | None:
         """Post a persona's greeting in an empty room; return None if the room is not empty or there is no greeting.

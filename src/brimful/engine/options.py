@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from brimful.assembly.arguments import require_list, require_positive
+from brimful.assembly.messages import read_content
 from brimful.core.content import Media
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo, Wire
@@ -18,7 +19,9 @@ from brimful.errors import InvalidValue
 from brimful.packagers.package import to_timestamp
 from brimful.policies import Overrides
 from brimful.protocols import Provider
+from brimful.providers import anthropic, openai
 from brimful.records import Content, MemoryType, Message, Usage
+from brimful.render.incoming import dump_model
 from brimful.retrieval.breaker import COOLDOWN, FAILURES
 from brimful.retrieval.cache import MAX_ENTRIES, TTL
 from brimful.retrieval.retriever import TIME_LIMIT
@@ -142,11 +145,11 @@ class RespondOptions(BuildOptions, total=False):
 class ResponseOptions(TypedDict, total=False):
     """Keywords of `Engine.record_response`."""
 
-    content: Content | None
+    content: object
     sender: str
     model: str
     route: str
-    usage: Usage | Mapping[str, Any] | None
+    usage: object
     seconds: float | None
     finish: str
     id: str | None
@@ -189,6 +192,11 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
                 raise InvalidValue(f"media[{at}]", f"must be a Media, not {preview(part)}")
 
 
+def resolve_message(message: object) -> Content | Message | None:
+    """Return a message to answer: a record, or content of any form."""
+    return message if message is None or isinstance(message, Message) else read_content(message, "message")[0]
+
+
 def check_options(options: Mapping[str, object], known: type) -> None:
     """Refuse keywords that are not in a TypedDict."""
     for key in options.keys() - known.__annotations__.keys():
@@ -201,18 +209,23 @@ def require_string(field: str, value: object) -> None:
         raise InvalidValue(field, f"must be a string, not {preview(value)}")
 
 
-def parse_usage(usage: Usage | Mapping[str, Any] | None) -> Usage | None:
-    """Return usage that may be given as a mapping.
+def parse_usage(usage: object) -> Usage | None:
+    """Return usage: a `Usage`, a mapping of its fields, or what OpenAI and Anthropic report, as a dict or an object.
 
     >>> parse_usage({"prompt": 12, "completion": 3})
+    Usage(prompt=12, cached=0, completion=3, reasoning=0)
+    >>> parse_usage({"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15})
     Usage(prompt=12, cached=0, completion=3, reasoning=0)
     """
     if usage is None or isinstance(usage, Usage):
         return usage
     try:
-        return msgspec.convert(usage, Usage)
-    except msgspec.ValidationError as error:
-        raise InvalidValue("usage", f"must be a Usage or a mapping of its fields ({error})") from None
+        fields = usage if isinstance(usage, Mapping) else dump_model(usage)
+        if "prompt_tokens" in fields:
+            return openai.parse_usage({"usage": dict(fields)})
+        return anthropic.parse_usage(dict(fields)) if "input_tokens" in fields else msgspec.convert(fields, Usage)
+    except (TypeError, msgspec.ValidationError) as error:
+        raise InvalidValue("usage", f"must be a Usage, or the usage that a provider reported ({error})") from None
 
 
 def get_context_id(context: Context | str) -> str:

@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 import msgspec
 
+from brimful.assembly.messages import read_content
 from brimful.core.content import Text, ToolCall
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
@@ -260,8 +261,9 @@ class Responder:
         if snapshot is None:
             raise UnknownRecord("context", context_id)
         persona = None if snapshot.persona is None else await self._store.get(Persona, snapshot.persona)
+        content = options.get("content") if text is None else text
         details = ResponseDetails(
-            content=options.get("content") if text is None else text,
+            content=None if content is None else read_content(content, "content")[0],
             sender=options.get("sender") or get_speaker_name(persona, snapshot.persona),
             model=options.get("model") or "",
             route=options.get("route") or "",

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 import msgspec
 
+from brimful.assembly.messages import read_content
 from brimful.core.content import Role
 from brimful.core.validation import preview
 from brimful.engine.counts import UsedTokenizers
@@ -17,8 +18,6 @@ from brimful.errors import InvalidValue, UnknownRecord
 from brimful.records import Content, LoreEntry, Memory, Message, Record, Summary
 from brimful.retrieval.documents import Searchable, make_document
 from brimful.stores import Store
-
-"""Metadata key of a message that was replaced by another."""
 
 
 class Writer:
@@ -44,9 +43,9 @@ class Writer:
         *,
         room: str,
         text: str | None = None,
-        content: Content | None = None,
+        content: object = None,
         sender: str = "",
-        role: Role = "user",
+        role: Role | None = None,
         id: str | None = None,
         at: float | datetime | None = None,
         persona: str | None = None,
@@ -58,12 +57,13 @@ class Writer:
         body = content if text is None else text
         if body is None or (text is not None and content is not None):
             raise InvalidValue("text", "pass either `text` or `content`")
+        content, own_role = read_content(body, "content")
         message = Message(
             id=id or new_id("msg"),
             room=room,
-            content=body,
+            content=content,
             sender=sender,
-            role=role,
+            role=role or own_role or "user",
             at=self._settings.resolve_time(at),
             persona=persona,
             hidden=hidden,

@@ -21,6 +21,7 @@ from brimful.providers.dialect import (
     parse_reply,
 )
 from brimful.providers.event_stream import ServerEventDecoder
+from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.render.tools import json_text, request_bytes
 
@@ -137,15 +138,17 @@ class _Draft(Draft):
             self.finish = _FINISH_REASONS.get(reason, "other")
 
     def _set_usage(self, usage: JsonObject) -> None:
-        """Keep the latest of each number. `input_tokens` excludes tokens read from or written to the cache."""
+        """Keep the latest of each number."""
         self._usage_fields |= {key: value for key, value in usage.items() if value is not None}
-        if not self._usage_fields:
-            return
-        read, written = (as_count(self._usage_fields.get(f"cache_{way}_input_tokens")) for way in ("read", "creation"))
-        details = as_object(self._usage_fields.get("output_tokens_details"))
-        self.usage = make_usage(
-            prompt=as_count(self._usage_fields.get("input_tokens")) + read + written,
-            cached=read,
-            completion=as_count(self._usage_fields.get("output_tokens")),
-            reasoning=as_count(details.get("thinking_tokens")),
-        )
+        self.usage = parse_usage(self._usage_fields) if self._usage_fields else self.usage
+
+
+def parse_usage(usage: JsonObject) -> Usage:
+    """Return the usage. `input_tokens` excludes tokens read from or written to the cache."""
+    read, written = (as_count(usage.get(f"cache_{way}_input_tokens")) for way in ("read", "creation"))
+    return make_usage(
+        prompt=as_count(usage.get("input_tokens")) + read + written,
+        cached=read,
+        completion=as_count(usage.get("output_tokens")),
+        reasoning=as_count(as_object(usage.get("output_tokens_details")).get("thinking_tokens")),
+    )

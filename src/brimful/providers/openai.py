@@ -100,7 +100,7 @@ class _Draft(Draft):
     def add(self, data: JsonObject) -> ReplyChunk:
         self.id = self.id or as_string(data.get("id"))
         self.model = self.model or as_string(data.get("model"))
-        self.usage = _parse_usage(data) or self.usage
+        self.usage = parse_usage(data) or self.usage
         first = (choice for choice in as_objects(data.get("choices")) if not choice.get("index"))
         pieces = [self._choice(choice) for choice in first]
         return join_pieces(pieces)
@@ -140,7 +140,7 @@ def _split_content(content: object) -> tuple[str, str]:
     return text, thought
 
 
-def _parse_usage(data: JsonObject) -> Usage | None:
+def parse_usage(data: JsonObject) -> Usage | None:
     """Return the usage from `usage` and from the `timings` of llama.cpp."""
     usage, timings = as_object(data.get("usage")), as_object(data.get("timings"))
     if not usage and not timings:

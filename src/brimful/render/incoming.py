@@ -112,6 +112,11 @@ def _require_messages(messages: object, wire: IncomingWire) -> list[dict[str, An
     return messages
 
 
+def read_message(message: dict[str, Any], wire: IncomingWire) -> tuple[Message, ...]:
+    """Read one message as one or two neutral messages."""
+    return _TURN_READERS[wire](message, current=True)
+
+
 def _cached_turn(raw: bytes, wire: IncomingWire, current: bool) -> IncomingTurn:  # noqa: FBT001 - part of the cache key
     """Read a message, cached: clients resend the whole conversation with every turn."""
     if len(raw) <= _SHORT_BYTES:
@@ -162,11 +167,20 @@ def _cached_tools(raw: bytes, wire: IncomingWire) -> tuple[Tool, ...]:
 def encode_json(value: object, wire: IncomingWire, place: str) -> bytes:
     """Encode a value as JSON. Lone surrogates, which no provider accepts, are replaced."""
     try:
-        return msgspec.json.encode(value)
+        return msgspec.json.encode(value, enc_hook=dump_model)
     except UnicodeEncodeError:
-        return msgspec.json.encode(clean_data(value))
+        return msgspec.json.encode(clean_data(value), enc_hook=lambda each: clean_data(dump_model(each)))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidRequest(wire, [f"{place}: must be plain JSON data ({error})"]) from None
+
+
+def dump_model(value: Any) -> Any:
+    """Return an object of an SDK (a pydantic model) as plain data, without what the API does not take back."""
+    if isinstance(value, type) or not callable(getattr(value, "model_dump", None)):
+        raise TypeError(f"{type(value).__name__} is not JSON data")
+    if getattr(value, "type", None) == "message" and hasattr(value, "stop_reason"):  # Anthropic's, with usage and model
+        return {"role": value.role, "content": value.content}
+    return value.model_dump(exclude_none=True, exclude=getattr(value, "__api_exclude__", None))
 
 
 def requested_max_output(request: Request) -> int | None:
