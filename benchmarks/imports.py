@@ -115,7 +115,7 @@ def _most_memory() -> int:
 
 async def _taken(walk: Reader, url: str, tally: ImportTally) -> None:
     async with Engine(url, embedder=None) as engine:
-        await import_records(engine, read_checked(walk), tally, get_location=lambda: walk.place)
+        await import_records(engine, read_checked(walk), tally, get_location=lambda: walk.location)
 
 
 def _row(form: str, path: Path, which: str, came: int, run: Run | Failure) -> list[str]:

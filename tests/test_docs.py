@@ -332,7 +332,7 @@ EXPECTED = {
         "logic": lorebook.LOGICS,
         "source": lorebook.SOURCES,
         "way in": get_args(reasons.ActivationKind),
-        "place of a key": get_args(reasons.KeywordPlace),
+        "location of a keyword": get_args(reasons.KeywordLocation),
         "reason to be held back": get_args(reasons.ExclusionKind),
         "decorator": [f"@@{name}" for name in ("activate", "dont_activate", "scan_depth", "additional_keys")],
         "name of brimful.lore": lore.__all__,

@@ -82,22 +82,22 @@ class DamagedFile(InvalidValue):
 class ImportRefused(BrimfulError):
     """Files to import are damaged, so nothing was written. `damage` holds the first location in the first files.
 
-    `files` and `places` count all damaged files and locations. `readable` is how many records could still be read.
+    `files` and `locations` count all damaged files and locations. `readable` is how many records could still be read.
     """
 
-    def __init__(self, damage: Sequence[DamagedFile], *, files: int, places: int, readable: int) -> None:
+    def __init__(self, damage: Sequence[DamagedFile], *, files: int, locations: int, readable: int) -> None:
         """Create the error for damaged files."""
         shown = "; ".join(map(str, damage))
         if files > 1:
             shown = f"{files:,} files are damaged: {shown}{'; …' if files > len(damage) else ''}"
-        elif places > 1:
-            shown += f" (and {places - 1:,} more)"
+        elif locations > 1:
+            shown += f" (and {locations - 1:,} more)"
         records = "1 record" if readable == 1 else f"{readable:,} records"
         going_on = f"; nothing was imported: use --salvage to import the {records} that can be read"
         super().__init__(f"{shown}{going_on if readable else ''}")
         self.damage = tuple(damage)
         self.files = files
-        self.places = places
+        self.locations = locations
         self.readable = readable
 
 

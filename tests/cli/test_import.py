@@ -72,7 +72,7 @@ def test_several_files_of_several_shapes(run_json, fails, write_lines):
     assert not Path("brimful.db").exists()
     intake = run_json("import", "train.jsonl", "packed.json.gz", "nowhere.json", "--salvage")
     assert (intake["rooms"], intake["records"]) == (3, {"message": 5})
-    assert intake["skipped"] == [{"reason": "no such file", "count": 1, "places": ["nowhere.json"]}]
+    assert intake["skipped"] == [{"reason": "no such file", "count": 1, "locations": ["nowhere.json"]}]
     assert [room["id"] for room in run_json("room", "list")] == ["packed", "train", "train/2"]
 
 
@@ -105,7 +105,7 @@ def test_an_id_that_says_something_else_is_skipped(run_json, write_lines):
     write_lines("a.jsonl", [{**HI, "id": 1}, {**HI, "id": 1}, {**HELLO, "id": 1}])
     intake = run_json("import", "a.jsonl")
     assert (intake["records"], intake["known"]) == ({"message": 1}, 1)
-    assert intake["skipped"] == [{"reason": "another message has this id", "count": 1, "places": ["a.jsonl:3: a/1"]}]
+    assert intake["skipped"] == [{"reason": "another message has this id", "count": 1, "locations": ["a.jsonl:3: a/1"]}]
 
 
 def test_what_was_edited_or_deleted_stays_so(run, run_json, write_lines):
@@ -115,7 +115,7 @@ def test_what_was_edited_or_deleted_stays_so(run, run_json, write_lines):
     run("message", "remove", "a/2")
     intake = run_json("import", "a.jsonl")
     assert (intake["records"], intake["known"]) == ({}, 1)
-    assert intake["skipped"] == [{"reason": "it was deleted before", "count": 1, "places": ["a.jsonl:2: a/2"]}]
+    assert intake["skipped"] == [{"reason": "it was deleted before", "count": 1, "locations": ["a.jsonl:2: a/2"]}]
     assert contents(run_json, "a") == ["My lid is whole."]
 
 

@@ -216,7 +216,7 @@ def test_the_error_tells_a_program_what_it_tells_a_person():
         check_files(Reader(["in"]))
     error = told.value
     assert [each.field for each in error.damage] == ["in/a.jsonl:3", "in/b.jsonl:1"]
-    assert (error.files, error.places, error.readable) == (2, 3, 2)
+    assert (error.files, error.locations, error.readable) == (2, 3, 2)
 
 
 def test_a_damaged_picture_of_an_export_is_damage(fails):
@@ -258,7 +258,7 @@ def test_links_that_lead_elsewhere_are_reported_and_not_read(run_json):
     assert (intake["rooms"], intake["records"]) == (3, {"message": 6})
     [skips] = intake["skipped"]
     assert skips["reason"] == "is a link that leads elsewhere: import its target instead"
-    assert sorted(skips["places"]) == ["in/gone.jsonl", "in/loop.jsonl", "in/more", "in/secret.jsonl"]
+    assert sorted(skips["locations"]) == ["in/gone.jsonl", "in/loop.jsonl", "in/more", "in/secret.jsonl"]
 
 
 def test_a_dry_run_knows_the_store_and_leaves_it(store, run, run_json, write_lines):
@@ -268,7 +268,7 @@ def test_a_dry_run_knows_the_store_and_leaves_it(store, run, run_json, write_lin
     before = store()
     intake = run_json("import", "x.jsonl", "--dry-run")
     assert (intake["records"], intake["known"]) == ({"message": 1}, 1)
-    assert [(skips["reason"], skips["places"]) for skips in intake["skipped"]] == [
+    assert [(skips["reason"], skips["locations"]) for skips in intake["skipped"]] == [
         ("another message has this id", ["x.jsonl:2: x/2"])
     ]
     assert store() == before
@@ -286,4 +286,4 @@ def test_a_store_in_the_folder_is_no_damaged_export(run, run_json):
     run("import", ".")
     intake = run_json("import", ".")
     assert (intake["records"], intake["known"]) == ({}, 2)
-    assert {place for skips in intake["skipped"] for place in skips["places"]} >= {"./brimful.db"}
+    assert {place for skips in intake["skipped"] for place in skips["locations"]} >= {"./brimful.db"}

@@ -78,7 +78,7 @@ def test_a_file_that_goes_while_others_are_read():
     next(found)
     Path("in/2.jsonl").unlink()
     *_, last = found
-    assert (last.place, last.reason, last.damaged) == ("in/2.jsonl", "no such file", True)
+    assert (last.location, last.reason, last.damaged) == ("in/2.jsonl", "no such file", True)
 
 
 def circle():

@@ -78,7 +78,9 @@ def test_another_process_is_followed_on_postgresql(postgres_url):
                 await theirs.respond("general", "helper-ai", f"{QUESTION} {steps.pop()}")
 
             watch = EventReader(EventFilter(persona="helper-ai"))
-            events = follow_events(Opened, watch, limit=5, pause=pause, going=lambda: bool(steps), notice=kinds.append)
+            events = follow_events(
+                Opened, watch, limit=5, pause=pause, keep_going=lambda: bool(steps), notice=kinds.append
+            )
             async for event, name in events:
                 kinds.append((type(event).__name__, name))
             return kinds

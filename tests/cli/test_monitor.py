@@ -174,7 +174,7 @@ class World:
             EventReader(EventFilter(**wanted)),
             limit=5,
             pause=self.pause,
-            going=lambda: bool(self.steps),
+            keep_going=lambda: bool(self.steps),
             notice=self.notices.append,
         )
         async for event, name in events:

@@ -102,7 +102,7 @@ def test_a_book_that_is_there_stands_and_another_is_told(run, run_json):
     other = samples.world_info()
     other["entries"]["0"]["content"] = "Eldoria is a sea."
     Path("Eldoria.json").write_bytes(samples.written(other))
-    assert run_json("import", "Eldoria.json")["skipped"][0]["places"] == ["Eldoria.json: Eldoria/0"]
+    assert run_json("import", "Eldoria.json")["skipped"][0]["locations"] == ["Eldoria.json: Eldoria/0"]
     assert "forest" in run("lorebook", "export", "Eldoria").stdout
 
 

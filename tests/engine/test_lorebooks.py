@@ -48,7 +48,7 @@ def test_the_record_says_why_lore_is_included_or_excluded(run, new_engine):
     assert {"tower", "moat", "law"} <= set(context.kept)
     assert {package.id: package.metadata["lore"] for package in context.inputs.packages if package.id in "lawmoat"} == {
         "law": {"by": "constant"},
-        "moat": {"by": "keyword", "keyword": "moat", "place": "entry", "where": "tower"},
+        "moat": {"by": "keyword", "keyword": "moat", "location": "entry", "where": "tower"},
     }
     assert context.explain("tower").endswith("candidate because keyword 'tower' in the current message")
     assert context.explain("moat").endswith("candidate because keyword 'moat' in entry 'tower'")

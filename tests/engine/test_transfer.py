@@ -7,7 +7,7 @@ import pytest
 
 from brimful.engine.transfer import (
     ID_TOO_LONG,
-    MAX_PLACES,
+    MAX_LOCATIONS,
     MAX_REASONS,
     OTHER_REASONS,
     BatchLimits,
@@ -87,7 +87,7 @@ def test_reasons_and_locations_are_limited_however_much_is_skipped(run, new_engi
     assert sum(skips.count for skips in skipped) == 6000
     assert len(skipped) == MAX_REASONS + 1
     assert skipped[0].reason == OTHER_REASONS
-    assert all(len(skips.places) == MAX_PLACES for skips in skipped)
+    assert all(len(skips.locations) == MAX_LOCATIONS for skips in skipped)
 
 
 def test_an_id_that_is_too_long_for_an_index_skips_only_its_record(run, new_engine):

@@ -23,7 +23,7 @@ def read(tmp_path):
             found = list(detect_format(source, format).read(source))
         skips = [each for each in found if isinstance(each, Skipped)]
         return [each for each in found if not isinstance(each, Skipped)], [
-            (skip.place.removeprefix(str(tmp_path / name)), skip.reason) for skip in skips
+            (skip.location.removeprefix(str(tmp_path / name)), skip.reason) for skip in skips
         ]
 
     return reading
@@ -56,7 +56,7 @@ def walk(tmp_path, request):
         found = list(Reader([str(path)], **how).records())
         skips = [each for each in found if isinstance(each, Skipped)]
         return [each for each in found if not isinstance(each, Skipped)], [
-            (skip.place.removeprefix(f"{path}/"), skip.reason) for skip in skips
+            (skip.location.removeprefix(f"{path}/"), skip.reason) for skip in skips
         ]
 
     return walking

@@ -29,8 +29,8 @@ def test_all_files_of_a_folder_in_order_and_archives_in_it(tmp_path):
     packed(place / "c.zip", {"d.jsonl": lines_of([HI]), "e/f.zip": b"PK\x03\x04"})
     records, skips = walked(place)
     assert [record.room for record in records] == ["b", "d", "a"]
-    assert [(skip.place, skip.reason) for skip in skips[:1]] == [(f"{place}/c.zip/e/f.zip", reader.NESTED_ARCHIVE)]
-    assert skips[1].place == f"{place}/x.bin"
+    assert [(skip.location, skip.reason) for skip in skips[:1]] == [(f"{place}/c.zip/e/f.zip", reader.NESTED_ARCHIVE)]
+    assert skips[1].location == f"{place}/x.bin"
 
 
 def test_links_to_folders_are_not_followed_and_pipes_not_opened(tmp_path):
@@ -73,7 +73,7 @@ def test_a_file_asks_for_others_of_its_folder_and_for_none_beyond(tmp_path):
 def refused(path, reason, **limits):
     records, skips = walked(path, limits=Limits(**limits))
     assert records == []
-    assert [skip.place for skip in skips] == [str(path)]
+    assert [skip.location for skip in skips] == [str(path)]
     assert skips[0].reason.startswith(reason), skips[0].reason
 
 
@@ -113,7 +113,7 @@ def test_a_member_that_is_damaged_costs_itself_alone(tmp_path):
     path.write_bytes(data)
     records, skips = walked(path)
     assert "b" in {record.room for record in records}
-    assert [skip.place.partition(".zip/")[2][:7] for skip in skips] == ["a.jsonl"]
+    assert [skip.location.partition(".zip/")[2][:7] for skip in skips] == ["a.jsonl"]
 
 
 def test_a_member_that_is_encrypted_says_so(tmp_path):
@@ -123,7 +123,7 @@ def test_a_member_that_is_encrypted_says_so(tmp_path):
     path.write_bytes(data[: at + 8] + struct.pack("<H", 1) + data[at + 10 :])
     records, skips = walked(path)
     assert [record.room for record in records] == ["b"]
-    assert [(skip.place, skip.reason) for skip in skips] == [
+    assert [(skip.location, skip.reason) for skip in skips] == [
         (f"{path}/a.jsonl", "is encrypted: unpack the archive first")
     ]
 
@@ -182,9 +182,9 @@ def test_a_card_beside_conversations_is_read(tmp_path):
 def test_where_it_stands_what_came_last(tmp_path):
     place = lay_out(tmp_path / "in", {"a.jsonl": lines_of([HI, HI]), "b.json": samples.written([HI, HI])})
     going = Reader([str(place)])
-    places = [going.place for _ in going.records()]
+    places = [going.location for _ in going.records()]
     assert places == [f"{place}/{end}" for end in ("a.jsonl:1", "a.jsonl:2", "b.json[0]", "b.json[1]")]
-    assert going.place == ""
+    assert going.location == ""
 
 
 def test_a_gzip_that_swells_is_given_up_early_and_what_stood_before_is_kept(tmp_path):

@@ -141,7 +141,7 @@ def test_a_broken_package_is_named_and_costs_nothing_else(read, installed, tmp_p
     installed(broken=target)
     assert len(read(lines_of([HI]))[0]) == 1
     broken, message = Reader([str(tmp_path)]).records()
-    assert (broken.place, message.content) == ("format 'broken'", "Hi")
+    assert (broken.location, message.content) == ("format 'broken'", "Hi")
     assert broken.reason.startswith(reason)
     with pytest.raises(InvalidValue, match="format 'broken'"):
         read(lines_of([HI]), format="broken")

@@ -16,12 +16,12 @@ kept = st.tuples(st.sampled_from(["t1", "t2"]), st.sampled_from("abcdef"), st.in
 
 
 @given(st.lists(kept, max_size=40), st.integers(12, 30))
-def test_the_last_ones_that_fit_are_held(steps, most):
-    cache, order = ContentCache(most=most), []
+def test_the_last_ones_that_fit_are_held(steps, max_bytes):
+    cache, order = ContentCache(max_bytes=max_bytes), []
     for tokenizer, address, size in steps:
         cache.keep(tokenizer, address, (f"{tokenizer}{address}", size), size=size)
         order = [step for step in order if step[:2] != (tokenizer, address)] + [(tokenizer, address, size)]
-        while sum(size for *_, size in order) > most:
+        while sum(size for *_, size in order) > max_bytes:
             del order[0]
     for tokenizer in ("t1", "t2"):
         wanted = {address: (f"{tokenizer}{address}", size) for each, address, size in order if each == tokenizer}
@@ -29,7 +29,7 @@ def test_the_last_ones_that_fit_are_held(steps, most):
 
 
 def test_what_was_asked_for_stays_longer():
-    cache = ContentCache(most=2)
+    cache = ContentCache(max_bytes=2)
     for address in "ab":
         cache.keep("t", address, (address, 1), size=1)
     assert set(cache.known("t", ["a"])) == {"a"}
@@ -38,7 +38,7 @@ def test_what_was_asked_for_stays_longer():
 
 
 def test_a_content_larger_than_all_that_is_allowed_drives_nothing_out():
-    cache = ContentCache(most=2)
+    cache = ContentCache(max_bytes=2)
     cache.keep("t", "a", ("a", 1), size=2)
     cache.keep("t", "b", ("long", 1), size=3)
     assert set(cache.known("t", "ab")) == {"a"}
@@ -55,12 +55,12 @@ def test_a_content_larger_than_all_that_is_allowed_drives_nothing_out():
 )
 def test_what_is_held_takes_no_more_memory_than_is_reckoned(make):
     bodies = [msgspec.json.encode(make(number)) for number in range(5_000)]
-    cache, reckoned = ContentCache(most=2**40), 0
+    cache, expected = ContentCache(max_bytes=2**40), 0
     tracemalloc.start()
     for number, body in enumerate(bodies):
         content = msgspec.json.decode(body, type=Content)
-        reckoned += content_bytes(content)
+        expected += content_bytes(content)
         cache.keep("o200k_base", f"b2:{number:064x}", (content, 1_000 + number), size=content_bytes(content))
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert 0.7 * reckoned < taken < reckoned
+    assert 0.7 * expected < taken < expected

@@ -187,9 +187,9 @@ class Chat:
 
     async def _welcome(self) -> None:
         enable_line_history()
-        place = await open_room(self._engine, self._room, persona=self._persona, user=self._user)
-        self._persona = self._persona or place.persona
-        self._user = self._user or place.user
+        opened = await open_room(self._engine, self._room, persona=self._persona, user=self._user)
+        self._persona = self._persona or opened.persona
+        self._user = self._user or opened.user
         self._sender = await sender_name(self._engine, self._user, self._given_sender)
         if self._persona is not None:
             await self._engine.greet(self._room, self._persona, user=self._user, greeting=self._greeting)
@@ -399,14 +399,14 @@ def send(  # noqa: PLR0913 - the options of a command
     info = None if model is None else resolve_model(model)
 
     async def respond(engine: "Engine") -> "Answer":
-        place = await open_room(engine, room, persona=persona, user=user)
+        opened = await open_room(engine, room, persona=persona, user=user)
         return await engine.respond(
             room,
             persona,
             text,
             id=id,
             user=user,
-            sender=await sender_name(engine, user or place.user, sender),
+            sender=await sender_name(engine, user or opened.user, sender),
             model=info,
             policy=policy,
             window=window,

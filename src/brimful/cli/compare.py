@@ -159,15 +159,15 @@ async def select_contexts(store: "Store", span: Span, sample: int | None) -> tup
 
     A sample is chosen by a hash of the ids, so it is the same every time.
     """
-    count, kept = 0, list[tuple[int, str]]()
+    count, sampled = 0, list[tuple[int, str]]()
     async for build in iter_builds(store, span):
         count += 1
         if sample is not None:
-            push = heappush if len(kept) < sample else heappushpop
-            push(kept, (-_sampling_key(build.id), build.id))
+            push = heappush if len(sampled) < sample else heappushpop
+            push(sampled, (-_sampling_key(build.id), build.id))
     if sample is None or count <= sample:
         return count, None
-    return sample, [id for _, id in sorted(kept, reverse=True)]
+    return sample, [id for _, id in sorted(sampled, reverse=True)]
 
 
 async def replay_all(

@@ -218,8 +218,8 @@ def _conversation(entries: Sequence[Entry], counter: TokenCounter, start: float)
 
 def _error_at_message(entries: Sequence[Entry], violation: str) -> Failure:
     """Replace the `messages[3]` of an error with the line of that message."""
-    place = _MESSAGE_PATH.match(violation)
-    return Failure(f"{entries[int(place[1])].where}: {violation[place.end() :]}" if place else violation)
+    path = _MESSAGE_PATH.match(violation)
+    return Failure(f"{entries[int(path[1])].where}: {violation[path.end() :]}" if path else violation)
 
 
 def _error_at_key(entry: Entry, error: msgspec.ValidationError) -> Failure:

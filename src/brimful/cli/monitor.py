@@ -340,19 +340,19 @@ async def follow_events(
     *,
     limit: int,
     pause: Callable[[float], Awaitable[None]],
-    going: Callable[[], bool],
+    keep_going: Callable[[], bool],
     notice: Callable[[str], None],
 ) -> AsyncIterator[tuple[Event, str]]:
-    """Yield the last events, then every new one, while `going()` is true.
+    """Yield the last events, then every new one, while `keep_going()` is true.
 
     `pause` waits between two polls. If the store becomes unavailable, it is retried and no event is lost; `notice`
     receives a message when that happens and when it is over.
     """
     outage, log = Outage(notice), EventLog(watch, limit)
-    while going():
+    while keep_going():
         try:
             async with opening() as look:
-                while going():
+                while keep_going():
                     for named in await log.read(await look()):
                         yield named
                     outage.succeeded()
@@ -477,7 +477,7 @@ async def _follow(
 
     watch = EventReader(EventFilter(room=room, persona=persona))
     events = follow_events(
-        opening, watch, limit=limit, pause=asyncio.sleep, going=output.has_reader, notice=output.warn
+        opening, watch, limit=limit, pause=asyncio.sleep, keep_going=output.has_reader, notice=output.warn
     )
     async for event, who in events:
         show(event, who)

@@ -124,7 +124,7 @@ def _preview_import(walk: Reader, tally: "ImportTally", target: _Target, *, salv
                 damage.records(),
                 tally,
                 on_batch=lambda: advance(walk.done_bytes),
-                get_location=lambda: walk.place,
+                get_location=lambda: walk.location,
             )
 
         if has_store(target.db):
@@ -152,7 +152,7 @@ def _import_records(walk: Reader, tally: "ImportTally", target: _Target, *, salv
                 chain(first, found),
                 tally,
                 on_batch=lambda: advance(walk.done_bytes),
-                get_location=lambda: walk.place,
+                get_location=lambda: walk.location,
             )
 
         if first:
@@ -177,7 +177,7 @@ def _show_import(intake: "ImportReport", paths: Sequence[str], *, dry_run: bool,
     output.show_fields(_import_fields(intake, dry_run=dry_run))
     if intake.skipped:
         output.write()
-        rows = [[f"{skips.count:,}", skips.reason, ", ".join(skips.places)] for skips in intake.skipped]
+        rows = [[f"{skips.count:,}", skips.reason, ", ".join(skips.locations)] for skips in intake.skipped]
         output.show_table(Table(_SKIPPED_COLUMNS, rows))
 
 
@@ -187,7 +187,7 @@ def _empty_import_message(intake: "ImportReport", paths: Sequence[str]) -> str:
         return f"{', '.join(map(source_name, paths))}: nothing to import"
     skips = intake.skipped[0]
     more = sum(each.count for each in intake.skipped) - 1
-    return f"{skips.places[0]}: {skips.reason}{f'; {more:,} more were skipped' if more else ''}"
+    return f"{skips.locations[0]}: {skips.reason}{f'; {more:,} more were skipped' if more else ''}"
 
 
 def _import_fields(intake: "ImportReport", *, dry_run: bool) -> Iterator[tuple[str, str]]:

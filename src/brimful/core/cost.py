@@ -41,9 +41,9 @@ KIND_REGIONS: Final[dict[str, Region]] = {
 
 def region_of(package: ContentPackage) -> Region:
     """Return the region of the prompt that the package belongs to."""
-    place = KIND_REGIONS.get(package.kind)
-    if place is not None:
-        return place
+    region = KIND_REGIONS.get(package.kind)
+    if region is not None:
+        return region
     parts = () if isinstance(package.content, str) else package.content
     if any(isinstance(part, ToolCall | ToolResult) for part in parts):
         return "history"
@@ -134,12 +134,12 @@ def make_heading_function(counter: TokenCounter) -> Callable[[ContentPackage], H
 
     def of(package: ContentPackage) -> Heading:
         text = make_heading(package)
-        if not text or (place := region_of(package)) not in ("related", "pinned"):
+        if not text or (region := region_of(package)) not in ("related", "pinned"):
             return NO_HEADING
         form = (package.timestamp != 0, text.partition(" ")[2])
         if form not in costs:
             costs[form] = counter.text(text).upper
-        return f"{place} {text}", costs[form]
+        return f"{region} {text}", costs[form]
 
     return of
 
@@ -163,10 +163,10 @@ def base_cost(packages: Sequence[ContentPackage], tools: tuple[Tool, ...], model
         probe = Prompt(model=model, messages=(Message(role="user", parts=(Text(text="x"),)),))
         with_tools = Prompt(model=model, messages=probe.messages, tools=tools)
         cost += max(0, counter.prompt(with_tools).upper - counter.prompt(probe).upper)
-    places = {region_of(package) for package in packages if package.kind not in KIND_REGIONS}
-    if "related" in places:
+    regions = {region_of(package) for package in packages if package.kind not in KIND_REGIONS}
+    if "related" in regions:
         cost += counter.text(RELATED_OPEN).upper + counter.text(RELATED_CLOSE).upper + counter.message_overhead("user")
-    if "pinned" in places:
+    if "pinned" in regions:
         cost += counter.text(PINNED_OPEN).upper + counter.text(PINNED_CLOSE).upper + counter.message_overhead("system")
     return cost
 

@@ -32,13 +32,13 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     user_first: bool = False
 
 
-def message_id(place: int, part: int = 0) -> str:
+def message_id(index: int, part: int = 0) -> str:
     """Return the id of a message, or of its second part if it is read as two packages.
 
     >>> message_id(7), message_id(7, 1)
     ('msg-000007', 'msg-000007/2')
     """
-    return f"msg-{place:06d}" + (f"/{part + 1}" if part else "")
+    return f"msg-{index:06d}" + (f"/{part + 1}" if part else "")
 
 
 def message_index(id: str) -> int:
@@ -69,8 +69,8 @@ def replace_with_holes(value: Any, texts: Sequence[str]) -> Any:
     >>> replace_with_holes({"role": "user", "content": [{"type": "text", "text": "Hi"}]}, ["Hi"])
     {'role': 'user', 'content': [{'type': 'text', 'text': {'\x00': [0]}}]}
     """
-    places = {text: at for at, text in reversed(list(enumerate(texts))) if text}
-    return _replace_value(value, places)
+    indices = {text: at for at, text in reversed(list(enumerate(texts))) if text}
+    return _replace_value(value, indices)
 
 
 def fill_holes(value: Any, texts: Sequence[str]) -> Any:
@@ -102,33 +102,33 @@ def has_editable_hole(value: Any) -> bool:
     return isinstance(value, list) and any(map(has_editable_hole, value))
 
 
-def _replace_value(value: Any, places: dict[str, int]) -> Any:
+def _replace_value(value: Any, indices: dict[str, int]) -> Any:
     if isinstance(value, str):
-        return _replace_text(value, places)
+        return _replace_text(value, indices)
     if isinstance(value, dict):
         if _HOLE in value:
             return {_HOLE: [_LITERAL, value]}
-        return {key: _replace_field(key, item, places) for key, item in value.items()}
+        return {key: _replace_field(key, item, indices) for key, item in value.items()}
     if isinstance(value, list):
-        return [_replace_value(item, places) for item in value]
+        return [_replace_value(item, indices) for item in value]
     return value
 
 
-def _replace_field(key: str, value: Any, places: dict[str, int]) -> Any:
+def _replace_field(key: str, value: Any, indices: dict[str, int]) -> Any:
     if key == _ARGUMENTS_KEY and isinstance(value, dict):
         written = msgspec.json.encode(value).decode()
-        if written in places:
-            return {_HOLE: [places[written], None]}
-    return _replace_value(value, places)
+        if written in indices:
+            return {_HOLE: [indices[written], None]}
+    return _replace_value(value, indices)
 
 
-def _replace_text(text: str, places: dict[str, int]) -> Any:
-    if text in places:
-        return {_HOLE: [places[text]]}
+def _replace_text(text: str, indices: dict[str, int]) -> Any:
+    if text in indices:
+        return {_HOLE: [indices[text]]}
     if text.startswith("data:"):
         head, comma, data = text.partition(",")
-        if data in places:
-            return {_HOLE: [places[data], head + comma]}
+        if data in indices:
+            return {_HOLE: [indices[data], head + comma]}
     return text
 
 

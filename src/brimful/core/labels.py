@@ -89,8 +89,8 @@ def make_heading(package: ContentPackage) -> str:
     if package.kind not in _LINE_KINDS:
         return ""
     source = package.metadata.get("source", "")
-    place = f" in {_attribute(str(source))}" if source else ""
-    return f"[{iso_date(package.timestamp) or 'undated'}{place}]\n"
+    where = f" in {_attribute(str(source))}" if source else ""
+    return f"[{iso_date(package.timestamp) or 'undated'}{where}]\n"
 
 
 def make_label(package: ContentPackage) -> tuple[str, str]:

@@ -182,7 +182,7 @@ def _activated_entry(lore: ActivatedEntry) -> LoreEntry:
 
 def _lore_metadata(why: ActivationReason) -> dict[str, Any]:
     fields = msgspec.structs.asdict(why)
-    facts = {name: value for name, value in fields.items() if value and (name != "place" or why.where)}
+    facts = {name: value for name, value in fields.items() if value and (name != "location" or why.where)}
     return {"lore": facts}
 
 

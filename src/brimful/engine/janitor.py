@@ -218,7 +218,7 @@ class RoomSweep:
 
     async def clean(self, room: str, apply: ApplyChange, on_progress: JanitorCallback) -> RoomReport:
         """Clean up a room, change by change."""
-        places = await self._housekeeping.positions(room)
+        positions = await self._housekeeping.positions(room)
         known = {summary.id: summary for summary in janitor_summaries(await self._store.summaries(room))}
         report = RoomReport(room=room)
         notes: list[str] = []
@@ -229,11 +229,11 @@ class RoomSweep:
                 _update_summaries(known, change)
             return report.with_change(change)
 
-        due = await asyncio.to_thread(find_due_days, places, tuple(known.values()))
+        due = await asyncio.to_thread(find_due_days, positions, tuple(known.values()))
         for at, day in enumerate(due):
             report = await change_room(await self._summarize_day(room, day, notes))
             on_progress((at + 1) / (len(due) + 1))
-        while roll_ups := find_roll_ups(places, tuple(known.values()), self._now):
+        while roll_ups := find_roll_ups(positions, tuple(known.values()), self._now):
             for roll_up in roll_ups:
                 report = await change_room(await self._roll_up(room, roll_up, notes))
         unused = await self._find_unused(room, known.values(), notes)
@@ -242,7 +242,7 @@ class RoomSweep:
 
     async def _summarize_day(self, room: str, due: DueDay, notes: list[str]) -> JanitorChange:
         day = due.day
-        messages = await self._housekeeping.messages(room, [place.seq for place in day.positions])
+        messages = await self._housekeeping.messages(room, [position.seq for position in day.positions])
         separated = await asyncio.to_thread(_summaries.separate_floods, messages)
         new = _summaries.flood_summaries(room, day.name, separated, self._now)
         if separated.rest:

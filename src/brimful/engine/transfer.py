@@ -35,7 +35,7 @@ from brimful.records.usage import UsageReport
 from brimful.stores import Store
 
 MAX_REASONS = 50  # further reasons are counted together
-MAX_PLACES = 5  # locations listed per reason
+MAX_LOCATIONS = 5  # locations listed per reason
 OTHER_REASONS = "other reasons"
 MAX_ID_BYTES: Final = 2000  # an index of PostgreSQL takes a little more
 ID_TAKEN: Final = "another message has this id"
@@ -55,7 +55,7 @@ class SkippedGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     reason: str
     count: int
-    places: tuple[str, ...]
+    locations: tuple[str, ...]
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class ImportTally:
         self._roles: Counter[str] = Counter()
         self._known = 0
         self._skips: Counter[str] = Counter()
-        self._places: dict[str, list[str]] = {}
+        self._locations: dict[str, list[str]] = {}
 
     def add_new(self, records: Iterable[ImportedRecord]) -> None:
         """Count new records."""
@@ -100,11 +100,13 @@ class ImportTally:
 
     def add_skipped(self, skipped: Skipped) -> None:
         """Count an item that was skipped, by its reason."""
-        reason = skipped.reason if skipped.reason in self._places or len(self._places) < MAX_REASONS else OTHER_REASONS
+        reason = (
+            skipped.reason if skipped.reason in self._locations or len(self._locations) < MAX_REASONS else OTHER_REASONS
+        )
         self._skips[reason] += 1
-        places = self._places.setdefault(reason, [])
-        if len(places) < MAX_PLACES:
-            places.append(skipped.place)
+        locations = self._locations.setdefault(reason, [])
+        if len(locations) < MAX_LOCATIONS:
+            locations.append(skipped.location)
 
     def make_report(self) -> ImportReport:
         """Return the counts; the most frequent reasons first."""
@@ -114,7 +116,7 @@ class ImportTally:
             roles=dict(self._roles.most_common()),
             known=self._known,
             skipped=tuple(
-                SkippedGroup(reason=reason, count=count, places=tuple(self._places[reason]))
+                SkippedGroup(reason=reason, count=count, locations=tuple(self._locations[reason]))
                 for reason, count in self._skips.most_common()
             ),
         )
@@ -285,17 +287,17 @@ async def _find_existing(store: Store, batch: Sequence[ImportedRecord]) -> dict[
     return {record.id: record for record in found}
 
 
-def _count_existing(record: ImportedRecord, stored: ImportedRecord, place: str, tally: ImportTally) -> None:
+def _count_existing(record: ImportedRecord, stored: ImportedRecord, location: str, tally: ImportTally) -> None:
     """Count a record that is in the store; if the stored one differs, count it as skipped."""
     match record, stored:
         case Message(), Message() if _differs(record, stored):
-            tally.add_skipped(Skipped(place, ID_TAKEN))
+            tally.add_skipped(Skipped(location, ID_TAKEN))
         case Persona(), Persona() if stored.metadata.get(CARD_KEY) != record.metadata.get(CARD_KEY):
-            tally.add_skipped(Skipped(place, CARD_DIFFERS))
+            tally.add_skipped(Skipped(location, CARD_DIFFERS))
         case LoreEntry(), LoreEntry() if stored != record:
-            tally.add_skipped(Skipped(place, ENTRY_DIFFERS))
+            tally.add_skipped(Skipped(location, ENTRY_DIFFERS))
         case (Room(), Room()) | (User(), User()) if missing := _list_differences(record, stored):
-            tally.add_skipped(Skipped(place, f"it exists and was not changed; the file differs in: {missing}"))
+            tally.add_skipped(Skipped(location, f"it exists and was not changed; the file differs in: {missing}"))
         case _:
             tally.add_known([record])
 

@@ -133,19 +133,19 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
             case Skipped():
                 yield entry
             case Entry(data={"mapping": dict(nodes)} as conversation) if nodes:
-                yield from _Conversation(source, entry.place, conversation).read(nodes)
+                yield from _Conversation(source, entry.location, conversation).read(nodes)
             case Entry(data={"chatgpt_plus_user": _, "id": str(id)} as user) if id:
                 yield User(id=join_id(id), metadata=without_empty(email=as_str(user.get("email"))))
             case _:
-                yield Skipped(entry.place, "is not a conversation: it has no nodes")
+                yield Skipped(entry.location, "is not a conversation: it has no nodes")
 
 
 class _Conversation:
     """A conversation: its room, and the rooms of its other branches."""
 
-    def __init__(self, source: Source, place: str, data: dict[str, Any]) -> None:
+    def __init__(self, source: Source, location: str, data: dict[str, Any]) -> None:
         self._source = source
-        self._place = place
+        self._location = location
         self._data = data
         self._created = parse_time(data.get("create_time")) or source.modified
         own = as_id(data.get("conversation_id")) or as_id(data.get("id"))
@@ -164,7 +164,7 @@ class _Conversation:
             yield from messages
         for node, each in nodes.items():
             if reason := _skip_reason(each):
-                yield Skipped(f"{self._place}: mapping.{node}", reason)
+                yield Skipped(f"{self._location}: mapping.{node}", reason)
 
     def _make_room(self, branch: Branch, ids: dict[str, str]) -> Iterator[Room | Skipped]:
         data = self._data
@@ -186,7 +186,7 @@ class _Conversation:
                 metadata=metadata,
             )
         except BrimfulError as error:
-            yield Skipped(self._place, str(error))
+            yield Skipped(self._location, str(error))
 
     def _messages(self, branch: Branch, nodes: dict[str, Any]) -> Iterator[Message | Skipped]:
         at, thoughts, call = self._created, list[str](), ""
@@ -211,10 +211,10 @@ class _Conversation:
                     metadata={**_metadata(message), **without_empty(thoughts="\n\n".join(thoughts))},
                 )
             except BrimfulError as error:
-                yield Skipped(f"{self._place}: mapping.{node}", str(error))
+                yield Skipped(f"{self._location}: mapping.{node}", str(error))
             thoughts = []
         if thoughts:
-            yield Skipped(f"{self._place}: mapping.{branch.nodes[-1]}", "is reasoning without a message after it")
+            yield Skipped(f"{self._location}: mapping.{branch.nodes[-1]}", "is reasoning without a message after it")
 
     def _parts(self, node: str, message: dict[str, Any], *, answered: bool, call: str) -> list[Part]:
         """Return the parts of a node: a tool call if a tool answers it, a tool result if it answers a call."""

@@ -38,13 +38,13 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
         try:
             yield from _records(source, entry)
         except BrimfulError as error:
-            yield Skipped(entry.place, str(error))
+            yield Skipped(entry.location, str(error))
 
 
 def _records(source: Source, entry: Entry) -> Iterator[ImportedRecord | Skipped]:
     match entry.data:
         case {"chat_messages": list()} as data:
-            yield from _Conversation(source, entry.place, data).read()
+            yield from _Conversation(source, entry.location, data).read()
         case {"conversations_memory": _} | {"project_memories": _}:
             yield from _memories(source, entry.data)
         case {"uuid": str(id), "full_name": _} as data:
@@ -56,7 +56,7 @@ def _records(source: Source, entry: Entry) -> Iterator[ImportedRecord | Skipped]
         case {"uuid": str(id), "name": _} as data:
             yield from _project(source, id, data)
         case _:
-            yield Skipped(entry.place, "is not a conversation, project, memory or account of Claude")
+            yield Skipped(entry.location, "is not a conversation, project, memory or account of Claude")
 
 
 def _project(source: Source, id: str, data: dict[str, Any]) -> Iterator[ImportedRecord]:
@@ -100,8 +100,8 @@ def _memories(source: Source, data: dict[str, Any]) -> Iterator[ImportedRecord]:
 class _Conversation:
     """A conversation: its room, and the rooms of its other branches."""
 
-    def __init__(self, source: Source, place: str, data: dict[str, Any]) -> None:
-        self._place = place
+    def __init__(self, source: Source, location: str, data: dict[str, Any]) -> None:
+        self._location = location
         self._data = data
         self._created = parse_time(data.get("created_at")) or source.modified
         own = as_id(data.get("uuid")) or f"{as_str(data.get('name'))}@{self._created}"
@@ -123,15 +123,15 @@ class _Conversation:
         for branch in branches:
             yield self._make_room(branch, ids)
             for each in (each for id in branch.nodes for each in self._messages(branch, id, *messages[id])):
-                if isinstance(each, Message) or each.place not in skipped:  # it may be in two branches
+                if isinstance(each, Message) or each.location not in skipped:  # it may be in two branches
                     yield each
                 if isinstance(each, Skipped):
-                    skipped.add(each.place)
+                    skipped.add(each.location)
         for at, each in enumerate(self._data["chat_messages"]):
             if not isinstance(each, dict):
-                yield Skipped(f"{self._place}: chat_messages[{at}]", "is not a message: it must be a JSON object")
+                yield Skipped(f"{self._location}: chat_messages[{at}]", "is not a message: it must be a JSON object")
             elif messages[as_id(each.get("uuid")) or str(at)][1] != each:
-                yield Skipped(f"{self._place}: chat_messages[{at}]", "another message has this id")
+                yield Skipped(f"{self._location}: chat_messages[{at}]", "another message has this id")
 
     def _make_room(self, branch: Branch, ids: dict[str, str]) -> Room:
         data = self._data
@@ -153,14 +153,14 @@ class _Conversation:
         )
 
     def _messages(self, branch: Branch, id: str, at: int, data: dict[str, Any]) -> Iterator[Message | Skipped]:
-        place = f"{self._place}: chat_messages[{at}]"
+        location = f"{self._location}: chat_messages[{at}]"
         role = _ROLES.get(as_str(data.get("sender")))
         if role is None:
-            yield Skipped(place, f"sender: must be human or assistant, not {data.get('sender')!r}")
+            yield Skipped(location, f"sender: must be human or assistant, not {data.get('sender')!r}")
             return
         turns, own, metadata = list(_split_turns(role, data)), branch.id(self._room, id), _metadata(data)
         if metadata and not turns:
-            yield Skipped(place, "has no known content")
+            yield Skipped(location, "has no known content")
         for number, (turn_role, parts) in enumerate(turns):
             try:
                 yield Message(
@@ -172,7 +172,7 @@ class _Conversation:
                     metadata=metadata if number == 0 else {},
                 )
             except BrimfulError as error:
-                yield Skipped(place, str(error))
+                yield Skipped(location, str(error))
 
 
 def _metadata(data: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
         elif key != "messages":
             header[key] = entry.data
         elif isinstance(entry.data, list):
-            yield Skipped(entry.place, "is not a message")
+            yield Skipped(entry.location, "is not a message")
         else:
             if channel is None:
                 channel = _Channel(source, header)
@@ -67,10 +67,10 @@ class _Channel:
         data = as_dict(entry.data)
         id = as_id(data.get("id"))
         if not id:
-            return Skipped(entry.place, "has no id")
+            return Skipped(entry.location, "has no id")
         content = "\n".join(_lines(data))
         if not content:
-            return Skipped(entry.place, "is empty")
+            return Skipped(entry.location, "is empty")
         self._at = parse_time(data.get("timestamp")) or self._at
         author = as_dict(data.get("author"))
         try:
@@ -84,7 +84,7 @@ class _Channel:
                 metadata=self._metadata(data, author),
             )
         except BrimfulError as error:
-            return Skipped(entry.place, str(error))
+            return Skipped(entry.location, str(error))
 
     def _metadata(self, data: dict[str, Any], author: dict[str, Any]) -> dict[str, Any]:
         replied = as_id(as_dict(data.get("reference")).get("messageId"))

@@ -39,9 +39,9 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
     for key, messages in as_dict(store.get("store")).items():
         if isinstance(messages, list) and key:
             room = join_id(source.room, key)
-            yield from read_conversation(room, source, f"{entry.place}: store.{key}", messages, to_openai)
+            yield from read_conversation(room, source, f"{entry.location}: store.{key}", messages, to_openai)
         else:
-            yield Skipped(f"{entry.place}: store.{key}", "is not a list of messages with a name")
+            yield Skipped(f"{entry.location}: store.{key}", "is not a list of messages with a name")
 
 
 def to_openai(data: dict[str, Any]) -> dict[str, Any]:

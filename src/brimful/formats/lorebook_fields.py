@@ -18,7 +18,7 @@ JsonObject = Mapping[str, Any]
 KeyPath = tuple[str, ...]
 Values = dict[str, Any]
 EXTENSIONS: Final = "extensions"
-BRIMFUL_EXTENSION: Final = "brimful"  # under `extensions`: what the format has no place for
+BRIMFUL_EXTENSION: Final = "brimful"  # under `extensions`: what the format has no field for
 
 _CANONICAL: Final = msgspec.json.Encoder(order="deterministic")
 LOGIC_NUMBERS: Final[tuple[Logic, ...]] = ("and-any", "not-all", "not-any", "and-all")
@@ -109,20 +109,20 @@ def _copy(raw: JsonObject) -> dict[str, Any]:
 
 def _set_values(raw: dict[str, Any], written: Mapping[KeyPath, Any]) -> None:
     for (*outer, name), value in written.items():
-        place = raw
+        target = raw
         for each in outer:
-            inner = place.get(each)
-            place[each] = place = inner if isinstance(inner, dict) else {}
-        place[name] = value
+            inner = target.get(each)
+            target[each] = target = inner if isinstance(inner, dict) else {}
+        target[name] = value
 
 
 def _remove_values(raw: dict[str, Any], paths: Iterable[KeyPath]) -> None:
     for *outer, name in paths:
-        place: Any = raw
+        target: Any = raw
         for each in outer:
-            place = place.get(each) if isinstance(place, dict) else None
-        if isinstance(place, dict):
-            place.pop(name, None)
+            target = target.get(each) if isinstance(target, dict) else None
+        if isinstance(target, dict):
+            target.pop(name, None)
 
 
 def clean_str(value: object) -> str:

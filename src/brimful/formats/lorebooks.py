@@ -461,26 +461,26 @@ def write_lorebook(book: Lorebook, entries: Sequence[LoreEntry], format: Loreboo
 # -- entries ---------------------------------------------------------------------------------------------------------
 
 
-def _read_entry(format: LorebookFormat, place: str | int, raw: object, lorebook: str, taken: set[str]) -> LoreEntry:
+def _read_entry(format: LorebookFormat, key: str | int, raw: object, lorebook: str, taken: set[str]) -> LoreEntry:
     if not isinstance(raw, Mapping):
-        raise InvalidValue(f"entries[{place}]", f"must be a JSON object, not {validation.preview(raw)}")
-    id = _entry_id(lorebook, place, raw, taken)
+        raise InvalidValue(f"entries[{key}]", f"must be a JSON object, not {validation.preview(raw)}")
+    id = _entry_id(lorebook, key, raw, taken)
     try:
         extension, rest = _take_extension(raw, LoreEntry, id=id, lorebook=lorebook, content="")
         read = read_fields(rest, _FORMAT_SPECS[format].entry)
-        state = _without_defaults({"position": place, "rest": read.rest, "absent": read.absent})
+        state = _without_defaults({"position": key, "rest": read.rest, "absent": read.absent})
         values = {**read.values, **extension.fields, "settings": {**extension.formats, format: state}}
         return msgspec.convert({"id": id, "lorebook": lorebook, **values}, LoreEntry)
     except (BrimfulError, msgspec.ValidationError) as error:
-        raise InvalidValue(f"entries[{place}]", str(error)) from None
+        raise InvalidValue(f"entries[{key}]", str(error)) from None
     except RecursionError:
-        raise InvalidValue(f"entries[{place}]", "is nested too deeply") from None
+        raise InvalidValue(f"entries[{key}]", "is nested too deeply") from None
 
 
-def _entry_id(lorebook: str, place: str | int, raw: JsonObject, taken: set[str]) -> str:
+def _entry_id(lorebook: str, key: str | int, raw: JsonObject, taken: set[str]) -> str:
     """Return an id that is unique within the file."""
     # Only the last slash separates the book from the entry, so that no two books share an id.
-    own = next((raw[key] for key in ("uid", "id") if isinstance(raw.get(key), str | int) and raw[key] != ""), place)
+    own = next((raw[name] for name in ("uid", "id") if isinstance(raw.get(name), str | int) and raw[name] != ""), key)
     base = id = f"{lorebook}/{str(own).replace('/', '%2F')}".replace("\0", "_")
     again = 1
     while id in taken:
@@ -508,8 +508,8 @@ def _write_entries(entries: Sequence[LoreEntry], format: LorebookFormat) -> dict
 
 def _entry_position(entry: LoreEntry, format: LorebookFormat) -> tuple[bool, int]:
     """Return the sort key of an entry: its position in the file, or in a file of another format."""
-    places = (_original(entry.settings, each).get("position") for each in (format, *LOREBOOK_FORMATS))
-    at = next((place for place in places if place is not None), None)
+    keys = (_original(entry.settings, each).get("position") for each in (format, *LOREBOOK_FORMATS))
+    at = next((key for key in keys if key is not None), None)
     number = int(at) if isinstance(at, int) or (isinstance(at, str) and at.isdecimal()) else None
     return (number is None, number or 0)
 
@@ -599,8 +599,8 @@ def _is_default_book(state: JsonObject, format: LorebookFormat) -> bool:
 
 def _is_default_entry(state: JsonObject, spec: _FormatSpec) -> bool:
     """Return whether an entry of a format has only what we would write into a new one."""
-    place = str(state.get("position"))
-    return place.isdecimal() and state == {"position": state["position"], "rest": spec.template(int(place))}
+    key = str(state.get("position"))
+    return key.isdecimal() and state == {"position": state["position"], "rest": spec.template(int(key))}
 
 
 def _other_formats(settings: JsonObject, format: LorebookFormat) -> dict[LorebookFormat, JsonObject]:

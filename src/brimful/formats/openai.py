@@ -86,41 +86,43 @@ def read_conversations(source: Source, translate: Translate) -> Iterator[Importe
     """Yield messages, and rooms for requests with more fields."""
     loose = ConversationReader(source.room, source.modified)
     for item in source.entries():
-        entry = item if isinstance(item, Skipped) else Entry(item.place, unwrap_batch_request(item.data), item.number)
+        entry = (
+            item if isinstance(item, Skipped) else Entry(item.location, unwrap_batch_request(item.data), item.number)
+        )
         match entry:
             case Skipped():
                 yield entry
             case Entry(data={"custom_id": str() | int() as id, "response": _} as line):
-                yield from _read_answers(source, entry.place, id, line)
+                yield from _read_answers(source, entry.location, id, line)
             case Entry(data={"messages": list(messages)} as request) if "role" not in request:
                 room = _room(source, entry)
                 yield from _read_request(room, entry, request)
-                yield from read_conversation(room, source, f"{entry.place}: messages", messages, translate)
+                yield from read_conversation(room, source, f"{entry.location}: messages", messages, translate)
             case Entry(data=list(messages)):
                 room = _room(source, entry)
-                yield from read_conversation(room, source, f"{entry.place}: messages", messages, translate)
+                yield from read_conversation(room, source, f"{entry.location}: messages", messages, translate)
             case _:
-                yield loose.read(entry.place, _translated(entry.data, translate))
+                yield loose.read(entry.location, _translated(entry.data, translate))
 
 
-def _read_answers(source: Source, place: str, id: str | int, line: dict[str, Any]) -> Iterator[Message | Skipped]:
+def _read_answers(source: Source, location: str, id: str | int, line: dict[str, Any]) -> Iterator[Message | Skipped]:
     """Yield the answers of a batch response: the first in the room of its request, others in rooms of their own."""
     answers = batch_answers(line)
     if isinstance(answers, str):
-        yield Skipped(place, answers)
+        yield Skipped(location, answers)
         return
     for at, message in enumerate(answers):
         room = join_id(source.room, id, at + 1) if at else join_id(source.room, id)
-        yield ConversationReader(room, source.modified).read(f"{place}: choices[{at}]", message)
+        yield ConversationReader(room, source.modified).read(f"{location}: choices[{at}]", message)
 
 
 def read_conversation(
-    room: str, source: Source, place: str, messages: list[Any], translate: Translate
+    room: str, source: Source, location: str, messages: list[Any], translate: Translate
 ) -> Iterator[Message | Skipped]:
     """Yield the messages of one room."""
     conversation = ConversationReader(room, source.modified)
     for at, message in enumerate(messages):
-        yield conversation.read(f"{place}[{at}]", _translated(message, translate))
+        yield conversation.read(f"{location}[{at}]", _translated(message, translate))
 
 
 def _translated(data: Any, translate: Translate) -> Any:
@@ -134,7 +136,7 @@ def _read_request(room: str, entry: Entry, request: Mapping[str, Any]) -> Iterat
         try:
             yield Room(id=room, metadata=metadata)
         except BrimfulError as error:
-            yield Skipped(entry.place, f"{', '.join(metadata)}: {error}")
+            yield Skipped(entry.location, f"{', '.join(metadata)}: {error}")
 
 
 def _room(source: Source, entry: Entry) -> str:
@@ -153,21 +155,21 @@ class ConversationReader:
         self._ids = IdChain(room)
         self._calls: dict[str, str] = {}
 
-    def read(self, place: str, data: Any) -> Message | Skipped:
+    def read(self, location: str, data: Any) -> Message | Skipped:
         """Return a message as a record, or why it is skipped."""
         if not isinstance(data, dict):
-            return Skipped(place, f"must be a JSON object, not {_JSON_TYPE_NAMES.get(type(data), 'null')}")
+            return Skipped(location, f"must be a JSON object, not {_JSON_TYPE_NAMES.get(type(data), 'null')}")
         if "role" not in data:
-            return Skipped(place, "has neither a role nor a list of messages")
+            return Skipped(location, "has neither a role nor a list of messages")
         if _MESSAGE_FIELDS.isdisjoint(data) and data["role"] in _ROLES:
-            return Skipped(place, "has no content")
+            return Skipped(location, "has no content")
         try:
             [message] = read_history([_normalize_message(data)])
             return self._record(message, data)
         except InvalidRequest as error:
-            return Skipped(place, error.violations[0].removeprefix("messages[0]").lstrip(".: "))
+            return Skipped(location, error.violations[0].removeprefix("messages[0]").lstrip(".: "))
         except BrimfulError as error:
-            return Skipped(place, str(error))
+            return Skipped(location, str(error))
 
     def _record(self, message: PromptMessage, data: Mapping[str, Any]) -> Message:
         own_time = _time(data)

@@ -93,9 +93,9 @@ class Reader:
         return self._finished + (self._current.position if self._current else 0)
 
     @property
-    def place(self) -> str:
-        """The place of the last record; empty before the first file and after the last."""
-        return self._current.place if self._current else ""
+    def location(self) -> str:
+        """The location of the last record; empty before the first file and after the last."""
+        return self._current.location if self._current else ""
 
     @property
     def file(self) -> str:
@@ -145,14 +145,16 @@ class Reader:
         if isinstance(folder, Directory):
             yield from (Skipped(f"{folder.name}/{name}", LINK_OUTSIDE) for name in folder.links)
         for name in folder.names:
-            place = f"{folder.name}/{name}"
+            location = f"{folder.name}/{name}"
             parents = PurePosixPath(name).parts[:-1]
             if BACKUP_FOLDERS.intersection(parents) or SETTINGS_FOLDERS.intersection(parents):
-                yield Skipped(place, IN_BACKUP_FOLDER if BACKUP_FOLDERS.intersection(parents) else IN_SETTINGS_FOLDER)
-            elif isinstance(folder, Directory) and _is_archive(place):
-                yield from self._read_archive(place)
+                yield Skipped(
+                    location, IN_BACKUP_FOLDER if BACKUP_FOLDERS.intersection(parents) else IN_SETTINGS_FOLDER
+                )
+            elif isinstance(folder, Directory) and _is_archive(location):
+                yield from self._read_archive(location)
             elif not isinstance(folder, Directory) and name.lower().endswith(_ARCHIVE_SUFFIXES):
-                yield Skipped(place, NESTED_ARCHIVE)
+                yield Skipped(location, NESTED_ARCHIVE)
             else:
                 yield from self._open(name, siblings, folder.stored_size(name))
 
@@ -199,7 +201,7 @@ class DamageReport:
         self._first: list[DamagedFile] = []
         self._last_file: str | None = None
         self._files = 0
-        self._places = 0
+        self._locations = 0
         self._readable = 0
 
     def records(self) -> Iterator[ImportedRecord | Skipped]:
@@ -214,17 +216,17 @@ class DamageReport:
     def raise_if_damaged(self) -> None:
         """Raise `ImportRefused` if something is damaged."""
         if self._files:
-            raise ImportRefused(self._first, files=self._files, places=self._places, readable=self._readable)
+            raise ImportRefused(self._first, files=self._files, locations=self._locations, readable=self._readable)
 
     def _add(self, damage: Skipped) -> None:
-        self._places += 1
-        file = self._reader.file or damage.place
+        self._locations += 1
+        file = self._reader.file or damage.location
         if file == self._last_file:
             return
         self._last_file = file
         self._files += 1
         if len(self._first) < MAX_NAMED_FILES:
-            self._first.append(DamagedFile(damage.place, damage.reason))
+            self._first.append(DamagedFile(damage.location, damage.reason))
 
 
 def read_checked(reader: Reader) -> Iterator[ImportedRecord | Skipped]:
@@ -232,7 +234,7 @@ def read_checked(reader: Reader) -> Iterator[ImportedRecord | Skipped]:
     for record in reader.records():
         if isinstance(record, Skipped) and record.damaged:
             raise DamagedFile(
-                record.place,
+                record.location,
                 f"{record.reason}: it changed during the import; the records before it are in the store, "
                 "and are not duplicated if you import it again",
             )

@@ -26,7 +26,7 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
         try:
             yield msgspec.convert(entry.data, ImportedRecord)
         except (msgspec.ValidationError, BrimfulError) as error:
-            yield Skipped(entry.place, str(error))
+            yield Skipped(entry.location, str(error))
 
 
 FORMAT: Final = Format(

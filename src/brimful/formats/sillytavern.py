@@ -150,7 +150,7 @@ class _Chat:
         """Return a message, or why it is skipped."""
         data = entry.data
         if not isinstance(data, dict) or not isinstance(data.get("mes"), str):
-            return Skipped(entry.place, "is not a SillyTavern message: it has no text (`mes`)")
+            return Skipped(entry.location, "is not a SillyTavern message: it has no text (`mes`)")
         time = parse_time(data.get("send_date"))
         self._at = self._at if time is None else time
         sender, mine = as_str(data.get("name")), data.get("is_user") is True
@@ -171,7 +171,7 @@ class _Chat:
                 metadata={ORIGINAL_KEY: rest},
             )
         except BrimfulError as error:
-            return Skipped(entry.place, str(error))
+            return Skipped(entry.location, str(error))
 
 
 def _empty_group_room(source: Source, group: dict[str, Any]) -> Iterator[ImportedRecord]:

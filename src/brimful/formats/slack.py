@@ -109,7 +109,7 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
         try:
             yield _record(source, entry, users)
         except BrimfulError as error:
-            yield Skipped(entry.place, str(error))
+            yield Skipped(entry.location, str(error))
 
 
 def _record(source: Source, entry: Entry, users: dict[str, str]) -> ImportedRecord | Skipped:
@@ -118,7 +118,7 @@ def _record(source: Source, entry: Entry, users: dict[str, str]) -> ImportedReco
         return _room(source, data, users)
     if source.path.name == "users.json":
         return User(id=join_id(PREFIX, as_id(data.get("id"))), name=_user_name(data), metadata=_user_metadata(data))
-    return _message(source, entry.place, data, users)
+    return _message(source, entry.location, data, users)
 
 
 def _user_names(source: Source) -> dict[str, str]:
@@ -159,13 +159,13 @@ def _room(source: Source, data: dict[str, Any], users: dict[str, str]) -> Room:
     )
 
 
-def _message(source: Source, place: str, data: dict[str, Any], users: dict[str, str]) -> Message | Skipped:
+def _message(source: Source, location: str, data: dict[str, Any], users: dict[str, str]) -> Message | Skipped:
     if data.get("type") != "message" or not as_id(data.get("ts")):
-        return Skipped(place, "is not a message: it has no time (`ts`) or another type")
+        return Skipped(location, "is not a message: it has no time (`ts`) or another type")
     room = join_id(source.requested_room or PREFIX, source.path.parent.name or source.room)
     content = "\n".join(_lines(data, users))
     if not content:
-        return Skipped(place, "is empty")
+        return Skipped(location, "is empty")
     ts, thread = as_id(data["ts"]), as_id(data.get("thread_ts"))
     return Message(
         id=join_id(room, ts),

@@ -43,23 +43,23 @@ _READ_ERRORS: Final = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One JSON value of a file, with its place (`file:line` or `file[index]`) and its number, from 1."""
+    """One JSON value of a file, with its location (`file:line` or `file[index]`) and its number, from 1."""
 
-    place: str
+    location: str
     data: Any
     number: int
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """Something that was not imported: its place and the reason. It is `damaged` if it could not be read at all."""
+    """Something that was not imported: its location and the reason. It is `damaged` if it could not be read at all."""
 
-    place: str
+    location: str
     reason: str
     damaged: bool = False
 
     @classmethod
     def from_error(cls, error: InvalidValue) -> Self:
-        """Return the place and the reason of an error."""
+        """Return the location and the reason of an error."""
         return cls(error.field, error.reason, damaged=isinstance(error, DamagedFile))
 
 
@@ -67,7 +67,7 @@ class Source:
     """A file to import, plain or gzip, by its path or as one of the files of a folder; `-` is standard input.
 
     `room` is the room for messages that name none, `requested_room` the one that the user asked for, if any, and
-    `place` the position of the piece that was read last.
+    `location` the position of the piece that was read last.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Source:
     ) -> None:
         file = Path(clean_text(path)).as_posix()
         self.name = "<stdin>" if path == STDIN else f"{siblings.folder.name}/{file}" if siblings else file
-        self.place = self.name
+        self.location = self.name
         self.requested_room = room
         self.room = room or ("stdin" if path == STDIN else room_name(self.name))
         self.limits = limits
@@ -154,22 +154,22 @@ class Source:
         return "object" if newline and first.rstrip().endswith((b"{", b"[", b",", b":")) else "lines"
 
     def lines(self) -> Iterator[tuple[str, bytes] | Skipped]:
-        """Yield the non-empty lines of the file with their places."""
+        """Yield the non-empty lines of the file with their locations."""
         for number, piece in self._pieces(iter_lines(self._stream, self.limits.piece_bytes)):
-            self.place = f"{self.name}:{number}"
-            yield Skipped(self.place, piece, damaged=True) if isinstance(piece, str) else (self.place, piece)
+            self.location = f"{self.name}:{number}"
+            yield Skipped(self.location, piece, damaged=True) if isinstance(piece, str) else (self.location, piece)
 
     def entries(self) -> Iterator[Entry | Skipped]:
         """Yield the JSON values of the file one by one, whatever its shape."""
         match self.shape:
             case "lines":
                 for number, piece in self._pieces(iter_lines(self._stream, self.limits.piece_bytes)):
-                    self.place = f"{self.name}:{number}"
-                    yield _parse_entry(self.place, piece, number)
+                    self.location = f"{self.name}:{number}"
+                    yield _parse_entry(self.location, piece, number)
             case "array":
                 for number, piece in self._pieces(iter_elements(self._stream, self.limits.piece_bytes)):
-                    self.place = f"{self.name}[{number}]"
-                    yield _parse_entry(self.place, piece, number + 1)
+                    self.location = f"{self.name}[{number}]"
+                    yield _parse_entry(self.location, piece, number + 1)
             case "object":
                 yield self.whole()
 
@@ -186,8 +186,8 @@ class Source:
         numbered = enumerate(iter_fields(self._stream, self.limits.piece_bytes, frozenset(streamed)))
         for _, field in self._pieces(numbered):
             key, index, piece = ("", None, field) if isinstance(field, str) else field
-            self.place = f"{self.name}: {key}" if index is None else f"{self.name}: {key}[{index}]"
-            yield key, _parse_entry(self.place if key else self.name, piece, (index or 0) + 1)
+            self.location = f"{self.name}: {key}" if index is None else f"{self.name}: {key}[{index}]"
+            yield key, _parse_entry(self.location if key else self.name, piece, (index or 0) + 1)
 
     def content(self) -> bytes:
         """Return the whole file. Raise `DamagedFile` if it is longer than a piece may be."""
@@ -346,14 +346,14 @@ def room_name(path: str) -> str:
     return _SUFFIX.sub("", name) or name
 
 
-def _parse_entry(place: str, piece: bytes | str, number: int) -> Entry | Skipped:
+def _parse_entry(location: str, piece: bytes | str, number: int) -> Entry | Skipped:
     if isinstance(piece, str):
-        return Skipped(place, piece, damaged=True)
+        return Skipped(location, piece, damaged=True)
     try:
-        return Entry(place, decode_json(piece), number)
+        return Entry(location, decode_json(piece), number)
     except ValueError as error:
         reason = _POSITION.sub("", str(error))  # so that the same damage has the same reason everywhere
-        return Skipped(place, reason, damaged=True)
+        return Skipped(location, reason, damaged=True)
 
 
 def _is_json(piece: bytes) -> bool:

@@ -85,27 +85,27 @@ class PlainMatcher:
 
 def _probe_matches(text: str, gram: str, by_length: dict[int, dict[str, list[PlainKeyword]]]) -> Iterator[PlainKeyword]:
     seen: set[str] = set()
-    place = text.find(gram)
-    while place >= 0:
+    start = text.find(gram)
+    while start >= 0:
         for length, probes in by_length.items():
-            probe = text[place : place + length]
+            probe = text[start : start + length]
             if probe in probes and probe not in seen:
                 seen.add(probe)
                 yield from probes[probe]
-        place = text.find(gram, place + 1)
+        start = text.find(gram, start + 1)
 
 
 def _is_whole_word(text: str, key: str) -> bool:
     """Return whether a keyword appears without letters next to it, except at an end that is not a letter itself."""
     before, after = _is_letter(key[0]), _is_letter(key[-1])
-    place = text.find(key)
-    while place >= 0:
-        end = place + len(key)
-        if not (before and place and _is_letter(text[place - 1])) and not (
+    start = text.find(key)
+    while start >= 0:
+        end = start + len(key)
+        if not (before and start and _is_letter(text[start - 1])) and not (
             after and end < len(text) and _is_letter(text[end])
         ):
             return True
-        place = text.find(key, place + 1)
+        start = text.find(key, start + 1)
     return False
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 ActivationKind = Literal["constant", "keyword", "sticky", "retrieval", "decorator"]
-KeywordPlace = Literal["message", "entry", "source"]
+KeywordLocation = Literal["message", "entry", "source"]
 ExclusionKind = Literal[
     "delay", "cooldown", "persona", "recursion", "secondary", "group", "probability", "budget", "pattern"
 ]
@@ -16,13 +16,13 @@ CURRENT_MESSAGE = "(current)"  # the id of a message that is not in a room yet
 class ActivationReason(msgspec.Struct, frozen=True, kw_only=True):
     """What activated an entry.
 
-    For a keyword, `place` and `where` say in which message, entry or text of the persona it appears, and `secondary`
+    For a keyword, `location` and `where` say in which message, entry or text of the persona it appears, and `secondary`
     what its secondary keywords did. `until` is the message with which a sticky entry ends.
     """
 
     by: ActivationKind
     keyword: str = ""
-    place: KeywordPlace = "message"
+    location: KeywordLocation = "message"
     where: str = ""
     secondary: str = ""
     until: int = 0
@@ -45,13 +45,13 @@ class ActivationReason(msgspec.Struct, frozen=True, kw_only=True):
             case "retrieval":
                 return f"found by retrieval (relevance {self.relevance or 0.0:.2f})"
             case "keyword":
-                return f"keyword {self.keyword!r} in {self._place_text}{self.secondary}"
+                return f"keyword {self.keyword!r} in {self._location_text}{self.secondary}"
 
     @property
-    def _place_text(self) -> str:
-        if self.place == "message":
+    def _location_text(self) -> str:
+        if self.location == "message":
             return "the current message" if self.where == CURRENT_MESSAGE else f"message {self.where!r}"
-        return f"entry {self.where!r}" if self.place == "entry" else f"the persona's {self.where}"
+        return f"entry {self.where!r}" if self.location == "entry" else f"the persona's {self.where}"
 
 
 class LoreExclusion(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from brimful.lore.index import LoreIndex, PreparedEntry
-from brimful.lore.reasons import ActivationReason, KeywordPlace, LoreExclusion
+from brimful.lore.reasons import ActivationReason, KeywordLocation, LoreExclusion
 from brimful.records.lorebook import Source
 
 
@@ -58,7 +58,7 @@ class KeywordScan:
             keywords.isdisjoint(self._in_texts) and keywords.isdisjoint(self._in_texts_with_speaker)
         )
 
-    def find(self, number: int, prepared: PreparedEntry, *, recursing: bool) -> tuple[KeywordPlace, str] | None:
+    def find(self, number: int, prepared: PreparedEntry, *, recursing: bool) -> tuple[KeywordLocation, str] | None:
         """Return where a keyword of an entry appears: in a message, a text of the persona, or another entry."""
         newest = (self._in_texts_with_speaker if prepared.book.names else self._in_texts).get(number)
         if newest is not None and newest < prepared.depth:
@@ -98,7 +98,7 @@ class KeywordScan:
         for number, keyword in prepared.keywords.items():
             found = self.find(number, prepared, recursing=recursing)
             if found is not None:
-                return ActivationReason(by="keyword", keyword=keyword, place=found[0], where=found[1])
+                return ActivationReason(by="keyword", keyword=keyword, location=found[0], where=found[1])
         return None
 
     def _objection(self, prepared: PreparedEntry, *, recursing: bool) -> str:

@@ -164,14 +164,14 @@ def _cached_tools(raw: bytes, wire: IncomingWire) -> tuple[Tool, ...]:
     return tuple(_TOOL_READERS[wire](msgspec.json.decode(raw)))
 
 
-def encode_json(value: object, wire: IncomingWire, place: str) -> bytes:
+def encode_json(value: object, wire: IncomingWire, field: str) -> bytes:
     """Encode a value as JSON. Lone surrogates, which no provider accepts, are replaced."""
     try:
         return msgspec.json.encode(value, enc_hook=dump_model)
     except UnicodeEncodeError:
         return msgspec.json.encode(clean_data(value), enc_hook=lambda each: clean_data(dump_model(each)))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidRequest(wire, [f"{place}: must be plain JSON data ({error})"]) from None
+        raise InvalidRequest(wire, [f"{field}: must be plain JSON data ({error})"]) from None
 
 
 def dump_model(value: Any) -> Any:

@@ -156,18 +156,18 @@ def _with_safe_id(call: ToolCall, used: set[str]) -> ToolCall:
 def _match_results(parts: tuple[Part, ...], waiting: list[tuple[str, ToolCall]]) -> tuple[Part, ...]:
     """Give each result the id and name of its call, and sort by call. Results without a call come last, for `check`."""
     placed: list[tuple[int, Part]] = []
-    open_places = list(range(len(waiting)))
+    open_positions = list(range(len(waiting)))
     for part in parts:
         if not isinstance(part, ToolResult):
             continue
-        place = next((place for place in open_places if waiting[place][0] == part.id), None)
-        if place is None:
+        position = next((position for position in open_positions if waiting[position][0] == part.id), None)
+        if position is None:
             id = part.id if is_call_id(part.id) else _hashed_id(part.id, 0)
             placed.append((len(waiting), msgspec.structs.replace(part, id=id, name=safe_tool_name(part.name))))
             continue
-        open_places.remove(place)
-        call = waiting[place][1]
-        placed.append((place, msgspec.structs.replace(part, id=call.id, name=call.name)))
+        open_positions.remove(position)
+        call = waiting[position][1]
+        placed.append((position, msgspec.structs.replace(part, id=call.id, name=call.name)))
     return tuple(part for _, part in sorted(placed, key=lambda entry: entry[0]))
 
 

@@ -83,8 +83,8 @@ def _postgres(url: str) -> Target:
     login, at, address = rest.partition("@")
     if not at or "/" in login:
         login, at, address = "", "", rest
-    place, _, settings = address.partition("?")
-    readable = _HOSTS.fullmatch(place) and all("=" in each for each in settings.split("&") if each)
+    location, _, settings = address.partition("?")
+    readable = _HOSTS.fullmatch(location) and all("=" in each for each in settings.split("&") if each)
     if not readable or _INVALID.search(rest):
         raise InvalidValue(
             "url",
@@ -92,5 +92,5 @@ def _postgres(url: str) -> Target:
             "a password as %40 %2F %25 %20",
         )
     known = "&".join(f"{name}={value}" for name, value in parse_qsl(settings) if name in _SAFE_SETTINGS)
-    shown = f"{scheme}://{login.partition(':')[0]}{at}{place}{'?' if known else ''}{known}"
+    shown = f"{scheme}://{login.partition(':')[0]}{at}{location}{'?' if known else ''}{known}"
     return Target(kind="postgres", shown=shown, url=url)

@@ -67,13 +67,13 @@ border-radius:8px;background:var(--paper);color:var(--ink)}
 .brimful code{font:12px ui-monospace,monospace;background:none;color:inherit;overflow-wrap:anywhere}"""
 _LIGHT: Final = "--paper:#fff;--ink:#1c2330;--dim:#5b6472;--line:#d9dde5"
 _DARK: Final = "--paper:#14171d;--ink:#e6e9ef;--dim:#9aa3b2;--line:#333a46"
-_DARK_PLACES: Final = (
+_DARK_SELECTORS: Final = (
     '[data-jp-theme-light="false"] .brimful',
     ".vscode-dark .brimful",
     '[data-theme="dark"] .brimful',
 )
 """Selectors of notebooks that set their own theme, whatever the system says."""
-_LIGHT_PLACES: Final = (
+_LIGHT_SELECTORS: Final = (
     '[data-jp-theme-light="true"] .brimful',
     ".vscode-light .brimful",
     '[data-theme="light"] .brimful',
@@ -214,7 +214,7 @@ def _style() -> str:
     dark = ";".join([_DARK, *(f"--{name}:{colours[1]}" for name, colours in _COLORS.items())])
     return (
         f"{_LAYOUT}\n.brimful{{{light}}}\n@media (prefers-color-scheme:dark){{.brimful{{{dark}}}}}\n"
-        f"{','.join(_LIGHT_PLACES)}{{{light}}}\n{','.join(_DARK_PLACES)}{{{dark}}}"
+        f"{','.join(_LIGHT_SELECTORS)}{{{light}}}\n{','.join(_DARK_SELECTORS)}{{{dark}}}"
     )
 
 

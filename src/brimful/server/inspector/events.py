@@ -207,10 +207,10 @@ class EventStream(HttpResponse):
 
     async def _until_ended(self, cursor: str, receive: Receive, send: Send) -> None:
         pump = asyncio.create_task(self._pump(cursor, send))
-        gone = asyncio.create_task(wait_for_disconnect(receive))
+        disconnected = asyncio.create_task(wait_for_disconnect(receive))
         cut = asyncio.create_task(self._stopping.wait())
         try:
-            await asyncio.wait({pump, gone, cut}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({pump, disconnected, cut}, return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
                 pump.result()
         except ApiError:
@@ -218,10 +218,10 @@ class EventStream(HttpResponse):
         except StoreError as error:  # the client reconnects
             log_failure("following the log", error)
         finally:
-            left = gone.done()
-            for task in (pump, gone, cut):
+            left = disconnected.done()
+            for task in (pump, disconnected, cut):
                 task.cancel()
-            await asyncio.gather(pump, gone, cut, return_exceptions=True)
+            await asyncio.gather(pump, disconnected, cut, return_exceptions=True)
         if not left:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -141,8 +141,8 @@ def assign_ids(messages: Sequence[Message], room: str, after: Message | None, le
     >>> assign_ids([hi], "r", None) == [first], first.id == second.id
     (True, False)
     """
-    place = [room, after.id if after else "", after.seq if after else 0]
-    digest = hashlib.blake2b(msgspec.json.encode([*place, left] if left else place))
+    position = [room, after.id if after else "", after.seq if after else 0]
+    digest = hashlib.blake2b(msgspec.json.encode([*position, left] if left else position))
     named = []
     for message in messages:
         digest.update(msgspec.json.encode([message.role, message.content]))

@@ -15,7 +15,7 @@ SELECT count(*) FROM (
       UNION ALL SELECT hash FROM memories WHERE tenant = :tenant
       UNION ALL SELECT hash FROM lore_entries WHERE tenant = :tenant
       UNION ALL SELECT hash FROM summaries WHERE tenant = :tenant
-    ) said GROUP BY hash
+    ) records GROUP BY hash
   ) used ON used.hash = c.hash WHERE c.tenant = :tenant AND c.uses <> coalesce(used.times, 0)
 ) wrong
 """
@@ -25,7 +25,7 @@ SELECT count(*) FROM (
   UNION ALL SELECT hash FROM memories WHERE tenant = :tenant
   UNION ALL SELECT hash FROM lore_entries WHERE tenant = :tenant
   UNION ALL SELECT hash FROM summaries WHERE tenant = :tenant
-) said WHERE NOT EXISTS (SELECT 1 FROM contents c WHERE c.tenant = :tenant AND c.hash = said.hash)
+) records WHERE NOT EXISTS (SELECT 1 FROM contents c WHERE c.tenant = :tenant AND c.hash = records.hash)
 """
 _TOTALS: Final = """
 SELECT count(*) FROM scopes s LEFT JOIN (
@@ -54,7 +54,7 @@ _UNLOGGED: Final = """
 SELECT count(*) FROM (
   SELECT 'build' AS kind, id FROM snapshots WHERE tenant = :tenant
   UNION ALL SELECT 'response', id FROM responses WHERE tenant = :tenant
-) kept WHERE NOT EXISTS (SELECT 1 FROM log l WHERE l.tenant = :tenant AND l.kind = kept.kind AND l.item = kept.id)
+) events WHERE NOT EXISTS (SELECT 1 FROM log l WHERE l.tenant = :tenant AND l.kind = events.kind AND l.item = events.id)
 """
 _CHECKS: Final[tuple[tuple[str, Severity, str], ...]] = (
     (_MISSING, "error", "records whose content is gone"),

@@ -52,7 +52,7 @@ def _rekey_records(table: str, session: Session, after: str) -> tuple[str | None
         limit=BATCH_ROWS,
     )
     uses = Counter({hash: 0 for _, _, hash, _, _ in found})
-    uses.update(hash for _, _, hash, _, gone in found if not gone)
+    uses.update(hash for _, _, hash, _, erased in found if not erased)
     moved = rekey_contents(session, uses)
     session.many(
         f"UPDATE {table} SET hash = :hash, detail = :detail WHERE tenant = :tenant AND id = :id",  # noqa: S608

@@ -11,12 +11,12 @@ from brimful.stores.encryption.xaes import DamagedError
 from brimful.stores.session import Session
 
 
-def encrypt(session: Session, body: bytes, *place: str | bytes) -> bytes:
+def encrypt(session: Session, body: bytes, *bindings: str | bytes) -> bytes:
     """Encrypt a value, bound to its table, row and references. Without keys, it is returned unchanged."""
-    return body if session.keys is None else session.keys.encrypt(body, _associated_data(place))
+    return body if session.keys is None else session.keys.encrypt(body, _associated_data(bindings))
 
 
-def decrypt(session: Session, body: bytes, *place: str | bytes) -> bytes:
+def decrypt(session: Session, body: bytes, *bindings: str | bytes) -> bytes:
     """Decrypt a value that was encrypted with the same bindings."""
     keys = session.keys
     if not is_encrypted(body):
@@ -24,16 +24,16 @@ def decrypt(session: Session, body: bytes, *place: str | bytes) -> bytes:
             raise EncryptionError(
                 session.tenant,
                 "clear",
-                f"{_describe(place)} is not encrypted; if that is expected, run: brimful db encrypt",
+                f"{_describe(bindings)} is not encrypted; if that is expected, run: brimful db encrypt",
             )
         return body
     if keys is None:
         raise missing_key_error(session.tenant)
     try:
-        return _keys_for(session, keys, body).decrypt(body, _associated_data(place))
+        return _keys_for(session, keys, body).decrypt(body, _associated_data(bindings))
     except DamagedError:
         raise EncryptionError(
-            session.tenant, "damaged", f"{_describe(place)} was changed after it was encrypted; restore a backup"
+            session.tenant, "damaged", f"{_describe(bindings)} was changed after it was encrypted; restore a backup"
         ) from None
 
 
@@ -56,10 +56,10 @@ def _keys_for(session: Session, keys: TenantKeys, body: bytes) -> TenantKeys:
     return keys
 
 
-def _associated_data(place: tuple[str | bytes, ...]) -> bytes:
+def _associated_data(bindings: tuple[str | bytes, ...]) -> bytes:
     """Join the parts, none of which contains a null character."""
-    return b"\0".join([part if isinstance(part, bytes) else part.encode() for part in place])
+    return b"\0".join([part if isinstance(part, bytes) else part.encode() for part in bindings])
 
 
-def _describe(place: tuple[str | bytes, ...]) -> str:
-    return f"{place[0]!s} {place[1]!s}"
+def _describe(bindings: tuple[str | bytes, ...]) -> str:
+    return f"{bindings[0]!s} {bindings[1]!s}"

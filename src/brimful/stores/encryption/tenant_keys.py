@@ -67,16 +67,16 @@ class TenantKeys:
         """Tell whether the key of an encrypted value is known."""
         return ciphertext[:HEADER_BYTES] in self._ciphers
 
-    def encrypt(self, body: bytes, place: bytes) -> bytes:
+    def encrypt(self, body: bytes, bindings: bytes) -> bytes:
         """Encrypt a value with the current key."""
         head = key_header(self.current)
         cipher, bound = self._ciphers[head]
-        return head + cipher.encrypt(body, bound + place)
+        return head + cipher.encrypt(body, bound + bindings)
 
-    def decrypt(self, ciphertext: bytes, place: bytes) -> bytes:
+    def decrypt(self, ciphertext: bytes, bindings: bytes) -> bytes:
         """Decrypt a value that was encrypted with the same bindings."""
         cipher, bound = self._ciphers[ciphertext[:HEADER_BYTES]]
-        return cipher.decrypt(ciphertext[HEADER_BYTES:], bound + place)
+        return cipher.decrypt(ciphertext[HEADER_BYTES:], bound + bindings)
 
     def address(self, hash: str) -> str:
         """Return the keyed address of a hash."""

@@ -63,14 +63,14 @@ def encode_context(context: Context) -> tuple[bytes, list[Content]]:
 
 def decode_context(body: bytes, addresses: Sequence[str], contents: Mapping[str, Content]) -> Context:
     """Decode a context. Contents that are missing are empty."""
-    kept = _decompress(body)
-    context = Context.from_json(bytes(kept.context))
+    encoded = _decompress(body)
+    context = Context.from_json(bytes(encoded.context))
     for package, address in zip(context.inputs.packages, addresses, strict=True):
         if address in contents:
             msgspec.structs.force_setattr(package, "content", contents[address])
-    gone = any(addresses[at] not in contents for at in kept.loose)
+    erased = any(addresses[at] not in contents for at in encoded.loose)
     texts = [content_strings(package.content) for package in context.inputs.packages]
-    msgspec.structs.force_setattr(context, "request", {} if gone else _decode_request(kept, texts))
+    msgspec.structs.force_setattr(context, "request", {} if erased else _decode_request(encoded, texts))
     return context
 
 
@@ -80,12 +80,12 @@ def package_positions(body: bytes, ids: Collection[str]) -> list[int]:
     return [at for at, package in enumerate(context.inputs.packages) if package.id in ids]
 
 
-def without_request(body: bytes, places: Sequence[int]) -> bytes | None:
+def without_request(body: bytes, positions: Sequence[int]) -> bytes | None:
     """Return a context without its request, if that may contain one of these packages in another form; else None."""
-    kept = _decompress(body)
-    if not set(kept.loose) & set(places):
+    encoded = _decompress(body)
+    if not set(encoded.loose) & set(positions):
         return None
-    return _compress(msgspec.structs.replace(kept, request={}, texts=(), loose=()))
+    return _compress(msgspec.structs.replace(encoded, request={}, texts=(), loose=()))
 
 
 def content_strings(content: Content) -> list[str]:
@@ -108,12 +108,12 @@ def _part_string(part: Part) -> str:
 class _RequestEncoder:
     """Replaces contents in a request by references. `met` are the packages that were found."""
 
-    def __init__(self, packages: Sequence[ContentPackage], places: Sequence[int]) -> None:
+    def __init__(self, packages: Sequence[ContentPackage], positions: Sequence[int]) -> None:
         self.texts: list[tuple[Piece, ...]] = []
         self.met: set[int] = set()
         self._marks: dict[str, str] = {}
         self._known: dict[str, tuple[int, int]] = {}
-        for at in places:
+        for at in positions:
             for number, text in enumerate(content_strings(packages[at].content)):
                 if text:
                     self._known.setdefault(text, (at, number))
@@ -144,9 +144,9 @@ class _RequestEncoder:
 
     def _split(self, text: str) -> tuple[Piece, ...]:
         if text in self._known:
-            place = self._known[text]
-            self.met.add(place[0])
-            return (place,)
+            position = self._known[text]
+            self.met.add(position[0])
+            return (position,)
         return tuple(self._cut(text)) if len(text) > _MIN_LENGTH else (text,)
 
     def _cut(self, text: str) -> Iterator[Piece]:
@@ -170,8 +170,8 @@ class _RequestEncoder:
         return sorted(((at, known) for at, known in found if at >= 0), key=lambda each: (each[0], -len(each[1])))
 
 
-def _decode_request(kept: EncodedContext, texts: Sequence[Sequence[str]]) -> Any:
-    written = ["".join(_decode_piece(piece, texts) for piece in pieces) for pieces in kept.texts]
+def _decode_request(encoded: EncodedContext, texts: Sequence[Sequence[str]]) -> Any:
+    written = ["".join(_decode_piece(piece, texts) for piece in pieces) for pieces in encoded.texts]
 
     def whole(value: Any) -> Any:
         if isinstance(value, str):
@@ -182,7 +182,7 @@ def _decode_request(kept: EncodedContext, texts: Sequence[Sequence[str]]) -> Any
             return [whole(item) for item in value]
         return value
 
-    return whole(kept.request)
+    return whole(encoded.request)
 
 
 def _decode_piece(piece: Piece, texts: Sequence[Sequence[str]]) -> str:
@@ -214,8 +214,8 @@ def _with(value: S, field: str, content: object) -> S:
     return bare
 
 
-def _compress(kept: EncodedContext) -> bytes:
-    return zlib.compress(msgspec.json.encode(kept), 1)
+def _compress(encoded: EncodedContext) -> bytes:
+    return zlib.compress(msgspec.json.encode(encoded), 1)
 
 
 def _decompress(body: bytes) -> EncodedContext:

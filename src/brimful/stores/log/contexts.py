@@ -139,9 +139,9 @@ def encrypt_build(session: Session, build: Build) -> bytes:
 def _excluded_tokens(context: Context) -> int:
     """Return the tokens of everything that was left out or shortened."""
     whole = {package.id: package.tokens.tokens for package in context.inputs.packages}
-    gone = sum(each.tokens for each in context.decisions if not each.included)
+    dropped = sum(each.tokens for each in context.decisions if not each.included)
     cut = (whole.get(each.id, 0) - each.tokens for each in context.decisions if each.outcome == "shrunk")
-    return gone + sum(max(0, tokens) for tokens in cut)
+    return dropped + sum(max(0, tokens) for tokens in cut)
 
 
 def save_snapshots(session: Session, snapshots: Sequence[Snapshot]) -> None:
@@ -214,8 +214,8 @@ def save_snapshot(session: Session, snapshot: Snapshot) -> LogEvent | None:
 def _included_memories(context: Context) -> list[str]:
     """Return the ids of the memories that are in a context."""
     ids = {each.id for each in context.decisions}
-    kept = [each.id for each in context.decisions if each.included and each.kind.startswith("memory-")]
-    return [own if (own := id.removeprefix(qualified_id("memory", ""))) in ids else id for id in kept]
+    included = [each.id for each in context.decisions if each.included and each.kind.startswith("memory-")]
+    return [own if (own := id.removeprefix(qualified_id("memory", ""))) in ids else id for id in included]
 
 
 def build_event(build: Build, context: Context) -> LogEvent:

@@ -126,11 +126,11 @@ def follow_log(session: Session, cursor: str = "", *, limit: int = 100) -> LogPa
     rows = event_log.events_after(session, event_log.parse_cursor(cursor), limit)
     if not rows:
         return LogPage(cursor=cursor)
-    built = builds_at_positions(session, [place for place, kind, _ in rows if kind == "build"])
+    built = builds_at_positions(session, [position for position, kind, _ in rows if kind == "build"])
     answered = _responses_by_id(session, [item for _, kind, item in rows if kind == "response" and item])
     events: list[Build | Response] = []
-    for place, kind, item in rows:
-        event = built.get(place) if kind == "build" else answered.get(item or "")
+    for position, kind, item in rows:
+        event = built.get(position) if kind == "build" else answered.get(item or "")
         if event is not None:
             events.append(event)
     return LogPage(cursor=str(rows[-1][0]), events=tuple(events))

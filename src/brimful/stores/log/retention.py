@@ -90,13 +90,13 @@ def prune_contents(session: Session, before: float) -> PruneReport | None:
     rows = session.rows(_UNUSED, day=day_of(before), limit=BATCH)
     if not rows:
         return None
-    gone = session.rows(
+    deleted = session.rows(
         "DELETE FROM contents WHERE tenant = :tenant AND uses <= 0 AND seen < :day AND hash IN :hashes RETURNING hash",
         day=day_of(before),
         hashes=[hash for hash, _ in rows],
     )
     sizes: dict[str, int] = dict(rows)
-    return PruneReport(before=before, contents=len(gone), bytes=sum(sizes[hash] for (hash,) in gone))
+    return PruneReport(before=before, contents=len(deleted), bytes=sum(sizes[hash] for (hash,) in deleted))
 
 
 def sum_reports(before: float, parts: Sequence[PruneReport]) -> PruneReport:

@@ -44,7 +44,7 @@ ON CONFLICT (tenant, tokenizer, hash) DO UPDATE SET tokens = excluded.tokens
 class ContentCache:
     """Contents of one tenant by address, with their counts by tokenizer, in an LRU cache.
 
-    >>> cache = ContentCache(most=10)
+    >>> cache = ContentCache(max_bytes=10)
     >>> cache.keep("o200k", "a1", ("Hello.", 2), size=8)
     >>> cache.known("o200k", ["a1", "b2"])
     {'a1': ('Hello.', 2)}
@@ -53,10 +53,10 @@ class ContentCache:
     {'b2': ('Bye.', 2)}
     """
 
-    def __init__(self, most: int = MAX_CACHE_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_CACHE_BYTES) -> None:
         """Limit the cache to this many bytes."""
         self._entries: LRU[tuple[str, str], tuple[CachedContent, int]] = LRU(
-            max_size=most, size=lambda _, entry: entry[1]
+            max_size=max_bytes, size=lambda _, entry: entry[1]
         )
 
     def known(self, tokenizer: str, addresses: Iterable[str]) -> dict[str, CachedContent]:
@@ -183,13 +183,13 @@ def _in_order(addresses: Iterable[str]) -> list[str]:
 
 def get_counts(session: Session, tokenizer: str, hashes: Sequence[str]) -> dict[str, int]:
     """Return stored token counts by content hash."""
-    kept = {storage_address(session, hash): hash for hash in hashes}
+    by_address = {storage_address(session, hash): hash for hash in hashes}
     found = session.rows(
         "SELECT hash, tokens FROM token_counts WHERE tenant = :tenant AND tokenizer = :tokenizer AND hash IN :hashes",
         tokenizer=tokenizer,
-        hashes=list(kept),
+        hashes=list(by_address),
     )
-    return {kept[hash]: tokens for hash, tokens in found}
+    return {by_address[hash]: tokens for hash, tokens in found}
 
 
 def save_counts(session: Session, tokenizer: str, counts: Mapping[str, int]) -> None:

@@ -70,8 +70,8 @@ def _remove_room_data(session: Session, id: str) -> None:
 
 def _remove_contexts(session: Session, room: str) -> None:
     """Remove the contexts of a room, and contents that only they refer to."""
-    gone = session.rows("DELETE FROM snapshots WHERE tenant = :tenant AND room = :room RETURNING refs", room=room)
-    seen = {address for (refs,) in gone for address in msgspec.json.decode(refs, type=list[str])}
+    deleted = session.rows("DELETE FROM snapshots WHERE tenant = :tenant AND room = :room RETURNING refs", room=room)
+    seen = {address for (refs,) in deleted for address in msgspec.json.decode(refs, type=list[str])}
     erase_unused(session, sorted(seen))
 
 
@@ -85,9 +85,9 @@ def _remove_lorebook_data(session: Session, id: str) -> None:
 
 
 def _remove_memories(session: Session, owner: str, id: str) -> None:
-    gone = session.rows(_DELETE_MEMORIES[owner], id=id)
-    documents.remove_documents(session, "memory", [row[0] for row in gone])
-    release_contents(session, [hash for _, hash in gone], erase=True)
+    deleted = session.rows(_DELETE_MEMORIES[owner], id=id)
+    documents.remove_documents(session, "memory", [row[0] for row in deleted])
+    release_contents(session, [hash for _, hash in deleted], erase=True)
 
 
 _DEPENDENTS: Final[dict[type[Entity], Callable[[Session, str], None]]] = {

@@ -60,8 +60,8 @@ def remove_summary(session: Session, id: str) -> bool:
 def decode_summary(session: Session, row: Row) -> Summary:
     """Return the summary of a row."""
     id, room, at, detail, hash, body = row
-    kept = _DETAIL.decode(decrypt(session, detail, "summaries", id, room, hash))
-    return Summary(id=id, room=room, content=decode_text(session, body, hash), at=at, **msgspec.structs.asdict(kept))
+    fields = _DETAIL.decode(decrypt(session, detail, "summaries", id, room, hash))
+    return Summary(id=id, room=room, content=decode_text(session, body, hash), at=at, **msgspec.structs.asdict(fields))
 
 
 def _row(session: Session, summary: Summary, hash: str) -> dict[str, Any]:

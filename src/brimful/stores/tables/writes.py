@@ -27,15 +27,15 @@ def erase_record(session: Session, item: str, hash: str) -> None:
 
     A request may contain only a part of it, such as an excerpt: then the whole request is erased.
     """
-    gone = [hash]
+    erased = [hash]
     names = context_ids(item)
     for id, room, refs, body in session.rows(_SEEN_IN, names=names):
         packed = decrypt(session, body, "snapshots", id, room, refs)
-        places = package_positions(packed, names)
+        positions = package_positions(packed, names)
         addresses = msgspec.json.decode(refs, type=list[str])
-        gone += [addresses[at] for at in places]
-        _erase_request(session, (id, room, refs), without_request(packed, places))
-    erase_unused(session, gone)
+        erased += [addresses[at] for at in positions]
+        _erase_request(session, (id, room, refs), without_request(packed, positions))
+    erase_unused(session, erased)
 
 
 def release_replaced(session: Session, old: Sequence[tuple[str, str]]) -> None:
@@ -49,12 +49,12 @@ def release_replaced(session: Session, old: Sequence[tuple[str, str]]) -> None:
     erase_unseen(session, [hash for id, hash in old if known.isdisjoint(context_ids(id))])
 
 
-def _erase_request(session: Session, place: tuple[str, str, bytes], packed: bytes | None) -> None:
+def _erase_request(session: Session, bindings: tuple[str, str, bytes], packed: bytes | None) -> None:
     if packed is not None:
         session.run(
             "UPDATE snapshots SET body = :body WHERE tenant = :tenant AND id = :id",
-            id=place[0],
-            body=encrypt(session, packed, "snapshots", *place),
+            id=bindings[0],
+            body=encrypt(session, packed, "snapshots", *bindings),
         )
 
 

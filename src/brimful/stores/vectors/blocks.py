@@ -52,8 +52,8 @@ WHERE e.tenant = :tenant AND e.dropped = 0 AND s.documents > 0
 class Block(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the log: added documents with quantized vectors, and removed documents."""
 
-    came: QuantizedVectors
-    gone: Numbers
+    added: QuantizedVectors
+    removed: Numbers
 
 
 def list_blocks(session: Session, embedder: str, scope: int) -> list[int]:
@@ -83,8 +83,8 @@ def save_block(session: Session, embedder: str, scope: int, block: int, contents
         embedder=embedder,
         scope=scope,
         block=block,
-        first=int(contents.came.docs.min(initial=np.iinfo(np.int64).max)),
-        last=int(contents.came.docs.max(initial=0)),
+        first=int(contents.added.docs.min(initial=np.iinfo(np.int64).max)),
+        last=int(contents.added.docs.max(initial=0)),
         body=encrypt(session, _encode_block(contents), *_location(embedder, scope, block)),
     )
 
@@ -94,23 +94,24 @@ def _location(embedder: str, scope: int, block: int) -> tuple[str, ...]:
 
 
 def _encode_block(block: Block) -> bytes:
-    added = block.came
-    head = np.array([*added.levels.shape, len(block.gone)], "<i8")
+    added = block.added
+    head = np.array([*added.levels.shape, len(block.removed)], "<i8")
     columns = [
-        *(each.astype("<i8") for each in (added.docs, added.seqs, added.rows, block.gone)),
+        *(each.astype("<i8") for each in (added.docs, added.seqs, added.rows, block.removed)),
         added.scales.astype("<f4"),
     ]
     return b"".join(each.tobytes() for each in (head, *columns, added.levels))
 
 
 def _decode_block(body: bytes) -> Block:
-    count, dims, gone = np.frombuffer(body, "<i8", _HEADER_NUMBERS).tolist()
+    count, dims, removals = np.frombuffer(body, "<i8", _HEADER_NUMBERS).tolist()
     buffer = _Reader(body, 8 * _HEADER_NUMBERS)
     docs, seqs, rows = (buffer.next("<i8", count) for _ in range(3))
-    left = buffer.next("<i8", gone)
+    removed = buffer.next("<i8", removals)
     scales = buffer.next("<f4", count)
     levels = buffer.next("i1", count * dims).reshape(count, dims)
-    return Block(came=QuantizedVectors(docs=docs, seqs=seqs, rows=rows, levels=levels, scales=scales), gone=left)
+    added = QuantizedVectors(docs=docs, seqs=seqs, rows=rows, levels=levels, scales=scales)
+    return Block(added=added, removed=removed)
 
 
 class _Reader:
@@ -134,8 +135,8 @@ def follow_log(session: Session, embedder: str, scope: int, vectors: ScopeVector
         while True:
             block, inside = divmod(vectors.last, size)
             if block in blocks and not inside and (stored := read_block(session, embedder, scope, block)):
-                vectors.take(stored.came)
-                vectors.remove(stored.gone)
+                vectors.take(stored.added)
+                vectors.remove(stored.removed)
                 vectors.last += size
                 continue
             limit = size - inside if blocks else _BATCH
@@ -160,7 +161,7 @@ def write_blocks(session: Session, embedder: str, scope: int) -> bool:
     for block in missing[:_BLOCKS_AT_ONCE]:
         rows = session.rows(_READ_LOG, embedder=embedder, scope=scope, last=block * size, limit=size)
         added, removed = _decode_entries(session, embedder, rows)
-        save_block(session, embedder, scope, block, Block(came=quantize_documents(*added), gone=removed))
+        save_block(session, embedder, scope, block, Block(added=quantize_documents(*added), removed=removed))
     return len(missing) > _BLOCKS_AT_ONCE
 
 

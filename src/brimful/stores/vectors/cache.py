@@ -43,10 +43,10 @@ ReadVectors = Callable[[Sequence[int]], Floats]
 class GrowingArray:
     """An array to which rows can be appended."""
 
-    def __init__(self, kept: npt.NDArray[Any]) -> None:
+    def __init__(self, rows: npt.NDArray[Any]) -> None:
         """Start with some rows."""
-        self._buffer = kept
-        self._used = len(kept)
+        self._buffer = rows
+        self._used = len(rows)
 
     @property
     def all(self) -> npt.NDArray[Any]:

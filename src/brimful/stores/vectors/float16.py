@@ -25,11 +25,11 @@ def encode_float16(vector: Floats) -> bytes:
     return vector.astype("<f2").tobytes()
 
 
-def decode_float16(kept: list[bytes]) -> Floats:
+def decode_float16(encoded: list[bytes]) -> Floats:
     """Decode vectors to a float32 matrix, scaled to length 1 again."""
-    if not kept:
+    if not encoded:
         return np.empty((0, 0), dtype=np.float32)
-    rows = np.frombuffer(b"".join(kept), dtype="<f2").reshape(len(kept), -1).astype(np.float32)
+    rows = np.frombuffer(b"".join(encoded), dtype="<f2").reshape(len(encoded), -1).astype(np.float32)
     lengths = np.sqrt(np.vecdot(rows, rows))[:, None]
     units: Floats = np.divide(rows, lengths, out=rows, where=lengths > 0)
     return units
