@@ -433,3 +433,15 @@ def test_what_a_tool_showed_is_not_what_the_user_said_last():
     assert len(sent.request["messages"]) < len(messages)
     assert question in sent.request["messages"]
     assert brimful.replay(sent).request == sent.request
+
+
+@pytest.mark.parametrize("depth", [200, 700, 5_000])
+@pytest.mark.parametrize("field", ["tools", "messages", "metadata"])
+def test_deep_nesting_is_an_error(field, depth):
+    nested = []
+    for _ in range(depth):
+        nested = [nested]
+    request = {"messages": [{"role": "user", "content": "Hi"}]}
+    request |= {"messages": [{"role": "user", "content": nested}]} if field == "messages" else {field: nested}
+    with pytest.raises(InvalidRequest, match="is nested more than 128 levels deep"):
+        fit(request, model="gpt-4o")

@@ -68,7 +68,7 @@ def test_no_record(text, fails):
 
 
 def test_nesting_without_end(fails):
-    assert fails("fill", "-", "-m", "gpt-4o", stdin="[" * 100_000).startswith("<stdin>: is not JSON: ")
+    assert fails("fill", "-", "-m", "gpt-4o", stdin="[" * 100_000) == "<stdin>: is nested more than 128 levels deep"
 
 
 def test_nowhere_to_write(fails, chat):

@@ -80,7 +80,7 @@ DAMAGED = {
     ),
     "UTF-16": ("x.jsonl", lambda: GOOD.decode().encode("utf-16"), "x.jsonl: is UTF-16, not UTF-8: convert it"),
     "a line without end": ("x.jsonl", lambda: GOOD + long_line(), "x.jsonl:3: is longer than 64 MiB"),
-    "depth": ("x.jsonl", lambda: GOOD + b"[" * 10**5 + b"]" * 10**5, "x.jsonl:3: is not JSON: nested too deeply"),
+    "depth": ("x.jsonl", lambda: GOOD + b"[" * 10**5 + b"]" * 10**5, "x.jsonl:3: is nested more than 128 levels deep"),
     "a gzip that is cut off": ("x.jsonl.gz", lambda: gzip.compress(GOOD)[:-4], "x.jsonl.gz:3: cannot be read further"),
     "a gzip that was changed": (
         "x.jsonl.gz",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from brimful.core.validation import decode_json, require_calendar_time
+from brimful.core.validation import decode_json, find_duplicate_key, require_calendar_time
 from brimful.errors import InvalidPackage, InvalidValue
 
 
@@ -34,7 +34,8 @@ def test_lone_surrogates_are_replaced(data):
     [
         (b'"\xff"', "is not UTF-8 text: invalid start byte"),
         (b'"\\ud800\xff"', "is not JSON: "),
-        ("[" * 100_000, "is not JSON: nested too deeply"),
+        ("[" * 100_000, "is nested more than 128 levels deep"),
+        ("[" * 129 + "]" * 129, "is nested more than 128 levels deep"),
         ('["\\ud800", ' + "[" * 100_000, "is not JSON: "),
         ('{"a": NaN}', "is not JSON: "),
         ('["\\ud800", NaN]', "is not JSON: "),
@@ -45,3 +46,28 @@ def test_lone_surrogates_are_replaced(data):
 def test_anything_else_is_an_error_that_says_why(data, reason):
     with pytest.raises(ValueError, match=reason):
         decode_json(data)
+
+
+def test_nesting_up_to_the_limit_is_decoded():
+    assert decode_json("[" * 128 + "]" * 128)
+
+
+@pytest.mark.parametrize(
+    ("data", "key"),
+    [
+        (b'{"a": 1, "b": {"a": 2}}', None),
+        (b'{"a": ":::", "b:": "{\\"a\\":1,\\"a\\":2}"}', None),
+        (b'{"a": "\\u003a"}', None),
+        (b'{"a": 123456789012345678901234567890}', None),
+        (b'{"a": "\\ud800", "b": 1}', None),
+        (b'{"a": 1, "a": 1}', "a"),
+        (b'[{"b": {"c": [], "c": {}}}]', "c"),
+        (b'{"a": 1, "\\u0061": 2}', "a"),
+        (b'{"a": "\\u003a", "b": 1, "b": 2}', "b"),
+        (b'{"a": "\\\\u003a", "b": 1, "b": 2}', "b"),
+        (b'{"a": 123456789012345678901234567890, "a": 1}', "a"),
+        (b'{"a": "\\ud800", "a": 1}', "a"),
+    ],
+)
+def test_duplicate_keys_are_found(data, key):
+    assert find_duplicate_key(data, decode_json(data)) == key

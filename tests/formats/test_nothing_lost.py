@@ -134,7 +134,7 @@ def test_slack_says_what_stands_in_blocks_and_attachments(read):
 
 def test_slack_blocks_without_end_are_left_where_that_shows(read):
     deep = {"type": "context", "text": "in"}
-    for _ in range(200):
+    for _ in range(60):
         deep = {"type": "context", "elements": [deep]}
     _, skips = read(slack_day({"text": "", "blocks": [deep]}), name="2023-11-14.json")
     assert [reason for _, reason in skips] == ["is empty"]

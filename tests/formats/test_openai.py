@@ -147,7 +147,7 @@ DAMAGE = [
     (b'{"role": "user", "content": "Hi', "is not JSON: Input data was truncated"),
     (b'{"role": "user", "content": NaN}', "is not JSON: JSON is malformed: invalid character"),
     (b'{"role": "user", "content": "\xfcber"}', "is not UTF-8 text: invalid start byte"),
-    (b"[" * 100_000, "is not JSON: nested too deeply"),
+    (b"[" * 100_000, "is nested more than 128 levels deep"),
     (b"7", "must be a JSON object, not a number"),
     (b'"text"', "must be a JSON object, not a string"),
     (b"{}", "has neither a role nor a list of messages"),

@@ -16,6 +16,7 @@ from brimful.core.policy import Policy
 from brimful.core.prompt import Tool
 from brimful.core.selection import HistoryStart
 from brimful.core.validation import (
+    TOO_DEEP,
     clean_data,
     clean_text,
     is_whole_number,
@@ -69,7 +70,9 @@ def make_frame(fields: Mapping[str, Any], wire: Wire) -> Frame:
         raise InvalidValue("fields", f"are supported for the wire formats {', '.join(INCOMING_WIRES)}, not {wire}")
     try:
         plain = clean_data({key: value for key, value in fields.items() if key not in ("system", "messages")})
-    except (TypeError, RecursionError) as error:
+    except RecursionError:
+        raise InvalidValue("fields", TOO_DEEP) from None
+    except TypeError as error:
         raise InvalidValue("fields", f"must be plain JSON data ({error})") from None
     whole = require_json_object("fields", plain, InvalidValue)
     return Frame(wire="anthropic" if wire == "anthropic" else "openai", fields=whole, messages=())

@@ -83,7 +83,9 @@ class Renderer(Protocol):
 def _schema(parameters: object) -> dict[str, Any]:
     try:
         whole = clean_data(parameters)
-    except (TypeError, RecursionError) as error:
+    except RecursionError:
+        raise InvalidValue("tools.parameters", validation.TOO_DEEP) from None
+    except TypeError as error:
         raise InvalidValue("tools.parameters", f"must be plain JSON data ({error})") from None
     return validation.require_json_object("tools.parameters", whole, InvalidValue)
 

@@ -7,6 +7,7 @@ the value as the record will hold it, or raises an error that names the field.
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -16,6 +17,11 @@ from brimful.errors import InvalidPackage, InvalidValue
 
 MAX_INTEGER: Final = 2**53 - 1  # the largest integer that every JSON parser represents exactly
 MAX_TIMESTAMP: Final = 253_402_300_800  # seconds since 1970: the end of the year 9999
+MAX_DEPTH: Final = (
+    128  # levels of objects and arrays in JSON data: the limit of serde_json, and far below Python's stack
+)
+TOO_DEEP: Final = f"is nested more than {MAX_DEPTH} levels deep"
+_CONTAINERS: Final = (dict, list)
 _MAX_PREVIEW_LENGTH: Final = 80  # characters; errors are one line
 
 _ErrorType = type[InvalidValue]
@@ -139,6 +145,17 @@ def require_duration(field: str, value: object) -> float:
     return number
 
 
+def is_too_deep(value: object) -> bool:
+    """Whether plain JSON data is nested deeper than `MAX_DEPTH`."""
+    level = [value] if isinstance(value, _CONTAINERS) else []
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return False
+        values = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [item for items in values for item in items if isinstance(item, _CONTAINERS)]
+    return bool(level)
+
+
 def require_json_object(field: str, value: object, error: _ErrorType = InvalidPackage) -> dict[str, Any]:
     """Return a mapping as plain JSON data: a copy without tuples, dates or NaN.
 
@@ -149,8 +166,12 @@ def require_json_object(field: str, value: object, error: _ErrorType = InvalidPa
         raise error(field, f"must be a dict, not {preview(value)}")
     try:
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value if type(value) is dict else dict(value)))
-    except (TypeError, ValueError, OverflowError, RecursionError) as cause:
+    except RecursionError:
+        raise error(field, TOO_DEEP) from None
+    except (TypeError, ValueError, OverflowError) as cause:
         raise error(field, f"must be plain JSON data ({cause})") from None
+    if is_too_deep(plain):
+        raise error(field, TOO_DEEP)
     return plain
 
 
@@ -193,10 +214,13 @@ def clean_data(value: object) -> object:
 
 
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+_COLON_ESCAPE: Final = re.compile(rb"\\u003[aA]")
 
 
 def decode_json(data: str | bytes) -> Any:
     r"""Decode JSON. Escaped lone surrogates are replaced; anything else that is wrong is a ValueError.
+
+    Code that handles the result may be recursive, so data that is nested too deeply is refused here.
 
     >>> decode_json('"a\\ud800"')
     'a�'
@@ -206,16 +230,18 @@ def decode_json(data: str | bytes) -> Any:
     ValueError: is not JSON: JSON is malformed: invalid character (byte 6)
     """
     try:
-        return msgspec.json.decode(data)
+        decoded = msgspec.json.decode(data)
     except UnicodeDecodeError as error:
         raise ValueError(f"is not UTF-8 text: {error.reason}") from None
     except RecursionError:
-        raise ValueError("is not JSON: nested too deeply") from None
+        raise ValueError(TOO_DEEP) from None
     except msgspec.DecodeError as error:
         decoded = _decode_with_surrogates(data)
         if decoded is None:
             raise ValueError(f"is not JSON: {error}") from None
-        return decoded
+    if is_too_deep(decoded):
+        raise ValueError(TOO_DEEP)
+    return decoded
 
 
 def _decode_with_surrogates(data: str | bytes) -> Any:
@@ -229,6 +255,30 @@ def _decode_with_surrogates(data: str | bytes) -> Any:
 
 def _reject_constant(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
+
+
+def find_duplicate_key(data: bytes, decoded: Any) -> str | None:
+    """Return a key that occurs twice in one object of a JSON document, which parsers read differently.
+
+    `decoded` is the document as `decode_json` returned it.
+
+    >>> find_duplicate_key(b'{"model": "a", "model": "b"}', {"model": "b"})
+    'model'
+    """
+    # A colon follows each key. Without escaped ones, the decoded data has as many colons unless keys were dropped.
+    try:
+        if data.count(b":") == msgspec.json.encode(decoded).count(b":") and not _COLON_ESCAPE.search(data):
+            return None
+    except OverflowError:  # an integer beyond 64 bits
+        pass
+    duplicates: list[str] = []
+
+    def collect(pairs: list[tuple[str, object]]) -> None:
+        if len(dict(pairs)) < len(pairs):
+            duplicates.extend(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+
+    json.loads(data.decode(), object_pairs_hook=collect)
+    return duplicates[0] if duplicates else None
 
 
 def preload_types(*kinds: Any) -> None:

@@ -14,7 +14,15 @@ from brimful.core.chat_rules import OPENING
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.frame import SYSTEM_ID, Frame, fill_holes, message_index, part_text, replace_with_holes
 from brimful.core.prompt import Message, Prompt, Request, Tool
-from brimful.core.validation import clean_data, clean_text, is_whole_number, preview
+from brimful.core.validation import (
+    MAX_DEPTH,
+    TOO_DEEP,
+    clean_data,
+    clean_text,
+    is_too_deep,
+    is_whole_number,
+    preview,
+)
 from brimful.errors import InvalidRequest, InvalidValue
 from brimful.render.anthropic import MAX_BREAKPOINTS
 from brimful.render.normalize import decode_data_url
@@ -167,11 +175,18 @@ def _cached_tools(raw: bytes, wire: IncomingWire) -> tuple[Tool, ...]:
 def encode_json(value: object, wire: IncomingWire, field: str) -> bytes:
     """Encode a value as JSON. Lone surrogates, which no provider accepts, are replaced."""
     try:
-        return msgspec.json.encode(value, enc_hook=dump_model)
-    except UnicodeEncodeError:
-        return msgspec.json.encode(clean_data(value), enc_hook=lambda each: clean_data(dump_model(each)))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        try:
+            raw = msgspec.json.encode(value, enc_hook=dump_model)
+        except UnicodeEncodeError:
+            raw = msgspec.json.encode(clean_data(value), enc_hook=lambda each: clean_data(dump_model(each)))
+        too_deep = raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and is_too_deep(msgspec.json.decode(raw))
+    except RecursionError:
+        too_deep = True
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidRequest(wire, [f"{field}: must be plain JSON data ({error})"]) from None
+    if too_deep:
+        raise InvalidRequest(wire, [f"{field}: {TOO_DEEP}"])
+    return raw
 
 
 def dump_model(value: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.core.prompt import Request, Tool
+from brimful.core.validation import is_too_deep
 from brimful.errors import InvalidRequest
 from brimful.render.rules import Object, Report
 
@@ -79,7 +80,7 @@ def _parse_object(arguments: str) -> dict[str, Any] | None:
         value = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value, dict) and not is_too_deep(value) else None
 
 
 def function_tool(tool: Tool) -> dict[str, Any]:

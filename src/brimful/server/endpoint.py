@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from brimful.core.validation import decode_json
+from brimful.core.validation import decode_json, find_duplicate_key, preview
 from brimful.errors import BrimfulError
 from brimful.server import access
 from brimful.server.access import Authenticator, Client, RateLimiter, require_scope
@@ -51,13 +51,19 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 
 async def read_json_object(raw: bytes) -> dict[str, Any]:
-    """Parse a body that must be a JSON object."""
+    """Parse a body that must be a JSON object, with each key once and not too deeply nested."""
+    return _parse_object(raw) if len(raw) < LARGE_BODY else await asyncio.to_thread(_parse_object, raw)
+
+
+def _parse_object(raw: bytes) -> dict[str, Any]:
     try:
-        data = decode_json(raw) if len(raw) < LARGE_BODY else await asyncio.to_thread(decode_json, raw)
+        data = decode_json(raw)
     except ValueError as error:
         raise ApiError("invalid", f"the body {error}") from None
     if not isinstance(data, dict):
         raise ApiError("invalid", "the body must be a JSON object")
+    if (key := find_duplicate_key(raw, data)) is not None:
+        raise ApiError("invalid", f"the body has the key {preview(key)} more than once in one object")
     return data
 
 

@@ -108,6 +108,7 @@ class Contexts:
 
     async def request(self, call: Call) -> HttpResponse:
         """Show the request as sent to the provider."""
+        await self._tasks.wait(_TASK_WAIT)
         snapshot = await self._cache.snapshot(self._tenants.store(call.tenant), call.name())
         if not snapshot.context.request:
             raise ApiError("not_found", "this request was erased together with some of its content", code="erased")
