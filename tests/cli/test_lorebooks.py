@@ -163,3 +163,15 @@ def test_a_damaged_file_leaves_the_store_as_it_was(run, run_json):
     Path("world.json").write_text('{"entries": {"0": {"key": ["a"], "content": "y"}, "1": 7}}', encoding="utf-8")
     assert "entries[1]: must be a JSON object" in run("lorebook", "import", "world.json", code=1).stderr
     assert [entry["content"] for entry in run_json("lorebook", "show", "world")["entries"]] == ["x"]
+
+
+def test_an_entry_with_an_expression_over_a_limit_is_skipped_with_a_warning(run):
+    bad = {"uid": 4, "key": ["/(?:a{1000}){100000}/"], "content": "\x1b[31mBoom."}
+    Path("Eldoria.json").write_text(json.dumps({"entries": {**WORLD_INFO["entries"], "4": bad}}), encoding="utf-8")
+    done = run("lorebook", "import", "Eldoria.json")
+    assert done.stdout.splitlines()[0] == "Eldoria: 4 entries (sillytavern)"
+    assert done.stderr == (
+        "brimful: warning: skipped Eldoria/4: the regular expression '/(?:a{1000}){100000}/' unrolls to 100,100,000 "
+        "elements; the limit is 20,000\n"
+    )
+    assert "the limit is 20,000" in run("lorebook", "add", "Eldoria", "Boom.", "--key", "/a{99999}/", code=1).stderr

@@ -14,8 +14,9 @@ from brimful.engine.transfer import (
     ImportTally,
     import_records,
 )
+from brimful.errors import InvalidValue
 from brimful.formats import Format, Skipped, Source, detect_format
-from brimful.records import Memory, Message
+from brimful.records import Lorebook, LoreEntry, Memory, Message
 
 
 def take(source, engine, tally, importer=None, **options):
@@ -108,3 +109,24 @@ def test_an_id_that_is_too_long_for_an_index_skips_only_its_record(run, new_engi
     taken = run(story())
     assert taken.records == {"message": 2}
     assert [(skips.reason, skips.count) for skips in taken.skipped] == [(ID_TOO_LONG, 2)]
+
+
+def test_an_entry_with_an_expression_over_a_limit_is_skipped_and_named(run, new_engine):
+    keys = {"bad": "/a{200000000}/", "good": "tower"}
+    records = [LoreEntry(id=f"w/{id}", lorebook="w", content="It fell.", keys=(key,)) for id, key in keys.items()]
+
+    async def scenario():
+        tally = ImportTally()
+        async with new_engine() as engine:
+            await import_records(engine, iter([Lorebook(id="w"), *records]), tally)
+            with pytest.raises(InvalidValue, match="200,000,000 elements"):
+                await engine.write_lore(records)
+            return [entry.id for entry in await engine.store.lore(["w"])], tally.make_report()
+
+    ids, report = run(scenario())
+    assert ids == ["w/good"]
+    [group] = report.skipped
+    assert group.locations == ("w/bad",)
+    assert group.reason == (
+        "the regular expression '/a{200000000}/' unrolls to 200,000,000 elements; the limit is 20,000"
+    )

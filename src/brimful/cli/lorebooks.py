@@ -1,6 +1,6 @@
 """`brimful lorebook`: manage lorebooks and try out which entries a message activates."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -39,6 +39,7 @@ from brimful.formats.lorebooks import (
     read_lorebook_entries,
     write_lorebook,
 )
+from brimful.lore import check_keywords
 from brimful.records import Lorebook, LoreEntry, Persona, Room, User
 from brimful.records.lorebook import Logic
 
@@ -381,7 +382,7 @@ def import_book(
     try:
         format = detect_lorebook_format(data)
         record = read_lorebook(data, book, name or book)
-        entries = read_lorebook_entries(data, book)
+        entries = list(_accept_entries(read_lorebook_entries(data, book)))
     except InvalidValue as error:
         raise Failure(f"{where}: {error}") from None
 
@@ -400,6 +401,17 @@ def import_book(
         return
     output.write(f"{output.one_line(book)}: {len(entries):,} entries ({format})")
     output.write(f"to use it: brimful room edit ROOM --lorebook {output.one_line(book)}")
+
+
+def _accept_entries(entries: Sequence[LoreEntry]) -> Iterator[LoreEntry]:
+    """Yield the entries that can be written, and warn of the others."""
+    for entry in entries:
+        try:
+            check_keywords(entry)
+        except InvalidValue as error:
+            output.warn(f"skipped {entry.id}: {error.reason}")
+        else:
+            yield entry
 
 
 async def _write_entries(engine: "Engine", entries: list[LoreEntry], *, quiet: bool) -> None:

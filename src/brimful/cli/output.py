@@ -201,8 +201,8 @@ def has_reader() -> bool:
 
 
 def warn(text: str) -> None:
-    """Print a warning on standard error."""
-    typer.echo(f"brimful: warning: {text}", err=True)
+    """Print a warning on standard error, as one line."""
+    typer.echo(f"brimful: warning: {one_line(text)}", err=True)
 
 
 def error(text: str) -> None:

@@ -13,7 +13,7 @@ from brimful.core.units import Unit
 
 CUT_MARK: Final = " […]"
 
-_SENTENCE_OR_LINE: Final = re.compile(r"""[.!?…]+["'»”’)\]]*(?=\s)|[。！？]+[」』”’）]*|(?=\n)""")
+_SENTENCE_OR_LINE: Final = re.compile(r"""(?<![.!?…])[.!?…]++["'»”’)\]]*+(?=\s)|[。！？]+[」』”’）]*|(?=\n)""")
 _WORD: Final = re.compile(r"\S(?=\s)")
 _JOINER: Final = "\u200d"  # joins two emoji into one
 

@@ -24,9 +24,9 @@ _TAGS = {
 }
 _LINE_KINDS = frozenset({"message-older", "message-recent"})
 """Messages are short, so each is a line under a heading with its day. Tags would cost as much as the text."""
-_OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:context|pinned|memory|lore|summary|code|item)\b)", re.IGNORECASE)
+_OUR_TAGS = re.compile(r"<(?=\s*+/?+\s*+(?:context|pinned|memory|lore|summary|code|item)\b)", re.IGNORECASE)
 _HEADING_PATTERN = re.compile(r"\[(?:\d{4}-\d\d-\d\d|undated)")
-_LINE_BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+(?=.)")
+_LINE_BREAKS = re.compile(r"(?<![\n\r\v\f\x1c-\x1e\x85\u2028\u2029])[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]++(?=.)")
 _INDENT = "    "
 _ATTRIBUTE_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 _MAX_ATTRIBUTE_LENGTH = 80  # characters

@@ -15,6 +15,7 @@ Degradation = Literal[
     "too-many-pins",  # more memories are pinned than are offered
     "lore-dropped",  # an always-on lorebook entry did not fit into its lorebook's budget
     "lore-timeout",  # searching for lorebook patterns took too long
+    "lore-refused",  # a lorebook's regular expression exceeds a limit
     "unknown-room",  # the room is not in the store
     "unknown-persona",  # the persona is not in the store
     "smaller-reserve",  # the request allows a longer answer than the window has room for

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -331,6 +332,7 @@ class CandidateCollector:
             count_tokens=candidates.make_lore_cost(index, known.titles, counter=plan.counter),
             persona=await self._library.describe_persona(plan.persona, user, index.sources),
             retrieved={hit.record.id: hit.relevance for hit in retrieved.hits if isinstance(hit.record, LoreEntry)},
+            clock=time.monotonic,
         )
         return index, activation
 

@@ -14,9 +14,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from brimful.engine.engine import Engine
-from brimful.errors import UnknownRecord
+from brimful.errors import InvalidValue, UnknownRecord
 from brimful.formats import ImportedRecord, Skipped, write_card, write_chat_head, write_chat_line, write_openai_messages
 from brimful.formats.character_card import CARD_KEY, card_lorebook_id
+from brimful.lore import check_keywords
 from brimful.records import (
     Entity,
     Lorebook,
@@ -37,6 +38,7 @@ from brimful.stores import Store
 MAX_REASONS = 50  # further reasons are counted together
 MAX_LOCATIONS = 5  # locations listed per reason
 OTHER_REASONS = "other reasons"
+MAX_ID_SHOWN: Final = 80  # characters of an id in the report
 MAX_ID_BYTES: Final = 2000  # an index of PostgreSQL takes a little more
 ID_TAKEN: Final = "another message has this id"
 ID_TOO_LONG: Final = f"an id is longer than {MAX_ID_BYTES:,} bytes"
@@ -203,9 +205,10 @@ def _make_batches(
         if isinstance(item, Skipped):
             tally.add_skipped(item)
             continue
-        if _is_too_long(item):
+        if refusal := _find_refusal(item):
             prefix = f"{get_location()}: " if get_location() else ""
-            tally.add_skipped(Skipped(f"{prefix}{item.id[:80]}…", ID_TOO_LONG))
+            name = item.id if len(item.id) <= MAX_ID_SHOWN else f"{item.id[:MAX_ID_SHOWN]}…"
+            tally.add_skipped(Skipped(f"{prefix}{name}", refusal))
             continue
         key = (type(item), item.id)
         if key in batch:
@@ -220,10 +223,17 @@ def _make_batches(
         yield sorted(batch.values(), key=_write_rank), locations
 
 
-def _is_too_long(record: ImportedRecord) -> bool:
-    """Whether an id of a record is too long for an index. Such a record must not fail its whole batch."""
+def _find_refusal(record: ImportedRecord) -> str:
+    """Return why a record cannot be written, or an empty string. Such a record must not fail its whole batch."""
     names = (getattr(record, field, None) for field in ("id", "room", "lorebook", "context", "user"))
-    return any(isinstance(name, str) and len(name.encode()) > MAX_ID_BYTES for name in names)
+    if any(isinstance(name, str) and len(name.encode()) > MAX_ID_BYTES for name in names):
+        return ID_TOO_LONG
+    if isinstance(record, LoreEntry):
+        try:
+            check_keywords(record)
+        except InvalidValue as error:
+            return error.reason
+    return ""
 
 
 def _write_rank(record: ImportedRecord) -> tuple[int, str]:

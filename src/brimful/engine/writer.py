@@ -15,6 +15,7 @@ from brimful.engine.events import Emitter
 from brimful.engine.indexer import Indexer
 from brimful.engine.options import EngineSettings, MemoryOptions, check_options
 from brimful.errors import InvalidValue, UnknownRecord
+from brimful.lore import check_keywords
 from brimful.records import Content, LoreEntry, Memory, Message, Record, Summary
 from brimful.retrieval.documents import Searchable, make_document
 from brimful.stores import Store
@@ -143,6 +144,8 @@ class Writer:
 
     async def write_lore(self, entries: Sequence[LoreEntry]) -> None:
         """Write lorebook entries."""
+        for entry in entries:
+            check_keywords(entry)
         await self._store.save_lore([(entry, make_document(entry)) for entry in entries])
         await self.process_new([entry.content for entry in entries])
 

@@ -1,10 +1,10 @@
 """Lorebooks: which entries are activated in a turn, and why.
 
-activation → groups | scan → index → keys
+activation → groups | scan → index → keys → patterns
 """
 
 from brimful.lore.activation import ActivatedEntry, Activation, PersonaInfo, activate
-from brimful.lore.index import LoreIndex
+from brimful.lore.index import LoreIndex, check_keywords
 from brimful.lore.reasons import ActivationReason, LoreExclusion
 from brimful.lore.scan import Turn
 
@@ -17,4 +17,5 @@ __all__ = [
     "PersonaInfo",
     "Turn",
     "activate",
+    "check_keywords",
 ]

@@ -16,11 +16,14 @@ import msgspec
 from brimful.core.notice import Notice
 from brimful.lore.groups import resolve_groups, roll
 from brimful.lore.index import LoreIndex, PreparedEntry
+from brimful.lore.keys import HasTime
 from brimful.lore.reasons import ActivationReason, LoreExclusion
 from brimful.lore.scan import KeywordScan, Turn
 from brimful.records.lorebook import LoreEntry, Source
 
 NORMAL_TRIGGER: Final = "normal"  # of SillyTavern's generation types, the one that every build is
+
+MAX_SECONDS: Final = 1.0  # for all regular expressions in one activation
 
 CountTokens = Callable[[LoreEntry], int]
 
@@ -57,19 +60,29 @@ def activate(
     count_tokens: CountTokens,
     persona: PersonaInfo = PersonaInfo(),  # noqa: B008 - frozen
     retrieved: Mapping[str, float] = {},
+    clock: Callable[[], float] | None = None,
 ) -> Activation:
     """Return the entries that are activated at the newest of these turns, which come the newest first.
 
     `seed` (the room's id) makes random choices reproducible. `retrieved` are entries that retrieval found, with their
     relevance; they are not scanned for further keywords. Earlier turns decide which entries are sticky or on cooldown.
+    With a `clock`, all regular expressions together get `MAX_SECONDS`.
     """
+    has_time = _make_timer(clock)
     effects = TimedEffects()
     past = [at for at in range(1, len(turns)) if turns[at].expects_reply] if index.timed_entries else []
     for at in reversed(past):
-        earlier = _TurnActivation(index, turns[at:], effects, seed, count_tokens, persona)
+        earlier = _TurnActivation(index, turns[at:], effects, seed, count_tokens, persona, has_time=has_time)
         if earlier.scan.may_start_timed_effect():
             effects.start(turns[at].number, [each.entry for each in earlier.run({}).activated])
-    return _TurnActivation(index, turns, effects, seed, count_tokens, persona).run(retrieved)
+    return _TurnActivation(index, turns, effects, seed, count_tokens, persona, has_time=has_time).run(retrieved)
+
+
+def _make_timer(clock: Callable[[], float] | None) -> HasTime:
+    if clock is None:
+        return lambda: True
+    end = clock() + MAX_SECONDS
+    return lambda: clock() < end
 
 
 class TimedEffects:
@@ -109,6 +122,8 @@ class _TurnActivation:
         seed: str,
         count_tokens: CountTokens,
         persona: PersonaInfo,
+        *,
+        has_time: HasTime,
     ) -> None:
         self.index = index
         self.effects = effects
@@ -116,7 +131,8 @@ class _TurnActivation:
         self.count_tokens = count_tokens
         self.persona = persona
         self.turn = turns[0].number if turns else 0
-        self.scan = KeywordScan(index, turns, persona.sources)
+        self.has_time = has_time
+        self.scan = KeywordScan(index, turns, persona.sources, has_time)
         self.activated: dict[str, ActivatedEntry] = {}
         self.excluded: dict[str, LoreExclusion] = {}
         self.objections: dict[str, LoreExclusion] = {}  # of other keywords, so far: a later entry may satisfy them
@@ -289,7 +305,11 @@ class _TurnActivation:
         for each in sorted(lost, key=lambda each: each.entry):
             text = f"always-on lorebook entry {each.entry!r} did not fit: {each.detail}"
             yield Notice(kind="lore-dropped", text=text, facts={"entry": each.entry})
-        if self.index.matcher.regexes.exhausted:
+        if refused := list(self.index.matcher.refused.values()):
+            more = f", and {len(refused) - 1:,} more" if len(refused) > 1 else ""
+            text = f"a lorebook's regular expression is not used: {refused[0]}{more}"
+            yield Notice(kind="lore-refused", text=text, facts={"expressions": len(refused)})
+        if self.index.matcher.regexes.exhausted or not self.has_time():
             yield Notice(
                 kind="lore-timeout", text="lorebook regular expressions took too long: the rest were not tried"
             )

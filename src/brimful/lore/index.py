@@ -11,7 +11,9 @@ from typing import Final
 import msgspec
 
 from brimful.core.validation import preload_types
+from brimful.errors import InvalidValue
 from brimful.lore.keys import Keyword, KeywordMatcher
+from brimful.lore.patterns import find_refusals
 from brimful.records.lorebook import Lorebook, LoreEntry
 
 _MAX_FALLBACKS: Final = 8  # of one decorator; V3 requires at least five
@@ -73,6 +75,14 @@ def _parse_decorator(name: str, value: str) -> dict[str, object]:
             return {}
 
 
+def check_keywords(entry: LoreEntry) -> None:
+    """Refuse an entry with a regular expression that exceeds a limit."""
+    decorators, _ = parse_decorators(entry.content)
+    keys = (*entry.keys, *entry.secondary, *decorators.additional_keys, *decorators.exclude_keys)
+    for refusal in find_refusals((key.strip() for key in keys), regex=entry.regex):
+        raise InvalidValue("keys", refusal)
+
+
 class PreparedEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An entry with its defaults resolved: keywords by their number in the matcher, and `text` without decorators."""
 
@@ -118,14 +128,6 @@ class LoreIndex:
         self.rounds = max((each.book.recursion for each in all_entries), default=0)
         self.sources = {source for each in all_entries for source in each.entry.sources}
         self.timed_keywords = self._timed_keywords()
-        self._keywords_in: dict[str, frozenset[int]] = {}
-
-    def keywords_in(self, prepared: PreparedEntry) -> frozenset[int]:
-        """Return the numbers of the keywords that appear in an entry's text."""
-        id = prepared.entry.id
-        if id not in self._keywords_in:
-            self._keywords_in[id] = self.matcher.find(prepared.text)
-        return self._keywords_in[id]
 
     def _timed_keywords(self) -> frozenset[int] | None:
         """Return the keywords that can start a sticky or cooldown period; None if one can start without any."""

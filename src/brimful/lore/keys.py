@@ -5,18 +5,17 @@ three characters: only where those occur is the keyword compared. So the time de
 of keywords. (Aho–Corasick would do as well, but it reports every occurrence, and needs a library that is built for
 each platform.)
 
-Regular expressions are JavaScript's (`/dragons?\b/i`). They come from files that anybody may have written, so every
-search has a time limit, which the library `regex` enforces. RE2 would need none, but it has neither lookaround nor
-back references, and real lorebooks are full of them.
+Regular expressions are JavaScript's (`/dragons?\b/i`); `patterns` limits them, because anybody may have written them.
 """
 
 import hashlib
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from brimful.lore.patterns import Pattern, compile_regex, shorten, split_regex_literal, translate
 
 _UNSPACED_SCRIPTS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0010ffff"
 """Scripts without spaces between words, or with attached particles: Thai, Lao, Burmese, Khmer, Chinese, Japanese, …"""
@@ -26,10 +25,9 @@ _GRAM: Final = 3  # characters by which a longer keyword is found
 _PROBE: Final = 32  # characters of a keyword that are compared at each position; a longer one is then searched once
 REGEX_TIMEOUT: Final = 0.05  # seconds for one expression in one text
 MAX_TIMEOUTS: Final = 10  # expressions that may time out; then the remaining ones are not tried
+MAX_TOTAL_SIZE: Final = 100_000  # elements of all expressions of an index: half of what the cache holds
 MESSAGE_START: Final = "\x01"  # before every message, so that an expression can match its beginning, as in SillyTavern
-_REGEX_LITERAL: Final = re.compile(r"/([\w\W]+?)/([dgimsuvy]*)")
-_BARE_SLASH: Final = re.compile(r"(?:^|[^\\])/")
-_CODE_POINT: Final = re.compile(r"\\u\{([0-9a-fA-F]{1,6})\}")
+_TOTAL_EXCESS: Final = f"is one too many: all together unroll to more than {MAX_TOTAL_SIZE:,} elements"
 _CACHED_TEXTS: Final = 2_048  # nearly all messages are the same from one turn to the next
 
 
@@ -114,55 +112,32 @@ def _is_letter(char: str) -> bool:
 
 
 class RegexKeyword(NamedTuple):
-    """A keyword that is a regular expression; `search` is None if it does not compile."""
+    """A keyword that is a regular expression with flags. Its compiled form is in a cache that all indexes share."""
 
     number: int
     text: str
-    search: Any
+    expression: str
+    flags: str
+    pattern: Pattern
 
 
-def split_regex_literal(key: str) -> tuple[str, str] | None:
-    r"""Return the expression between slashes and its flags; None if the keyword is plain.
-
-    >>> split_regex_literal("/elf|elves/i"), split_regex_literal("and/or"), split_regex_literal("/a/b/")
-    (('elf|elves', 'i'), None, None)
-    """
-    match = _REGEX_LITERAL.fullmatch(key)
-    if match is None or _BARE_SLASH.search(match[1]):
-        return None
-    return match[1].replace("\\/", "/"), match[2]
-
-
-@lru_cache(maxsize=16_384)
-def compile_regex(pattern: str, flags: str) -> Any:
-    """Return a compiled JavaScript expression, or None if it is invalid."""
-    import regex  # noqa: PLC0415 - only where a book has patterns
-
-    translated = _CODE_POINT.sub(_code_point, pattern).replace("[^]", r"[\s\S]")
-    options = regex.VERSION0
-    for flag, option in (("i", regex.IGNORECASE), ("m", regex.MULTILINE), ("s", regex.DOTALL)):
-        options |= option if flag in flags else 0
-    try:
-        return regex.compile(translated, options)
-    except (regex.error, OverflowError, RecursionError, ValueError):
-        return None
-
-
-def _code_point(match: re.Match[str]) -> str:
-    return rf"\U{int(match[1], 16):08x}"
+HasTime = Callable[[], bool]
+"""Returns whether there is time for another search. Once it returns False, it stays so."""
 
 
 class RegexMatcher:
     """Matches regular expressions. One that timed out is not tried again."""
 
     def __init__(self, keywords: Iterable[RegexKeyword]) -> None:
-        self._keywords = [keyword for keyword in keywords if keyword.search is not None]
+        self._keywords = tuple(keywords)
         self.timed_out: dict[int, str] = {}
 
-    def find(self, text: str) -> Iterator[int]:
+    def find(self, text: str, has_time: HasTime) -> Iterator[int]:
         """Yield the numbers of the expressions that match a text."""
         for keyword in self._keywords:
-            if keyword.number not in self.timed_out and not self.exhausted and self._matches(keyword, text):
+            if self.exhausted or not has_time():
+                return
+            if keyword.number not in self.timed_out and self._matches(keyword, text):
                 yield keyword.number
 
     @property
@@ -171,8 +146,9 @@ class RegexMatcher:
         return len(self.timed_out) >= MAX_TIMEOUTS
 
     def _matches(self, keyword: RegexKeyword, text: str) -> bool:
+        search = compile_regex(keyword.expression, keyword.flags)
         try:
-            return keyword.search.search(text, timeout=REGEX_TIMEOUT) is not None
+            return search is not None and search.search(text, timeout=REGEX_TIMEOUT) is not None
         except TimeoutError:
             self.timed_out[keyword.number] = keyword.text
             return False
@@ -188,11 +164,15 @@ class Keyword(NamedTuple):
 
 
 class KeywordMatcher:
-    """Finds keywords in texts, and caches what it found. Number all keywords, then call `build`, then `find`."""
+    """Finds keywords in texts, and caches what it found. Number all keywords, then call `build`, then `find`.
+
+    `refused` are the regular expressions that exceed a limit, alone or together, each with the reason.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[Keyword, int] = {}
         self._cache: dict[bytes, frozenset[int]] = {}
+        self.refused: dict[str, str] = {}
 
     def number(self, keyword: Keyword) -> int:
         """Return the number of a keyword."""
@@ -200,37 +180,55 @@ class KeywordMatcher:
 
     def build(self) -> "KeywordMatcher":
         """Prepare the matchers for all keywords."""
-        numbered = [(number, key, _as_regex(number, key)) for key, number in self._numbers.items()]
-        self.regexes = RegexMatcher(regex for _, _, regex in numbered if regex is not None)
-        plain = [(number, key) for number, key, regex in numbered if regex is None]
+        regexes: list[RegexKeyword] = []
+        plain: list[tuple[int, Keyword]] = []
+        size = 0
+        for key, number in self._numbers.items():
+            regex = _as_regex(number, key)
+            if regex is None:
+                plain.append((number, key))
+                continue
+            size += 0 if regex.pattern.excess else regex.pattern.size
+            excess = regex.pattern.excess or (size > MAX_TOTAL_SIZE and _TOTAL_EXCESS)
+            if excess:
+                self.refused[key.text] = f"{shorten(key.text)} {excess}"
+            elif compile_regex(regex.expression, regex.flags) is not None:
+                regexes.append(regex)
+            elif not key.regex:
+                plain.append((number, key))
+        self.regexes = RegexMatcher(regexes)
         self._folded = PlainMatcher(_as_plain(number, key) for number, key in plain if not key.case_sensitive)
         self._exact = PlainMatcher(_as_plain(number, key) for number, key in plain if key.case_sensitive)
         return self
 
-    def find(self, text: str) -> frozenset[int]:
-        """Return the numbers of all keywords that appear in a text."""
+    def find(self, text: str, has_time: HasTime = lambda: True) -> frozenset[int]:
+        """Return the numbers of all keywords that appear in a text; without the expressions there is no time for."""
         digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()  # texts may be long
         numbers = self._cache.get(digest)
         if numbers is None:
-            if len(self._cache) >= _CACHED_TEXTS:
-                self._cache.clear()
-            numbers = self._cache[digest] = frozenset(self._find_all(text))
+            numbers = frozenset(self._find_all(text, has_time))
+            if has_time():
+                if len(self._cache) >= _CACHED_TEXTS:
+                    self._cache.clear()
+                self._cache[digest] = numbers
         return numbers
 
-    def _find_all(self, text: str) -> Iterator[int]:
+    def _find_all(self, text: str, has_time: HasTime) -> Iterator[int]:
         yield from self._folded.find(fold_case(text))
         yield from self._exact.find(normalize(text))
-        yield from self.regexes.find(MESSAGE_START + text)
+        yield from self.regexes.find(MESSAGE_START + text, has_time)
 
 
 def _as_regex(number: int, key: Keyword) -> RegexKeyword | None:
     """Return a keyword as a regular expression, if it is one. `/(/` is plain since it is invalid, as in SillyTavern."""
     literal = split_regex_literal(key.text)
-    if literal is not None and (search := compile_regex(*literal)) is not None:
-        return RegexKeyword(number, key.text, search)
+    if literal is not None:
+        pattern = translate(literal[0])
+        if pattern.excess or pattern.text is not None:
+            return RegexKeyword(number, key.text, *literal, pattern)
     if not key.regex:
         return None
-    return RegexKeyword(number, key.text, compile_regex(key.text, "" if key.case_sensitive else "i"))
+    return RegexKeyword(number, key.text, key.text, "" if key.case_sensitive else "i", translate(key.text))
 
 
 def _as_plain(number: int, key: Keyword) -> PlainKeyword:

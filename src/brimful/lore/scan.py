@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from brimful.lore.index import LoreIndex, PreparedEntry
+from brimful.lore.keys import HasTime
 from brimful.lore.reasons import ActivationReason, KeywordLocation, LoreExclusion
 from brimful.records.lorebook import Source
 
@@ -27,19 +28,22 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 class KeywordScan:
     """Where keywords appear at one turn. Messages are the newest first."""
 
-    def __init__(self, index: LoreIndex, turns: Sequence[Turn], sources: Mapping[Source, str]) -> None:
+    def __init__(
+        self, index: LoreIndex, turns: Sequence[Turn], sources: Mapping[Source, str], has_time: HasTime
+    ) -> None:
         self._index = index
+        self._has_time = has_time
         self._turns = turns
         scanned = turns[: index.scan_depth]
         self._in_texts = self._newest_matches(turn.text for turn in scanned)
         self._in_texts_with_speaker = self._newest_matches(turn.text_with_speaker for turn in scanned)
-        self._in_sources = {source: index.matcher.find(text) for source, text in sources.items() if text}
+        self._in_sources = {source: index.matcher.find(text, has_time) for source, text in sources.items() if text}
         self._in_entries: dict[int, str] = {}
 
     def add_activated(self, entries: Iterable[PreparedEntry]) -> None:
         """Also scan the texts of activated entries (recursion)."""
         for prepared in entries:
-            for number in self._index.keywords_in(prepared):
+            for number in self._index.matcher.find(prepared.text, self._has_time):
                 self._in_entries.setdefault(number, prepared.entry.id)
 
     def candidates(self, *, recursing: bool) -> set[str]:
@@ -149,7 +153,7 @@ class KeywordScan:
         """Return the newest message in which each keyword appears."""
         newest: dict[int, int] = {}
         for at, text in enumerate(texts):
-            for number in self._index.matcher.find(text):
+            for number in self._index.matcher.find(text, self._has_time):
                 newest.setdefault(number, at)
         return newest
 
