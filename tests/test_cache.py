@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from brimful.cache import LRU, content_bytes
+from brimful.cache import LRU, CacheBudget, content_bytes, memoize
 from brimful.core.content import Text
 
 
@@ -107,8 +107,84 @@ def test_pop_and_clear():
 
 
 def test_max_size_needs_a_size():
-    with pytest.raises(ValueError, match="go together"):
+    with pytest.raises(ValueError, match="goes together"):
         LRU(max_size=10)
+
+
+def by_length(_: object, value: str) -> int:
+    return len(value)
+
+
+def test_caches_share_a_budget_and_the_largest_is_evicted_first():
+    budget = CacheBudget(1_000)
+    small: LRU[int, str] = LRU(name="small", size=by_length, budget=budget)
+    large: LRU[int, str] = LRU(name="large", size=by_length, budget=budget)
+    small[0] = "x" * 200
+    for number in range(100):
+        large[number] = "x" * 50
+        assert sum(budget.sizes().values()) <= 1_000
+    assert budget.sizes()["small"] == 200
+    assert budget.sizes()["large"] >= 700
+    assert 99 in large
+
+
+def test_many_caches_of_one_name_share_the_budget_too():
+    budget = CacheBudget(10_000)
+    caches: list[LRU[int, str]] = [LRU(name="tenant", size=by_length, budget=budget) for _ in range(50)]
+    for number in range(400):
+        caches[number % 50][number] = "x" * 100
+    assert 9_000 <= budget.sizes()["tenant"] <= 10_000
+    assert all(len(cache) for cache in caches)
+
+
+def test_a_smaller_budget_evicts_at_once_and_what_a_collected_cache_used_is_free_again():
+    budget = CacheBudget(1_000)
+    cache: LRU[int, str] = LRU(name="a", size=by_length, budget=budget)
+    cache.update(dict.fromkeys(range(9), "x" * 100))
+    budget.max_bytes = 500
+    assert cache.total_size <= 500
+    del cache
+    other: LRU[int, str] = LRU(name="b", size=by_length, budget=budget)
+    other.update(dict.fromkeys(range(4), "x" * 100))
+    assert budget.sizes() == {"b": 400}
+
+
+def test_an_entry_larger_than_the_budget_stays_only_if_the_last_one_must():
+    budget = CacheBudget(100)
+    plain: LRU[int, str] = LRU(name="a", size=by_length, budget=budget)
+    kept: LRU[int, str] = LRU(name="b", size=by_length, budget=budget, keep_last=True)
+    plain[0] = kept[0] = "x" * 200
+    assert budget.sizes() == {"a": 0, "b": 200}
+
+
+def test_memoize_calls_a_function_once_for_each_argument():
+    calls: list[str] = []
+
+    def shout(text: str) -> str:
+        calls.append(text)
+        return text.upper()
+
+    cached = memoize(shout, name="test", size=lambda _, value: len(value))
+    assert [cached("a"), cached("b"), cached("a")] == ["A", "B", "A"]
+    assert calls == ["a", "b"]
+
+
+def test_threads_share_a_budget():
+    budget = CacheBudget(1_000)
+    caches: list[LRU[int, str]] = [LRU(name="a", size=by_length, budget=budget) for _ in range(4)]
+
+    def work(start: int) -> None:
+        for number in range(2_000):
+            caches[(start + number) % 4][number % 97] = "x" * (number % 50)
+            caches[number % 4].pop(number % 13)
+
+    threads = [threading.Thread(target=work, args=(start,)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    caches[0][0] = "x"
+    assert sum(budget.sizes().values()) <= 1_000
 
 
 def test_the_size_of_parts_includes_their_fields():

@@ -1,18 +1,96 @@
-"""A least-recently-used cache, bounded by entries, by size in bytes, or both."""
+"""A least-recently-used cache, bounded by entries or bytes, and a budget of bytes that all caches share."""
 
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
-from typing import Final, Generic, TypeVar, overload
+from typing import Any, Final, Generic, TypeVar, TypeVarTuple, overload
+from weakref import WeakSet
 
 import msgspec
 
 K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
+Ts = TypeVarTuple("Ts")
 
+MEBIBYTE: Final = 2**20
+DEFAULT_BUDGET: Final = 256 * MEBIBYTE
 _ENTRY_BYTES: Final = 500  # memory of an entry besides its content: key, count, links
+_LOW_WATER: Final = 0.95  # of a budget, left after an eviction, so that not every new entry causes one
+
+
+class CacheBudget:
+    """A limit on the bytes of several caches together. When they exceed it, the largest cache is evicted first.
+
+    >>> budget = CacheBudget(1_000)
+    >>> small, large = (LRU[str, str](name=name, size=lambda _, text: len(text), budget=budget) for name in "sl")
+    >>> small["a"] = "x" * 100
+    >>> large["a"], large["b"] = "x" * 500, "x" * 450
+    >>> budget.sizes()
+    {'l': 450, 's': 100}
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._caches: WeakSet[LRU[Any, Any]] = WeakSet()
+        self._used = 0  # too large after a cache was garbage collected, until the next eviction
+        self._lock = Lock()
+        self._evicting = Lock()
+
+    @property
+    def max_bytes(self) -> int:
+        """The limit."""
+        return self._max_bytes
+
+    @max_bytes.setter
+    def max_bytes(self, limit: int) -> None:
+        self._max_bytes = limit
+        self.change(0)
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes in use by the name of the cache. Several caches may have one name."""
+        sizes: Counter[str] = Counter()
+        for cache in self._snapshot():
+            sizes[cache.name] += cache.total_size
+        return dict(sorted(sizes.items()))
+
+    def add(self, cache: "LRU[Any, Any]") -> None:
+        """Add a cache, for as long as it is in use."""
+        with self._lock:
+            self._caches.add(cache)
+
+    def change(self, size: int) -> None:
+        """Record that a cache has grown or shrunk, and evict entries if that is too much."""
+        with self._lock:
+            self._used += size
+            full = self._used > self._max_bytes
+        if full and self._evicting.acquire(blocking=False):
+            try:
+                self._evict()
+            finally:
+                self._evicting.release()
+
+    def _evict(self) -> None:
+        caches = sorted(self._snapshot(), key=lambda cache: cache.total_size)
+        used, target = sum(cache.total_size for cache in caches), int(self._max_bytes * _LOW_WATER)
+        while caches and used > target:
+            *others, largest = caches
+            excess = largest.total_size - (others[-1].total_size if others else 0)
+            freed = largest.shrink(min(used - target, max(excess, largest.total_size // 4)))
+            used -= freed
+            caches = sorted(caches, key=lambda cache: cache.total_size) if freed else others
+        with self._lock:
+            self._used = used
+
+    def _snapshot(self) -> "list[LRU[Any, Any]]":
+        with self._lock:
+            return list(self._caches)
+
+
+SHARED_BUDGET: Final = CacheBudget(DEFAULT_BUDGET)
+"""The budget of all caches of this process. Its limit can be set."""
 
 
 class LRU(Generic[K, V]):
@@ -20,7 +98,7 @@ class LRU(Generic[K, V]):
 
     `max_entries` bounds the number of entries. `max_size` bounds the sum of `size(key, value)`, usually bytes, measured
     when an entry is set. An entry larger than `max_size` is not kept, unless `keep_last` is set: then the latest entry
-    always stays.
+    always stays. A cache with a `name` shares the `budget` of all caches; its sizes are bytes.
 
     >>> cache: LRU[str, int] = LRU(max_entries=2)
     >>> cache["a"], cache["b"] = 1, 2
@@ -31,7 +109,19 @@ class LRU(Generic[K, V]):
     ['a', 'c']
     """
 
-    __slots__ = ("_entries", "_keep_last", "_lock", "_max_entries", "_max_size", "_size", "_sizes", "_total")
+    __slots__ = (
+        "__weakref__",
+        "_budget",
+        "_entries",
+        "_keep_last",
+        "_lock",
+        "_max_entries",
+        "_max_size",
+        "_size",
+        "_sizes",
+        "_total",
+        "name",
+    )
 
     def __init__(
         self,
@@ -40,9 +130,12 @@ class LRU(Generic[K, V]):
         max_size: int | None = None,
         size: Callable[[K, V], int] | None = None,
         keep_last: bool = False,
+        name: str = "",
+        budget: CacheBudget = SHARED_BUDGET,
     ) -> None:
-        if (max_size is None) is not (size is None):
-            raise ValueError("max_size and size go together")
+        if (max_size is None and not name) is not (size is None):
+            raise ValueError("size goes together with max_size or name")
+        self.name = name
         self._max_entries = max_entries
         self._max_size = max_size
         self._size = size
@@ -51,6 +144,9 @@ class LRU(Generic[K, V]):
         self._sizes: dict[K, int] = {}  # empty without `size`
         self._total = 0
         self._lock = Lock()
+        self._budget = budget if name else None
+        if name:
+            budget.add(self)
 
     def __len__(self) -> int:
         """Return the number of entries."""
@@ -101,20 +197,20 @@ class LRU(Generic[K, V]):
 
     def __setitem__(self, key: K, value: V) -> None:
         """Set a value as the most recently used one, and evict what no longer fits."""
-        with self._lock:
+        with self._changing():
             self._set(key, value)
             self._evict()
 
     def update(self, values: Mapping[K, V]) -> None:
         """Set many values."""
-        with self._lock:
+        with self._changing():
             for key, value in values.items():
                 self._set(key, value)
             self._evict()
 
     def setdefault(self, key: K, make: Callable[[], V]) -> V:
         """Return a value and mark it as used; make and set it first if it is missing. Other threads wait meanwhile."""
-        with self._lock:
+        with self._changing():
             if key in self._entries:
                 self._entries.move_to_end(key)
                 return self._entries[key]
@@ -125,7 +221,7 @@ class LRU(Generic[K, V]):
 
     def pop(self, key: K) -> V | None:
         """Remove an entry and return its value, if there is one."""
-        with self._lock:
+        with self._changing():
             self._total -= self._sizes.pop(key, 0)
             return self._entries.pop(key, None)
 
@@ -136,18 +232,36 @@ class LRU(Generic[K, V]):
 
     def clear(self) -> None:
         """Remove all entries."""
-        with self._lock:
+        with self._changing():
             self._entries.clear()
             self._sizes.clear()
             self._total = 0
 
     def remeasure(self) -> None:
         """Measure all entries again and evict what no longer fits. For values that grow after they were set."""
-        with self._lock:
+        with self._changing():
             if self._size is not None:
                 self._sizes = {key: self._size(key, value) for key, value in self._entries.items()}
                 self._total = sum(self._sizes.values())
             self._evict()
+
+    def shrink(self, size: int) -> int:
+        """Evict entries of this size or more, and return how much was freed. Does not change the shared budget."""
+        with self._lock:
+            before = self._total
+            while before - self._total < size and len(self._entries) > self._keep_last:
+                self._evict_oldest()
+            return before - self._total
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold the lock during a change, and tell the shared budget about it afterwards."""
+        with self._lock:
+            before = self._total
+            yield
+            change = self._total - before
+        if self._budget is not None and change:
+            self._budget.change(change)
 
     def _set(self, key: K, value: V) -> None:
         if self._size is not None:
@@ -175,6 +289,25 @@ class LRU(Generic[K, V]):
     def _evict_oldest(self) -> None:
         key, _ = self._entries.popitem(last=False)
         self._total -= self._sizes.pop(key, 0)
+
+
+def memoize(function: Callable[[*Ts], V], *, name: str, size: Callable[[tuple[*Ts], V], int]) -> Callable[[*Ts], V]:
+    """Return a function that caches what another one returns, in a cache that shares the budget.
+
+    >>> double = memoize(lambda text: text * 2, name="doubles", size=lambda args, doubled: len(doubled))
+    >>> double("ab"), double("ab")
+    ('abab', 'abab')
+    """
+    cache: LRU[tuple[*Ts], V] = LRU(name=name, size=size)
+
+    def cached(*args: *Ts) -> V:
+        try:
+            return cache[args]
+        except KeyError:
+            value = cache[args] = function(*args)
+            return value
+
+    return cached
 
 
 def content_bytes(content: str | tuple[msgspec.Struct, ...]) -> int:

@@ -9,6 +9,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from brimful.cache import SHARED_BUDGET
 from brimful.stores import connect
 from server.upstream import OVERFLOW, chat_answer
 
@@ -46,6 +47,22 @@ def test_prometheus_counts_contexts_and_answers(start, mode):
     assert value(client, f'brimful_proxy_overhead_seconds_count{{mode="{mode}"}}') == 3
     assert "hazelnut" not in text
     assert "tenant=" not in text
+
+
+@pytest.fixture
+def cache_budget():
+    before = SHARED_BUDGET.max_bytes
+    yield SHARED_BUDGET
+    SHARED_BUDGET.max_bytes = before
+
+
+def test_prometheus_shows_the_caches_and_their_limit(start, cache_budget):
+    client = start(telemetry={"metrics": True, "tenant_label": True}, cache_mb=64)
+    assert cache_budget.max_bytes == 64 * 2**20
+    assert client.post(CHAT, json=HI).status_code == 200
+    assert value(client, "brimful_cache_limit_bytes") == 64 * 2**20
+    for name in ("turns", "packages", "counts"):
+        assert value(client, f'brimful_cache_bytes{{cache="{name}"}}') == cache_budget.sizes()[name] > 0
 
 
 @MODES

@@ -1,11 +1,11 @@
 """What a package costs where it appears in the prompt: its content plus the message or label around it."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
+from brimful.cache import content_bytes, memoize
 from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.decision import Region
 from brimful.core.frame import part_text
@@ -76,7 +76,7 @@ def _count_parts(content: tuple[Part, ...], counter: TokenCounter) -> Count:
     return sum_counts(counts, counter.tokenizer)
 
 
-_count_parts_cached: Final = cast("Callable[[tuple[Part, ...], TokenCounter], Count]", lru_cache(8_192)(_count_parts))
+_count_parts_cached: Final = memoize(_count_parts, name="counts", size=lambda args, _: content_bytes(args[0]))
 """Cached, because parts are counted again every turn: models have different rules for them."""
 
 

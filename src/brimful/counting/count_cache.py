@@ -1,13 +1,15 @@
 """A bounded cache of token counts, so that each text is tokenized once."""
 
 import hashlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from brimful.cache import LRU
 
 MAX_KEY_CHARACTERS: Final = 512  # a longer text is cached under its hash
-MAX_ENTRIES: Final = 65_536  # so that a full cache holds at most 32 million characters
+MAX_ENTRIES: Final = 65_536
+_ENTRY_BYTES: Final = 400  # memory of an entry besides its key
 
 _Key = str | bytes
 C = TypeVar("C")
@@ -23,7 +25,9 @@ class CountCache(Generic[C]):
 
     def __init__(self, count: Callable[[Sequence[str]], list[C]], max_entries: int = MAX_ENTRIES) -> None:
         self._count = count
-        self._known: LRU[_Key, C] = LRU(max_entries=max_entries)
+        self._known: LRU[_Key, C] = LRU(
+            max_entries=max_entries, name="counts", size=lambda key, _: _ENTRY_BYTES + sys.getsizeof(key)
+        )
 
     def __len__(self) -> int:
         """Return the number of cached texts."""

@@ -15,7 +15,6 @@ from brimful.counting.media import MediaCounter
 from brimful.counting.overheads import Overheads, call_json, tool_texts
 from brimful.counting.text_counters import CalibratedTextCounter, TextCounter
 
-_MAX_CACHED_BYTES: Final = 4 * 2**20  # of tool calls
 _TEXT_PARTS: Final = (Text, ToolResult)
 
 
@@ -33,7 +32,7 @@ class FixedOverheadCounter:
         self._tool_system_tokens = tool_system_tokens
         # The same calls are counted when they are packaged, selected and verified, and again with every turn.
         self._calls: LRU[tuple[ToolCall, ...], Count] = LRU(
-            max_size=_MAX_CACHED_BYTES, size=lambda calls, _: content_bytes(calls)
+            name="tool-calls", size=lambda calls, _: content_bytes(calls)
         )
 
     @property

@@ -33,6 +33,8 @@ _MIN_AFTER_DRIFT: Final = 20  # reports after a drift, until which it is worth a
 _WEIGHT_DIGITS: Final = 4  # decimal digits of a weight
 _UNEXPLAINED_SHARE: Final = 0.4  # of a step: if a fit to old and new reports leaves more of it, it is drift
 _MAX_LEARNED: Final = 256  # cached calibrations
+_LEARNED_BYTES: Final = 4_000  # memory of one
+_REFERENCE_BYTES: Final = 200  # … of a report that is also in another cache
 
 
 def find_drift_step(expected: Sequence[Count], reported: Sequence[int]) -> float | None:
@@ -281,5 +283,7 @@ def _nonzero_weights(weights: Mapping[str, float]) -> tuple[tuple[str, float], .
 
 
 _learned_cache: Final[LRU[tuple[ModelInfo, str, str], tuple[tuple[UsageReport, ...], LearnedCalibration]]] = LRU(
-    max_entries=_MAX_LEARNED
+    max_entries=_MAX_LEARNED,
+    name="calibrations",
+    size=lambda _, learned: _LEARNED_BYTES + len(learned[0]) * _REFERENCE_BYTES,
 )

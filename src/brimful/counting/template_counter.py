@@ -28,7 +28,6 @@ CountRendered = Callable[[Sequence[Message], bool], int]
 CountText = Callable[[str], int]
 MEDIA_MARKERS: Final = 2  # tokens around an image in a rendered template
 THINKING_MARKERS: Final = 6  # maximum tokens of an empty thinking block
-_MAX_CACHED_BYTES: Final = 4 * 2**20  # of tool calls
 _PROBE_NAME: Final = "probe_of_brimful"  # a name that no template prints by itself
 _HI: Final = Message(role="user", parts=(Text(text="hi"),))
 
@@ -161,7 +160,7 @@ class TemplateCounter:
         self._media = media
         # Rendering takes a millisecond, and the same call is counted several times.
         self._calls: LRU[tuple[str, str], Count] = LRU(
-            max_size=_MAX_CACHED_BYTES, size=lambda call, _: sum(map(content_bytes, call))
+            name="tool-calls", size=lambda call, _: sum(map(content_bytes, call))
         )
 
     @property

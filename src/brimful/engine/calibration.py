@@ -17,6 +17,9 @@ MAX_MODELS: Final = 1_024  # models on routes in the cache
 FEW_REPORTS: Final = 64  # up to this number, every report triggers a new calibration
 NEW_SHARE: Final = 0.05  # of the reports must be new to trigger one above it
 REFRESH_SECONDS: Final = 60.0  # until reports of other processes are read
+_MODEL_BYTES: Final = 2_000  # memory of a model
+_REPORT_BYTES: Final = 1_500  # … of a report
+_ID_BYTES: Final = 100  # … of the id of a report
 
 
 class CalibratedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,8 +49,16 @@ class Calibrator:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._reports: LRU[tuple[str, str], _RecentReports] = LRU(max_entries=MAX_MODELS)
-        self._calibrated: LRU[tuple[ModelInfo, str], _CachedCalibration] = LRU(max_entries=MAX_MODELS)
+        self._reports: LRU[tuple[str, str], _RecentReports] = LRU(
+            max_entries=MAX_MODELS,
+            name="calibrations",
+            size=lambda _, recent: _MODEL_BYTES + len(recent.reports) * _REPORT_BYTES,
+        )
+        self._calibrated: LRU[tuple[ModelInfo, str], _CachedCalibration] = LRU(
+            max_entries=MAX_MODELS,
+            name="calibrations",
+            size=lambda _, cached: _MODEL_BYTES + len(cached.reports) * _ID_BYTES,
+        )
 
     async def calibrate(self, model: ModelInfo, route: str, *, now: float) -> CalibratedModel:
         """Return a model as calibrated on a route; by default the one of its maker."""

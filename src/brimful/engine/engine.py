@@ -68,7 +68,9 @@ class EngineParts:
         events: Emitter,
     ) -> None:
         clock, retrieval = settings.clock, settings.retrieval
-        cache = Cache[SearchResult](max_entries=retrieval.cache_size, ttl=retrieval.cache_ttl)
+        cache = Cache[SearchResult](
+            max_entries=retrieval.cache_size, ttl=retrieval.cache_ttl, size=lambda result: result.nbytes
+        )
         calibrator = Calibrator(store)
         self.store = store
         self.indexer = None if embedder is None else Indexer(store, embedder, breaker=breaker, clock=clock)

@@ -25,7 +25,8 @@ MAX_PAGE: Final = 1024
 _MAX_USER_PAGES: Final = 20  # searched for the last user message
 _EXTRA_MESSAGES: Final = 4  # read beyond what filled the budget last time
 MAX_PACKAGES: Final = 16_384  # cached packages of messages
-MAX_PACKAGE_BYTES: Final = 64 * 2**20  # of their contents
+_PACKAGE_BYTES: Final = 1_200  # memory of a package without its content, and of its key
+_REACH_BYTES: Final = 600  # memory of a room and how far back to read in it
 
 
 class RecentHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,9 +79,13 @@ class PackageCache:
 
     def __init__(self, max_entries: int = MAX_PACKAGES) -> None:
         self._packages: LRU[tuple[object, ...], tuple[ContentPackage, int]] = LRU(
-            max_entries=max_entries, max_size=MAX_PACKAGE_BYTES, size=lambda _, cached: content_bytes(cached[0].content)
+            max_entries=max_entries,
+            name="packages",
+            size=lambda _, cached: _PACKAGE_BYTES + content_bytes(cached[0].content),
         )
-        self._needed: LRU[tuple[str, HistoryReach], int] = LRU(max_entries=max_entries)
+        self._needed: LRU[tuple[str, HistoryReach], int] = LRU(
+            max_entries=max_entries, name="conversations", size=lambda _, __: _REACH_BYTES
+        )
 
     def first_page(self, room: str, reach: HistoryReach) -> int:
         """Return how many messages to read first: a few more than needed last time."""

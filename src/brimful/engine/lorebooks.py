@@ -18,6 +18,7 @@ from brimful.retrieval.search import LOREBOOK
 from brimful.stores import Store
 
 _MAX_CACHED: Final = 64  # sets of lorebooks
+_ENTRY_BYTES: Final = 5_000  # memory of an entry with its keywords and its text
 _CACHE_SECONDS: Final = 86_400.0  # changed lorebooks are noticed at once
 _MAX_DEPTH: Final = 1_000  # messages, whatever a lorebook asks for
 _BLOCK_MESSAGES: Final = 64  # the relevant past starts at a multiple of this, so it is stable for many turns
@@ -32,7 +33,9 @@ class LoreLibrary:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._indexes: Cache[LoreIndex] = Cache(max_entries=_MAX_CACHED, ttl=_CACHE_SECONDS)
+        self._indexes: Cache[LoreIndex] = Cache(
+            max_entries=_MAX_CACHED, ttl=_CACHE_SECONDS, size=lambda index: len(index.entries) * _ENTRY_BYTES
+        )
         self._uses_names: Cache[bool] = Cache(max_entries=_MAX_CACHED, ttl=_CACHE_SECONDS)
 
     async def books(self, room: Room, persona: Persona | None, user: User | None = None) -> dict[str, Lorebook]:

@@ -19,6 +19,8 @@ from brimful.stores import Store
 MAX_CONVERSATIONS: Final = 4096  # in the cache; others are read from the store
 _MAX_BUILDS: Final = 8  # of a room, searched for the last one of the same conversation
 MAX_REQUESTS: Final = 4_096  # conversations
+_START_BYTES: Final = 800  # memory of an entry: names of a conversation, and the start of its history
+_HASH_BYTES: Final = 12
 _NO_RULE: Final = CacheRule(minimum_tokens=0)
 _REQUEST_BREAKPOINT: Final = "cache_control"  # a field of Anthropic's requests: a breakpoint at the end
 
@@ -54,7 +56,9 @@ class PrefixTracker:
 
     def __init__(self, store: Store, max_entries: int = MAX_CONVERSATIONS) -> None:
         self._store = store
-        self._known: LRU[Conversation, HistoryStart | None] = LRU(max_entries=max_entries)
+        self._known: LRU[Conversation, HistoryStart | None] = LRU(
+            max_entries=max_entries, name="conversations", size=lambda _, __: _START_BYTES
+        )
 
     async def last(self, conversation: Conversation) -> HistoryStart | None:
         """Return where history started last time; None if there was no context or no history."""
@@ -76,18 +80,28 @@ class PrefixTracker:
 
 
 class RequestDigest(msgspec.Struct, frozen=True):
-    """Digests of a request's tools and messages, and which messages end with a cache breakpoint."""
+    """Digests of a request's tools and messages, and which messages end with a cache breakpoint.
+
+    `messages` are the digests of all messages, one after the other; `breakpoints` has one byte per message.
+    """
 
     tools: bytes
-    messages: tuple[bytes, ...]
-    breakpoints: tuple[bool, ...]
+    messages: bytes
+    breakpoints: bytes
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all digests."""
+        return len(self.messages) + len(self.breakpoints)
 
 
 class LastRequests:
     """The last request of each conversation that this process sent."""
 
     def __init__(self, max_entries: int = MAX_REQUESTS) -> None:
-        self._known: LRU[tuple[str, ...], RequestDigest] = LRU(max_entries=max_entries)
+        self._known: LRU[tuple[str, ...], RequestDigest] = LRU(
+            max_entries=max_entries, name="conversations", size=lambda _, sent: _START_BYTES + sent.nbytes
+        )
 
     def expect(self, context: Context, *conversation: str) -> int:
         """Return how many tokens of a sent context the provider should have cached, and remember the request."""
@@ -114,10 +128,9 @@ def _count_shared(before: RequestDigest, after: RequestDigest, rule: CacheRule) 
     """Return how many messages both start with, up to the last breakpoint if the provider needs them."""
     if before.tools != after.tools:
         return 0
-    pairs = zip(before.messages, after.messages, strict=False)
-    shared = next((at for at, (first, second) in enumerate(pairs) if first != second), None)
-    if shared is None:
-        shared = min(len(before.messages), len(after.messages))
+    length, size = min(len(before.messages), len(after.messages)), _HASH_BYTES
+    pairs = ((at, before.messages[at : at + size], after.messages[at : at + size]) for at in range(0, length, size))
+    shared = next((at for at, first, second in pairs if first != second), length) // size
     while rule.breakpoints and shared and not before.breakpoints[shared - 1]:
         shared -= 1
     return shared
@@ -127,8 +140,8 @@ def _digest_request(prompt: Prompt, *, ends_cached: bool) -> RequestDigest:
     *before, last = [message.cache for message in prompt.messages] or [False]
     return RequestDigest(
         _hash(prompt.tools),
-        tuple(_hash(_without_breakpoint(message)) for message in prompt.messages),
-        (*before, last or ends_cached),
+        b"".join([_hash(_without_breakpoint(message)) for message in prompt.messages]),
+        bytes([*before, last or ends_cached]),
     )
 
 
@@ -137,7 +150,7 @@ def _without_breakpoint(message: Message) -> Message:
 
 
 def _hash(value: object) -> bytes:
-    return hashlib.blake2b(msgspec.json.encode(value), digest_size=12).digest()
+    return hashlib.blake2b(msgspec.json.encode(value), digest_size=_HASH_BYTES).digest()
 
 
 def _get_cache_rule(context: Context) -> CacheRule:

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from itertools import takewhile
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
+from brimful.cache import content_bytes, memoize
 from brimful.core.content import MAX_PRIORITY, ContentPackage, Flex, Part, Text, ToolCall, ToolResult
 from brimful.core.cost import count_content
 from brimful.core.frame import SYSTEM_ID, Frame, has_editable_hole, message_id, part_text
@@ -15,6 +15,7 @@ from brimful.core.prompt import Message, TokenCounter
 from brimful.packagers.package import get_defaults
 
 _MAX_CACHED_CHARACTERS: Final = 4_096  # of a message; most are shorter
+_PACKAGE_BYTES: Final = 1_500  # memory of a package without its content, and of its key
 
 
 class _Item(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -91,7 +92,9 @@ def _package(
 
 
 _Make = Callable[[_Item, str, bool, bool, int | None, TokenCounter], ContentPackage]
-_cached_package: Final = cast("_Make", lru_cache(16_384)(_package))
+_cached_package: Final[_Make] = memoize(
+    _package, name="packages", size=lambda _, package: _PACKAGE_BYTES + content_bytes(package.content)
+)
 """Clients resend the whole conversation with every turn, so nearly all of it was packaged before."""
 
 

@@ -5,11 +5,11 @@ valid; here it only has to be counted, and what belongs together has to stay tog
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from brimful.cache import memoize
 from brimful.core.chat_rules import OPENING
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.frame import SYSTEM_ID, Frame, fill_holes, message_index, part_text, replace_with_holes
@@ -32,8 +32,9 @@ from brimful.render.tools import json_text
 IncomingWire = Literal["openai", "anthropic"]
 INCOMING_WIRES: Final[tuple[IncomingWire, ...]] = get_args(IncomingWire)
 
-_SHORT_BYTES: Final = 1_024  # of a message; most are shorter
-_LONG_BYTES: Final = 16_384  # longer messages are not cached
+_MAX_CACHED_BYTES: Final = 16_384  # of a message; longer ones are not cached
+_TURN_BYTES: Final = 1_200  # memory of a message besides its texts
+_TURN_COPIES: Final = 3  # of a text in the cache: as JSON, as a string, and in a frame or a part
 _SYSTEM_ROLES: Final = ("system", "developer")  # roles that are not of the conversation
 _OPENAI_ROLES: Final[dict[str, Role]] = {"developer": "system", "system": "system", "assistant": "assistant"}
 _NAME_ID_PREFIX: Final = "function "  # starts the id of a call that has none
@@ -127,9 +128,7 @@ def read_message(message: dict[str, Any], wire: IncomingWire) -> tuple[Message, 
 
 def _cached_turn(raw: bytes, wire: IncomingWire, current: bool) -> IncomingTurn:  # noqa: FBT001 - part of the cache key
     """Read a message, cached: clients resend the whole conversation with every turn."""
-    if len(raw) <= _SHORT_BYTES:
-        return _read_short_turn(raw, wire, current)
-    return _read_long_turn(raw, wire, current) if len(raw) <= _LONG_BYTES else _read_turn(raw, wire, current)
+    return (_read_cached_turn if len(raw) <= _MAX_CACHED_BYTES else _read_turn)(raw, wire, current)
 
 
 def _read_turn(raw: bytes, wire: IncomingWire, current: bool) -> IncomingTurn:  # noqa: FBT001
@@ -138,8 +137,11 @@ def _read_turn(raw: bytes, wire: IncomingWire, current: bool) -> IncomingTurn:  
     return IncomingTurn(messages=messages, frame=_make_message_frame(message, messages))
 
 
-_read_short_turn: Final = lru_cache(16_384)(_read_turn)
-_read_long_turn: Final = lru_cache(2_048)(_read_turn)
+def _turn_bytes(raw: bytes) -> int:
+    return _TURN_BYTES + _TURN_COPIES * len(raw)
+
+
+_read_cached_turn: Final = memoize(_read_turn, name="turns", size=lambda args, _: _turn_bytes(args[0]))
 
 
 def _make_message_frame(message: dict[str, Any], messages: tuple[Message, ...]) -> Any:
@@ -162,14 +164,16 @@ def read_tools(request: Request, wire: IncomingWire) -> tuple[Tool, ...]:
     return _cached_tools(encode_json(offered, wire, "tools"), wire) if offered else ()
 
 
-@lru_cache(256)
-def _cached_system(raw: bytes) -> tuple[Message, ...]:
+def _decode_system(raw: bytes) -> tuple[Message, ...]:
     return _read_anthropic_system(msgspec.json.decode(raw))
 
 
-@lru_cache(256)
-def _cached_tools(raw: bytes, wire: IncomingWire) -> tuple[Tool, ...]:
+def _decode_tools(raw: bytes, wire: IncomingWire) -> tuple[Tool, ...]:
     return tuple(_TOOL_READERS[wire](msgspec.json.decode(raw)))
+
+
+_cached_system: Final = memoize(_decode_system, name="turns", size=lambda args, _: _turn_bytes(args[0]))
+_cached_tools: Final = memoize(_decode_tools, name="turns", size=lambda args, _: _turn_bytes(args[0]))
 
 
 def encode_json(value: object, wire: IncomingWire, field: str) -> bytes:

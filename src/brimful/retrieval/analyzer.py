@@ -64,7 +64,8 @@ _UNSPACED_SCRIPTS: Final = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
 )
 _STEMMERS: Final = (("\u0370", "english"), ("\u0400", "greek"), ("\u0530", "russian"), ("\u0590", "armenian"))
-_CACHED_WORDS: Final = 65_536
+_CACHED_WORDS: Final = 65_536  # at most; they take about 20 MB
+_MAX_CACHED_LENGTH: Final = 32  # characters of a word in the cache
 
 
 def analyze(text: str, speaker: str = "", at: float | None = None) -> list[str]:
@@ -90,9 +91,12 @@ def _date_terms(at: float | None) -> list[str]:
     return [str(day.year), *_word_terms(MONTHS[day.month - 1]), str(day.day)]
 
 
-@lru_cache(maxsize=_CACHED_WORDS)
 def _word_terms(word: str) -> tuple[str, ...]:
     """Return the terms of one word: nothing for a stopword, otherwise its stem or its character bigrams."""
+    return (_cached_word_terms if len(word) <= _MAX_CACHED_LENGTH else _find_word_terms)(word)
+
+
+def _find_word_terms(word: str) -> tuple[str, ...]:
     if word in STOPWORDS:
         return ()
     if paired := _UNSPACED_SCRIPTS.search(word):
@@ -100,6 +104,9 @@ def _word_terms(word: str) -> tuple[str, ...]:
         return (*_word_terms(before), *_bigrams(run), *_word_terms(after))
     bare = _strip_accents(word.removesuffix("'s").replace("'", ""))
     return (_stem(bare),) if bare and bare not in STOPWORDS else ()
+
+
+_cached_word_terms: Final = lru_cache(maxsize=_CACHED_WORDS)(_find_word_terms)
 
 
 def _bigrams(run: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from brimful.cache import content_bytes
 from brimful.core.notice import Notice
 from brimful.core.validation import is_whole_number, preview
 from brimful.errors import InvalidValue
@@ -19,6 +20,7 @@ ROOM, LOREBOOK = "room:", "lorebook:"  # prefixes of scope names
 _MIN_RESULTS = 20  # per group, however small the requested limit
 DUPLICATE_FACTOR: Final = 0.5  # factor on the relevance of each further near-duplicate
 _DIGITS: Final = b"0123456789"
+_HIT_BYTES: Final = 1_000  # memory of a hit without its content
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +110,11 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     hits: tuple[Hit, ...] = ()
     degraded: tuple[Notice, ...] = ()
     cached: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """An estimate of its memory."""
+        return sum(_HIT_BYTES + content_bytes(hit.record.content) for hit in self.hits)
 
 
 def memory_scopes(persona: str | None, user: str | None, room: str | None) -> tuple[str, ...]:

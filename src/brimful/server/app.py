@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from brimful.cache import MEBIBYTE, SHARED_BUDGET
 from brimful.engine.retention import Retention
 from brimful.errors import StoreError
 from brimful.models import default_registry, load_registry
@@ -66,6 +67,7 @@ class Services:
     def __init__(
         self, config: Config, *, file: str, environ: Mapping[str, str] | None, clock: Callable[[], float]
     ) -> None:
+        SHARED_BUDGET.max_bytes = config.cache_mb * MEBIBYTE
         registry = load_registry(Path(file).parent / config.models) if config.models else default_registry()
         self._config = config
         self._upstreams = Upstreams(config, file=file, environ=environ)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 import msgspec
 from msgspec import Meta
 
+from brimful.cache import DEFAULT_BUDGET, MEBIBYTE
 from brimful.core.validation import preview
 from brimful.engine.retention import parse_retention
 from brimful.errors import InvalidConfig, InvalidValue
@@ -106,6 +107,8 @@ class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of a server. `models` is the path of a model file, `tenant` the tenant without API keys.
 
+    `cache_mb` is the limit of all caches of a process together.
+
     Without `upstreams`, the server only shows existing records.
     """
 
@@ -119,6 +122,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tenant: _ShortString = "default"
     require_keys: bool = False
     models: _ShortString | None = None
+    cache_mb: Annotated[int, Meta(ge=1, le=1_000_000)] = DEFAULT_BUDGET // MEBIBYTE
     limits: ServerLimits = ServerLimits()
     fit: FitConfig = FitConfig()
     remember: RememberConfig = RememberConfig()

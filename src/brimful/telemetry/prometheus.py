@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from brimful.cache import SHARED_BUDGET
 from brimful.engine.events import Event
 from brimful.errors import MissingExtra
 from brimful.models.registry import Registry
@@ -41,8 +42,12 @@ METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float,
     "brimful_rejected_requests": ("counter", "Requests rejected by the server.", ("kind",), ()),
     "brimful_proxy_overhead_seconds": ("histogram", "Time before a request is forwarded.", ("mode", "route"), _SHORT),
     "brimful_circuit_breaker": ("gauge", "1 for the current state of the embedder's circuit breaker.", ("state",), ()),
+    "brimful_cache_bytes": ("gauge", "Estimated memory of caches.", ("cache",), ()),
+    "brimful_cache_limit_bytes": ("gauge", "Limit of the memory of all caches together.", (), ()),
 }
 """All metrics: kind, description, labels and buckets. Counters get the suffix `_total`."""
+_PROCESS_METRICS: Final = ("brimful_cache_bytes", "brimful_cache_limit_bytes")  # not of one tenant
+_CACHE_INTERVAL: Final = 5.0  # seconds between two updates of these, unless they are read
 
 
 class Prometheus:
@@ -73,12 +78,16 @@ class Prometheus:
         self._metrics: dict[str, Any] = {}
         for name, (kind, about, labels, buckets) in METRICS.items():
             bounds = {"buckets": buckets} if buckets else {}
-            self._metrics[name] = kinds[kind](
-                name, about, (*labels, *self._extra_labels), registry=self.registry, **bounds
-            )
+            extra = () if name in _PROCESS_METRICS else self._extra_labels
+            self._metrics[name] = kinds[kind](name, about, (*labels, *extra), registry=self.registry, **bounds)
+        self._caches_at = float("-inf")
+        self._update_caches()
 
     def __call__(self, event: Event) -> None:
         """Count an event."""
+        if not 0 <= event.at - self._caches_at < _CACHE_INTERVAL:
+            self._caches_at = event.at
+            self._update_caches()
         match event.name:
             case "assembled":
                 self._record_context(event)
@@ -100,7 +109,13 @@ class Prometheus:
         """Return all metrics in Prometheus' text format."""
         import prometheus_client  # noqa: PLC0415 - an extra
 
+        self._update_caches()
         return prometheus_client.generate_latest(self.registry)
+
+    def _update_caches(self) -> None:
+        self._metrics["brimful_cache_limit_bytes"].set(SHARED_BUDGET.max_bytes)
+        for name, size in SHARED_BUDGET.sizes().items():
+            self._metrics["brimful_cache_bytes"].labels(name).set(size)
 
     def _record_context(self, event: Event) -> None:
         facts = event.facts

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 import brimful
+from brimful.cache import CacheBudget
 from brimful.records import Snapshot
 from brimful.server.errors import ApiError
 from brimful.server.inspector.context_cache import CACHE_SECONDS, ContextCache
@@ -67,10 +68,13 @@ def test_the_cache_is_limited_per_tenant():
 
 def test_large_contexts_evict_each_other():
     store = Shelves()
-    cache = ContextCache(Clock(), candidates=2)
-    look(cache, store, "a", "b", "c")
+    budget = CacheBudget(2**30)
+    cache = ContextCache(Clock(), budget=budget)
+    look(cache, store, "a", "b")
+    budget.max_bytes = budget.sizes()["contexts"] * 6 // 5
+    look(cache, store, "c")
     assert len(cache) == 2
-    large = ContextCache(Clock(), candidates=0)
+    large = ContextCache(Clock(), budget=CacheBudget(0))
     look(large, store, "a")
     assert len(large) == 1
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from brimful.assembly.assemble import prepare_candidates
 from brimful.assembly.whatif import window_for
-from brimful.cache import LRU
+from brimful.cache import LRU, SHARED_BUDGET, CacheBudget, content_bytes
 from brimful.core.context import Inputs
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
@@ -17,7 +17,7 @@ from brimful.server.errors import ApiError
 from brimful.stores import Store
 
 MAX_PER_TENANT: Final = 8  # contexts, so that no tenant evicts all others
-MAX_CANDIDATES: Final = 50_000  # of all cached contexts together; each takes some kilobytes
+_CANDIDATE_BYTES: Final = 4_000  # memory of a candidate without its content, and of its decision
 MAX_PREPARED: Final = 4  # per context
 CACHE_SECONDS: Final = 30.0  # content erased by another process is shown no longer than that
 
@@ -35,9 +35,9 @@ class CachedContext:
         self._lock = Lock()
 
     @property
-    def candidates(self) -> int:
-        """The number of candidates."""
-        return len(self.snapshot.context.inputs.packages)
+    def nbytes(self) -> int:
+        """An estimate of its memory."""
+        return sum(_CANDIDATE_BYTES + content_bytes(each.content) for each in self.snapshot.context.inputs.packages)
 
     def prepare(self, inputs: Inputs) -> Candidates:
         """Return the candidates prepared for the model and the policy of these inputs."""
@@ -56,12 +56,12 @@ class ContextCache:
     """Loads contexts and caches recent ones for some seconds."""
 
     def __init__(
-        self, clock: Callable[[], float], *, per_tenant: int = MAX_PER_TENANT, candidates: int = MAX_CANDIDATES
+        self, clock: Callable[[], float], *, per_tenant: int = MAX_PER_TENANT, budget: CacheBudget = SHARED_BUDGET
     ) -> None:
         self._clock = clock
         self._per_tenant = per_tenant
         self._cached: LRU[_Key, CachedContext] = LRU(
-            max_size=candidates, size=lambda _, cached: cached.candidates, keep_last=True
+            name="contexts", size=lambda _, cached: cached.nbytes, keep_last=True, budget=budget
         )
         self._dropped: Counter[str] = Counter()
 

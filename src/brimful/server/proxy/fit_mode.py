@@ -34,6 +34,7 @@ from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
 
 MAX_THREADS: Final = 16_384  # requests
+_START_BYTES: Final = 600  # memory of the start of a history, and of its key
 
 DigestChain = list[bytes]
 RESPONSE_WAIT: Final = 0.25  # seconds; then a context is written without its response
@@ -69,7 +70,9 @@ class ThreadCache:
     """Remembers where history began in trimmed requests, so that the next one keeps the prefix."""
 
     def __init__(self, limit: int = MAX_THREADS) -> None:
-        self._starts: LRU[bytes, HistoryStart] = LRU(max_entries=limit)
+        self._starts: LRU[bytes, HistoryStart] = LRU(
+            max_entries=limit, name="conversations", size=lambda _, __: _START_BYTES
+        )
 
     def __len__(self) -> int:
         """Return the number of remembered requests."""

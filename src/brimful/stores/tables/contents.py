@@ -56,7 +56,7 @@ class ContentCache:
     def __init__(self, max_bytes: int = MAX_CACHE_BYTES) -> None:
         """Limit the cache to this many bytes."""
         self._entries: LRU[tuple[str, str], tuple[CachedContent, int]] = LRU(
-            max_size=max_bytes, size=lambda _, entry: entry[1]
+            max_size=max_bytes, size=lambda _, entry: entry[1], name="contents"
         )
 
     def known(self, tokenizer: str, addresses: Iterable[str]) -> dict[str, CachedContent]:
