@@ -218,6 +218,22 @@ def test_what_no_tokenizer_could_count_teaches_nothing(model):
     assert "no tokenizer would produce these counts" in told.note
 
 
+@pytest.mark.parametrize("reported", [10, 30, 100])
+@pytest.mark.parametrize("name", ["claude-sonnet-4-5", "nobody-knows-me"])
+def test_the_same_report_for_short_prompts_does_not_lower_the_count_of_long_ones(name, reported):
+    model = default_registry().resolve(name)
+    short = [spoken("Tell me more of it. " * (1 + at % 20)) for at in range(60)]
+    seen = online(short, lambda _: reported, model)
+    long = spoken("The harbour master closes the gate when the wind turns north. " * 2_000)
+    before = counter_for(model).prompt(long)
+    for count in range(1, len(seen)):
+        assert counter_for(calibrate(model, seen[-count:], route=ROUTE)).prompt(long).upper >= 0.6 * before.tokens
+
+
+def spoken(text):
+    return Prompt(model="m", messages=(Message(role="user", parts=(Text(text=text),)),))
+
+
 def test_a_server_that_reports_less_changes_no_exact_count():
     seen = online(mixed(14, 10), billed("llama3.1:8b", more=-5), EXACT)
     assert calibrate(EXACT, seen, route=ROUTE) is EXACT

@@ -15,8 +15,8 @@ from brimful.cache import LRU
 from brimful.core.model import ModelInfo, Prior
 from brimful.core.tokens import Count
 from brimful.counting.calibration import Calibration, default_calibration
-from brimful.counting.features import FEATURES
-from brimful.counting.regression import CALIBRATED, EXACT, Fit, Sample, fit, is_plausible
+from brimful.counting.features import CHARACTER_CLASSES, FEATURES, weighted_sum
+from brimful.counting.regression import CALIBRATED, EXACT, MIN_FACTOR, Fit, Sample, fit, is_plausible
 from brimful.records.usage import UsageReport
 
 WINDOW_SECONDS: Final = 86_400.0  # how long a window that a server named is used
@@ -28,6 +28,7 @@ MAX_REPORTS: Final = 256  # reports to learn from: older ones say little about t
 _REFIT_STEPS: Final = (1, 2, 3, 5, 8, 13, 20, 32, 50, 80, 128)  # numbers of reports at which to refit
 _REFIT_INTERVAL: Final = 32  # reports between later refits
 _MAX_RATIO: Final = 10  # of reported and counted tokens; a report beyond it must mean something else
+_MIN_TEXT: Final = 24  # base tokens of a prompt; in shorter ones, overhead hides what the text costs
 _MIN_OVERCOUNT: Final = 0.01  # of a prompt: a smaller overcount is no reason to refit
 _MIN_AFTER_DRIFT: Final = 20  # reports after a drift, until which it is worth a note
 _WEIGHT_DIGITS: Final = 4  # decimal digits of a weight
@@ -86,9 +87,11 @@ def find_alarms(usable: Sequence[UsageReport]) -> list[int]:
 
 
 def _is_plausible_report(each: UsageReport) -> bool:
-    """Whether the report can be the token count of the prompt."""
+    """Whether the report can be the token count of the prompt, and the prompt is long enough to learn from."""
     likely = each.counted < _MAX_RATIO * each.reported and each.reported < _MAX_RATIO * each.counted
-    return each.kind == "usage" and bool(each.features) and likely
+    text = each.features.get("tokens")  # None if the model's own tokenizer counted them
+    possible = text is None or (text >= _MIN_TEXT and each.reported >= MIN_FACTOR * text)
+    return each.kind == "usage" and bool(each.features) and likely and possible
 
 
 def _stable_start(usable: Sequence[UsageReport]) -> int:
@@ -201,7 +204,8 @@ def _cached_learn(
 def _learn(model: ModelInfo, base: Calibration, usable: Sequence[UsageReport], route: str) -> LearnedCalibration:
     drift = _find_drift(model, base, usable)
     fitted = _fit_calibration(model, base, usable[drift.ignored if drift else 0 :])
-    used, plausible = fitted.residuals, is_plausible(fitted, 1.0 if model.tokenizer else base.factor)
+    used = fitted.residuals
+    plausible = is_plausible(fitted, 1.0 if model.tokenizer else base.factor) and not _is_too_low(fitted, usable)
     return LearnedCalibration(
         model=msgspec.structs.replace(model, prior=_make_prior(base, fitted, route, drift)) if plausible else model,
         route=route,
@@ -211,6 +215,18 @@ def _learn(model: ModelInfo, base: Calibration, usable: Sequence[UsageReport], r
         interval=fitted.interval,
         drift=drift,
     )
+
+
+def _is_too_low(fitted: Fit, usable: Sequence[UsageReport]) -> bool:
+    """Whether the texts of most prompts would count fewer tokens than any tokenizer needs.
+
+    Reports that do not depend on the prompt look like that: everything is overhead, and texts are free.
+    """
+    texts = [(each.features["tokens"], each.features) for each in usable if "tokens" in each.features]
+    shares = (
+        fitted.factor + weighted_sum(features, CHARACTER_CLASSES, fitted.weights) / tokens for tokens, features in texts
+    )
+    return bool(texts) and upper_median(shares) < MIN_FACTOR
 
 
 def _find_drift(model: ModelInfo, base: Calibration, usable: Sequence[UsageReport]) -> Drift | None:

@@ -42,7 +42,8 @@ PRIOR_WIDTHS: Final[Mapping[str, float]] = {  # tokens each; measured on public 
     "request": 20.0,
 }
 FACTOR_WIDTH: Final = 0.3  # of the base tokenizer's count
-_MIN_FACTOR: Final = 0.1  # no tokenizer needs ten times fewer tokens than another
+MIN_FACTOR: Final = 0.6  # of the base tokenizer's count; no known tokenizer needs fewer tokens
+_LOWEST_FACTOR: Final = 0.1  # so that a fit to arbitrary numbers is a calibration, which is then not plausible
 COVERAGE: Final = 0.99  # share of prompts that the margin covers
 _SIGMAS: Final = 2.0  # standard deviations of the errors that the margin covers at least
 _UNSEEN_SIGMAS: Final = 2.0  # standard deviations of features that were not observed yet
@@ -112,7 +113,7 @@ def fit(samples: Sequence[Sample], *, factor: float, max_margin: float, error_pr
     counted = np.maximum(1.0, fixed + columns @ weights + factor * columns[:, 0])
     unseen *= _scale_down(float(np.mean(columns @ unseen / counted)), max(max_margin, share) - share)
     margins = share * (counted + FLOOR) + columns @ unseen
-    fitted = max(_MIN_FACTOR, factor + float(weights[0]))
+    fitted = max(_LOWEST_FACTOR, factor + float(weights[0]))
     return Fit(
         factor=fitted,
         weights=dict(zip(FEATURES, map(float, weights[1:]), strict=True)),
