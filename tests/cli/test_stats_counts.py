@@ -55,7 +55,7 @@ def test_counts_and_what_was_learned_stand_side_by_side(run, run_json, keep):
     assert row["prior"]["source"] == f"learned from 20 requests on {ROUTE}"
     assert 0 < row["learned_error"] < 0.05
     text = run("stats", "--counts").stdout
-    assert f"o200k_base × 1.3 ± 25.0 % → × {row['prior']['factor']:g} ± " in text
+    assert f"o200k_base × 1.1 ± 15.0 % → × {row['prior']['factor']:g} ± " in text
     assert ", from 20" in text
 
 

@@ -57,7 +57,9 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-@pytest.mark.parametrize("tokenizer", sorted(set(tokenizer_names()) - {"llama2", "mistral_v1", "mistral_v2"}))
-def test_the_default_covers_every_large_vocabulary(tokenizer, text):
-    # The small vocabularies of 2023 (32,000 tokens) spell Chinese byte by byte and are in the registry by name.
+@pytest.mark.parametrize(
+    "tokenizer", sorted(set(tokenizer_names()) - {"llama2", "mistral_v1", "mistral_v2", "cl100k_base", "phi4"})
+)
+def test_the_default_covers_every_recent_vocabulary(tokenizer, text):
+    # The vocabularies of 2023 split Chinese and Russian into more tokens. Their models are in the registry by name.
     assert count_text(tokenizer, text) <= default_calibration(model()).scale(count_text("o200k_base", text)).upper

@@ -25,7 +25,7 @@ UNKNOWN = model(id="nobody", known=False)
         (OPEN, "approximate", "approximate", 9),
         (CLOSED, "hybrid", "calibrated", 15),
         (CLOSED, "calibrated", "calibrated", 15),
-        (UNKNOWN, "hybrid", "calibrated", 14),
+        (UNKNOWN, "hybrid", "calibrated", 11),
         (UNKNOWN, "approximate", "approximate", 9),
     ],
 )

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brimful import counter
 from brimful.core.content import Media
 from brimful.counting.media import MediaCounter, media_rules
 
@@ -125,3 +126,9 @@ def test_the_basis_says_how_sure_it_is():
 def test_the_size_is_read_from_the_data():
     picture = Media(modality="image", data="R0lGODlhQAEgAQ==")
     assert MediaCounter(image="claude-standard").count(picture).tokens == 12 * 11
+
+
+@pytest.mark.parametrize(("detail", "tokens"), [("auto", 765), ("high", 765), ("low", 85)])
+def test_images_of_unknown_models_are_counted_by_the_most_usual_rule(detail, tokens):
+    image = Media(modality="image", url="https://example.org/cat.png", detail=detail)
+    assert counter("nobody-knows-me").media(image).upper == tokens

@@ -59,10 +59,10 @@ def test_what_is_observed_is_what_the_count_is_made_of(model):
 
 def test_it_says_what_was_sent_and_what_came_back():
     context = built(HIDDEN)
-    observation = seen(context, 150, room="general", expected_cached=40)
+    observation = seen(context, 200, room="general", expected_cached=40)
     assert (observation.id, observation.at, observation.route, observation.kind) == ("res-1", 7.0, ROUTE, "usage")
     assert (observation.context, observation.room) == (context.id, "general")
-    assert (observation.reported, observation.cached, observation.expected_cached) == (150, 3, 40)
+    assert (observation.reported, observation.cached, observation.expected_cached) == (200, 3, 40)
     assert (observation.completion, observation.reasoning) == (5, 2)
     assert observation.tokenizer == "o200k_base"
     assert seen(context, 150, snapshot="ctx-2").context == "ctx-2"

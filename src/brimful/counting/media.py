@@ -27,8 +27,8 @@ _NO_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xDA)})  # JPEG markers withou
 ASSUMED_SIDE: Final = 1024  # pixels, for an image of unknown size
 MAX_ASSUMED_SIDE: Final = 2048  # pixels that the margin of such an image covers
 ASSUMED_SECONDS: Final = 60.0  # for audio or video of unknown length
-FALLBACK_RULES: Final = {"image": "seed-default", "audio": "gemini-2-audio", "video": "gemini-2-video"}
-"""For models without a rule: a rule of thumb for images, the highest known rates for audio and video."""
+FALLBACK_RULES: Final = {"image": "openai-tiles-85-170", "audio": "gemini-2-audio", "video": "gemini-2-video"}
+"""For models without a rule: the most usual rule for images, the highest known rates for audio and video."""
 
 
 class _ImageRule(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):

@@ -35,7 +35,7 @@ def unknown_model_warning(info: ModelInfo) -> str:
     """Return a warning with the assumptions, and how to replace them.
 
     >>> print(unknown_model_warning(unknown_model("acme-1")))
-    unknown model 'acme-1': assuming a window of 8,192 tokens and counting with o200k_base × 1.3 + 25 %; \
+    unknown model 'acme-1': assuming a window of 8,192 tokens and counting with o200k_base × 1.1 + 15 %; \
 describe it in a models.toml file (BRIMFUL_MODELS)
     """
     prior = info.prior or UNKNOWN_PRIOR
