@@ -106,7 +106,7 @@ class UnknownPolicy(BrimfulError, LookupError):
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         """Create the error for a name."""
-        super().__init__(f"no policy {name!r}; known: {', '.join(known)} (or the path of a .toml file)")
+        super().__init__(f"no policy {name[:80]!r}; known: {', '.join(known)} (or the path of a .toml file)")
         self.name = name
         self.known = tuple(known)
 

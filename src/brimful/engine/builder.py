@@ -111,7 +111,7 @@ class Builder:
             room,
             persona,
             model=calibrated.model,
-            policy=request.policy or (persona.policy if persona else "") or self._settings.policy,
+            policy=request.policy or self._settings.find_policy(persona),
             overrides=request.overrides,
             window=min(windows, default=None),
             completion=request.completion or (persona.completion if persona else None),

@@ -107,6 +107,8 @@ class Engine:
     - `url`: the store, such as `sqlite:///chat.db` or `postgresql://…`, or an open `Database`.
     - `tenant`: whose records these are.
     - `model`, `policy`: defaults for calls and personas that name none.
+    - `policies`: the policies that personas may name, by name. By default, they may name built-in policies and files.
+      Pass this if strangers may edit personas.
     - `provider`: where models run: `openai`, `anthropic`, `gemini`, `ollama`, the URL of a server, or your own
       `Provider`. By default, each model runs at its maker's.
     - `embedder`: `static` (included), `minilm`, `openai:…`, `ollama:…`, your own `Embedder`, or `none`.
@@ -125,6 +127,7 @@ class Engine:
         tenant: str = "default",
         model: str | ModelInfo = "",
         policy: str | Policy = "default",
+        policies: Mapping[str, str | Policy] | None = None,
         provider: str | Provider = "",
         embedder: str | Embedder | None = "static",
         retrieval: Retrieval = Retrieval(),  # noqa: B008 - frozen
@@ -141,7 +144,9 @@ class Engine:
         self._owns_database = isinstance(url, str)
         self._database = self._connect()
         self._opening = asyncio.Lock()
-        self._settings = EngineSettings(tenant=tenant, model=model, policy=policy, retrieval=retrieval, clock=clock)
+        self._settings = EngineSettings(
+            tenant=tenant, model=model, policy=policy, policies=policies, retrieval=retrieval, clock=clock
+        )
         self._providers = ProviderPool(provider, clock)
         self._embedder = embedder_for(embedder)
         self._breaker = Breaker(now=clock(), failures=retrieval.max_failures, cooldown=retrieval.cooldown)

@@ -15,12 +15,12 @@ from brimful.core.notice import Notice
 from brimful.core.policy import Policy
 from brimful.core.prompt import Tool
 from brimful.core.validation import is_whole_number, preview, require_calendar_time, to_finite_float
-from brimful.errors import InvalidValue
+from brimful.errors import InvalidValue, UnknownPolicy
 from brimful.packagers.package import to_timestamp
 from brimful.policies import Overrides
 from brimful.protocols import Provider
 from brimful.providers import anthropic, openai
-from brimful.records import Content, MemoryType, Message, Usage
+from brimful.records import Content, MemoryType, Message, Persona, Usage
 from brimful.render.incoming import dump_model
 from brimful.retrieval.breaker import COOLDOWN, FAILURES
 from brimful.retrieval.cache import MAX_ENTRIES, TTL
@@ -77,6 +77,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     model: str | ModelInfo
     policy: str | Policy
+    policies: Mapping[str, str | Policy] | None
     retrieval: Retrieval
     clock: Callable[[], float]
 
@@ -84,6 +85,16 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Check the retrieval settings."""
         if not isinstance(self.retrieval, Retrieval):
             raise InvalidValue("retrieval", f"must be a Retrieval, not {preview(self.retrieval)}")
+
+    def find_policy(self, persona: Persona | None) -> str | Policy:
+        """Return the policy of a persona, or the default."""
+        if persona is None or not persona.policy:
+            return self.policy
+        if self.policies is None:
+            return persona.policy
+        if persona.policy not in self.policies:
+            raise UnknownPolicy(persona.policy, sorted(self.policies))
+        return self.policies[persona.policy]
 
     def resolve_time(self, at: float | datetime | None, field: str = "at") -> float:
         """Return a time given by a caller as a timestamp; without one, the current time."""

@@ -16,10 +16,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from brimful.cache import MEBIBYTE, SHARED_BUDGET
+from brimful.core.policy import Policy
 from brimful.engine.retention import Retention
-from brimful.errors import StoreError
+from brimful.errors import InvalidConfig, StoreError
 from brimful.models import default_registry, load_registry
-from brimful.policies import load_policy
+from brimful.policies import load_policy, policy_names
 from brimful.server.access import Authenticator, Client, KeyAccess, OpenAccess, RateLimiter, reject_web_origin
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import Config, ModeName
@@ -74,7 +75,13 @@ class Services:
         self._database = connect(config.store)
         self._file = parse_url(config.store).path
         self.telemetry = Telemetry(config.telemetry, registry, clock=clock)
-        self._tenants = Tenants(self._database, config.remember, hooks=self.telemetry.hooks, clock=clock)
+        self._tenants = Tenants(
+            self._database,
+            config.remember,
+            policies=_load_policies(config, file),
+            hooks=self.telemetry.hooks,
+            clock=clock,
+        )
         self._models = ModelResolver(registry, clock)
         self._tasks = BackgroundTasks()
         self._retention = Retention(self._stores, config.retention, clock=clock) if config.retention else None
@@ -168,6 +175,17 @@ class Services:
         if self._file and not await asyncio.to_thread(_is_writable, Path(self._file)):
             raise StoreError(self._file, "is missing or not writable")
         return True
+
+
+def _load_policies(config: Config, file: str) -> dict[str, str | Policy]:
+    """Return the policies that clients may name: the built-in ones, and the files in the configuration."""
+    policies: dict[str, str | Policy] = {name: name for name in policy_names()}
+    for path in config.policies:
+        policy = load_policy(Path(file).parent / path, environ=os.environ)
+        if policy.name in policies:
+            raise InvalidConfig(file, "policies", f"there are two policies named {policy.name!r}")
+        policies[policy.name] = policy
+    return policies
 
 
 def _is_writable(file: Path) -> bool:

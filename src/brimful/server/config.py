@@ -105,7 +105,10 @@ class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The configuration of a server. `models` is the path of a model file, `tenant` the tenant without API keys.
+    """The configuration of a server.
+
+    `models` is the path of a model file, and `tenant` the tenant without API keys. `policies` are the paths of policy
+    files that clients may name in addition to the built-in policies.
 
     `cache_mb` is the limit of all caches of a process together.
 
@@ -123,6 +126,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     require_keys: bool = False
     models: _ShortString | None = None
     cache_mb: Annotated[int, Meta(ge=1, le=1_000_000)] = DEFAULT_BUDGET // MEBIBYTE
+    policies: tuple[_ShortString, ...] = ()
     limits: ServerLimits = ServerLimits()
     fit: FitConfig = FitConfig()
     remember: RememberConfig = RememberConfig()

@@ -4,7 +4,7 @@ from typing import Any, Final, Literal, assert_never
 
 import msgspec
 
-from brimful.core.validation import decode_json
+from brimful.core.validation import decode_json, preview
 from brimful.errors import (
     BrimfulError,
     BudgetExceeded,
@@ -14,6 +14,7 @@ from brimful.errors import (
     ProviderError,
     ProviderUnavailable,
     StoreError,
+    UnknownPolicy,
     UnknownRecord,
 )
 
@@ -142,6 +143,9 @@ def to_api_error(error: BrimfulError, error_format: ErrorFormat) -> ApiError:  #
             return _overflow_error(error, error_format)
         case InvalidRequest():
             return ApiError("invalid", "; ".join(error.violations))
+        case UnknownPolicy():
+            known = ", ".join(error.known)
+            return ApiError("invalid", f"policy: must be one of {known}, not {preview(error.name)}", param="policy")
         case InvalidValue():
             return ApiError("invalid", str(error), param=error.field)
         case UnknownRecord():

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from brimful.core.policy import Policy
 from brimful.engine import Engine, Hook, Retrieval
 from brimful.engine.calibration import Calibrator
 from brimful.engine.retention import PeriodicTask, parse_retention
@@ -15,18 +16,20 @@ _log = logging.getLogger("brimful.server")
 
 
 class Tenants:
-    """All tenants of a database, each opened on first use."""
+    """All tenants of a database, each opened on first use. `policies` are those that clients may name."""
 
     def __init__(
         self,
         database: Database,
         remember: RememberConfig,
         *,
+        policies: Mapping[str, str | Policy],
         hooks: Sequence[Hook] = (),
         clock: Callable[[], float],
     ) -> None:
         self._database = database
         self._remember = remember
+        self.policies = policies
         self._hooks = tuple(hooks)
         self._clock = clock
         self._stores: dict[str, Store] = {}
@@ -54,6 +57,7 @@ class Tenants:
                     self._database,
                     tenant=tenant,
                     policy=self._remember.policy,
+                    policies=self.policies,
                     embedder=self._remember.embedder,
                     retrieval=Retrieval(other_rooms=self._remember.other_rooms),
                     hooks=self._hooks,

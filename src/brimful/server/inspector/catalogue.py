@@ -1,14 +1,15 @@
 """Available models and policies, and token counts for arbitrary text."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from brimful.core.cost import count_content
 from brimful.core.model import ModelInfo
+from brimful.core.policy import Policy
 from brimful.core.tokens import Count
 from brimful.counting import counter_for
 from brimful.models.registry import Registry
-from brimful.policies import load_policy, policy_names
+from brimful.policies import load_policy
 from brimful.records import Content
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import CountBody
@@ -43,8 +44,9 @@ def _count_all(contents: Sequence[Content], model: ModelInfo) -> list[Count]:
 class Catalogue:
     """Lists models and policies."""
 
-    def __init__(self, registry: Registry, tokens: ContentCounter) -> None:
+    def __init__(self, registry: Registry, policies: Mapping[str, str | Policy], tokens: ContentCounter) -> None:
         self._registry = registry
+        self._policies = policies
         self._tokens = tokens
 
     async def models(self, call: Call) -> ModelList:
@@ -54,9 +56,9 @@ class Catalogue:
         return ModelList(models=tuple(map(_model_row, rows)), default=self._tokens.default)
 
     async def policies(self, call: Call) -> PolicyList:
-        """List all built-in policies."""
+        """List the policies that a client may name: the built-in ones, and those in the configuration."""
         del call
-        return PolicyList(policies=tuple(map(_policy_row, policy_names())))
+        return PolicyList(policies=tuple(map(_policy_row, self._policies.values())))
 
     async def count(self, call: Call) -> TextCount:
         """Count the tokens of a text."""
@@ -75,6 +77,6 @@ def _model_row(info: ModelInfo) -> ModelRow:
     )
 
 
-def _policy_row(name: str) -> PolicyRow:
+def _policy_row(name: str | Policy) -> PolicyRow:
     policy = load_policy(name)
     return PolicyRow(name=policy.name, description=policy.description, pools=tuple(pool.name for pool in policy.pools))

@@ -42,7 +42,7 @@ class Inspector:
         self.events = Events(tenants, prices, access=access, stopping=stopping)
         self.comparisons = Comparisons(tenants, registry, cache=cache, executor=self._executor)
         self.statistics = StatisticsEndpoint(tenants, clock=clock)
-        self.catalogue = Catalogue(registry, tokens)
+        self.catalogue = Catalogue(registry, tenants.policies, tokens)
         self.rooms = make_rooms(tenants, tokens, cache, clock=clock)
         self.messages = Messages(tenants, tokens, cache)
         self.personas = make_personas(tenants, tokens, cache)

@@ -9,8 +9,10 @@ from msgspec import UNSET
 
 from brimful.core import validation
 from brimful.engine import Engine
+from brimful.engine.plan import get_policy_keys
 from brimful.engine.writer import new_id, require_memory_content
-from brimful.errors import InvalidValue, UnknownRecord
+from brimful.errors import InvalidValue, UnknownPolicy, UnknownRecord
+from brimful.policies import load_policy
 from brimful.records import Entity, Lorebook, LoreEntry, Memory, Message, Persona, Room
 from brimful.records.character import Character
 from brimful.retrieval.search import memory_scopes
@@ -61,6 +63,7 @@ class RecordEndpoints(Generic[R]):
         tenants: Tenants,
         cache: ContextCache,
         defaults: Callable[[], dict[str, Any]] = dict,
+        check: Callable[[R], object] = lambda _: None,
     ) -> None:
         self._kind = kind
         self._views = views
@@ -68,6 +71,7 @@ class RecordEndpoints(Generic[R]):
         self._tenants = tenants
         self._cache = cache
         self._defaults = defaults
+        self._check = check
 
     @property
     def _kind_name(self) -> str:
@@ -110,6 +114,7 @@ class RecordEndpoints(Generic[R]):
         return Removed(id=id)
 
     async def _put(self, engine: Engine, record: R, call: Call) -> msgspec.Struct:
+        self._check(record)
         await engine.put(record)
         return await self._shown(engine.store, record, call)
 
@@ -179,7 +184,14 @@ def make_personas(tenants: Tenants, tokens: ContentCounter, cache: ContextCache)
     def make_list(records: tuple[PersonaView, ...], after: str | None) -> PersonaList:
         return PersonaList(personas=records, next=after)
 
-    return RecordEndpoints(Persona, views, make_list, tenants=tenants, cache=cache)
+    def check(persona: Persona) -> None:
+        """Reject a policy that would make every context of the persona fail. Files cannot be named."""
+        policies, name = tenants.policies, persona.policy or "default"
+        if name not in policies:
+            raise UnknownPolicy(name, sorted(policies))
+        load_policy(policies[name], overrides=get_policy_keys(persona.overrides) or None)
+
+    return RecordEndpoints(Persona, views, make_list, tenants=tenants, cache=cache, check=check)
 
 
 def _room_text(room: Room) -> str:

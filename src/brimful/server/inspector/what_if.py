@@ -9,9 +9,8 @@ from starlette.responses import Response
 from brimful.assembly.assemble import with_overrides
 from brimful.core.context import Context
 from brimful.core.stages import assemble_candidates
-from brimful.errors import BudgetExceeded, InvalidRequest
+from brimful.errors import BudgetExceeded, InvalidRequest, UnknownPolicy
 from brimful.models.registry import Registry
-from brimful.policies import policy_names
 from brimful.records.contexts import Build
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError
@@ -107,7 +106,7 @@ class Comparisons:
         """Rebuild a context with other settings and return the changes."""
         body: WhatIfBody = call.body
         cached = await self._cache.get(self._tenants.store(call.tenant), call.name())
-        _check_policy(body, cached.snapshot.context)
+        self._check_policy(body, cached.snapshot.context)
         encoded = await self._executor.run(call.tenant, lambda: msgspec.json.encode(self._rebuild(cached, body)))
         return Response(encoded, media_type=JSON)
 
@@ -124,6 +123,11 @@ class Comparisons:
         )
         return Response(encoded, media_type=JSON)
 
+    def _check_policy(self, body: WhatIfBody, context: Context) -> None:
+        known = {*self._tenants.policies, context.inputs.policy.name}
+        if body.policy is not None and body.policy not in known:
+            raise UnknownPolicy(body.policy, sorted(known))
+
     def _rebuild(self, cached: CachedContext, body: WhatIfBody) -> WhatIf:
         try:
             context = self._build(cached, body)
@@ -139,7 +143,7 @@ class Comparisons:
         changed = with_overrides(
             inputs,
             model=None if body.model in (None, inputs.model.id) else self._registry.resolve(str(body.model)),
-            policy=None if body.policy in (None, inputs.policy.name) else body.policy,
+            policy=None if body.policy in (None, inputs.policy.name) else self._tenants.policies[str(body.policy)],
             window=body.window,
             completion=body.completion,
             overrides=body.overrides,
@@ -147,13 +151,6 @@ class Comparisons:
         prepared = cached.prepare(changed)
         new_inputs = msgspec.structs.replace(prepared.inputs, window=changed.window, completion=changed.completion)
         return assemble_candidates(msgspec.structs.replace(prepared, inputs=new_inputs))
-
-
-def _check_policy(body: WhatIfBody, context: Context) -> None:
-    """Reject paths: clients may only name known policies, not files of this machine."""
-    known = {*policy_names(), context.inputs.policy.name}
-    if body.policy is not None and body.policy not in known:
-        raise ApiError("invalid", f"policy: must be one of {', '.join(sorted(known))}", param="policy")
 
 
 def _what_if_view(cached: CachedContext, context: Context) -> WhatIf:
