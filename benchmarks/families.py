@@ -56,6 +56,7 @@ FAMILIES: Final = {
         Family("smollm2", "smollm2-135m"),
         Family("qwen-2.5", "qwen2.5-7b", _QWEN),
         Family("qwen-3", "qwen3-8b", (*_QWEN, "<think>", "</think>", "<tool_response>")),
+        Family("qwen-3-coder", "qwen3-coder-30b-a3b", (*_QWEN, "<think>")),
         Family("llama-3.1", "llama-3.1-8b", _LLAMA),
         Family("llama-3.2", "llama-3.2-3b", _LLAMA),
         Family("gemma-4", "gemma-4-31b", _GEMMA),

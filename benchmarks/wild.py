@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from wild_texts import WildTexts
@@ -12,6 +13,16 @@ Message = dict[str, Any]
 
 NAMES: Final = ("", "", "", "Ada", "Zoë Müller", "李雷", "o'Neil", "A\nB", "x" * 70)
 TOOL_NAMES: Final = ("get_weather", "search", "lookup-order", "f", "send_email_to_customer_2", "brave_web_search")
+OPTIONS: Final[tuple[dict[str, Any], ...]] = (
+    *({},) * 6,
+    {"chat_template_kwargs": {"enable_thinking": False}},
+    {"chat_template_kwargs": {"enable_thinking": True, "preserve_thinking": True}},
+    {"chat_template_kwargs": {"preserve_reasoning": True, "custom": [1]}},
+    {"reasoning_effort": "none"},
+    {"reasoning_effort": "low"},
+    {"response_format": {"type": "json_object"}},
+)
+"""Further fields of a request."""
 KEYS: Final = (
     "city",
     "order id",
@@ -42,6 +53,11 @@ def wild(seed: int, special: Sequence[str] = (), *, turns: int = 12, length: int
     return _Writer(seed, special, length).conversation(turns)
 
 
+def wild_request(seed: int, special: Sequence[str] = (), *, turns: int = 6, length: int = 200) -> dict[str, Any]:
+    """Return the request of that seed, as clients write them: parts, reasoning, and variables of the template."""
+    return _Writer(seed, special, length).request(turns)
+
+
 class _Writer:
     """Writes one conversation after the other from one seed."""
 
@@ -63,6 +79,32 @@ class _Writer:
         if tools and self._random.random() < 0.3:
             return Wild([*messages, self._said("user"), *self._called(tools)], tools)
         return Wild([*messages, {"role": "user", "content": self._texts.text().strip() or "And now?"}], tools)
+
+    def request(self, turns: int) -> dict[str, Any]:
+        """Return a request with a conversation of that many turns at most."""
+        given = self.conversation(turns)
+        request: dict[str, Any] = {
+            "model": "m",
+            "messages": [self._as_clients_do(message) for message in given.messages],
+        }
+        if given.tools:
+            request["tools"] = given.tools
+        return request | self._random.choice(OPTIONS)
+
+    def _as_clients_do(self, message: Message) -> Message:
+        changed = {**message}
+        if isinstance(message["content"], str) and self._random.random() < 0.3:
+            changed["content"] = self._parts(message["content"])
+        if message["role"] == "assistant" and self._random.random() < 0.3:
+            changed["reasoning_content"] = self._texts.text()
+        if message["role"] == "system" and self._random.random() < 0.1:
+            changed["role"] = "developer"
+        return changed
+
+    def _parts(self, text: str) -> list[dict[str, str]]:
+        cuts = sorted(self._random.randint(0, len(text)) for _ in range(self._random.randint(0, 2)))
+        pieces = [text[start:end] for start, end in pairwise([0, *cuts, len(text)])]
+        return [{"type": "text", "text": piece} for piece in pieces]
 
     def _turn(self, tools: list[dict[str, Any]]) -> list[Message]:
         chance = self._random.random()

@@ -72,6 +72,7 @@ _OF_LLAMA: Final = {"eos_token_id": 128_009, "add_bos_token": True}
 FAMILIES: Final = {
     "qwen-2.5": Family(vocabulary="qwen2", template="Qwen-Qwen2.5-7B-Instruct", tokens=_QWEN, settings=_OF_QWEN),
     "qwen-3": Family(vocabulary="qwen2", template="Qwen-Qwen3-0.6B", tokens=_QWEN_3, settings=_OF_QWEN),
+    "qwen-3-coder": Family(vocabulary="qwen2", template="Qwen3-Coder", tokens=_QWEN_3, settings=_OF_QWEN),
     "llama-3.1": Family(
         vocabulary="llama-bpe",
         template="meta-llama-Llama-3.1-8B-Instruct",

@@ -21,8 +21,9 @@ JSON = st.recursive(
 )
 
 
-def render(source, runtime="llama.cpp", messages=(), **options):
-    return ChatTemplate(source, runtime=runtime, **options).render(messages)
+def render(source, runtime="llama.cpp", variables=None, **options):
+    given = {"chat_template_kwargs": variables or {}}
+    return ChatTemplate(source, runtime=runtime, **options).render([], options=given)
 
 
 def said(role, text):
@@ -49,20 +50,30 @@ def test_json_in_ascii(text):
     ("source", "theirs", "ours"),
     [
         ("{{ 1.0 | tojson }}", "1.0", "1"),
-        ("{{ messages[0].x }}", "1e-07", "0.0"),
-        ("{{ messages[0].x | tojson }}", "1e-07", "1e-07"),
-        ("{{ messages[0].big | tojson }}", "1" + "0" * 30, "1e+30"),
-        ("{{ messages[0].text | trim }}|", "a|", "\u00a0a|"),
-        ("{{ messages[0].text.strip() }}|", "a|", "\u00a0a|"),
-        ("{{ messages[0].nothing }}|", "None|", "|"),
-        ("{% for key, _ in messages[0].map | dictsort %}{{ key }}{% endfor %}", "abC", "Cab"),
+        ("{{ x }}", "1e-07", "0.0"),
+        ("{{ x | tojson }}", "1e-07", "1e-07"),
+        ("{{ big | tojson }}", "1" + "0" * 30, "1e+30"),
+        ("{{ text | trim }}|", "a|", "\u00a0a|"),
+        ("{{ text.strip() }}|", "a|", "\u00a0a|"),
+        ("{{ x | string }}", "1e-07", "1e-07"),
+        ("{{ nothing }}|", "None|", "|"),
+        ("{{ items }}", "['\\ue000', \"it's\"]", "['\ue000', \"it's\"]"),
+        ("{{ map }}", "{'b': 1, 'C': 2, 'a': 3}", "{'b': 1, 'C': 2, 'a': 3}"),
+        ("{% for key, _ in map | dictsort %}{{ key }}{% endfor %}", "abC", "Cab"),
         ("{{ enable_thinking }}", "", "True"),
     ],
 )
 def test_what_differs(source, theirs, ours):
-    message = {"x": 1e-7, "big": 10**30, "text": " \u00a0a\n", "nothing": None, "map": {"b": 1, "C": 2, "a": 3}}
-    assert render(source, "transformers", [message]) == theirs
-    assert render(source, "llama.cpp", [message]) == ours
+    values = {
+        "x": 1e-7,
+        "big": 10**30,
+        "text": " \u00a0a\n",
+        "nothing": None,
+        "items": ["\ue000", "it's"],
+        "map": {"b": 1, "C": 2, "a": 3},
+    }
+    assert render(source, "transformers", values) == theirs
+    assert render(source, "llama.cpp", values) == ours
 
 
 @pytest.mark.parametrize("runtime", ["transformers", "llama.cpp"])

@@ -50,6 +50,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """What the model will see, in order, and how many tokens it may answer with.
 
     `system_turns` means that the model accepts system messages between turns, unlike others with its wire format.
+    `body` is the request that the prompt was read from, if it has OpenAI's form: servers pass its messages to a chat
+    template with more fields than a `Message` has.
     """
 
     model: str
@@ -57,6 +59,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[Tool, ...] = ()
     max_output: int | None = None
     system_turns: bool = False
+    body: Request | None = None
 
 
 class Renderer(Protocol):

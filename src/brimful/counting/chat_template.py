@@ -6,7 +6,7 @@ Rendering is deterministic: the date is an argument, never the clock.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from functools import cache
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypedDict, Unpack
 
@@ -21,7 +21,11 @@ DEFAULT_DATE: Final = date(2024, 7, 26)
 
 _TEMPLATES: Final = Path(__file__).with_name("templates")
 
-WireMessage = dict[str, Any]
+WireMessage = Mapping[str, Any]
+_NO_OPTIONS: Final[Mapping[str, Any]] = {}
+_UNMODELLED_FIELDS: Final = ("continue_final_message", "chat_template", "documents", "truncate_prompt_tokens")
+"""Fields of a request that change the prompt in ways of their own."""
+_REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 _SHORT_ID: Final = 9  # characters; Mistral's templates refuse any other length
 
 
@@ -58,11 +62,12 @@ class ChatTemplate:
         thinking: bool | None = None,
     ) -> None:
         """Compile the source; `bos` and `eos` are the tokens at the beginning and end of a text."""
-        self._render = _compile(source, today, runtime)
-        self._variables: dict[str, object] = {"bos_token": bos, "eos_token": eos}
         self._is_llama_cpp = runtime == "llama.cpp"
-        if thinking is not None or self._is_llama_cpp:
-            self._variables["enable_thinking"] = thinking is not False
+        self._source = llama_cpp.patch_source(source) if self._is_llama_cpp else source
+        self._render = _compile(self._source, today, runtime)
+        self._tokens = {"bos_token": bos, "eos_token": eos}
+        self._today = today
+        self._thinking = thinking
 
     @classmethod
     def named(cls, name: str, **options: Unpack[TemplateOptions]) -> "ChatTemplate":
@@ -74,19 +79,40 @@ class ChatTemplate:
         """Whether a final assistant message is continued instead of answered."""
         return self._is_llama_cpp
 
+    def is_exact(self, messages: Sequence[WireMessage], options: Mapping[str, Any]) -> bool:
+        """Whether the runtime is known to render these messages as we do; `options` are the request's other fields.
+
+        Servers built on Hugging Face's libraries join the parts of a message in different ways.
+        """
+        if any(options.get(field) for field in _UNMODELLED_FIELDS):
+            return False
+        if self._is_llama_cpp:
+            return llama_cpp.is_modelled(self._source) and not (
+                self._capabilities.parts and any(_is_list_of_results(message) for message in messages)
+            )
+        return not any(_has_several_parts(message) for message in messages)
+
     def render(
         self,
         messages: Sequence[WireMessage],
         tools: Sequence[Mapping[str, Any]] = (),
         *,
+        options: Mapping[str, Any] = _NO_OPTIONS,
         answer: bool = True,
     ) -> str:
-        """Return the text that the model reads, with `answer` up to the start of the model's answer."""
-        variables: dict[str, Any] = {"messages": list(messages), "tools": list(tools) or None}
+        """Return the text that the model reads, with `answer` up to the start of the model's answer.
+
+        Messages and tools have OpenAI's form; `options` are the other fields of the request.
+        """
         try:
             if self._is_llama_cpp:
-                return self._render_as_llama_cpp(variables, answer=answer)
-            return self._render(**variables, **self._variables, add_generation_prompt=answer)
+                return self._render_as_llama_cpp(messages, tools, options, answer=answer)
+            variables = dict(options.get("chat_template_kwargs") or {})
+            if self._thinking is not None:
+                variables = {"enable_thinking": self._thinking} | variables
+            prepared = [_prepare_message(message, parts=self._capabilities.parts) for message in messages]
+            variables |= {"messages": prepared, "tools": list(tools) or None, "add_generation_prompt": answer}
+            return self._render(**self._tokens | variables)
         except (
             TypeError,
             ValueError,
@@ -98,8 +124,23 @@ class ChatTemplate:
             # A template is a program: input that it does not expect raises any of these.
             raise TemplateRefused(f"the chat template refused the messages: {error}") from error
 
-    def _render_as_llama_cpp(self, variables: dict[str, Any], *, answer: bool) -> str:
-        rendered = self._render(**llama_cpp.to_native(variables), **self._variables, add_generation_prompt=answer)
+    @cached_property
+    def _capabilities(self) -> llama_cpp.Capabilities:
+        return llama_cpp.Capabilities.find(partial(self._render, bos_token="", eos_token=""))
+
+    def _render_as_llama_cpp(
+        self,
+        messages: Sequence[WireMessage],
+        tools: Sequence[Mapping[str, Any]],
+        options: Mapping[str, Any],
+        *,
+        answer: bool,
+    ) -> str:
+        prepared = llama_cpp.prepare_messages(messages, self._source, self._capabilities)
+        variables = llama_cpp.template_variables(options, self._today, thinking=self._thinking is not False)
+        variables |= {"messages": prepared} | ({"tools": list(tools)} if tools else {})
+        native = llama_cpp.to_native(variables | ({"add_generation_prompt": True} if answer else {}))
+        rendered = self._render(**self._tokens | native)
         return llama_cpp.add_answer_head(rendered) if answer else rendered
 
 
@@ -130,17 +171,19 @@ def _read_template(name: str) -> str:
 @cache
 def _compile(source: str, today: date, runtime: Runtime) -> Callable[..., str]:
     """Return a function that renders the template in a sandbox. It raises `ValueError` if the template refuses."""
-    from jinja2 import TemplateError  # noqa: PLC0415 - loaded only for models with a chat template
-    from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415
+    from jinja2 import ChainableUndefined, TemplateError, Undefined  # noqa: PLC0415 - only for models with a template
+    from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedEnvironment  # noqa: PLC0415
 
     def raise_exception(message: str) -> NoReturn:
         raise TemplateError(message)
 
-    environment = ImmutableSandboxedEnvironment(
+    is_llama_cpp = runtime == "llama.cpp"
+    environment = (SandboxedEnvironment if is_llama_cpp else ImmutableSandboxedEnvironment)(
+        undefined=ChainableUndefined if is_llama_cpp else Undefined,
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=["jinja2.ext.loopcontrols"],
-        finalize=llama_cpp.printed_value if runtime == "llama.cpp" else None,
+        finalize=llama_cpp.printed_value if is_llama_cpp else None,
     )
     environment.filters |= _FILTERS[runtime]
     environment.globals["raise_exception"] = raise_exception
@@ -172,7 +215,14 @@ def _to_json(
 
 _FILTERS: Final[dict[Runtime, dict[str, Callable[..., object]]]] = {
     "transformers": {"tojson": _to_json},
-    "llama.cpp": {"tojson": llama_cpp.to_json, "trim": llama_cpp.trim, "dictsort": llama_cpp.dictsort},
+    "llama.cpp": {
+        "tojson": llama_cpp.to_json,
+        "string": llama_cpp.to_string,
+        "safe": llama_cpp.to_string,
+        "trim": llama_cpp.trim,
+        "items": llama_cpp.items,
+        "dictsort": llama_cpp.dictsort,
+    },
 }
 
 
@@ -235,25 +285,45 @@ def _wire_messages(message: Message) -> Iterator[WireMessage]:
 
 def _wire_turn(message: Message) -> WireMessage:
     # Joined by an empty line, as in rendered requests.
-    turn: WireMessage = {
-        "role": message.role,
-        "content": "\n\n".join(part.text for part in message.parts if isinstance(part, Text)),
-    }
-    if calls := [part for part in message.parts if isinstance(part, ToolCall)]:
-        turn["tool_calls"] = [_wire_call(call) for call in calls]
-    return turn
+    content = "\n\n".join(part.text for part in message.parts if isinstance(part, Text))
+    calls = [_wire_call(part) for part in message.parts if isinstance(part, ToolCall)]
+    return {"role": message.role, "content": content} | ({"tool_calls": calls} if calls else {})
 
 
 def _wire_call(call: ToolCall) -> dict[str, Any]:
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": _parse_arguments(call.arguments)},
-    }
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
-def _parse_arguments(arguments: str) -> object:
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments
+def _is_list_of_results(message: WireMessage) -> bool:
+    return message["role"] == "tool" and isinstance(message.get("content"), list)
+
+
+def _has_several_parts(message: WireMessage) -> bool:
+    return isinstance(message.get("content"), list) and len(message["content"]) > 1
+
+
+def _prepare_message(message: WireMessage, *, parts: bool) -> dict[str, Any]:
+    """Return a message as vLLM passes it to a template: arguments as objects, and content that the template accepts."""
+    prepared = {**message, "content": _prepare_content(message.get("content"), parts=parts)}
+    if message["role"] == "developer":
+        prepared["role"] = "system"
+    reasoning = next((message[field] for field in _REASONING_FIELDS if message.get(field)), None)
+    if reasoning:
+        prepared |= dict.fromkeys(_REASONING_FIELDS, reasoning)
+    if calls := message.get("tool_calls"):
+        prepared["tool_calls"] = [_prepare_call(call) for call in calls]
+    return prepared
+
+
+def _prepare_content(content: Any, *, parts: bool) -> Any:
+    if not isinstance(content, list):
+        return content or ""
+    texts = [part for part in content if part["type"] == "text"]
+    return texts if parts else "\n".join(part["text"] for part in texts)
+
+
+def _prepare_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    if not isinstance(function["arguments"], str):
+        return {**call}
+    return {**call, "function": {**function, "arguments": llama_cpp.parse_arguments(function["arguments"])}}

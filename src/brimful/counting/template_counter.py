@@ -7,19 +7,29 @@ tokens enabled, so a special token spelled out in a message becomes a single tok
 Per-message overhead is measured by rendering probe messages and taking the difference.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
+
+import msgspec
 
 from brimful.cache import LRU, content_bytes
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Count, sum_counts
-from brimful.counting.chat_template import ChatTemplate, TemplateRefused, wire_messages, wire_tools, with_short_ids
+from brimful.counting.chat_template import (
+    ChatTemplate,
+    TemplateRefused,
+    WireMessage,
+    wire_messages,
+    wire_tools,
+    with_short_ids,
+)
 from brimful.counting.features import Features, request_features
 from brimful.counting.media import MediaCounter
 from brimful.counting.overheads import tool_json
-from brimful.counting.text_counters import CalibratedTextCounter, TextCounter
+from brimful.counting.text_counters import UNVERIFIED_MARGIN, CalibratedTextCounter, TextCounter
 
 _PROBES: Final = ("hi", "", "1", "\nhi", " hi", "hi\n", "hi ", "ing", "漢", "…", "<b>\r\n")
 """Texts that merge with their surroundings in different ways. The largest difference counts."""
@@ -201,13 +211,16 @@ class TemplateCounter:
     def prompt(self, prompt: Prompt) -> Count:
         """Render and tokenize the prompt. If the template refuses it, return an upper bound."""
         media = [self.media(part) for message in prompt.messages for part in message.parts if isinstance(part, Media)]
+        request = _Request.of(prompt)
         try:
-            rendered = self._render(prompt.messages, prompt.tools)
+            rendered = self._render(request)
         except TemplateRefused:
             return sum_counts([*self._bound(prompt), *media], self.tokenizer)
         counted = self._texts.rendered(rendered)
-        if self._template.continues and prompt.messages and prompt.messages[-1].role == "assistant":
-            counted = self._continued(prompt, counted)
+        if not self._template.is_exact(request.messages, request.options):
+            counted = _as_estimate(counted)
+        if self._template.continues and request.messages and request.messages[-1]["role"] == "assistant":
+            counted = self._continued(request, counted)
         return sum_counts([counted, *self._unseen(prompt), *media], self.tokenizer)
 
     def measure(self, prompt: Prompt) -> Features:
@@ -217,7 +230,7 @@ class TemplateCounter:
         if not isinstance(self._texts, CalibratedTextCounter):
             return {"fixed": float(self.prompt(prompt).tokens - media), **around}
         try:
-            measured = self._texts.measure_rendered(self._render(prompt.messages, prompt.tools))
+            measured = self._texts.measure_rendered(self._render(_Request.of(prompt)))
         except TemplateRefused:
             return {"fixed": float(sum(count.tokens for count in self._bound(prompt))), **around}
         measured["fixed"] += sum(count.tokens for count in self._unseen(prompt))
@@ -228,21 +241,23 @@ class TemplateCounter:
         return Probes(self._rendered, lambda text: self.text(text).upper)
 
     def _rendered(self, messages: Sequence[Message], answer: bool) -> int:  # noqa: FBT001 - `CountRendered`
-        return self._texts.rendered(self._render(messages, answer=answer)).upper
+        return self._texts.rendered(self._render(_Request(wire_messages(messages)), answer=answer)).upper
 
-    def _render(self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, answer: bool = True) -> str:
-        sent, described = wire_messages(messages), wire_tools(tools)
+    def _render(self, request: "_Request", *, answer: bool = True) -> str:
+        def rendered(messages: Sequence[WireMessage]) -> str:
+            return self._template.render(messages, request.tools, options=request.options, answer=answer)
+
         try:
-            return self._template.render(sent, described, answer=answer)
+            return rendered(request.messages)
         except TemplateRefused:
-            return self._template.render(with_short_ids(sent), described, answer=answer)
+            return rendered(with_short_ids(request.messages))
 
-    def _continued(self, prompt: Prompt, whole: Count) -> Count:
+    def _continued(self, request: "_Request", whole: Count) -> Count:
         """Return an upper bound for runtimes that continue the last message; `whole` is the count for all others."""
-        *before, last = prompt.messages
-        text = "".join(part.text for part in last.parts if isinstance(part, Text))
+        *before, last = request.messages
+        text = last["content"] if isinstance(last["content"], str) else ""
         try:
-            begun = self._texts.rendered(self._render(before, prompt.tools) + text)
+            begun = self._texts.rendered(self._render(msgspec.structs.replace(request, messages=before)) + text)
         except TemplateRefused:
             return _as_bound(whole)
         return Count(tokens=max(whole.upper, begun.upper + THINKING_MARKERS), basis="bound", tokenizer=self.tokenizer)
@@ -265,7 +280,7 @@ class TemplateCounter:
 
     def _shows(self, messages: Sequence[Message], tools: Sequence[Tool]) -> bool:
         try:
-            return _PROBE_NAME in self._render(messages, tools)
+            return _PROBE_NAME in self._render(_Request(wire_messages(messages), wire_tools(tools)))
         except TemplateRefused:
             return False
 
@@ -294,8 +309,28 @@ class TemplateCounter:
         return Count(tokens=tokens, basis=written.basis, tokenizer=self.tokenizer)
 
 
+class _Request(msgspec.Struct, frozen=True):
+    """A request in OpenAI's form, as a server passes it to a chat template. `options` are its other fields."""
+
+    messages: Sequence[WireMessage]
+    tools: Sequence[dict[str, Any]] = ()
+    options: Mapping[str, Any] = {}
+
+    @classmethod
+    def of(cls, prompt: Prompt) -> "_Request":
+        """Return the request that the prompt was read from, or one with the same content."""
+        messages = wire_messages(prompt.messages) if prompt.body is None else prompt.body["messages"]
+        return cls(messages, wire_tools(prompt.tools), prompt.body or {})
+
+
 def _tool_calls(prompt: Prompt) -> list[ToolCall]:
     return [part for message in prompt.messages for part in message.parts if isinstance(part, ToolCall)]
+
+
+def _as_estimate(count: Count) -> Count:
+    """Return an exact count as an estimate, for a prompt that may be rendered in another way."""
+    margin = max(count.margin, math.ceil(count.tokens * UNVERIFIED_MARGIN))
+    return Count(tokens=count.tokens, basis="calibrated", tokenizer=count.tokenizer, margin=margin)
 
 
 def _as_bound(count: Count) -> Count:

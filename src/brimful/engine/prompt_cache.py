@@ -119,7 +119,7 @@ def _count_cached(prompt: Prompt, shared: int, context: Context) -> int:
     if not shared:
         return 0
     counter = counter_for(context.inputs.model, context.inputs.method)
-    beginning = msgspec.structs.replace(prompt, messages=prompt.messages[:shared])
+    beginning = msgspec.structs.replace(prompt, messages=prompt.messages[:shared], body=None)
     tokens = max(0, counter.prompt(beginning).tokens - counter.request_overhead())
     return tokens if tokens >= _get_cache_rule(context).minimum_tokens else 0
 

@@ -490,7 +490,8 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
 
     def parse(self, request: Request) -> Prompt:
         """Read it back for counting."""
-        return read_incoming(request, self.frame.wire).prompt
+        prompt = read_incoming(request, self.frame.wire).prompt
+        return msgspec.structs.replace(prompt, body=request) if self.frame.wire == "openai" else prompt
 
     def _message(self, position: int, parts: Sequence[tuple[Role, Part]]) -> dict[str, Any]:
         if self.raw:
@@ -555,6 +556,7 @@ class ClientFieldsRenderer(msgspec.Struct, frozen=True):
             model=model if isinstance(model, str) else "",
             tools=read_tools(request, self.frame.wire),
             max_output=requested_max_output(request),
+            body=request if self.wire.wire == "openai" else None,
         )
 
 

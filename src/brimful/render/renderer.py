@@ -50,7 +50,8 @@ class Renderer(msgspec.Struct, frozen=True, kw_only=True):
         violations = self.check(request)
         if violations:
             raise InvalidRequest(self.wire, violations)
-        return self.read(request)
+        prompt = self.read(request)
+        return msgspec.structs.replace(prompt, body=request) if self.wire == "openai" else prompt
 
     def check(self, request: Request) -> list[str]:
         """Return everything that the provider would refuse, each with its path. Never raises.
