@@ -52,6 +52,16 @@ def test_a_context_is_shown(run, run_json, fails):
 
 
 @pytest.mark.usefixtures("filled")
+def test_a_context_is_removed(run, run_json, fails):
+    before = run_json("stats")
+    assert run("context", "remove", "one").stdout == "removed one\n"
+    assert ids(run_json("context", "list")) == ["two", "old"]
+    assert run_json("stats") == before
+    assert fails("context", "remove", "one") == "no context 'one'"
+    assert run_json("context", "remove", "two") == {"id": "two", "removed": True}
+
+
+@pytest.mark.usefixtures("filled")
 def test_what_is_old_is_pruned(run, run_json):
     before = run_json("stats")
     foreseen = run("context", "prune", "--older-than", "30d", "--dry-run").stdout

@@ -231,6 +231,25 @@ def test_a_room_goes_with_its_builds_and_answers(store, run):
     assert run(store.responses(room="general")) == []
 
 
+def test_a_context_is_removed_with_its_answers_and_stays_in_the_statistics(store, run):
+    run(store.put(Room(id="general")))
+    run(store.save_context(snapshot(build(pile()))))
+    run(store.save_context(snapshot(build(pile()), id="s2")))
+    run(store.save_response(Response(id="a1", context="s1", room="general")))
+    run(store.save_response(Response(id="a2", context="s2", room="general")))
+    other, before = run(store.snapshot("s2")), run(store.statistics())
+    assert run(store.remove_context("s1"))
+    assert run(store.snapshot("s1")) is None
+    assert [each.snapshot for each in run(store.inclusions(item="k1"))] == ["s2"]
+    assert [each.id for each in run(store.responses(room="general"))] == ["a2"]
+    assert [each.id for each in run(store.builds())] == ["s2"]
+    assert [each.id for each in run(store.follow("0")).events] == ["s2", "a2"]
+    assert run(store.snapshot("s2")) == other
+    assert run(store.statistics()) == before
+    assert not run(store.remove_context("s1"))
+    assert not run(store.remove_context("unknown"))
+
+
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 

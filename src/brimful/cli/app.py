@@ -59,7 +59,7 @@ COMMANDS: Final = {
     "inspect": Entry("assemble", "Preview the next context of a room without saving it."),
     "chat": Entry("chat", "Chat with a model in a room."),
     "monitor": Entry("monitor", "Show contexts and answers as they happen."),
-    "context": Entry("contexts", "List, export and prune stored contexts."),
+    "context": Entry("contexts", "Manage stored contexts."),
     "stats": Entry("stats", "Show usage: contexts, tokens, cost, cache hits, warnings."),
     "index": Entry("embeddings", "Embed all stored records that have no vector yet."),
     "janitor": Entry("janitor", "Collapse floods, summarize old days, archive unused messages (undoable)."),

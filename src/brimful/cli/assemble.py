@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
@@ -25,10 +25,12 @@ from brimful.cli.options import (
     PersonaOption,
     PolicyOption,
     RequestOnly,
+    RoomOption,
     Settings,
     Tenant,
     UserOption,
     Window,
+    expand_options,
     read_overrides,
     resolve_model,
 )
@@ -72,36 +74,57 @@ _COLUMNS: Final = columns(
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("assemble", epilog=ASSEMBLE_EXAMPLES)(assemble)
-    app.command("inspect", epilog=INSPECT_EXAMPLES)(inspect)
+    app.command("assemble", epilog=ASSEMBLE_EXAMPLES)(expand_options(assemble, BuildOptions))
+    app.command("inspect", epilog=INSPECT_EXAMPLES)(expand_options(inspect, BuildOptions))
 
 
-def assemble(  # noqa: PLR0913 - the options of a command
-    *,
-    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room.")],
-    persona: PersonaOption = None,
+class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that `brimful assemble` and `brimful inspect` share."""
+
+    room: RoomOption
+    persona: PersonaOption = None
     message: Annotated[
         str | None,
         typer.Option(
             "--message",
             metavar="TEXT",
-            help="A message to answer that is not in the room yet. `-` reads standard input.",
+            help="The message to answer. `-` reads standard input. Default: the last message of the room.",
         ),
-    ] = None,
-    user: UserOption = None,
-    model: ModelOption = None,
-    policy: PolicyOption = None,
-    window: Window = None,
-    completion: Completion = None,
-    settings: Settings = None,
-    now: Now = None,
-    embedder: EmbedderSpec = DEFAULT_EMBEDDER,
+    ] = None
+    user: UserOption = None
+    model: ModelOption = None
+    policy: PolicyOption = None
+    window: Window = None
+    completion: Completion = None
+    settings: Settings = None
+    now: Now = None
+    embedder: EmbedderSpec = DEFAULT_EMBEDDER
+    db: Db = DEFAULT_DB
+    tenant: Tenant = DEFAULT_TENANT
+    as_json: Json = False
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `Engine.assemble`. This reads standard input if the message is `-`."""
+        return {
+            "room": self.room,
+            "persona": self.persona,
+            "message": None if self.message is None else read_argument(self.message),
+            "user": self.user,
+            "model": None if self.model is None else resolve_model(self.model),
+            "policy": self.policy,
+            "window": self.window,
+            "completion": self.completion,
+            "overrides": read_overrides(self.settings),
+            "now": self.now,
+        }
+
+
+def assemble(
+    options: BuildOptions,
+    *,
     out: Out = None,
     request: RequestOnly = False,
     save: Annotated[bool, typer.Option("--save/--no-save", help="Whether to save the context in the store.")] = True,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-    as_json: Json = False,
 ) -> None:
     """Build the context for the next answer in a room.
 
@@ -110,29 +133,16 @@ def assemble(  # noqa: PLR0913 - the options of a command
     message of the room is the one to answer. The saved context can be
     explained, compared and replayed.
     """
-    text = None if message is None else read_argument(message)
-    info = None if model is None else resolve_model(model)
+    arguments = options.arguments()
 
     async def build(engine: "Engine") -> Context:
-        await require_room(engine.store, room)
+        await require_room(engine.store, options.room)
         await wait_for_index(engine)
-        return await engine.assemble(
-            room=room,
-            persona=persona,
-            message=text,
-            user=user,
-            model=info,
-            policy=policy,
-            window=window,
-            completion=completion,
-            overrides=read_overrides(settings),
-            now=now,
-            save=save,
-        )
+        return await engine.assemble(**arguments, save=save)
 
-    context = with_engine(build, db=db, tenant=tenant, embedder=embedder)
+    context = with_engine(build, db=options.db, tenant=options.tenant, embedder=options.embedder)
     write_context(out, context)
-    if not show_data(context, request=request, as_json=as_json):
+    if not show_data(context, request=request, as_json=options.as_json):
         output.write(context.report())
         show_hits(context)
 
@@ -276,70 +286,36 @@ Examples:
   brimful inspect --persona nova --room support --json | jq .remaining"""
 
 
-def inspect(  # noqa: PLR0913 - the options of a command
-    *,
-    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room.")],
-    persona: PersonaOption = None,
-    message: Annotated[
-        str | None,
-        typer.Option(
-            "--message",
-            metavar="TEXT",
-            help="The message to answer. `-` reads standard input. Default: the last message of the room.",
-        ),
-    ] = None,
-    user: UserOption = None,
-    model: ModelOption = None,
-    policy: PolicyOption = None,
-    window: Window = None,
-    completion: Completion = None,
-    settings: Settings = None,
-    now: Now = None,
-    embedder: EmbedderSpec = DEFAULT_EMBEDDER,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-    as_json: Json = False,
-) -> None:
+def inspect(options: BuildOptions) -> None:
     """Preview the next context of a room without saving it.
 
     Shows the components with their memories and media, the remaining tokens,
     warnings, and the state of retrieval. No model is called. The model is the
     persona's, or gpt-4o by default.
     """
-    text = None if message is None else read_argument(message)
-    info = None if model is None else resolve_model(model)
+    arguments = options.arguments()
 
     async def build(engine: "Engine") -> Inspection:
-        await require_room(engine.store, room)
-        record = None if persona is None else await engine.store.get(Persona, persona)
+        await require_room(engine.store, options.room)
+        record = None if options.persona is None else await engine.store.get(Persona, options.persona)
+        if options.model is None and (record is None or not record.model):
+            arguments["model"] = DEFAULT_MODEL
         began = time.perf_counter()
-        context = await engine.assemble(
-            room=room,
-            persona=persona,
-            message=text,
-            user=user,
-            model=info or (DEFAULT_MODEL if record is None or not record.model else None),
-            policy=policy,
-            window=window,
-            completion=completion,
-            overrides=read_overrides(settings),
-            now=now,
-            save=False,
-        )
+        context = await engine.assemble(**arguments, save=False)
         seconds = time.perf_counter() - began
-        last = await engine.store.builds(room=room, persona=persona, limit=1)
+        last = await engine.store.builds(room=options.room, persona=options.persona, limit=1)
         return Inspection(
             context=context,
-            persona=record.called if record else persona or "",
-            room=room,
+            persona=record.called if record else options.persona or "",
+            room=options.room,
             seconds=seconds,
             breaker=engine.breaker.state(time.time()),
-            embedder=embedder,
+            embedder=options.embedder,
             last=last[0] if last else None,
         )
 
-    inspection = with_engine(build, db=db, tenant=tenant, embedder=embedder, indexing=False)
-    if as_json:
+    inspection = with_engine(build, db=options.db, tenant=options.tenant, embedder=options.embedder, indexing=False)
+    if options.as_json:
         output.show_json(_inspect_data(inspection))
     else:
         output.write(inspection.text())

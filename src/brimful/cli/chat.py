@@ -25,6 +25,7 @@ from brimful.cli.options import (
     EmbedderSpec,
     Json,
     ModelOption,
+    NewRoomOption,
     PersonaOption,
     PolicyOption,
     Tenant,
@@ -329,9 +330,7 @@ def register(app: typer.Typer) -> None:
 def chat(  # noqa: PLR0913 - the options of a command
     ctx: typer.Context,
     *,
-    room: Annotated[
-        str, typer.Option("--room", metavar="ID", help="The room. It is created if it does not exist.")
-    ] = DEFAULT_ROOM,
+    room: NewRoomOption = DEFAULT_ROOM,
     persona: PersonaOption = None,
     user: UserOption = None,
     sender: SenderOption = None,
@@ -376,7 +375,7 @@ def chat(  # noqa: PLR0913 - the options of a command
 
 def send(  # noqa: PLR0913 - the options of a command
     *,
-    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room. It is created if it does not exist.")],
+    room: NewRoomOption,
     message: Annotated[str, typer.Option("--message", metavar="TEXT", help="The message. `-` reads standard input.")],
     persona: PersonaOption = None,
     user: UserOption = None,

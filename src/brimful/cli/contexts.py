@@ -1,4 +1,4 @@
-"""`brimful context`: list, export and prune stored contexts."""
+"""`brimful context`: list, show, remove, export and prune stored contexts."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -33,13 +33,14 @@ from brimful.records.contexts import Build, PruneReport
 from brimful.views.explain import plural
 
 if TYPE_CHECKING:
+    from brimful.engine import Engine
     from brimful.stores import Store
-
 
 EXAMPLES: Final = """\
 Examples:
   brimful context list --last 24h
   brimful context show ctx-81c2f4d19a05b7e36c1f88aa
+  brimful context remove ctx-81c2f4d19a05b7e36c1f88aa
   brimful context export --out contexts.jsonl
   brimful context prune --older-than 30d --dry-run"""
 PRUNE_EXAMPLES: Final = """\
@@ -53,10 +54,12 @@ Examples:
   brimful context export --out yesterday.parquet --last 24h
   brimful context export --out helper.jsonl --persona helper --room support"""
 
+ContextId = Annotated[str, typer.Argument(metavar="ID", help="The context's id.")]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="List, export and prune stored contexts.")
+    group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="Manage stored contexts.")
     add_record_commands(group, CONTEXTS)
     group.command("export", epilog=EXPORT_EXAMPLES)(export)
     group.command("prune", epilog=PRUNE_EXAMPLES)(prune)
@@ -80,14 +83,22 @@ async def find_contexts(
     return builds
 
 
-async def get_context(
-    store: "Store", id: Annotated[str, typer.Argument(metavar="ID", help="The context's id.")]
-) -> Snapshot:
+async def get_context(store: "Store", id: ContextId) -> Snapshot:
     """Show a stored context. For the reason behind each decision, use `brimful explain`."""
     snapshot = await store.snapshot(id)
     if snapshot is None:
         raise UnknownRecord("context", id)
     return snapshot
+
+
+async def remove_context(engine: "Engine", id: ContextId) -> None:
+    """Remove a context and its answers.
+
+    Statistics are kept. Content that only this context uses is removed by
+    the next `brimful context prune`.
+    """
+    if not await engine.store.remove_context(id):
+        raise UnknownRecord("context", id)
 
 
 def prune(
@@ -228,6 +239,7 @@ CONTEXTS: Final[RecordKind[Any]] = RecordKind(  # a build in a list, a snapshot 
     row_data=_data,
     find=find_contexts,
     get=get_context,
+    remove=remove_context,
     examples={
         "list": """\
   brimful context list
@@ -236,6 +248,7 @@ CONTEXTS: Final[RecordKind[Any]] = RecordKind(  # a build in a list, a snapshot 
         "show": """\
   brimful context show ctx-81c2f4d19a05b7e36c1f88aa
   brimful context show ctx-81c2f4d19a05b7e36c1f88aa --json > context.json""",
+        "remove": "  brimful context remove ctx-81c2f4d19a05b7e36c1f88aa",
     },
 )
 

@@ -19,6 +19,7 @@ from brimful.cli.options import (
     Json,
     Limit,
     Model,
+    NameOption,
     PersonaOption,
     Tenant,
     UserOption,
@@ -365,7 +366,7 @@ def import_book(
     id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The lorebook's id. Default: the file's name.")
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Display name.")] = None,
+    name: NameOption = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,

@@ -3,10 +3,11 @@
 Every command imports this module, so it imports what only some of them need inside its functions.
 """
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_type_hints
 
 import msgspec
 import typer
@@ -153,6 +154,10 @@ ModelFilter = Annotated[
     typer.Option("--model", "-m", metavar="NAME", help="Only for this model.", autocompletion=complete_model),
 ]
 
+RoomOption = Annotated[str, typer.Option("--room", metavar="ID", help="The room.")]
+NewRoomOption = Annotated[
+    str, typer.Option("--room", metavar="ID", help="The room. It is created if it does not exist.")
+]
 PersonaOption = Annotated[str | None, typer.Option("--persona", metavar="ID", help="The persona that answers.")]
 UserOption = Annotated[str | None, typer.Option("--user", metavar="ID", help="The user. Default: the room's.")]
 ModelOption = Annotated[
@@ -194,7 +199,35 @@ EmbedderSpec = Annotated[
 Erase = Annotated[bool, typer.Option("--erase", help="Also erase its content from past contexts.")]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Maximum number of results.")]
 Lorebooks = Annotated[list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to use. Repeatable.")]
+NameOption = Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Display name.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def expand_options(command: Callable[..., None], options: type[msgspec.Struct]) -> Callable[..., None]:
+    """Return a command whose first parameter, a struct, is replaced by options for its fields.
+
+    So several commands can share options.
+    """
+
+    def expanded(**values: Any) -> None:
+        command(options(**{name: values.pop(name) for name in options.__struct_fields__}), **values)
+
+    hints = get_type_hints(options, include_extras=True)
+    fields = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=hints[field.name],
+            default=inspect.Parameter.empty if field.required else field.default,
+        )
+        for field in msgspec.structs.fields(options)
+    ]
+    signature = inspect.signature(command)
+    own = list(signature.parameters.values())[1:]
+    expanded.__dict__["__signature__"] = signature.replace(parameters=[*fields, *own])
+    expanded.__annotations__ = {}
+    expanded.__doc__ = command.__doc__
+    return expanded
 
 
 def resolve_model(name: str) -> ModelInfo:

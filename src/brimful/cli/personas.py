@@ -12,6 +12,7 @@ from brimful.cli.options import (
     Completion,
     Limit,
     Lorebooks,
+    NameOption,
     Settings,
     complete_model,
     complete_policy,
@@ -29,6 +30,7 @@ from brimful.cli.records import (
     get_entity,
     read_character_fields,
     read_notes,
+    replace_set,
     update_character,
 )
 from brimful.errors import UnknownRecord
@@ -79,7 +81,7 @@ async def get_persona(store: "Store", id: PersonaId) -> Persona:
 
 def edit_persona(  # noqa: PLR0913 - the options of a command
     *,
-    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Display name.")] = None,
+    name: NameOption = None,
     prompt: Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="System prompt.")] = None,
     prompt_file: Annotated[
         str | None,
@@ -124,9 +126,7 @@ def edit_persona(  # noqa: PLR0913 - the options of a command
     fields = read_character_fields(character)
 
     def apply(persona: Persona) -> Persona:
-        changed = msgspec.structs.replace(
-            persona, **{key: value for key, value in changes.items() if value is not None}
-        )
+        changed = replace_set(persona, changes)
         changed = msgspec.structs.replace(changed, character=update_character(persona.character, fields))
         _check_policy(changed)
         return changed
@@ -227,7 +227,7 @@ async def get_user(store: "Store", id: UserId) -> User:
 
 def edit_user(
     *,
-    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Display name.")] = None,
+    name: NameOption = None,
     lorebooks: Lorebooks = None,
     notes: Notes = None,
 ) -> Callable[[User], User]:
@@ -239,7 +239,7 @@ def edit_user(
     }
 
     def apply(user: User) -> User:
-        return msgspec.structs.replace(user, **{key: value for key, value in changes.items() if value is not None})
+        return replace_set(user, changes)
 
     return apply
 

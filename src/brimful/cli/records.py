@@ -303,6 +303,11 @@ def _read_note(value: str) -> Note:
         raise typer.BadParameter(str(error), param_hint="'--note'") from None
 
 
+def replace_set(record: E, changes: Mapping[str, Any]) -> E:
+    """Return a record with the changes that are set, that is, not None."""
+    return msgspec.structs.replace(record, **{key: value for key, value in changes.items() if value is not None})
+
+
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal()
 

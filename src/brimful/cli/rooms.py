@@ -18,6 +18,9 @@ from brimful.cli.options import (
     Json,
     Limit,
     Lorebooks,
+    NameOption,
+    NewRoomOption,
+    RoomOption,
     Tenant,
 )
 from brimful.cli.output import Failure, columns
@@ -31,6 +34,7 @@ from brimful.cli.records import (
     get_entity,
     read_character_fields,
     read_notes,
+    replace_set,
     require_room,
     update_character,
 )
@@ -121,7 +125,7 @@ async def get_room(store: "Store", id: RoomId) -> RoomStatus:
 
 def edit_room(
     *,
-    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Display name.")] = None,
+    name: NameOption = None,
     user: Annotated[str | None, typer.Option("--user", metavar="ID", help="The user who owns the room.")] = None,
     persona: Annotated[
         str | None, typer.Option("--persona", metavar="ID", help="The persona that answers by default.")
@@ -144,7 +148,7 @@ def edit_room(
     changes["notes"], fields = read_notes(notes), read_character_fields(character)
 
     def apply(room: Room) -> Room:
-        changed = msgspec.structs.replace(room, **{key: value for key, value in changes.items() if value is not None})
+        changed = replace_set(room, changes)
         return msgspec.structs.replace(changed, character=update_character(room.character, fields))
 
     return apply
@@ -246,7 +250,7 @@ ROOMS: Final = RecordKind(
 def add_message(  # noqa: PLR0913 - the options of a command
     *,
     text: MessageText,
-    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room. It is created if it does not exist.")],
+    room: NewRoomOption,
     sender: Annotated[str, typer.Option("--sender", metavar="NAME", help="The sender's name.")] = "",
     role: Annotated[Role, typer.Option("--role", help="The sender's role.")] = "user",
     id: Annotated[
@@ -304,7 +308,7 @@ def edit_message(
 async def find_messages(
     store: "Store",
     *,
-    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room.")],
+    room: RoomOption,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The newest N messages.")] = 20,
     before: Annotated[
         int | None, typer.Option("--before", metavar="SEQ", min=1, help="Only messages before this sequence number.")

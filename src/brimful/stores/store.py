@@ -157,6 +157,7 @@ class Store(Transactions):
     build = ReadMethod(_contexts.get_build)
     builds = ReadMethod(_contexts.list_builds)
     inclusions = ReadMethod(_contexts.list_inclusions)
+    remove_context = WriteMethod(_contexts.remove_context)
     save_response = WriteMethod(_responses.save_response)
     follow = ReadMethod(_responses.follow_log)
     responses = ReadMethod(_responses.list_responses)

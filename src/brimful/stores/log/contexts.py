@@ -120,6 +120,19 @@ def get_build(session: Session, id: str) -> Build | None:
     return None if row is None else _decode_build(session, row)
 
 
+def remove_context(session: Session, id: str) -> bool:
+    """Remove a context with its responses. Returns False if there is none.
+
+    Statistics are kept. Contents that only this context refers to are removed when contexts are pruned next.
+    """
+    if not session.run("DELETE FROM snapshots WHERE tenant = :tenant AND id = :id", id=id):
+        return False
+    answers = session.rows("DELETE FROM responses WHERE tenant = :tenant AND context = :id RETURNING id", id=id)
+    event_log.clear_items(session, "build", [id])
+    event_log.clear_items(session, "response", [answer for (answer,) in answers])
+    return True
+
+
 def _order(key: str | None, message: str | None, since: float | None) -> str:
     """Return the ORDER BY column. The `+` keeps SQLite from using the position index where another one is better."""
     return "+l.position" if message is not None or (since is not None and key is None) else "l.position"

@@ -26,6 +26,7 @@ INSERT INTO log (tenant, position, kind, item, room, at, persona, model, policy,
 VALUES (:tenant, :position, :kind, :item, :room, :at, :persona, :model, :policy, :body)
 """
 _CLEAR_ROOM: Final = "UPDATE log SET item = NULL, room = NULL WHERE tenant = :tenant AND room = :room"
+_CLEAR_ITEMS: Final = "UPDATE log SET item = NULL WHERE tenant = :tenant AND kind = :kind AND item IN :items"
 _AFTER: Final = """
 SELECT position, kind, item FROM log WHERE tenant = :tenant AND position > :after ORDER BY position LIMIT :limit
 """
@@ -80,7 +81,7 @@ def log_end(session: Session) -> tuple[int, int]:
 
 
 def events_after(session: Session, position: int, limit: int) -> list[tuple[int, EventKind, str | None]]:
-    """Return position, kind and item of the events after a position. The item is None if its room was removed."""
+    """Return position, kind and item of the events after a position. The item is None if it was removed."""
     return [(at, kind, item) for at, kind, item in session.rows(_AFTER, after=position, limit=limit)]
 
 
@@ -88,6 +89,12 @@ def clear_room(session: Session, room: str) -> None:
     """Remove references to a deleted room. Its events remain in the statistics of all rooms."""
     session.run(_CLEAR_ROOM, room=room)
     tallies.remove_room(session, room)
+
+
+def clear_items(session: Session, kind: EventKind, items: Sequence[str]) -> None:
+    """Remove references to deleted contexts or responses. Their events remain in the statistics."""
+    if items:
+        session.run(_CLEAR_ITEMS, kind=kind, items=list(items))
 
 
 def mark_pruned(session: Session, before: float) -> None:
