@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from brimful.assembly.arguments import require_list
-from brimful.core.content import Part, Role, Text
+from brimful.core.content import Part, Role
 from brimful.core.prompt import Message
 from brimful.core.validation import preview
 from brimful.errors import InvalidRequest, InvalidValue
@@ -78,17 +78,7 @@ def read_content(value: object, field: str) -> tuple[str | tuple[Part, ...], Rol
     read = read_message(message, "anthropic" if _is_anthropic(message) else "openai")
     if len(read) > 1:
         raise InvalidValue(field, "has both tool results and other content: use one message for each")
-    return _content(read[0]), None if isinstance(value, list) else read[0].role
-
-
-def _content(message: Message) -> str | tuple[Part, ...]:
-    match message.parts:
-        case (Text(text=text),):
-            return text
-        case ():
-            return ""
-        case parts:
-            return parts
+    return read[0].content, None if isinstance(value, list) else read[0].role
 
 
 def _from_langchain(data: dict[str, Any], wire: IncomingWire, field: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The command line.
 
-    app → one module per command or group → records, options, store, files → output → terminal
+    app → one module per command or group → records, options, store, files → output
 
 A command reads its input, calls the library, and prints the result. Each module has a function `register` that adds
 its commands to the app; `app.COMMANDS` names the module of each command.

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
 import typer
 
 from brimful.cli import output
@@ -242,7 +241,7 @@ def _fields(memory: Memory) -> list[tuple[str, str]]:
         ("at", output.format_time(memory.at)),
         ("accesses", f"{memory.accesses:,}"),
         ("accessed", output.format_time(memory.accessed)),
-        ("metadata", msgspec.json.encode(memory.metadata).decode() if memory.metadata else ""),
+        ("metadata", output.format_json(memory.metadata)),
     ]
 
 

@@ -266,6 +266,11 @@ def format_number(value: float | None) -> str:
     return format_score(value)
 
 
+def format_json(value: object) -> str:
+    """Return a value as JSON on one line; nothing for an empty one."""
+    return _JSON.encode(value).decode() if value else ""
+
+
 def _wrap_value(value: str, indent: int) -> str:
     """Wrap a value so that it continues below itself in a terminal; a pipe gets it as it is."""
     if not sys.stdout.isatty():

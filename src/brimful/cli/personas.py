@@ -163,7 +163,7 @@ def _persona_fields(persona: Persona) -> list[tuple[str, str]]:
         ("overrides", ", ".join(f"{key}={_format_value(value)}" for key, value in persona.overrides.items())),
         ("lorebooks", ", ".join(persona.lorebooks)),
         *(("note", format_note(note)) for note in persona.notes),
-        ("metadata", _format_value(persona.metadata) if persona.metadata else ""),
+        ("metadata", output.format_json(persona.metadata)),
     ]
 
 
@@ -260,7 +260,7 @@ def _user_fields(user: User) -> list[tuple[str, str]]:
         ("name", user.name),
         ("lorebooks", ", ".join(user.lorebooks)),
         *(("note", format_note(note)) for note in user.notes),
-        ("metadata", msgspec.json.encode(user.metadata).decode() if user.metadata else ""),
+        ("metadata", output.format_json(user.metadata)),
     ]
 
 

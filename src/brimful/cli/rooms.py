@@ -198,7 +198,7 @@ def _room_fields(status: RoomStatus) -> list[tuple[str, str]]:
         *(("note", format_note(note)) for note in room.notes),
         ("lorebooks", ", ".join(room.lorebooks)),
         ("created", output.format_time(room.created)),
-        ("metadata", msgspec.json.encode(room.metadata).decode() if room.metadata else ""),
+        ("metadata", output.format_json(room.metadata)),
         ("messages", f"{status.messages:,}"),
         ("last", output.format_time(status.last)),
     ]
@@ -346,7 +346,7 @@ def _message_fields(message: Message) -> list[tuple[str, str]]:
         ("sender", message.sender),
         ("at", output.format_time(message.at)),
         ("edited", output.format_time(message.edited)),
-        ("metadata", msgspec.json.encode(message.metadata).decode() if message.metadata else ""),
+        ("metadata", output.format_json(message.metadata)),
     ]
 
 

@@ -45,6 +45,13 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     sources: tuple[str, ...] = ()
     cache: bool = False
 
+    @property
+    def content(self) -> str | tuple[Part, ...]:
+        """The text, if there is nothing else; otherwise the parts."""
+        if not self.parts:
+            return ""
+        return self.parts[0].text if len(self.parts) == 1 and isinstance(self.parts[0], Text) else self.parts
+
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     """What the model will see, in order, and how many tokens it may answer with.

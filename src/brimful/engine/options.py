@@ -19,7 +19,6 @@ from brimful.errors import InvalidValue, UnknownPolicy
 from brimful.packagers.package import to_timestamp
 from brimful.policies import Overrides
 from brimful.protocols import Provider
-from brimful.providers import anthropic, openai
 from brimful.records import Content, MemoryType, Message, Persona, Usage
 from brimful.render.incoming import dump_model
 from brimful.retrieval.breaker import COOLDOWN, FAILURES
@@ -230,6 +229,8 @@ def parse_usage(usage: object) -> Usage | None:
     """
     if usage is None or isinstance(usage, Usage):
         return usage
+    from brimful.providers import anthropic, openai  # noqa: PLC0415 - building a context does not pay for them
+
     try:
         fields = usage if isinstance(usage, Mapping) else dump_model(usage)
         if "prompt_tokens" in fields:

@@ -9,7 +9,7 @@ import msgspec
 from brimful.core.content import Text
 from brimful.core.prompt import Message as PromptMessage
 from brimful.core.prompt import Tool
-from brimful.records import Content, Message
+from brimful.records import Message
 from brimful.render.incoming import read_incoming
 from brimful.server.errors import ApiError
 from brimful.server.proxy.reasoning import ToolStep, tool_steps, without_reasoning
@@ -151,23 +151,12 @@ def assign_ids(messages: Sequence[Message], room: str, after: Message | None, le
 
 
 def _to_message(message: PromptMessage, room: str, at: float) -> Message:
-    return Message(id="(new)", room=room, content=_content(message), sender=message.name, role=message.role, at=at)
+    return Message(id="(new)", room=room, content=message.content, sender=message.name, role=message.role, at=at)
 
 
 def _has_content(message: PromptMessage) -> bool:
     """Return whether there is anything to store: an assistant message may contain reasoning only."""
     return message.role != "assistant" or bool(message.parts)
-
-
-def _content(message: PromptMessage) -> Content:
-    """Return plain text as a string, whose count is cached."""
-    match message.parts:
-        case (Text(text=text),):
-            return text
-        case ():
-            return ""
-        case parts:
-            return parts
 
 
 def _text(message: PromptMessage) -> str:

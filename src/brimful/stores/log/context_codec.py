@@ -14,6 +14,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.context import Context
+from brimful.core.frame import part_text
 from brimful.errors import InvalidRecord
 from brimful.records import Content
 
@@ -90,19 +91,7 @@ def without_request(body: bytes, positions: Sequence[int]) -> bytes | None:
 
 def content_strings(content: Content) -> list[str]:
     """Return the strings of a content that may occur in a request."""
-    return [content] if isinstance(content, str) else [_part_string(part) for part in content]
-
-
-def _part_string(part: Part) -> str:
-    match part:
-        case Text():
-            return part.text
-        case Media():
-            return part.data or part.url
-        case ToolCall():
-            return part.arguments
-        case ToolResult():
-            return part.content
+    return [content] if isinstance(content, str) else [part_text(part) for part in content]
 
 
 class _RequestEncoder:
