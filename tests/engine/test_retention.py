@@ -87,7 +87,7 @@ def test_a_failing_store_does_not_stop_the_others(run, new_engine, clock, caplog
     assert "pruning the store of gone failed and will be retried" in caplog.text
 
 
-@pytest.mark.parametrize("keep", ["soon", "0d", 0, -1.0, float("nan"), True])
+@pytest.mark.parametrize("keep", ["soon", "0d", "59m", 0, 60, -1.0, float("nan"), True])
 def test_an_invalid_retention_is_rejected(keep):
     with pytest.raises(InvalidValue, match="retention"):
         Engine("sqlite://", embedder="none", retention=keep)

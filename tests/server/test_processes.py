@@ -1,9 +1,18 @@
-"""Several server processes on one PostgreSQL database."""
+"""Several server processes on one database."""
 
 import asyncio
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import pytest
+
+from brimful.errors import InvalidConfig
+from brimful.server.config import Config, parse_config
+from brimful.server.runner import Supervisor, bind_socket
 from brimful.stores import connect
+from server.test_shutdown import HI, running, stop
 from server.upstream import chat_answer
 
 CHAT = "/v1/chat/completions"
@@ -39,3 +48,68 @@ def test_nothing_is_lost_or_stored_twice(start, upstream, postgres_url):
     assert sorted(message.content for message in said if message.role == "user") == sorted(["First?", "Last?", *asked])
     assert len(said) == 10 + 1 + 8 + 4
     assert len({message.seq for message in said}) == len(said)
+
+
+def workers_of(process):
+    """Return the ids of all worker processes. Another child of the supervisor tracks semaphores."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return {int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
+def test_workers_share_a_port_a_store_and_metrics_and_a_killed_one_is_replaced(tmp_path, upstream):
+    settings = "workers = 2\ntelemetry.metrics = true"
+    with running(tmp_path, upstream, settings=settings) as (client, process):
+        workers = workers_of(process)
+        assert len(workers) == 2
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(lambda _: client.post(CHAT, json=HI, headers={"connection": "close"}), range(40)))
+        assert {answer.status_code for answer in answers} == {200}
+        os.kill(min(workers), signal.SIGKILL)
+        while len(workers_of(process) - {min(workers)}) < 2:
+            assert client.post(CHAT, json=HI, headers={"connection": "close"}).status_code == 200
+        with ThreadPoolExecutor(8) as pool:
+            again = list(pool.map(lambda _: client.post(CHAT, json=HI, headers={"connection": "close"}), range(40)))
+        assert {answer.status_code for answer in again} == {200}
+        shown = client.get("/metrics").text.splitlines()
+        (counted,) = [line for line in shown if line.startswith("brimful_contexts_total{")]
+        assert float(counted.rpartition(" ")[2]) >= 80
+        (limit,) = [line for line in shown if line.startswith("brimful_cache_limit_bytes ")]
+        assert float(limit.rpartition(" ")[2]) in (256 * 2**20, 2 * 256 * 2**20)  # the new worker may not serve yet
+        stop(process)
+        assert process.wait(120) == 0
+    errors = (tmp_path / "errors").read_text().splitlines()
+    assert errors == ["WARNING a worker ended with exit code -9 and is replaced"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
+def test_workers_end_with_their_supervisor(tmp_path, upstream):
+    with running(tmp_path, upstream, settings="workers = 2") as (client, process):
+        workers = workers_of(process)
+        assert client.post(CHAT, json=HI).status_code == 200
+        process.kill()
+        process.wait()
+        while any(Path(f"/proc/{worker}").exists() and not is_zombie(worker) for worker in workers):
+            pass
+
+
+def is_zombie(process):
+    try:
+        return ") Z " in Path(f"/proc/{process}/stat").read_text()
+    except FileNotFoundError:
+        return True
+
+
+def test_workers_that_cannot_start_end_the_server(tmp_path, capfd):
+    config = Config(listen="127.0.0.1:0", store=f"sqlite:///{tmp_path}/x.db", models="missing.toml", workers=2)
+    with (
+        bind_socket(config, "brimful.toml") as listening,
+        pytest.raises(InvalidConfig, match=r"workers: a worker ended with exit code 1 before it was ready"),
+    ):
+        Supervisor(config, str(tmp_path / "brimful.toml"), listening).run(pytest.fail)
+    assert "missing.toml" in capfd.readouterr().err
+
+
+def test_workers_need_a_store_that_they_can_share():
+    with pytest.raises(InvalidConfig, match=r"workers: several workers need a store on disk"):
+        parse_config({"store": "sqlite://", "workers": 2}, "brimful.toml")

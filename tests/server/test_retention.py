@@ -39,7 +39,13 @@ def test_old_records_are_removed(start, tmp_path):
     assert asyncio.run(pruned()) == ["new", "new"]
 
 
-@pytest.mark.parametrize("keep", ["soon", "0d"])
+@pytest.mark.parametrize("keep", ["soon", "0d", "59m"])
 def test_an_invalid_duration_is_rejected(keep):
     with pytest.raises(InvalidConfig, match="retention"):
         parse_config({"retention": keep}, "brimful.toml")
+
+
+def test_a_janitor_may_run_more_often_than_every_hour():
+    assert parse_config({"janitor_interval": "10m"}, "brimful.toml").janitor_interval == "10m"
+    with pytest.raises(InvalidConfig, match="janitor_interval"):
+        parse_config({"janitor_interval": "0m"}, "brimful.toml")

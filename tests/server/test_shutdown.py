@@ -22,13 +22,14 @@ TALK = {"x-brimful-mode": "remember", "x-brimful-conversation": "tea"}
 
 
 @contextmanager
-def running(folder, upstream, *, grace=20.0):
+def running(folder, upstream, *, grace=20.0, settings=""):
     """Run `brimful serve` as a process of its own; yield a client and the process."""
     config = folder / "brimful.toml"
     config.write_text(
         f"""
         listen = "127.0.0.1:0"
         store = "sqlite:///{folder}/brimful.db"
+        {settings}
         [[upstreams]]
         name = "local"
         url = "{upstream.address}/v1"

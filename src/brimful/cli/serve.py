@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="api-key")
 
 
-def serve(
+def serve(  # noqa: PLR0913 - one argument per option
     *,
     config: Annotated[
         Path | None, typer.Option("--config", "-c", metavar="FILE.toml", help="The configuration file.")
@@ -62,6 +62,9 @@ def serve(
     require_keys: Annotated[
         bool, typer.Option("--require-keys", help="Require API keys; see `brimful api-key`.")
     ] = False,
+    workers: Annotated[
+        int | None, typer.Option("--workers", metavar="N", min=1, max=256, help="Number of server processes.")
+    ] = None,
     like: Annotated[
         str | None, typer.Option("--like", metavar="MODEL", help="With --upstream: count tokens as for this model.")
     ] = None,
@@ -100,6 +103,7 @@ def serve(
         "mode": mode,
         "store": db or (None if config else DEFAULT_DB),
         "require_keys": require_keys or None,
+        "workers": workers,
     }
     data |= {key: value for key, value in options.items() if value is not None}
     settings = parse_config(data, file)

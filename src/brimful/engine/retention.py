@@ -50,16 +50,30 @@ class PeriodicTask:
             await asyncio.sleep(self._interval)
 
 
-def parse_retention(retention: str | float, field: str = "retention") -> float:
-    """Return a retention time in seconds.
+def parse_interval(interval: str | float, field: str) -> float:
+    """Return a positive duration in seconds.
+
+    >>> parse_interval("15m", "janitor_interval"), parse_interval(10, "janitor_interval")
+    (900.0, 10.0)
+    """
+    seconds = parse_duration(interval, field) if isinstance(interval, str) else to_finite_float(interval)
+    if seconds is None or seconds <= 0:
+        allowed = "a duration such as '30d' or a positive number of seconds"
+        raise InvalidValue(field, f"must be {allowed}, not {preview(interval)}")
+    return seconds
+
+
+def parse_retention(retention: str | float) -> float:
+    """Return a retention time in seconds. It is at least an hour, since whole hours are deleted.
 
     >>> parse_retention("30d"), parse_retention(3600)
     (2592000.0, 3600.0)
     """
-    seconds = parse_duration(retention, field) if isinstance(retention, str) else to_finite_float(retention)
-    if seconds is None or seconds <= 0:
-        allowed = "a duration such as '30d' or a positive number of seconds"
-        raise InvalidValue(field, f"must be {allowed}, not {preview(retention)}")
+    seconds = parse_interval(retention, "retention")
+    if seconds < PRUNE_INTERVAL:
+        raise InvalidValue(
+            "retention", f"must be at least '1h', since records are deleted by the hour, not {preview(retention)}"
+        )
     return seconds
 
 

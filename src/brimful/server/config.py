@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from brimful.cache import DEFAULT_BUDGET, MEBIBYTE
 from brimful.core.validation import preview
-from brimful.engine.retention import parse_retention
+from brimful.engine.retention import parse_interval, parse_retention
 from brimful.errors import InvalidConfig, InvalidValue
 from brimful.providers import Limits
 from brimful.providers.address import parse_address
@@ -110,7 +110,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `models` is the path of a model file, and `tenant` the tenant without API keys. `policies` are the paths of policy
     files that clients may name in addition to the built-in policies.
 
-    `cache_mb` is the limit of all caches of a process together.
+    `workers` is the number of processes, `cache_mb` the limit of all caches of a process together.
 
     Without `upstreams`, the server only shows existing records.
     """
@@ -125,6 +125,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tenant: _ShortString = "default"
     require_keys: bool = False
     models: _ShortString | None = None
+    workers: Annotated[int, Meta(ge=1, le=256)] = 1
     cache_mb: Annotated[int, Meta(ge=1, le=1_000_000)] = DEFAULT_BUDGET // MEBIBYTE
     policies: tuple[_ShortString, ...] = ()
     limits: ServerLimits = ServerLimits()
@@ -178,9 +179,8 @@ def parse_config(data: Mapping[str, Any], file: str) -> Config:
     except msgspec.ValidationError as error:
         raise _invalid_config(str(error), data, file) from None
     _check_listen(config.listen, file)
-    _check_store(config.store, file)
-    _check_duration("retention", config.retention, file)
-    _check_duration("janitor_interval", config.janitor_interval, file)
+    _check_store(config.store, config.workers, file)
+    _check_durations(config, file)
     seen: set[str] = set()
     for upstream in config.upstreams:
         if upstream.name in seen:
@@ -199,19 +199,23 @@ def _check_listen(listen: str, file: str) -> None:
         raise InvalidConfig(file, "listen", f"must be HOST:PORT, such as '127.0.0.1:8080', not {preview(listen)}")
 
 
-def _check_store(store: str, file: str) -> None:
+def _check_store(store: str, workers: int, file: str) -> None:
     try:
-        parse_url(store)
+        target = parse_url(store)
     except InvalidValue as error:
         raise InvalidConfig(file, "store", error.reason) from None
+    if target.in_memory and workers > 1:
+        raise InvalidConfig(file, "workers", f"several workers need a store on disk, not {store}")
 
 
-def _check_duration(key: str, time: str | None, file: str) -> None:
+def _check_durations(config: Config, file: str) -> None:
     try:
-        if time is not None:
-            parse_retention(time)
+        if config.retention is not None:
+            parse_retention(config.retention)
+        if config.janitor_interval is not None:
+            parse_interval(config.janitor_interval, "janitor_interval")
     except InvalidValue as error:
-        raise InvalidConfig(file, key, error.reason) from None
+        raise InvalidConfig(file, error.field, error.reason) from None
 
 
 def _invalid_config(message: str, data: Mapping[str, Any], file: str) -> InvalidConfig:

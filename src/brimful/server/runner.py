@@ -4,10 +4,19 @@ import asyncio
 import gc
 import ipaddress
 import logging
+import multiprocessing
+import os
+import signal
 import socket
 import sys
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from multiprocessing.synchronize import Event
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Final, NamedTuple
 
 import uvicorn
 from starlette.applications import Starlette
@@ -16,11 +25,16 @@ from brimful.errors import InvalidConfig
 from brimful.server.app import create_app
 from brimful.server.config import Config
 from brimful.stores import connect
+from brimful.telemetry.prometheus import MULTIPROCESS_VARIABLE, forget_process
 
 _STREAM_END_SECONDS: Final = 5.0  # for streams to send a last event, after the grace period
 _KEEP_ALIVE: Final = 75  # seconds; longer than the 60 of most clients and load balancers
 _GC_THRESHOLD: Final = 20_000  # objects; a request with hundreds of messages makes fewer, and almost no cycles
+_BACKLOG: Final = 2_048  # connections that wait to be accepted; uvicorn's default
+_POLL_SECONDS: Final = 0.5  # between two looks at the workers
 _SWITCH_INTERVAL: Final = 0.001  # seconds; Python's default of 5 ms would delay requests while another thread counts
+
+_log = logging.getLogger("brimful.server")
 
 Announce = Callable[[str], None]
 
@@ -49,8 +63,7 @@ class _Server(uvicorn.Server):
         _tune_gc()
         for server in self.servers:
             for bound in server.sockets:
-                host, port = bound.getsockname()[:2]
-                self._announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+                self._announce(_address(bound))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._shutdown.started.set()
@@ -65,8 +78,110 @@ def run(config: Config, *, file: str, announce: Announce) -> None:
     asyncio.run(_check_store(config))
     with bind_socket(config, file) as listening:
         _configure_logging()
-        sys.setswitchinterval(_SWITCH_INTERVAL)
-        _Server(app, config, announce).run(sockets=[listening])
+        if config.workers == 1:
+            sys.setswitchinterval(_SWITCH_INTERVAL)
+            _Server(app, config, announce).run(sockets=[listening])
+        else:
+            del app  # each worker has its own
+            with metrics_folder(config):
+                Supervisor(config, file, listening).run(announce)
+
+
+class Supervisor:
+    """Runs several server processes on one socket, and replaces those that die."""
+
+    def __init__(self, config: Config, file: str, listening: socket.socket) -> None:
+        self._config = config
+        self._file = file
+        self._listening = listening
+        self._context = multiprocessing.get_context("spawn")  # a fork would share threads, locks and connections
+        self._workers: list[_Worker] = []
+        self._stopping = False
+
+    def run(self, announce: Announce) -> None:
+        """Serve until a stop signal. `announce` is called with the address when all workers are ready."""
+        self._listening.listen(_BACKLOG)  # connections wait until a worker accepts them
+        handlers = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            self._workers = [self._start() for _ in range(self._config.workers)]
+            announced = False
+            while not self._stopping:
+                if not announced and all(worker.ready.is_set() for worker in self._workers):
+                    announced = True
+                    announce(_address(self._listening))
+                wait([worker.process.sentinel for worker in self._workers], timeout=_POLL_SECONDS)
+                self._replace_dead()
+        finally:
+            self._stop_workers()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def _stop(self, number: int, frame: object) -> None:
+        del number, frame
+        self._stopping = True
+
+    def _start(self) -> "_Worker":
+        ready = self._context.Event()
+        process = self._context.Process(
+            target=_serve_as_worker, args=(self._config, self._file, self._listening, ready), name="brimful-worker"
+        )
+        process.start()
+        return _Worker(process, ready)
+
+    def _replace_dead(self) -> None:
+        for at, worker in enumerate(self._workers):
+            if self._stopping or worker.process.is_alive():
+                continue
+            forget_process(worker.process.pid or 0)
+            code = worker.process.exitcode
+            if not worker.ready.is_set():  # it would fail again
+                problem = f"a worker ended with exit code {code} before it was ready; see the errors above"
+                raise InvalidConfig(self._file, "workers", problem)
+            _log.warning("a worker ended with exit code %s and is replaced", code)
+            self._workers[at] = self._start()
+
+    def _stop_workers(self) -> None:
+        for worker in self._workers:
+            if worker.process.is_alive():
+                worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join()
+
+
+class _Worker(NamedTuple):
+    process: SpawnProcess
+    ready: Event
+
+
+def _serve_as_worker(config: Config, file: str, listening: socket.socket, ready: Event) -> None:
+    """Run one server process until it is stopped, or until its supervisor is gone."""
+    Thread(target=_stop_with_parent, daemon=True).start()
+    _configure_logging()
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    _Server(create_app(config, file=file), config, lambda _: ready.set()).run(sockets=[listening])
+
+
+def _stop_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextmanager
+def metrics_folder(config: Config) -> Iterator[None]:
+    """Give all workers a common folder for their metrics, so that each of them can show the sums."""
+    if not config.telemetry.metrics or MULTIPROCESS_VARIABLE in os.environ:
+        yield
+        return
+    with TemporaryDirectory(prefix="brimful-metrics-", ignore_cleanup_errors=True) as folder:
+        os.environ[MULTIPROCESS_VARIABLE] = folder
+        yield
+
+
+def _address(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _tune_gc() -> None:

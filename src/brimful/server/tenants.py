@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from brimful.core.policy import Policy
 from brimful.engine import Engine, Hook, Retrieval
 from brimful.engine.calibration import Calibrator
-from brimful.engine.retention import PeriodicTask, parse_retention
+from brimful.engine.retention import PeriodicTask, parse_interval
 from brimful.errors import BrimfulError
 from brimful.server.config import RememberConfig
 from brimful.stores import Database, Store
@@ -79,7 +79,7 @@ class PeriodicJanitor:
     def __init__(self, tenants: Tenants, names: Callable[[], Awaitable[list[str]]], interval: str) -> None:
         self._tenants = tenants
         self._names = names
-        self._rounds = PeriodicTask(self.run, parse_retention(interval), "the janitor is paused")
+        self._rounds = PeriodicTask(self.run, parse_interval(interval, "janitor_interval"), "the janitor is paused")
 
     async def run(self) -> None:
         """Run once. If it fails for a tenant, that is logged and retried in the next round."""

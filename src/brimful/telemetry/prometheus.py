@@ -1,6 +1,8 @@
 """A Prometheus hook: contexts, answers, tokens, errors and durations."""
 
+import os
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from brimful.cache import SHARED_BUDGET
@@ -13,6 +15,8 @@ from brimful.telemetry.labels import ModelLabels
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+MULTIPROCESS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable that tells Prometheus' client to share metrics between processes."""
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """The content type of the text format."""
 MetricKind = Literal["counter", "histogram", "gauge"]
@@ -46,8 +50,20 @@ METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float,
     "brimful_cache_limit_bytes": ("gauge", "Limit of the memory of all caches together.", (), ()),
 }
 """All metrics: kind, description, labels and buckets. Counters get the suffix `_total`."""
+_GAUGE_MODES: Final = {"brimful_circuit_breaker": "livemax"}  # over several processes; all others are summed up
 _PROCESS_METRICS: Final = ("brimful_cache_bytes", "brimful_cache_limit_bytes")  # not of one tenant
 _CACHE_INTERVAL: Final = 5.0  # seconds between two updates of these, unless they are read
+
+
+def forget_process(process: int) -> None:
+    """Remove the gauges of a process that has ended, if processes share their metrics. Its counters still count."""
+    if os.environ.get(MULTIPROCESS_VARIABLE):
+        _load_multiprocess().mark_process_dead(process)
+
+
+def _load_multiprocess() -> Any:
+    """Import a module without types."""
+    return import_module("prometheus_client.multiprocess")
 
 
 class Prometheus:
@@ -77,7 +93,9 @@ class Prometheus:
         self._extra_labels = ("tenant",) if tenant_label else ()
         self._metrics: dict[str, Any] = {}
         for name, (kind, about, labels, buckets) in METRICS.items():
-            bounds = {"buckets": buckets} if buckets else {}
+            bounds: dict[str, Any] = {"buckets": buckets} if buckets else {}
+            if kind == "gauge":
+                bounds["multiprocess_mode"] = _GAUGE_MODES.get(name, "livesum")
             extra = () if name in _PROCESS_METRICS else self._extra_labels
             self._metrics[name] = kinds[kind](name, about, (*labels, *extra), registry=self.registry, **bounds)
         self._caches_at = float("-inf")
@@ -106,11 +124,15 @@ class Prometheus:
                 pass
 
     def expose(self) -> bytes:
-        """Return all metrics in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format, summed up over all processes that share a folder for them."""
         import prometheus_client  # noqa: PLC0415 - an extra
 
         self._update_caches()
-        return prometheus_client.generate_latest(self.registry)
+        if not os.environ.get(MULTIPROCESS_VARIABLE):
+            return prometheus_client.generate_latest(self.registry)
+        registry = prometheus_client.CollectorRegistry()
+        _load_multiprocess().MultiProcessCollector(registry)
+        return prometheus_client.generate_latest(registry)
 
     def _update_caches(self) -> None:
         self._metrics["brimful_cache_limit_bytes"].set(SHARED_BUDGET.max_bytes)
