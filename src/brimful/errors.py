@@ -17,6 +17,7 @@
     ├── EmbeddingError            a text could not be embedded; names the embedder
     ├── ProviderError             a provider did not answer; names the route, and the HTTP status if there was one
     │   ├── ProviderUnavailable   … but may answer later
+    │   │   └── ProviderTimeout   … because it took too long
     │   └── ContextOverflow       … because the prompt is too long; carries the provider's numbers
     ├── UnknownRecord             there is no record, or no candidate, with that id; names kind and id
     ├── StoreError                a store operation failed
@@ -30,7 +31,7 @@
 Errors carry facts as attributes, so that a program can act on them without reading the message.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 
@@ -166,7 +167,7 @@ class EmbeddingError(BrimfulError):
 class ProviderError(BrimfulError):
     """A provider did not answer. `route` names it; `status` is the HTTP status (None if there was no response).
 
-    `body` is what it sent instead of an answer.
+    `body` and `headers` are what it sent instead of an answer.
     """
 
     def __init__(self, route: str, reason: str, *, status: int | None = None, body: bytes = b"") -> None:
@@ -176,6 +177,7 @@ class ProviderError(BrimfulError):
         self.reason = reason
         self.status = status
         self.body = body
+        self.headers: Mapping[str, str] = {}
 
 
 class ProviderUnavailable(ProviderError):
@@ -193,6 +195,10 @@ class ProviderUnavailable(ProviderError):
         """Create the error, with the time to wait if the provider named one."""
         super().__init__(route, reason, status=status, body=body)
         self.retry_after = retry_after
+
+
+class ProviderTimeout(ProviderUnavailable):
+    """A provider did not accept the connection or the request in time, or sent nothing for too long."""
 
 
 class ContextOverflow(ProviderError):

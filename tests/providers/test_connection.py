@@ -118,9 +118,7 @@ async def test_credentials_in_a_url_become_a_header(caplog):
     assert caplog.records
 
 
-@pytest.mark.parametrize(
-    "url", ["", "localhost:8081", "ftp://x", "http://", "http://[", "http://h:no", "http://h/?a=1"]
-)
+@pytest.mark.parametrize("url", ["", "localhost:8081", "ftp://x", "http://", "http://[", "http://h:no", "http://h/#a"])
 def test_invalid_urls_are_rejected(url):
     with pytest.raises(InvalidValue) as caught:
         Connection(url)

@@ -3,7 +3,7 @@
 import httpx2
 import pytest
 
-from brimful.errors import ProviderError, ProviderUnavailable
+from brimful.errors import ProviderError, ProviderTimeout, ProviderUnavailable
 from brimful.providers import Limits
 from brimful.providers.address import parse_address
 from brimful.providers.connection import Retriable, make_request_error, make_stream_error
@@ -13,20 +13,20 @@ SECRET = "sk-very-secret"  # noqa: S105 - no secret
 
 @pytest.mark.parametrize("fresh", [True, False])
 @pytest.mark.parametrize(
-    ("error", "again", "reason"),
+    ("error", "again", "kind", "reason"),
     [
-        (httpx2.ConnectTimeout(""), True, "no connection within 10 seconds"),
-        (httpx2.ConnectError("refused"), True, "cannot be reached: refused"),
-        (httpx2.ConnectError(""), True, "cannot be reached: ConnectError"),
-        (httpx2.WriteTimeout(""), False, "did not accept the request within 60 seconds"),
-        (httpx2.ReadTimeout(""), False, "no answer within 600 seconds"),
+        (httpx2.ConnectTimeout(""), True, ProviderTimeout, "no connection within 10 seconds"),
+        (httpx2.ConnectError("refused"), True, ProviderUnavailable, "cannot be reached: refused"),
+        (httpx2.ConnectError(""), True, ProviderUnavailable, "cannot be reached: ConnectError"),
+        (httpx2.WriteTimeout(""), False, ProviderTimeout, "did not accept the request within 60 seconds"),
+        (httpx2.ReadTimeout(""), False, ProviderTimeout, "no answer within 600 seconds"),
     ],
 )
-def test_errors_of_a_request_without_an_answer(error, again, reason, fresh):
+def test_errors_of_a_request_without_an_answer(error, again, kind, reason, fresh):
     failure = make_request_error("r", error, Limits(), fresh=fresh)
     assert isinstance(failure, Retriable) is again
     unavailable = failure.error if again else failure
-    assert type(unavailable) is ProviderUnavailable
+    assert type(unavailable) is kind
     assert unavailable.reason == reason
 
 

@@ -143,18 +143,19 @@ def test_the_second_key_variable_works():
 
 
 @pytest.mark.parametrize(
-    ("url", "renames", "asks"),
+    ("url", "renames", "asks", "key"),
     [
-        ("https://api.openai.com/v1", False, True),
-        ("https://openrouter.ai/api/v1", False, True),
-        ("https://me.openai.azure.com/openai/v1", False, True),
-        ("https://api.mistral.ai/v1", True, False),
-        ("https://api.deepseek.com/v1", True, True),
-        ("http://127.0.0.1:8081/v1", True, True),
+        ("https://api.openai.com/v1", False, True, "authorization"),
+        ("https://openrouter.ai/api/v1", False, True, "authorization"),
+        ("https://me.openai.azure.com/openai/v1", False, True, "api-key"),
+        ("https://me.openai.azure.com:443?api-version=1", False, True, "api-key"),
+        ("https://api.mistral.ai/v1", True, False, "authorization"),
+        ("https://api.deepseek.com/v1", True, True, "authorization"),
+        ("http://127.0.0.1:8081/me.azure.com", True, True, "authorization"),
     ],
 )
-def test_each_server_has_its_dialect_options(url, renames, asks):
-    assert make_dialect("openai", url) == OpenAI(uses_max_tokens=renames, requests_usage=asks)
+def test_each_server_has_its_dialect_options(url, renames, asks, key):
+    assert make_dialect("openai", url) == OpenAI(uses_max_tokens=renames, requests_usage=asks, key_header=key)
 
 
 # -- models ------------------------------------------------------------------------------------------------------------

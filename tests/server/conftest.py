@@ -1,5 +1,10 @@
 """Fixtures: a fake upstream, and servers in front of it."""
 
+import json
+import logging
+from logging.handlers import QueueHandler
+from queue import Queue
+
 import httpx2
 import pytest
 
@@ -22,6 +27,18 @@ def upstream_server():
 def upstream(upstream_server):
     upstream_server.reset()
     return upstream_server
+
+
+@pytest.fixture
+def next_log_line():
+    """Return a function that waits for the next line of the access log; it comes after the answer."""
+    lines, log = Queue(), logging.getLogger("brimful.access")
+    handler, level = QueueHandler(lines), log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    yield lambda: json.loads(lines.get(timeout=60).getMessage())
+    log.removeHandler(handler)
+    log.setLevel(level)
 
 
 @pytest.fixture

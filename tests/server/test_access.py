@@ -1,8 +1,6 @@
 """API keys, scopes, tenants and rate limits."""
 
 import asyncio
-import gzip
-import json
 import threading
 
 import pytest
@@ -135,14 +133,13 @@ def test_a_tenant_sees_only_its_own_contexts(start, make_key):
 
 def test_the_clients_key_is_forwarded_only_if_configured(start, upstream, make_key):
     _, key = make_key()
-    mine = {"authorization": "Bearer sk-mine", "x-brimful-key": key, "x-secret": "1", "openai-organization": "org-1"}
+    mine = {"authorization": "Bearer sk-mine", "x-brimful-key": key, "openai-organization": "org-1"}
     start(require_keys=True).post(CHAT, json=HI, headers=mine)
     start(require_keys=True, upstream={"authorization": "client"}).post(CHAT, json=HI, headers=mine)
     (_, kept_back, _), (_, passed_on, _) = upstream.requests
     assert "authorization" not in kept_back
     assert passed_on["authorization"] == "Bearer sk-mine"
     assert passed_on["openai-organization"] == "org-1"
-    assert "x-secret" not in passed_on
     assert "x-brimful-key" not in passed_on
 
 
@@ -154,6 +151,7 @@ def test_our_own_keys_are_never_forwarded(start, upstream, make_key):
         {"x-api-key": key},
         {"x-api-key": key, "authorization": "Bearer sk-mine"},
         {"x-brimful-key": key, "authorization": f"bearer  {key}"},
+        bearer(key) | {"x-note": f"key={key}, for Ada"},
     ):
         assert client.post(CHAT, json=HI, headers=headers).status_code == 200
     assert not [value for _, headers, _ in upstream.requests for value in headers.values() if key in value]
@@ -177,14 +175,6 @@ def test_local_origins_are_allowed_and_others_need_a_key(start, make_key):
     _, key = make_key()
     site = {"origin": "https://chat.example"}
     assert start(require_keys=True).post(CHAT, json=HI, headers=bearer(key) | site).status_code == 200
-
-
-def test_a_compressed_body_is_rejected(start, upstream):
-    refused = start().post(CHAT, content=gzip.compress(json.dumps(HI).encode()), headers={"content-encoding": "gzip"})
-    assert refused.status_code == 400
-    assert refused.json()["error"]["message"].startswith("Content-Encoding: 'gzip'")
-    assert upstream.requests == []
-    assert start().post(CHAT, json=HI, headers={"content-encoding": "Identity"}).status_code == 200
 
 
 def test_a_body_that_is_too_large_is_rejected(start, upstream):

@@ -86,16 +86,16 @@ def test_an_upstreams_error_keeps_its_status_and_message(start, upstream, path, 
     ]
     answer = start().post(path, json=HI)
     assert answer.status_code == status
-    assert is_told(answer, path)
-    assert "no such thing as tea" in answer.text
+    assert answer.json() == upstream.answers[0][1]
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
-def test_an_html_error_page_is_not_forwarded(start, upstream, path):
-    upstream.answers = [HTMLResponse("<h1>Bad gateway</h1>", status_code=502)]
+def test_an_html_error_page_is_forwarded_without_its_scripts(start, upstream, path):
+    upstream.answers = [HTMLResponse("<script>steal()</script>", status_code=502)]
     answer = start().post(path, json=HI)
-    assert answer.status_code == 502
-    assert is_told(answer, path)
+    assert (answer.status_code, answer.text) == (502, "<script>steal()</script>")
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-security-policy"] == "sandbox"
 
 
 def test_retry_after_is_forwarded(start, upstream):
@@ -103,7 +103,7 @@ def test_retry_after_is_forwarded(start, upstream):
     upstream.answers = [Response(busy, status_code=429, headers={"retry-after": "17"}, media_type="application/json")]
     answer = start().post(CHAT, json=HI)
     assert answer.status_code == 429
-    assert answer.headers["retry-after"] in ("17", "18")
+    assert answer.headers["retry-after"] == "17"
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])

@@ -86,7 +86,8 @@ class Upstream:
 
     An answer is a dict (JSON), a pair of status and body, a list of texts (a stream), a response, or a function from
     the request's body to any of these. `pause` is the time between two pieces of a stream; `silent`, it never
-    answers; `deaf`, it answers without reading what it was sent.
+    answers; `deaf`, it answers without reading what it was sent. `targets` are the methods and URLs of all requests,
+    but for lists of models.
     """
 
     def __init__(self):
@@ -95,6 +96,7 @@ class Upstream:
 
     def reset(self):
         self.requests = []
+        self.targets = []
         self.answers = []
         self.pause = 0.0
         self.silent = False
@@ -106,16 +108,19 @@ class Upstream:
         return [body for _, _, body in self.requests]
 
     def app(self):
-        paths = ["/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/embeddings", "/v1/models"]
-        routes = [Route(path, self._serve, methods=["GET", "POST"]) for path in paths]
-        return Starlette(routes=routes)
+        methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+        return Starlette(routes=[Route("/{path:path}", self._serve, methods=methods)])
 
     async def _serve(self, request):
         raw = await request.body()
-        body = {} if self.deaf else json.loads(raw) if raw else None
-        if request.method == "GET":
+        is_json = "json" in request.headers.get("content-type", "json")
+        body = {} if self.deaf else json.loads(raw) if raw and is_json else raw or None
+        if request.method == "GET" and request.url.path.endswith("/models"):
             return JSONResponse({"object": "list", "data": [{"id": "gpt-4o", "object": "model"}]})
         self.requests.append((request.url.path, dict(request.headers), body))
+        query = request.scope["query_string"].decode()
+        target = request.scope["raw_path"].decode() + (f"?{query}" if query else "")
+        self.targets.append(f"{request.method} {target}")
         while self.silent and (await request.receive())["type"] != "http.disconnect":
             pass
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0] if self.answers else None
@@ -125,8 +130,9 @@ class Upstream:
 
     def _response(self, answer, path, body):
         messages = path == "/v1/messages"
-        if answer is None and path.endswith("/count_tokens"):
-            answer = (404, {"error": {"message": "no such question"}})
+        known = path.endswith(("/chat/completions", "/messages", "/embeddings"))
+        if answer is None and not known:
+            answer = (404, {"type": "error", "error": {"type": "not_found_error", "message": "no such path"}})
         if answer is None and body.get("stream"):
             answer = list((message_events if messages else chat_events)("Thurs", "day."))
         elif answer is None:

@@ -3,20 +3,22 @@
 import base64
 import re
 from typing import Final
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, unquote, unquote_plus, urlsplit
 
 import msgspec
 
+from brimful.core.model import Wire
 from brimful.errors import InvalidValue
 
 _VERSION: Final = re.compile(r"/v\d+(?:beta|alpha)?$")
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """A URL without a trailing slash and without credentials, which become the `auth` header."""
+    """A URL without a trailing slash, its query, and its credentials as the `auth` header."""
 
     url: str
     host: str
+    query: str
     auth: dict[str, str]
 
     def __repr__(self) -> str:
@@ -35,10 +37,11 @@ def parse_address(url: str) -> Address:
     parts = _split_url(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidValue("url", f"must be an http or https URL, not {hide_credentials(url)!r}")
-    if parts.query or parts.fragment:
-        raise InvalidValue("url", f"must not have a query or fragment: {hide_credentials(url)!r}")
+    if parts.fragment:
+        raise InvalidValue("url", f"must not have a fragment: {hide_credentials(url)!r}")
     host = parts.netloc.rpartition("@")[2].lower()
-    return Address(url=f"{parts.scheme}://{host}{parts.path.rstrip('/')}", host=host, auth=_make_auth_header(parts))
+    base = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+    return Address(url=base, host=host, query=parts.query, auth=_make_auth_header(parts))
 
 
 def get_route(url: str) -> str:
@@ -50,13 +53,43 @@ def get_route(url: str) -> str:
     return _VERSION.sub("", parse_address(url).url).partition("://")[2]
 
 
-def hide_credentials(url: str) -> str:
-    """Remove credentials from a URL, which may be invalid.
+def get_base_url(url: str, wire: Wire) -> str:
+    """Return the URL that the paths of a wire format are appended to. Anthropic's paths include the version.
 
-    >>> hide_credentials("ftp://me:secret@host/x")
+    >>> get_base_url("http://localhost:8081/v1", "anthropic"), get_base_url("http://localhost:8081/v1", "openai")
+    ('http://localhost:8081', 'http://localhost:8081/v1')
+    """
+    if wire != "anthropic":
+        return url
+    base, mark, query = url.partition("?")
+    return f"{re.sub(r'/v1/?$', '', base)}{mark}{query}"
+
+
+def add_query(path: str, query: str) -> str:
+    """Add a query to a path that may have one. Parameters of the same name are replaced.
+
+    >>> add_query("/chat", "api-version=1"), add_query("/chat?beta=true&api-version=2", "api-version=1")
+    ('/chat?api-version=1', '/chat?beta=true&api-version=1')
+    """
+    if not query:
+        return path
+    bare, _, own = path.partition("?")
+    replaced = {_parameter_name(pair) for pair in query.split("&")}
+    pairs = [pair for pair in own.split("&") if pair and _parameter_name(pair) not in replaced]
+    return f"{bare}?{'&'.join([*pairs, query])}"
+
+
+def _parameter_name(pair: str) -> str:
+    return unquote_plus(pair.partition("=")[0]).lower()
+
+
+def hide_credentials(url: str) -> str:
+    """Remove credentials and the query from a URL, which may be invalid.
+
+    >>> hide_credentials("ftp://me:secret@host/x?key=secret")
     'ftp://host/x'
     """
-    return re.sub(r"(?<=//)[^/]*@", "", url)
+    return re.sub(r"(?<=//)[^/]*@|[?#].*", "", url)
 
 
 def _split_url(url: str) -> SplitResult:

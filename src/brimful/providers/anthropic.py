@@ -10,12 +10,14 @@ from brimful.core.prompt import Request
 from brimful.providers.dialect import (
     Draft,
     JsonObject,
+    KeyHeader,
     Reader,
     as_count,
     as_object,
     as_objects,
     as_string,
     join_pieces,
+    make_key_header,
     make_usage,
     parse_count,
     parse_reply,
@@ -47,10 +49,11 @@ class Anthropic(msgspec.Struct, frozen=True, kw_only=True):
     """The dialect of Anthropic."""
 
     wire: Wire = "anthropic"
+    key_header: KeyHeader = "x-api-key"
 
     def headers(self, key: str) -> Mapping[str, str]:
         """Return the headers of every request."""
-        return {"anthropic-version": API_VERSION} | ({"x-api-key": key} if key else {})
+        return {"anthropic-version": API_VERSION} | make_key_header(self.key_header, key)
 
     def path(self, request: Request, *, stream: bool) -> str:
         """Return the path of a request."""

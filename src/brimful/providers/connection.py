@@ -10,15 +10,17 @@ A request is retried only if the server cannot have started working on it, since
   request may have arrived.
 
 A 504 means that a gateway gave up while the server may still be working, so it is not retried. Neither is a 500, nor
-a request that hit one of our timeouts. Nothing is retried after the first byte.
+a request that hit one of our timeouts. Nothing is retried after the first byte, nor if the body is an upload that was
+read as it was sent.
 """
 
 import asyncio
 import logging
 import math
 import random
+import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -30,9 +32,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from brimful.core.validation import preview
-from brimful.errors import InvalidValue, MissingExtra, ProviderError, ProviderUnavailable
-from brimful.providers.address import get_route, parse_address
+from brimful.errors import InvalidValue, MissingExtra, ProviderError, ProviderTimeout, ProviderUnavailable
+from brimful.providers.address import add_query, get_route, parse_address
 from brimful.providers.errors import ErrorSource, find_secrets, make_provider_error, shorten
+from brimful.providers.event_stream import EventSize
 
 if TYPE_CHECKING:
     import httpx2
@@ -45,15 +48,34 @@ _DEFAULT_HEADERS: Final = {
     "user-agent": "brimful",
     "accept-encoding": "identity",
 }  # uncompressed, so that streams can be read as they arrive
-_DROPPED_HEADERS: Final = (
-    "connection",
+_KEY_VALUE: Final = re.compile(r"[ -~]*")
+_HEADER_VALUE: Final = re.compile(r"[\t -~\x80-\xff]*")
+"""Of a header that somebody else wrote: any bytes but control characters, as Latin-1."""
+EVENT_STREAM: Final = "text/event-stream"
+HOP_BY_HOP_HEADERS: Final = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers about one connection, which are never forwarded (RFC 9110, section 7.6.1)."""
+_DROPPED_HEADERS: Final = HOP_BY_HOP_HEADERS | {
+    "alt-svc",
+    "clear-site-data",
     "content-encoding",
     "content-length",
-    "keep-alive",
     "set-cookie",
-    "transfer-encoding",
-)
-"""Headers about the transfer to us, or meant only for us, which are not forwarded."""
+    "strict-transport-security",
+}
+"""Headers about the transfer to us, or about the server's own host, which are not forwarded."""
+_DROPPED_PREFIXES: Final = ("access-control-", "x-brimful-")  # which pages may read an answer is up to this server
 
 
 class Libraries(NamedTuple):
@@ -76,12 +98,24 @@ def load_libraries() -> Libraries:
     return Libraries(httpx2, stamina)
 
 
+_INTEGER_LIMITS: Final = (
+    ("max_connections", 1),
+    ("max_idle", 0),
+    ("max_attempts", 1),
+    ("max_response_bytes", 1),
+    ("max_stream_bytes", 1),
+)
+"""Their smallest values."""
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Timeouts in seconds and other limits of a connection.
 
     `connect`: to reach the server. `write`: to send a chunk of the request. `read`: between two chunks of the answer.
     `pool`: for a free connection out of `max_connections`, of which `max_idle` stay open while unused.
     A request is sent at most `max_attempts` times. If a server asks to wait longer than `max_wait`, it is not retried.
+    `max_response_bytes`: of an answer that is read whole, and of one event of a stream. `max_stream_bytes`: of an
+    answer that is read as it arrives. Both count uncompressed bytes.
     """
 
     connect: float = 10.0
@@ -92,6 +126,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_idle: int = 100
     max_attempts: int = 3
     max_wait: float = 30.0
+    max_response_bytes: int = 67_108_864
+    max_stream_bytes: int = 1_000_000_000
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -99,7 +135,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise InvalidValue(f"limits.{field}", f"must be a positive number of seconds, not {preview(value)}")
-        for field, low in (("max_connections", 1), ("max_idle", 0), ("max_attempts", 1)):
+        for field, low in _INTEGER_LIMITS:
             value = getattr(self, field)
             if type(value) is not int or value < low:
                 raise InvalidValue(f"limits.{field}", f"must be an integer of at least {low}, not {preview(value)}")
@@ -182,23 +218,23 @@ def make_request_error(
 ) -> Exception:
     """Return the error for a request without an answer, as `Retriable` if it may safely be sent again."""
     httpx2 = load_libraries().httpx2
-    again = False
+    again, kind = False, ProviderUnavailable
     match error:
         case httpx2.ConnectTimeout():
-            reason, again = f"no connection within {limits.connect:g} seconds", True
+            reason, again, kind = f"no connection within {limits.connect:g} seconds", True, ProviderTimeout
         case httpx2.ConnectError():
             reason, again = f"cannot be reached: {_describe_cause(error)}", True
         case httpx2.PoolTimeout():
             reason = f"all {limits.max_connections:,} connections have been in use for {limits.pool:g} seconds"
         case httpx2.WriteTimeout():
-            reason = f"did not accept the request within {limits.write:g} seconds"
+            reason, kind = f"did not accept the request within {limits.write:g} seconds", ProviderTimeout
         case httpx2.TimeoutException():
-            reason = f"no answer within {limits.read:g} seconds"
+            reason, kind = f"no answer within {limits.read:g} seconds", ProviderTimeout
         case httpx2.NetworkError() | httpx2.RemoteProtocolError():
             reason, again = f"the connection broke before an answer came: {_describe_cause(error)}", not fresh
         case _:
             return ProviderError(route, f"the request failed: {type(error).__name__}")
-    unavailable = ProviderUnavailable(route, reason)
+    unavailable = kind(route, reason)
     return Retriable(unavailable) if again else unavailable
 
 
@@ -207,7 +243,7 @@ def make_stream_error(route: str, error: "httpx2.HTTPError", limits: Limits) -> 
     httpx2 = load_libraries().httpx2
     match error:
         case httpx2.TimeoutException():
-            return ProviderUnavailable(route, f"the answer broke off: no data for {limits.read:g} seconds")
+            return ProviderTimeout(route, f"the answer broke off: no data for {limits.read:g} seconds")
         case httpx2.DecodingError():
             return ProviderError(route, f"the answer cannot be decoded: {_describe_cause(error)}")
         case _:
@@ -231,22 +267,58 @@ class HttpResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpStream:
-    """A response that has begun: its `status` and `headers`, and its body as it arrives. It can be read once."""
+    """A response that has begun: its `status` and `headers`, and its body as it arrives. It can be read once.
 
-    def __init__(self, status: int, headers: dict[str, str], chunks: AsyncIterator[bytes]) -> None:
+    `length` is the size of the body in bytes, if the server declared it. `read` rejects more than `max_bytes`.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        headers: dict[str, str],
+        chunks: AsyncIterator[bytes],
+        *,
+        length: int | None = None,
+        route: str = "",
+        max_bytes: int = Limits().max_response_bytes,
+    ) -> None:
         self.status = status
         self.headers = headers
         self.chunks = chunks
+        self.length = length
+        self._route = route
+        self._max_bytes = max_bytes
+
+    @property
+    def is_event_stream(self) -> bool:
+        """Whether the body consists of server-sent events."""
+        return self.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
 
     async def read(self) -> bytes:
         """Return the rest of the body."""
-        return b"".join([chunk async for chunk in self.chunks])
+        if self.length is not None and self.length > self._max_bytes:
+            raise _too_large(self._route, "the answer", self._max_bytes, "max_response_bytes")
+        chunks, size = [], 0
+        async for chunk in self.chunks:
+            size += len(chunk)
+            if size > self._max_bytes:
+                raise _too_large(self._route, "the answer", self._max_bytes, "max_response_bytes")
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+
+def _too_large(route: str, what: str, limit: int, name: str) -> ProviderError:
+    return ProviderError(route, f"{what} is larger than {limit:,} bytes (limits.{name})")
+
+
+Body = bytes | AsyncIterable[bytes] | None
+"""The body of a request: whole, or an upload that is read as it is sent."""
 
 
 class _HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
-    body: bytes | None
+    body: Body
     headers: dict[str, str]
     on_sent: Callable[[], None]
 
@@ -254,7 +326,7 @@ class _HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Connection:
     """A connection to one server. It belongs to the event loop in which it is first used.
 
-    - `url`: the base URL. Credentials in it are sent as a header.
+    - `url`: the base URL. Credentials in it are sent as a header, and its query is added to every request.
     - `headers`: sent with every request. No error, record or log shows the API key in them.
     - `route`: the name of the server in errors and records.
     - `key_name`: the environment variable of the API key, for error messages.
@@ -274,9 +346,10 @@ class Connection:
         """Prepare a connection; nothing is sent yet."""
         address = parse_address(url)
         self.url: Final = address.url
+        self._query = address.query
         self.route: Final = route or get_route(url)
         self.limits: Final = limits or Limits()
-        self.headers: Final = _DEFAULT_HEADERS | address.auth | _check_headers(headers)
+        self.headers: Final = _DEFAULT_HEADERS | address.auth | _check_headers(headers, _KEY_VALUE)
         self._key_name = key_name
         self._clock = clock
         self._client: httpx2.AsyncClient | None = None
@@ -298,16 +371,18 @@ class Connection:
     async def stream(
         self,
         path: str,
-        body: bytes,
+        body: Body,
         *,
+        method: str = "POST",
         headers: Mapping[str, str] | None = None,
         on_sent: Callable[[], None] = _ignore_sent,
     ) -> AsyncGenerator[HttpStream, None]:
-        """Send JSON, and yield the response as it arrives. Leaving the block frees the connection.
+        """Send a request, and yield the response as it arrives. Leaving the block frees the connection.
 
+        A body of bytes is JSON unless the headers say otherwise.
         `on_sent` is called when the request has been sent, at least once, at the latest when the response begins.
         """
-        async with self._send(self._make_request("POST", path, body, headers, on_sent)) as answer:
+        async with self._send(self._make_request(method, path, body, headers, on_sent)) as answer:
             yield answer
 
     async def close(self) -> None:
@@ -320,13 +395,14 @@ class Connection:
         self,
         method: str,
         path: str,
-        body: bytes | None,
+        body: Body,
         headers: Mapping[str, str] | None,
         on_sent: Callable[[], None] = _ignore_sent,
     ) -> _HttpRequest:
-        typed = {} if body is None else {"content-type": "application/json"}
-        all_headers = self.headers | typed | _check_headers(headers)
-        return _HttpRequest(method=method, path=path, body=body, headers=all_headers, on_sent=on_sent)
+        typed = {"content-type": "application/json"} if isinstance(body, bytes) else {}
+        all_headers = self.headers | typed | _check_headers(headers, _HEADER_VALUE)
+        full_path = add_query(path, self._query)
+        return _HttpRequest(method=method, path=full_path, body=body, headers=all_headers, on_sent=on_sent)
 
     async def _send_and_read(self, request: _HttpRequest) -> HttpResponse:
         async with self._send(request) as answer:
@@ -337,12 +413,19 @@ class Connection:
         client = await self._get_client()
         response = await self._send_with_retries(client, request)
         async with aclosing(response), aclosing(self._read_chunks(response)) as chunks:
-            yield HttpStream(response.status_code, _get_forwarded_headers(response.headers), chunks)
+            yield HttpStream(
+                response.status_code,
+                _get_forwarded_headers(response.headers),
+                chunks,
+                length=_get_length(response.headers),
+                route=self.route,
+                max_bytes=self.limits.max_response_bytes,
+            )
 
     async def _send_with_retries(self, client: "httpx2.AsyncClient", request: _HttpRequest) -> "httpx2.Response":
         attempts = load_libraries().stamina.retry_context(
             on=lambda failure: get_retry_delay(failure, max_wait=self.limits.max_wait),
-            attempts=self.limits.max_attempts,
+            attempts=self.limits.max_attempts if isinstance(request.body, bytes | None) else 1,
             timeout=None,  # only attempts are limited: an answer may take minutes
             wait_initial=INITIAL_BACKOFF,
             wait_max=MAX_BACKOFF,
@@ -365,7 +448,7 @@ class Connection:
                 request.method,
                 self.url + request.path,
                 content=request.body,
-                headers=request.headers,
+                headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()],
                 extensions={"trace": trace.trace},
             )
             response = await client.send(http_request, stream=True)
@@ -378,20 +461,32 @@ class Connection:
 
     async def _make_error(self, response: "httpx2.Response", headers: dict[str, str]) -> Exception:
         """Read an error response, which frees the connection."""
-        try:
-            body = await response.aread()
-        except load_libraries().httpx2.HTTPError:
-            body = b""  # the status is enough
-        finally:
-            await response.aclose()
+        forwarded = _get_forwarded_headers(response.headers)
+        async with aclosing(response), aclosing(self._read_chunks(response)) as chunks:
+            stream = HttpStream(
+                response.status_code, forwarded, chunks, route=self.route, max_bytes=self.limits.max_response_bytes
+            )
+            try:
+                body = await stream.read()
+            except ProviderUnavailable:
+                body = b""  # it broke off; the status is enough
         source = ErrorSource(route=self.route, key_name=self._key_name, secrets=find_secrets(headers))
         wait = parse_retry_after(response.headers, now=self._clock())
         error = make_provider_error(source, response.status_code, body, retry_after=wait)
+        error.headers = forwarded
         return Retriable(error) if _is_retriable(error) else error
 
     async def _read_chunks(self, response: "httpx2.Response") -> AsyncGenerator[bytes, None]:
+        """Yield the body within the limits, decompressed in pieces."""
+        limits, size, event = self.limits, 0, _make_event_size(response.headers.get("content-type", ""))
         try:
             async for chunk in response.aiter_bytes():
+                size += len(chunk)
+                if size > limits.max_stream_bytes:
+                    raise _too_large(self.route, "the answer", limits.max_stream_bytes, "max_stream_bytes")
+                if event is not None and event.feed(chunk) > limits.max_response_bytes:
+                    what = "an event of the stream"
+                    raise _too_large(self.route, what, limits.max_response_bytes, "max_response_bytes")
                 yield chunk
         except load_libraries().httpx2.HTTPError as error:
             raise make_stream_error(self.route, error, self.limits) from error
@@ -408,11 +503,11 @@ def _is_retriable(error: ProviderError) -> bool:
     return isinstance(error, ProviderUnavailable) and error.status in RETRY_STATUSES
 
 
-def _check_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
+def _check_headers(headers: Mapping[str, str] | None, valid: re.Pattern[str]) -> dict[str, str]:
     """Return headers with lower-case names; refuse invalid values without showing them."""
     checked = {name.lower(): value.strip() for name, value in (headers or {}).items()}
     for name, value in checked.items():
-        if not value.isascii() or not value.isprintable():
+        if not valid.fullmatch(value):
             raise InvalidValue(
                 f"headers.{name}", "contains a character that is not allowed in a header (is it the right key?)"
             )
@@ -422,7 +517,54 @@ def _check_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
 def _get_forwarded_headers(headers: "httpx2.Headers") -> dict[str, str]:
     """Return headers to forward, decoded as Latin-1 so that all bytes survive."""
     headers.encoding = "latin-1"
-    return {name.lower(): value for name, value in headers.items() if name.lower() not in _DROPPED_HEADERS}
+    dropped = _DROPPED_HEADERS | set(split_tokens(headers.get("connection", "")))
+    return {
+        lower: value
+        for name, value in headers.items()
+        if (lower := name.lower()) not in dropped and not lower.startswith(_DROPPED_PREFIXES)
+    }
+
+
+def split_tokens(value: str) -> list[str]:
+    """Split the value of a header that lists names.
+
+    >>> split_tokens("Keep-Alive, x-hop"), split_tokens("")
+    (['keep-alive', 'x-hop'], [])
+    """
+    return [token for part in value.split(",") if (token := part.strip().lower())]
+
+
+@cache
+def get_content_codings() -> tuple[str, ...]:
+    """Return the content codings that can be decompressed: gzip, deflate, and with their libraries zstd and br."""
+    library = load_libraries().httpx2
+    with library.Client(transport=library.BaseTransport(), trust_env=False) as client:  # connects to nothing
+        return tuple(split_tokens(client.headers["accept-encoding"]))
+
+
+async def decompress(chunks: AsyncIterable[bytes], codings: str) -> AsyncGenerator[bytes, None]:
+    """Yield decompressed bytes in pieces of at most 1 MiB; raise `ValueError` if they cannot be decompressed."""
+    library = load_libraries().httpx2
+    response = library.Response(200, headers={"content-encoding": codings}, content=chunks)
+    try:
+        async for piece in response.aiter_bytes():
+            yield piece
+            await asyncio.sleep(0)  # a small body may become a large one
+    except library.DecodingError as error:
+        raise ValueError(_describe_cause(error)) from None
+
+
+def _get_length(headers: "httpx2.Headers") -> int | None:
+    """Return the declared length of a body that is not compressed."""
+    length = headers.get("content-length", "")
+    return int(length) if length.isdecimal() and headers.get("content-encoding", "identity") == "identity" else None
+
+
+def _make_event_size(content_type: str) -> EventSize | None:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == EVENT_STREAM:
+        return EventSize()
+    return EventSize((b"\n",)) if kind in ("application/x-ndjson", "application/jsonl") else None
 
 
 def _make_client(limits: Limits) -> "httpx2.AsyncClient":

@@ -3,7 +3,7 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 JsonObject = dict[str, Any]
+KeyHeader = Literal["authorization", "x-api-key", "api-key"]
+"""The header of an API key: as a bearer token, as Anthropic has it, or as Azure has it."""
 _DONE: Final = b"[DONE]"
 _STOP_EVENT: Final = "message_stop"  # Anthropic's word for it
 
@@ -101,6 +103,15 @@ class Draft(ABC):
         """Make an id if the server gave none; it is the same each time that this answer is read."""
         digest = hashlib.blake2b(f"{self.id}{self.seed}:{index}:{name}".encode(), digest_size=8)
         return f"call_{digest.hexdigest()}"
+
+
+def make_key_header(name: KeyHeader, key: str) -> dict[str, str]:
+    """Return the header with an API key; none without a key.
+
+    >>> make_key_header("authorization", "sk-1"), make_key_header("api-key", "")
+    ({'authorization': 'Bearer sk-1'}, {})
+    """
+    return {name: f"Bearer {key}" if name == "authorization" else key} if key else {}
 
 
 def make_usage(*, prompt: int, cached: int = 0, completion: int, reasoning: int = 0) -> Usage:

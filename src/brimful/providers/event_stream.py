@@ -32,6 +32,28 @@ class EventDecoder(Protocol):
         ...
 
 
+class EventSize:
+    r"""Measures the unfinished event at the end of a stream, whatever its chunks.
+
+    >>> size = EventSize()
+    >>> size.feed(b"data: 1\n\ndata: 2"), size.feed(b"\n"), size.feed(b"\n")
+    (7, 8, 0)
+    """
+
+    def __init__(self, ends: tuple[bytes, ...] = (b"\n\n", b"\r\n\r\n", b"\r\r")) -> None:
+        self._ends = ends
+        self._size = 0
+        self._tail = b""
+
+    def feed(self, chunk: bytes) -> int:
+        """Add a chunk, and return the bytes since the last end of an event."""
+        data = self._tail + chunk
+        last = max((at + len(end) for end in self._ends if (at := data.rfind(end)) >= 0), default=None)
+        self._size = self._size + len(chunk) if last is None else len(data) - last
+        self._tail = data[-3:]  # one byte less than the longest end
+        return self._size
+
+
 class LineDecoder:
     r"""Splits bytes into lines. They end with `\n`, `\r\n` or `\r`, as both formats allow.
 

@@ -11,12 +11,14 @@ from brimful.errors import ProviderError
 from brimful.providers.dialect import (
     Draft,
     JsonObject,
+    KeyHeader,
     Reader,
     as_count,
     as_object,
     as_objects,
     as_string,
     join_pieces,
+    make_key_header,
     make_usage,
     parse_count,
     parse_reply,
@@ -48,16 +50,17 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
     OpenAI itself wants the limit of a completion as `max_completion_tokens`. Other servers may accept, ignore or reject
     that name, but all know `max_tokens`: `uses_max_tokens` is True for them. `requests_usage` is False for servers that
-    reject a request for the usage of a stream.
+    reject a request for the usage of a stream. Azure wants its keys in `api-key`.
     """
 
     wire: Wire = "openai"
     uses_max_tokens: bool = False
     requests_usage: bool = True
+    key_header: KeyHeader = "authorization"
 
     def headers(self, key: str) -> Mapping[str, str]:
         """Return the headers of every request."""
-        return {"authorization": f"Bearer {key}"} if key else {}
+        return make_key_header(self.key_header, key)
 
     def path(self, request: Request, *, stream: bool) -> str:
         """Return the path of a request."""

@@ -9,10 +9,10 @@ from brimful.core.model import ModelInfo, Wire
 from brimful.core.prompt import Request
 from brimful.errors import InvalidValue
 from brimful.protocols import Provider
-from brimful.providers.address import get_route, hide_credentials
+from brimful.providers.address import get_base_url, get_route, hide_credentials, parse_address
 from brimful.providers.anthropic import Anthropic
 from brimful.providers.connection import Connection, HttpStream, Limits
-from brimful.providers.dialect import Dialect
+from brimful.providers.dialect import Dialect, KeyHeader
 from brimful.providers.directory import (
     DEFAULT_KEY_VARIABLE,
     KNOWN_SERVERS,
@@ -155,16 +155,21 @@ def make_provider_for_model(
     return _make_http_provider(chosen.wire, chosen.url, key, limits, environ)
 
 
-def make_dialect(wire: Wire, url: str) -> Dialect:
-    """Return the dialect of a wire for the server at a URL."""
+def make_dialect(wire: Wire, url: str, *, key_header: KeyHeader | None = None) -> Dialect:
+    """Return the dialect of a wire for the server at a URL. `key_header` overrides the header of its API key."""
     match wire:
         case "openai" | "text":
             known = find_server_by_url(url)
             uses_max_tokens = known.uses_max_tokens if known else not _is_azure(url)
             requests_usage = known.requests_usage if known else True
-            return OpenAI(wire=wire, uses_max_tokens=uses_max_tokens, requests_usage=requests_usage)
+            return OpenAI(
+                wire=wire,
+                uses_max_tokens=uses_max_tokens,
+                requests_usage=requests_usage,
+                key_header=key_header or ("api-key" if _is_azure(url) else "authorization"),
+            )
         case "anthropic":
-            return Anthropic()
+            return Anthropic(key_header=key_header or "x-api-key")
         case "gemini":
             return Gemini()
         case "ollama":
@@ -200,10 +205,9 @@ def _make_http_provider(
     known = find_server_by_url(url)
     if known and known.keys and not used:
         raise InvalidValue("provider", f"{known.name} needs an API key: set {name}, or pass `key`")
-    base = re.sub(r"/v1/?$", "", url) if wire == "anthropic" else url  # its paths include the version
     dialect = make_dialect(wire, url)
     connection = Connection(
-        base,
+        get_base_url(url, wire),
         headers=dialect.headers(used),
         route=f"{wire}:{get_route(url)}",
         limits=limits,
@@ -221,4 +225,4 @@ def _parse_wire(name: str | None) -> Wire:
 
 
 def _is_azure(url: str) -> bool:
-    return re.search(r"\.azure\.com(?=[:/]|$)", url) is not None  # runs OpenAI's own models
+    return parse_address(url).host.partition(":")[0].endswith(".azure.com")  # runs OpenAI's own models

@@ -25,7 +25,7 @@ from brimful.server.access import Authenticator, Client, KeyAccess, OpenAccess, 
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import Config, ModeName
 from brimful.server.endpoint import JSON, Endpoint, Gateway, Handler, error_response
-from brimful.server.errors import ApiError, ErrorFormat
+from brimful.server.errors import ApiError, get_error_format
 from brimful.server.inspector.catalogue import DEFAULT_MODEL, ContentCounter
 from brimful.server.inspector.operation import EVENT_STREAM
 from brimful.server.inspector.operations import OPERATIONS, Inspector
@@ -47,7 +47,6 @@ from brimful.telemetry.prometheus import METRICS_TYPE
 MAX_EVENT_STREAMS: Final = 1_000
 """Concurrent event streams per API key."""
 _NOT_FOUND: Final = 404
-_ANTHROPIC_PATH: Final = "/v1/messages"  # and everything below it
 _SUGGESTIONS: Final = {
     "/v1/responses": "only chat completions are supported: use /v1/chat/completions",
     "/v1/completions": "only chat completions are supported: use /v1/chat/completions",
@@ -226,7 +225,7 @@ def _routes(services: Services) -> list[Route]:
 
     def post(path: str, serve: Handler) -> Route:
         handler = serve if services.requires_keys else _rejecting_web_pages(serve)
-        return Route(path, Endpoint(path, handler, gateway, error_format=_error_format(path)), methods=["POST"])
+        return Route(path, Endpoint(path, handler, gateway), methods=["POST"])
 
     def get(path: str, serve: Handler) -> Route:
         return Route(path, Endpoint(path, serve, gateway), methods=["GET"])
@@ -318,13 +317,11 @@ def _not_found(request: Request, status: int) -> Response:
     path = request.url.path
     hint = _SUGGESTIONS.get(path, "see /openapi.json for all endpoints")
     message = f"{request.method} {path[:200]} not found: {hint}"
-    return error_response(ApiError("not_found", message, status=status), _error_format(request.url.path))
+    error_format = get_error_format(path, request.headers)
+    return error_response(ApiError("not_found", message, status=status), error_format)
 
 
 async def _server_error(request: Request, error: Exception) -> Response:
     del error
-    return error_response(ApiError("internal", "internal error"), _error_format(request.url.path))
-
-
-def _error_format(path: str) -> ErrorFormat:
-    return "anthropic" if path.startswith(_ANTHROPIC_PATH) else "openai"
+    error_format = get_error_format(request.url.path, request.headers)
+    return error_response(ApiError("internal", "internal error"), error_format)

@@ -14,6 +14,7 @@ from brimful.engine.retention import parse_interval, parse_retention
 from brimful.errors import InvalidConfig, InvalidValue
 from brimful.providers import Limits
 from brimful.providers.address import parse_address
+from brimful.providers.dialect import KeyHeader
 from brimful.render.incoming import IncomingWire
 from brimful.stores.urls import parse_url
 
@@ -29,13 +30,19 @@ _Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 _ShortString = Annotated[str, Meta(min_length=1, max_length=200)]
 _LISTEN: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:\s]+):(?P<port>\d{1,5})")
 _MAX_PORT: Final = 65_535
-_CHOICES: Final = {"mode": ModeName, "records": RecordMode, "authorization": Authorization, "wires": IncomingWire}
+_CHOICES: Final = {
+    "mode": ModeName,
+    "records": RecordMode,
+    "authorization": Authorization,
+    "key_header": KeyHeader,
+    "wires": IncomingWire,
+}
 """Configuration keys with a fixed set of values."""
 _INVALID_CHOICE: Final = "Invalid enum value "
 
 
 class UpstreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Timeouts in seconds, attempts and number of connections of an upstream."""
+    """Timeouts in seconds, attempts, number of connections, and sizes of answers of an upstream."""
 
     connect: _Seconds = 10.0
     read: _Seconds = 600.0
@@ -43,6 +50,8 @@ class UpstreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_connections: _PositiveInt = 1_000
     max_attempts: Annotated[int, Meta(ge=1, le=10)] = 2
     max_wait: _Seconds = 1.0
+    max_response_bytes: _PositiveInt = Limits().max_response_bytes
+    max_stream_bytes: _PositiveInt = Limits().max_stream_bytes
 
     def to_limits(self) -> Limits:
         """Return the limits of a connection."""
@@ -52,8 +61,9 @@ class UpstreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A server that runs models.
 
-    `key` is the name of an environment variable, `models` are patterns of model names, `authorization` tells whose API
-    key is sent, `like` is the model to count tokens for, and `window` overrides the window of all models.
+    `key` is the name of an environment variable, and `key_header` the header of the API key in it. `authorization`
+    tells whose API key is sent. `models` are patterns of model names, `like` is the model to count tokens for, and
+    `window` overrides the window of all models.
     `request_usage` asks for the usage of streams if the client does not.
     """
 
@@ -61,6 +71,7 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     url: _ShortString
     wires: Annotated[tuple[IncomingWire, ...], Meta(min_length=1)] | None = None
     key: Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    key_header: KeyHeader | None = None
     authorization: Authorization = "server"
     models: Annotated[tuple[_ShortString, ...], Meta(min_length=1)] = ("*",)
     like: _ShortString | None = None

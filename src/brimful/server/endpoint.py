@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
@@ -12,10 +13,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from brimful.core.validation import decode_json, find_duplicate_key, preview
 from brimful.errors import BrimfulError
+from brimful.providers.connection import decompress, get_content_codings, split_tokens
 from brimful.server import access
 from brimful.server.access import Authenticator, Client, RateLimiter, require_scope
 from brimful.server.background import log_failure
-from brimful.server.errors import ApiError, ErrorFormat, error_body, to_api_error
+from brimful.server.errors import STATUS_CODES, ApiError, ErrorFormat, error_body, get_error_format, to_api_error
 from brimful.server.telemetry import Telemetry
 
 BODY_TIMEOUT: Final = 60.0  # seconds
@@ -30,17 +32,14 @@ Handler = Callable[[Request, Client, bytes], Awaitable[Response]]
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Return the body; reject it if it is compressed, or as soon as it exceeds the limit."""
-    encoding = request.headers.get("content-encoding", "identity")
-    if encoding.strip().lower() not in ("", "identity"):
-        raise ApiError("invalid", f"Content-Encoding: {encoding[:40]!r} is not supported: send the body uncompressed")
+    """Return the body, decompressed; reject it as soon as it exceeds the limit."""
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > limit:
         raise _too_large(limit)
     chunks, size = [], 0
     try:
         async with asyncio.timeout(BODY_TIMEOUT):
-            async for chunk in request.stream():
+            async for chunk in _decompressed(request):
                 size += len(chunk)
                 if size > limit:
                     raise _too_large(limit)
@@ -67,6 +66,25 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
     return data
 
 
+async def _decompressed(request: Request) -> AsyncIterator[bytes]:
+    codings = split_tokens(request.headers.get("content-encoding", ""))
+    codings = ["gzip" if coding == "x-gzip" else coding for coding in codings if coding != "identity"]
+    if not codings:
+        async for chunk in request.stream():
+            yield chunk
+        return
+    known = get_content_codings()
+    if not set(codings) <= set(known):
+        names = ", ".join(known)
+        message = f"Content-Encoding: {', '.join(codings)[:40]!r} is not supported: use one of {names}, or none"
+        raise ApiError("invalid", message, status=415, headers={"accept-encoding": names})
+    try:
+        async for chunk in decompress(request.stream(), ", ".join(codings)):
+            yield chunk
+    except ValueError as error:
+        raise ApiError("invalid", f"the body cannot be decompressed ({', '.join(codings)}): {error}") from None
+
+
 def _too_large(limit: int) -> ApiError:
     return ApiError("too_large", f"the body is larger than {limit:,} bytes")
 
@@ -91,13 +109,11 @@ class Endpoint:
         serve: Handler,
         gateway: Gateway,
         *,
-        error_format: ErrorFormat = "openai",
         scope: access.Scope = "chat",
     ) -> None:
         self._path = path
         self._serve = serve
         self._gateway = gateway
-        self._error_format: ErrorFormat = error_format
         self._scope: access.Scope = scope
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -144,22 +160,26 @@ class Endpoint:
         except ApiError as error:
             await self._reject(error, request, send)
         except BrimfulError as error:
-            api_error = to_api_error(error, self._error_format)
+            api_error = to_api_error(error, get_error_format(request.scope["path"], request.headers))
             if api_error.kind == "internal":
                 log_failure(f"serving {request.url.path}", error)
             await self._reject(api_error, request, send)
 
     async def _reject(self, error: ApiError, request: Request, send: Send) -> None:
-        tenant = request.scope["brimful"].get("tenant", "")
-        await self._gateway.telemetry.emitter(tenant).emit("refused", kind=error.kind, status=error.status)
-        await error_response(error, self._error_format)(request.scope, request.receive, send)
+        log_fields = request.scope["brimful"]
+        if error.body is None and error.status >= STATUS_CODES["internal"]:  # an upstream's own words may be contents
+            log_fields["error"] = error.message
+        emitter = self._gateway.telemetry.emitter(log_fields.get("tenant", ""))
+        await emitter.emit("refused", kind=error.kind, status=error.status)
+        error_format = get_error_format(request.scope["path"], request.headers)
+        await error_response(error, error_format)(request.scope, request.receive, send)
 
 
 def error_response(error: ApiError, error_format: ErrorFormat) -> Response:
     """Return the HTTP response for an error."""
-    wait = error.retry_after
-    headers = {} if wait is None else {"retry-after": str(max(1, round(wait + 0.5)))}
-    return Response(error_body(error, error_format), status_code=error.status, headers=headers, media_type=JSON)
+    wait = {} if error.retry_after is None else {"retry-after": str(max(1, math.ceil(error.retry_after)))}
+    headers = {"content-type": JSON} | wait | error.headers
+    return Response(error_body(error, error_format), status_code=error.status, headers=headers)
 
 
 async def _run_until_disconnect(receive: Receive, stopping: asyncio.Event, handling: Awaitable[Response]) -> Response:

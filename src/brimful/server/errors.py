@@ -1,10 +1,11 @@
 """Error responses: always JSON, in the format of the endpoint."""
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal, assert_never
 
 import msgspec
 
-from brimful.core.validation import decode_json, preview
+from brimful.core.validation import preview
 from brimful.errors import (
     BrimfulError,
     BudgetExceeded,
@@ -12,7 +13,7 @@ from brimful.errors import (
     InvalidRequest,
     InvalidValue,
     ProviderError,
-    ProviderUnavailable,
+    ProviderTimeout,
     StoreError,
     UnknownPolicy,
     UnknownRecord,
@@ -27,6 +28,7 @@ ErrorKind = Literal[
     "too_large",
     "rate_limited",
     "upstream",
+    "timeout",
     "shutting_down",
     "internal",
 ]
@@ -42,6 +44,7 @@ STATUS_CODES: Final[dict[ErrorKind, int]] = {
     "too_large": 413,
     "rate_limited": 429,
     "upstream": 502,
+    "timeout": 504,
     "shutting_down": 503,
     "internal": 500,
 }
@@ -54,6 +57,7 @@ _OPENAI_TYPES: Final[dict[ErrorKind, str]] = {
     "too_large": "invalid_request_error",
     "rate_limited": "rate_limit_error",
     "upstream": "server_error",
+    "timeout": "server_error",
     "shutting_down": "server_error",
     "internal": "server_error",
 }
@@ -66,6 +70,7 @@ _ANTHROPIC_TYPES: Final[dict[ErrorKind, str]] = {
     "too_large": "request_too_large",
     "rate_limited": "rate_limit_error",
     "upstream": "api_error",
+    "timeout": "timeout_error",
     "shutting_down": "overloaded_error",
     "internal": "api_error",
 }
@@ -89,7 +94,7 @@ _CODES: Final[dict[ErrorKind, str]] = {
 
 
 class ApiError(Exception):
-    """A rejected request. `retry_after` is in seconds; `body` is the upstream's own error body."""
+    """A rejected request. `retry_after` is in seconds; `body` and `headers` are those of the upstream's own error."""
 
     def __init__(
         self,
@@ -101,6 +106,7 @@ class ApiError(Exception):
         param: str | None = None,
         retry_after: float | None = None,
         body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -110,6 +116,7 @@ class ApiError(Exception):
         self.param = param
         self.retry_after = retry_after
         self.body = body
+        self.headers = dict(headers or {})
 
 
 def error_body(error: ApiError, error_format: ErrorFormat) -> bytes:
@@ -139,8 +146,6 @@ def to_api_error(error: BrimfulError, error_format: ErrorFormat) -> ApiError:  #
     match error:
         case BudgetExceeded():
             return _prompt_too_long(error, error_format)
-        case ContextOverflow():
-            return _overflow_error(error, error_format)
         case InvalidRequest():
             return ApiError("invalid", "; ".join(error.violations))
         case UnknownPolicy():
@@ -151,7 +156,7 @@ def to_api_error(error: BrimfulError, error_format: ErrorFormat) -> ApiError:  #
         case UnknownRecord():
             return ApiError("not_found", str(error), code=f"{error.kind}_not_found", param="id")
         case ProviderError():
-            return _upstream_error(error, error_format)
+            return _upstream_error(error)
         case StoreError():
             return ApiError("internal", "the store is not available", status=503, retry_after=5.0)
         case _:
@@ -172,31 +177,24 @@ def _prompt_too_long(error: BudgetExceeded, error_format: ErrorFormat) -> ApiErr
     return ApiError("overflow", message, param="messages")
 
 
-def _overflow_error(error: ContextOverflow, error_format: ErrorFormat) -> ApiError:
-    """Return the upstream's own error."""
-    status = error.status if error.status in _ERROR_STATUSES else None
-    body = _original_body(error.body, error_format)
-    return ApiError("overflow", error.reason, status=status, param="messages", body=body)
-
-
-def _upstream_error(error: ProviderError, error_format: ErrorFormat) -> ApiError:
-    wait = error.retry_after if isinstance(error, ProviderUnavailable) else None
+def _upstream_error(error: ProviderError) -> ApiError:
+    """Return an upstream's error as it came: status, headers and body."""
+    overflow = isinstance(error, ContextOverflow)
+    if overflow and error.status is None:  # an event of a stream, before anything else was forwarded
+        return ApiError("overflow", error.reason, param="messages", body=error.body)
     if error.status is None or error.status not in _ERROR_STATUSES:  # a redirect means that the upstream's URL is wrong
-        return ApiError("upstream", str(error), retry_after=wait)
-    kind: ErrorKind = (
-        "upstream" if error.status >= STATUS_CODES["internal"] else _CLIENT_ERRORS.get(error.status, "invalid")
-    )
-    return ApiError(
-        kind, error.reason, status=error.status, retry_after=wait, body=_original_body(error.body, error_format)
-    )
+        kind: ErrorKind = "timeout" if isinstance(error, ProviderTimeout) else "upstream"
+        return ApiError(kind, str(error))
+    if overflow:
+        kind = "overflow"
+    elif error.status >= STATUS_CODES["internal"]:
+        kind = "upstream"
+    else:
+        kind = _CLIENT_ERRORS.get(error.status, "invalid")
+    return ApiError(kind, error.reason, status=error.status, body=error.body, headers=error.headers)
 
 
-def _original_body(body: bytes, error_format: ErrorFormat) -> bytes | None:
-    """Return an upstream's error body if it is in the right format, and not for example an HTML page."""
-    try:
-        data = decode_json(body)
-    except ValueError:
-        return None
-    if not isinstance(data, dict) or not isinstance(data.get("error"), dict):
-        return None
-    return body if error_format == "openai" or data.get("type") == "error" else None
+def get_error_format(path: str, headers: Mapping[str, str]) -> ErrorFormat:
+    """Return the error format that the client of a path expects. Anthropic's clients send `anthropic-version`."""
+    is_anthropic = path.startswith("/v1/messages") or (path.startswith("/v1/") and "anthropic-version" in headers)
+    return "anthropic" if is_anthropic else "openai"

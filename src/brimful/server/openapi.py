@@ -34,12 +34,19 @@ _ERRORS: Final = {
     429: "Too many requests; see `Retry-After`.",
     500: "Internal error.",
     502: "The upstream failed or is unreachable.",
+    504: "The upstream took too long.",
     503: "The server is shutting down, or its store is not available.",
 }
 _HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "X-Brimful-Mode": ("The mode: `fit` or `remember`.", {"enum": ["fit", "remember"]}),
     "X-Brimful-Conversation": ("The conversation.", {"minLength": 1, "pattern": "^[!-~]+$"}),
     "X-Brimful-User": ("The user.", {"minLength": 1, "pattern": "^[!-~]+$"}),
+}
+
+
+_ANSWER_HEADERS: Final = {
+    "X-Brimful-Context": "The id of the context.",
+    "X-Brimful-Dropped": "What was left out, such as `messages=12 tokens=4811`.",
 }
 
 
@@ -254,8 +261,9 @@ def _completion_operation(summary: str, body: type, error_format: ErrorFormat) -
         for name, (what, schema) in _HEADERS.items()
     ]
     operation = _operation(summary, error_format, answer=answers, body=body, parameters=headers)
-    named = {"description": "The id of the context.", "schema": {"type": "string"}}
-    operation["responses"]["200"]["headers"] = {"X-Brimful-Context": named}
+    operation["responses"]["200"]["headers"] = {
+        name: {"description": what, "schema": {"type": "string"}} for name, what in _ANSWER_HEADERS.items()
+    }
     return operation
 
 

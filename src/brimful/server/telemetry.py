@@ -29,6 +29,10 @@ class Telemetry:
         """Return an emitter of a tenant's events."""
         return Emitter(self.hooks, tenant=tenant, clock=self._clock)
 
+    def trace_headers(self) -> dict[str, str]:
+        """Return headers that make an upstream part of the current trace; none if traces are off."""
+        return {} if self._traces is None else self._traces.headers()
+
     @contextmanager
     def serving(self, method: str, route: str, headers: Mapping[str, str]) -> Iterator[SetStatus]:
         """Continue the trace of a client while its request is served."""

@@ -47,6 +47,7 @@ class OpenTelemetry:
         meter = metrics.get_meter("brimful", meter_provider=meter_provider)
         self._span_kinds = trace.SpanKind
         self._extract = propagate.extract
+        self._inject = propagate.inject
         self._error = trace.StatusCode.ERROR
         self._tracer = trace.get_tracer("brimful", tracer_provider=tracer_provider)
         self._names = ModelLabels(models)
@@ -85,6 +86,12 @@ class OpenTelemetry:
                 self._overflows.add(1, {"gen_ai.request.model": self._names.model(event.facts["model"])})
             case _:
                 pass
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that continue the current trace in another process."""
+        carrier: dict[str, str] = {}
+        self._inject(carrier)
+        return carrier
 
     @contextmanager
     def serving(self, method: str, route: str, headers: Mapping[str, str]) -> Iterator[Callable[[int], None]]:

@@ -50,14 +50,16 @@ class ChatEndpoints:
             model = body.get("model")
             if isinstance(model, str) and "\0" in model:
                 raise ApiError("invalid", "model: contains a null character", param="model")
+            upstream = self._upstreams.find(wire, model if isinstance(model, str) else "")
             incoming = ProxyRequest(
                 wire=wire,
                 raw=raw,
                 body=body,
                 headers={name: _decode_header(value) for name, value in request.headers.items()},
+                forwarded=upstream.headers(request.headers),
                 query=request.url.query,
                 client=client,
-                upstream=self._upstreams.find(wire, model if isinstance(model, str) else ""),
+                upstream=upstream,
                 at=self._clock(),
             )
             proxied = with_usage_requested(incoming, name)

@@ -25,11 +25,11 @@ from brimful.server.endpoint import wait_for_disconnect
 from brimful.server.errors import ApiError, ErrorFormat, error_body, to_api_error
 from brimful.server.proxy.request import ProxyRequest, ProxyResult
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
-from brimful.server.proxy.upstreams import COMPLETION_PATHS, hide_own_key
+from brimful.server.proxy.upstreams import COMPLETION_PATHS, get_response_headers, upstream_errors
 from brimful.server.telemetry import Telemetry
 
 CONTEXT_HEADER: Final = "x-brimful-context"
-_OWN_HEADERS: Final = ("date", "server")  # set by our own server
+DROPPED_HEADER: Final = "x-brimful-dropped"
 
 
 class Mode(Protocol):
@@ -83,9 +83,9 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     clock: Callable[[], float]
 
     def headers(self, stream: HttpStream) -> dict[str, str]:
-        """Return the upstream's headers, and the id of the context."""
-        context = {} if self.context is None else {CONTEXT_HEADER: self.context.id}
-        return {name: value for name, value in stream.headers.items() if name not in _OWN_HEADERS} | context
+        """Return the upstream's headers, the id of the context, and what it left out."""
+        context = {} if self.context is None else {CONTEXT_HEADER: self.context.id} | describe_dropped(self.context)
+        return get_response_headers(stream.headers) | context
 
     async def record(self, reply: Reply | None) -> None:
         """Record a complete answer."""
@@ -104,6 +104,16 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
         seconds = max(0.0, self.clock() - self.request.at)
         result = ProxyResult(context=self.context, reply=reply, finish=finish, seconds=seconds)
         return self.tasks.start(self.mode.record(self.request, result), "recording an answer")
+
+
+def describe_dropped(context: Context) -> dict[str, str]:
+    """Return the header that says how many messages and tokens were left out; none if nothing was."""
+    full = {package.id: package.tokens.tokens for package in context.inputs.packages}
+    messages = [each for each in context.decisions if each.kind.startswith(("message-", "tool-"))]
+    dropped = [each for each in messages if not each.included]
+    shrunk = [each for each in messages if each.outcome == "shrunk"]
+    tokens = sum(each.tokens for each in dropped) + sum(full[each.id] - each.tokens for each in shrunk)
+    return {DROPPED_HEADER: f"messages={len(dropped)} tokens={tokens}"} if dropped or shrunk else {}
 
 
 class StreamingAnswer(Response):
@@ -226,9 +236,9 @@ class Relay:
 
     async def _deliver(self, request: ProxyRequest, mode: Mode, prepared: PreparedRequest[bytes]) -> Response:
         async with AsyncExitStack() as connection:
-            stream = await connection.enter_async_context(_open_upstream(request, prepared))
-            is_event_stream = _is_event_stream(stream)
-            if is_event_stream:
+            trace_headers = self._telemetry.trace_headers()
+            stream = await connection.enter_async_context(_open_upstream(request, prepared, trace_headers))
+            if stream.is_event_stream:
                 await wait_for_first_event(stream, request.upstream, self._clock)
             answer = ForwardedAnswer(
                 request=request,
@@ -238,25 +248,23 @@ class Relay:
                 stopping=self._stopping,
                 clock=self._clock,
             )
-            if is_event_stream:
+            if stream.is_event_stream:
                 return StreamingAnswer(stream, connection.pop_all(), answer, mode.listen(request))
             return await _make_response(await stream.read(), stream, answer)
 
 
 @asynccontextmanager
-async def _open_upstream(request: ProxyRequest, prepared: PreparedRequest[bytes]) -> AsyncGenerator[HttpStream, None]:
+async def _open_upstream(
+    request: ProxyRequest, prepared: PreparedRequest[bytes], trace_headers: dict[str, str]
+) -> AsyncGenerator[HttpStream, None]:
     upstream = request.upstream
     path = COMPLETION_PATHS[request.wire] + (f"?{request.query}" if request.query else "")
-    headers = upstream.headers(request.headers)
-    with hide_own_key(upstream):
+    headers = request.forwarded | trace_headers
+    with upstream_errors(upstream):
         async with upstream.connection.stream(
             path, prepared.payload, headers=headers, on_sent=prepared.on_sent
         ) as stream:
             yield stream
-
-
-def _is_event_stream(stream: HttpStream) -> bool:
-    return stream.headers.get("content-type", "").startswith("text/event-stream")
 
 
 async def _make_response(body: bytes, stream: HttpStream, answer: ForwardedAnswer) -> Response:

@@ -18,7 +18,7 @@ from brimful.render.incoming import IncomingWire, read_incoming
 from brimful.server.access import Client
 from brimful.server.endpoint import JSON, read_json_object
 from brimful.server.errors import ApiError
-from brimful.server.proxy.upstreams import Upstream, Upstreams, hide_own_key
+from brimful.server.proxy.upstreams import Upstream, Upstreams, get_response_headers, upstream_errors
 
 _MODEL_PATHS: Final[dict[IncomingWire, str]] = {"openai": "/models", "anthropic": "/v1/models"}
 _UNSUPPORTED: Final = (404, 405, 501)
@@ -38,7 +38,7 @@ class Passthrough:
         upstreams = self._upstreams.of(wire)
         if not upstreams:
             raise ApiError("not_found", f"no upstream speaks the wire format {wire!r}")
-        path = _MODEL_PATHS[wire] + (f"?{request.url.query}" if request.url.query else "")
+        path = _MODEL_PATHS[wire] + _query(request)
         answers = await asyncio.gather(
             *(_get(upstream, path, request.headers) for upstream in upstreams), return_exceptions=True
         )
@@ -57,23 +57,24 @@ class Passthrough:
                 "not_found", f"model {name[:80]!r} not found"
             )  # and no other path of the upstream, called with our key
         upstream = self._upstreams.find(wire, name)
-        return _unchanged(await _get(upstream, f"{_MODEL_PATHS[wire]}/{quote(name, safe='/:@')}", request.headers))
+        path = f"{_MODEL_PATHS[wire]}/{quote(name, safe='/:@')}{_query(request)}"
+        return _unchanged(await _get(upstream, path, request.headers))
 
     async def embeddings(self, request: Request, client: Client, raw: bytes) -> Response:
         """Forward a request for embeddings."""
         del client
         body = await read_json_object(raw)
         upstream = self._upstreams.find("openai", _model_name(body))
-        return _unchanged(await _post(upstream, "/embeddings", raw, request.headers))
+        return _unchanged(await _post(upstream, f"/embeddings{_query(request)}", raw, request.headers))
 
     async def count_tokens(self, request: Request, client: Client, raw: bytes) -> Response:
         """Count a prompt at the upstream, or here if it cannot."""
         del client
         body = await read_json_object(raw)
         upstream = self._upstreams.find("anthropic", _model_name(body))
-        query = f"?{request.url.query}" if request.url.query else ""
+        path = f"/v1/messages/count_tokens{_query(request)}"
         try:
-            return _unchanged(await _post(upstream, f"/v1/messages/count_tokens{query}", raw, request.headers))
+            return _unchanged(await _post(upstream, path, raw, request.headers))
         except ProviderError as error:
             if error.status not in _UNSUPPORTED:
                 raise
@@ -86,13 +87,17 @@ class Passthrough:
 
 
 async def _get(upstream: Upstream, path: str, headers: Mapping[str, str]) -> HttpResponse:
-    with hide_own_key(upstream):
+    with upstream_errors(upstream):
         return await upstream.connection.get(path, headers=upstream.headers(headers))
 
 
 async def _post(upstream: Upstream, path: str, raw: bytes, headers: Mapping[str, str]) -> HttpResponse:
-    with hide_own_key(upstream):
+    with upstream_errors(upstream):
         return await upstream.connection.post(path, raw, headers=upstream.headers(headers))
+
+
+def _query(request: Request) -> str:
+    return f"?{request.url.query}" if request.url.query else ""
 
 
 def _model_name(body: Mapping[str, Any]) -> str:
@@ -101,7 +106,7 @@ def _model_name(body: Mapping[str, Any]) -> str:
 
 
 def _unchanged(answer: HttpResponse) -> Response:
-    return Response(answer.body, status_code=answer.status, media_type=answer.headers.get("content-type", JSON))
+    return Response(answer.body, status_code=answer.status, headers=get_response_headers(answer.headers))
 
 
 def _merge_lists(answers: Sequence[HttpResponse]) -> Response:

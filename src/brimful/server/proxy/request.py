@@ -16,7 +16,7 @@ LARGE_REQUEST: Final = 131_072  # bytes; larger requests are processed in a thre
 
 
 class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request: raw and parsed, who sent it, and its upstream.
+    """A request: raw and parsed, who sent it, its upstream, and the headers to forward there.
 
     `hides_usage` means that usage was requested on behalf of the client and must be removed from the stream.
     """
@@ -25,6 +25,7 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes
     body: dict[str, Any]
     headers: dict[str, str]
+    forwarded: dict[str, str]
     query: str
     client: Client
     upstream: Upstream

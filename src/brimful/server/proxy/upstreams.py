@@ -11,28 +11,34 @@ import msgspec
 
 from brimful.errors import InvalidConfig, ProviderError
 from brimful.providers import Connection, Dialect, find_api_key, make_dialect
-from brimful.providers.address import get_route, parse_address
+from brimful.providers.address import get_base_url, get_route, parse_address
+from brimful.providers.connection import HOP_BY_HOP_HEADERS, split_tokens
 from brimful.providers.directory import find_server_by_url
 from brimful.render.incoming import IncomingWire
 from brimful.server.config import Config, ModeName, UpstreamConfig
 from brimful.server.errors import ApiError
-from brimful.stores.admin.api_keys import parse_api_key
+from brimful.stores.admin.api_keys import PREFIX, parse_api_key
 
 COMPLETION_PATHS: Final[dict[IncomingWire, str]] = {"openai": "/chat/completions", "anthropic": "/v1/messages"}
-FORWARDED_HEADERS: Final = (
-    "anthropic-beta",
-    "anthropic-version",
-    "http-referer",
-    "idempotency-key",
-    "openai-beta",
-    "openai-organization",
-    "openai-project",
-    "x-client-request-id",
-    "x-title",
-)
-"""Client headers that are forwarded to the upstream."""
-_KEY_REFUSED: Final = (401, 403)
-_KEY_HEADERS: Final = ("authorization", "x-api-key")
+_NOT_FORWARDED: Final = HOP_BY_HOP_HEADERS | {
+    "accept-encoding",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "forwarded",
+    "host",
+    "origin",
+    "referer",
+    "x-real-ip",
+}
+"""Client headers about the connection to us, about the body as it came, or about the person who uses the client."""
+_PRIVATE_PREFIXES: Final = ("x-brimful-", "x-forwarded-", "sec-")
+_OWN_HEADERS: Final = ("date", "server")  # set by our own server
+_INERT_TYPES: Final = ("application/json", "text/event-stream")  # browsers show them as text
+_KEY_REFUSED: Final = 401
+_KEY_HEADERS: Final = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,21 +68,31 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
 
     def headers(self, client_headers: Mapping[str, str]) -> dict[str, str]:
         """Return the client headers to forward. Our own API keys are never forwarded, in any header."""
-        names = FORWARDED_HEADERS + (_KEY_HEADERS if self.config.authorization == "client" else ())
-        return {
-            name: client_headers[name]
-            for name in names
-            if name in client_headers and not _is_our_key(client_headers[name])
-        }
+        dropped = _NOT_FORWARDED | set(split_tokens(client_headers.get("connection", "")))
+        if self.config.authorization == "server":
+            dropped |= _KEY_HEADERS
+        forwarded: dict[str, str] = {}
+        for name, value in client_headers.items():  # a header may come several times
+            if name not in dropped and not name.startswith(_PRIVATE_PREFIXES) and not _has_our_key(value):
+                forwarded[name] = f"{forwarded[name]}, {value}" if name in forwarded else value
+        return forwarded
+
+
+def get_response_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of an upstream to forward. Pages that it sends must not run scripts on our origin."""
+    forwarded = {name: value for name, value in headers.items() if name not in _OWN_HEADERS}
+    is_inert = forwarded.get("content-type", "").lower().startswith(_INERT_TYPES)
+    return forwarded if is_inert else forwarded | {"content-security-policy": "sandbox"}
 
 
 @contextmanager
-def hide_own_key(upstream: Upstream) -> Iterator[None]:
-    """Context manager that hides upstream errors about our key from the client."""
+def upstream_errors(upstream: Upstream) -> Iterator[None]:
+    """Context manager that prepares errors of an upstream for the client, and hides those about our key."""
     try:
         yield
     except ProviderError as error:
-        if error.status not in _KEY_REFUSED or upstream.config.authorization == "client":
+        error.headers = get_response_headers(error.headers) if error.headers else {}
+        if error.status != _KEY_REFUSED or upstream.config.authorization == "client":
             raise
         name = upstream.config.name
         raise ApiError("upstream", f"the upstream {name!r} rejected this server's API key ({error.status})") from None
@@ -121,8 +137,8 @@ class Upstreams:
             await upstream.connection.close()
 
 
-def _is_our_key(header: str) -> bool:
-    return any(parse_api_key(word) is not None for word in header.split())
+def _has_our_key(header: str) -> bool:
+    return PREFIX in header and any(parse_api_key(word) is not None for word in re.split(r"[\s,;=\"]+", header))
 
 
 def _serves_model(config: UpstreamConfig, model: str) -> bool:
@@ -138,7 +154,7 @@ def _wires(config: UpstreamConfig) -> Sequence[IncomingWire]:
 
 
 def _make_upstream(config: UpstreamConfig, wire: IncomingWire, file: str, environ: Mapping[str, str]) -> Upstream:
-    dialect = make_dialect(wire, config.url)
+    dialect = make_dialect(wire, config.url, key_header=config.key_header)
     key, variable = _find_key(config, file, environ)
     connection = Connection(
         _base_url(config.url, wire),
@@ -152,10 +168,9 @@ def _make_upstream(config: UpstreamConfig, wire: IncomingWire, file: str, enviro
 
 def _base_url(url: str, wire: IncomingWire) -> str:
     """Return the base URL: Anthropic paths include the version, OpenAI paths do not."""
-    if wire == "anthropic":
-        return re.sub(r"/v1/?$", "", url)
-    bare = parse_address(url).url.partition("://")[2].count("/") == 0
-    return f"{url.rstrip('/')}/v1" if bare else url
+    base, mark, query = get_base_url(url, wire).partition("?")
+    is_bare = parse_address(url).url.partition("://")[2].count("/") == 0
+    return f"{base.rstrip('/')}{'/v1' if is_bare and wire == 'openai' else ''}{mark}{query}"
 
 
 def _find_key(config: UpstreamConfig, file: str, environ: Mapping[str, str]) -> tuple[str, str]:
