@@ -98,7 +98,7 @@ def _sum(values: Sequence[float], chosen: Sequence[int]) -> float:
 def _whole_share(seed: int) -> float:
     """Return the worth of the memories that the engine chose over the highest possible at the same cost."""
     context = _assembled(seed)
-    cost_of = make_cost_function(counter(MODEL), names_in_text=False)
+    cost_of = make_cost_function(counter(MODEL), names="field")
     memories = [given for given in context.inputs.packages if given.kind.startswith("memory")]
     scores = {decision.id: decision.score.total for decision in context.decisions if decision.score}
     inside = sum(decision.cost for decision in context.decisions if decision.kind.startswith("memory"))

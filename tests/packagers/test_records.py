@@ -54,7 +54,7 @@ def test_a_recalled_tool_result_is_text_without_a_role():
     message = Message(id="m", room="r", content=(ToolResult(id="c1", content="Rain"),), role="tool")
     package = package_recalled_message(message, counter=COUNTER)
     assert package.role is None
-    assert labeled_text(package) == "tool: Rain\n"
+    assert labeled_text(package) == "(tool): Rain\n"
     assert (
         labeled_text(package_recalled_message(msgspec.structs.replace(message, sender="weather"), counter=COUNTER))
         == "weather: Rain\n"

@@ -13,16 +13,20 @@ from typing import Final, TypeVar
 import msgspec
 
 from brimful.core.chat_rules import alternate_roles, index_before_calls, short_ids, split_calls, unique_ids
-from brimful.core.content import ContentPackage, Text, ToolCall, group_tool_results
-from brimful.core.cost import region_of, role_of, speaker_name
+from brimful.core.content import ContentPackage, Part, Text, ToolCall, group_tool_results
+from brimful.core.cost import NameStyle, region_of, role_of, sender_of
 from brimful.core.decision import Region
 from brimful.core.labels import (
     PINNED_CLOSE,
     PINNED_OPEN,
     RELATED_CLOSE,
     RELATED_OPEN,
+    fold,
     labeled_text,
+    line_prefix,
     make_heading,
+    quote_lines,
+    speaker_name,
     speaker_prefixes,
 )
 from brimful.core.model import ModelInfo
@@ -48,13 +52,21 @@ class Arrangement(msgspec.Struct, frozen=True):
 
 
 def arrange(
-    selection: Selection, *, model: ModelInfo, tools: tuple[Tool, ...], max_output: int, layout: Layout
+    selection: Selection,
+    *,
+    model: ModelInfo,
+    tools: tuple[Tool, ...],
+    max_output: int,
+    layout: Layout,
+    names: NameStyle,
 ) -> Arrangement:
     """Return the prompt that holds exactly the selected units, and where each of them is in it."""
     regions = _group_by_region(selection.units)
     messages = _ordered_messages(regions, selection.units, layout, within_turns=model.alternate)
     placements = _find_placements(regions, messages)
     messages = short_ids(messages) if model.short_ids else unique_ids(messages)
+    if names != "field":
+        messages = _name_speakers(messages, names)
     if model.names_in_text:
         messages = [_name_in_text(message) for message in messages]
     if model.one_call:
@@ -274,7 +286,7 @@ def _sort_by_time(rows: Iterable[tuple[Unit, ContentPackage]]) -> list[ContentPa
 
 
 def _message(package: ContentPackage) -> Message:
-    return Message(role=role_of(package), parts=package.parts, name=speaker_name(package), sources=(package.id,))
+    return Message(role=role_of(package), parts=package.parts, name=sender_of(package), sources=(package.id,))
 
 
 def _block(
@@ -302,15 +314,40 @@ def _mark_last_cached(messages: list[Message]) -> list[Message]:
     return [*messages[:-1], *(msgspec.structs.replace(message, cache=True) for message in messages[-1:])]
 
 
+def _name_speakers(messages: Sequence[Message], names: NameStyle) -> list[Message]:
+    """Remove the names, or make them safe for the text: no line may look as if another speaker had written it."""
+    if names == "none":
+        return [msgspec.structs.replace(message, name="") if message.name else message for message in messages]
+    speakers = frozenset(line_prefix(fold(name)) for message in messages for name in _shown_names(message))
+    return [
+        msgspec.structs.replace(
+            message,
+            name=speaker_name(message.name),
+            parts=tuple(_quote_speakers(part, speakers) for part in message.parts),
+        )
+        for message in messages
+    ]
+
+
+def _shown_names(message: Message) -> tuple[str, ...]:
+    return (message.name, speaker_name(message.name)) if message.name else ()
+
+
+def _quote_speakers(part: Part, speakers: Collection[str]) -> Part:
+    if not isinstance(part, Text):
+        return part
+    text = quote_lines(part.text, lambda folded: ":" in folded and line_prefix(folded) in speakers)
+    return part if text == part.text else Text(text=text)
+
+
 def _name_in_text(message: Message) -> Message:
-    """Move the speaker's name into the first text, on one line so that a name cannot imitate other turns."""
-    name = " ".join(message.name.split())
-    if not name:
-        return msgspec.structs.replace(message, name="")
+    """Move the speaker's name into the first text."""
+    if not message.name:
+        return message
     parts = list(message.parts)
     at = next((at for at, part in enumerate(parts) if isinstance(part, Text)), None)
     if at is None:
-        parts.insert(0, Text(text=f"{name}:"))
+        parts.insert(0, Text(text=f"{message.name}:"))
     else:
-        parts[at] = Text(text=f"{name}: {getattr(parts[at], 'text', '')}")
+        parts[at] = Text(text=f"{message.name}: {getattr(parts[at], 'text', '')}")
     return msgspec.structs.replace(message, name="", parts=tuple(parts))

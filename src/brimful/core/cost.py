@@ -1,7 +1,7 @@
 """What a package costs where it appears in the prompt: its content plus the message or label around it."""
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Literal
 
 import msgspec
 
@@ -9,7 +9,16 @@ from brimful.cache import content_bytes, memoize
 from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.decision import Region
 from brimful.core.frame import part_text
-from brimful.core.labels import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, make_heading, make_label
+from brimful.core.labels import (
+    PINNED_CLOSE,
+    PINNED_OPEN,
+    RELATED_CLOSE,
+    RELATED_OPEN,
+    fold,
+    make_heading,
+    make_label,
+    speaker_name,
+)
 from brimful.core.prompt import Message, Prompt, TokenCounter, Tool
 from brimful.core.tokens import Count, sum_counts
 
@@ -55,9 +64,21 @@ def role_of(package: ContentPackage) -> Role:
     return package.role or _KIND_ROLES.get(package.kind, "user")
 
 
-def speaker_name(package: ContentPackage) -> str:
+NameStyle = Literal["field", "text", "none"]
+"""How a speaker is named: in a field of the message, at the beginning of its text, or not at all."""
+
+
+def sender_of(package: ContentPackage) -> str:
     """Return the name to send. The assistant's name is left out, because the model would begin its answers with it."""
     return "" if role_of(package) == "assistant" else package.name
+
+
+def name_style(packages: Iterable[ContentPackage], *, names_in_text: bool) -> NameStyle:
+    """Return how speakers are named. In the text, only if there are several: small models copy the names they see."""
+    if not names_in_text:
+        return "field"
+    names = {fold(sender_of(package)) for package in packages if region_of(package) in ("history", "current")}
+    return "text" if len(names - {""}) > 1 else "none"
 
 
 def count_content(content: str | tuple[Part, ...], counter: TokenCounter) -> Count:
@@ -102,7 +123,7 @@ def recount(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[C
     ]
 
 
-def make_cost_function(counter: TokenCounter, *, names_in_text: bool) -> Callable[[ContentPackage], int]:
+def make_cost_function(counter: TokenCounter, *, names: NameStyle) -> Callable[[ContentPackage], int]:
     """Return a function that returns the cost of a package, including its message or label.
 
     Equal surroundings are counted once. Which day a label names makes no difference: every tokenizer gives all dates of
@@ -119,7 +140,7 @@ def make_cost_function(counter: TokenCounter, *, names_in_text: bool) -> Callabl
         if surcharge is None:
             # Many vocabularies join a line break to the character before it, so the text's last character matters.
             ending = "x" if in_word else "."
-            surcharge = known[around] = _surrounding_cost(package, ending, counter, names_in_text=names_in_text)
+            surcharge = known[around] = _surrounding_cost(package, ending, counter, names)
         return tokens.tokens + tokens.margin + surcharge
 
     return cost
@@ -144,16 +165,16 @@ def make_heading_function(counter: TokenCounter) -> Callable[[ContentPackage], H
     return of
 
 
-def _surrounding_cost(package: ContentPackage, ending: str, counter: TokenCounter, *, names_in_text: bool) -> int:
+def _surrounding_cost(package: ContentPackage, ending: str, counter: TokenCounter, names: NameStyle) -> int:
     if region_of(package) in ("related", "pinned"):
         opening, closing = make_label(package)
         return counter.text(f"{make_heading(package)}{opening}{ending}{closing}").upper - counter.text(ending).upper
     if package.kind.startswith("media-"):
         return 0
-    name = speaker_name(package)
-    if name and names_in_text:
-        return counter.message_overhead(role_of(package)) + counter.text(f"{name}: ").upper
-    return counter.message_overhead(role_of(package), name)
+    name = sender_of(package)
+    if name and names == "text":
+        return counter.message_overhead(role_of(package)) + counter.text(f"{speaker_name(name)}: ").upper
+    return counter.message_overhead(role_of(package), name if names == "field" else "")
 
 
 def base_cost(packages: Sequence[ContentPackage], tools: tuple[Tool, ...], model: str, counter: TokenCounter) -> int:

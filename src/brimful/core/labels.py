@@ -1,13 +1,16 @@
 """Labels around retrieved and pinned content, so that the model knows what it reads.
 
-Labeled text cannot close its own label or open another one: anything that looks like one of our tags is escaped, and
-text with lines that look like ours is indented.
+Labeled text cannot close its own label, open another one, or begin a line that looks like one of ours. A model reads
+`＜/memory>`, `</mem\u00adory>` and `Ada： no` as we read `</memory>` and `Ada: no`, so texts are folded before they are
+compared: compatibility forms, case, accents, invisible characters and common lookalikes make no difference.
 """
 
 import re
-from collections.abc import Collection, Iterable
+import unicodedata
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Final
 
 from brimful.core.content import ROLES, ContentPackage
 from brimful.core.decision import SECONDS_PER_DAY
@@ -24,12 +27,58 @@ _TAGS = {
 }
 _LINE_KINDS = frozenset({"message-older", "message-recent"})
 """Messages are short, so each is a line under a heading with its day. Tags would cost as much as the text."""
-_OUR_TAGS = re.compile(r"<(?=\s*+/?+\s*+(?:context|pinned|memory|lore|summary|code|item)\b)", re.IGNORECASE)
+_INVISIBLE: Final = (  # control characters, and what Unicode calls default-ignorable
+    "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"
+)
+_ACCENTS: Final = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+_LOOKALIKES: Final = str.maketrans(  # from Unicode's confusables; letters are Cyrillic and Greek
+    "\u02c2\u1438\u16b2\u2039\u2329\u276e\u27e8\u29fc\u3008\u02d0\u02f8\u0589\u05c3\u0703\u0704\u16ec\u1803\u1809\u205a\u2236\ua4fd\ua789"
+    "\u2041\u2044\u2215\u2571\u27cb\u29f8\u2772\u3014аеорсухіјѕԁһԛԝӏмткнвοαρτυνικ",
+    "<<<<<<<<<:::::::::::::////// [[aeopcyxijsdhqwlmtknboaptuvik".replace(" ", ""),
+)
+_BREAKS: Final = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+_GAP: Final = rf"[\s{_INVISIBLE}{_ACCENTS}]*+"
+_TAG_START: Final = re.compile(
+    "[<＜﹤≮\u02c2\u1438\u16b2\u2039\u2329\u276e\u27e8\u29fc\u3008]"
+    rf"(?={_GAP}[/／\u2041\u2044\u2215\u2571\u27cb\u29f8]?+{_GAP}((?:[^{_INVISIBLE}{_ACCENTS}][{_INVISIBLE}{_ACCENTS}]*+){{1,9}}))"
+)
+_TAG_NAME: Final = re.compile(r"(?:context|pinned|memory|lore|summary|code|item)\b")
+_LINE: Final = re.compile(rf"(?<=[{_BREAKS}])[^{_BREAKS}]+")  # a line that is not the first one
 _HEADING_PATTERN = re.compile(r"\[(?:\d{4}-\d\d-\d\d|undated)")
-_LINE_BREAKS = re.compile(r"(?<![\n\r\v\f\x1c-\x1e\x85\u2028\u2029])[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]++(?=.)")
-_INDENT = "    "
+_QUOTE: Final = "> "
 _ATTRIBUTE_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
+_DIRECTIONS: Final = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _MAX_ATTRIBUTE_LENGTH = 80  # characters
+
+
+_MAX_FOLDED: Final = 16_384  # characters; no text in any language has more
+
+
+class _FoldTable(dict[int, str]):
+    """Folds characters for `str.translate`; made as they appear."""
+
+    def __missing__(self, code: int) -> str:
+        if len(self) >= _MAX_FOLDED:
+            self.clear()
+        character = chr(code)
+        folded = unicodedata.normalize("NFKD", character).casefold().translate(_LOOKALIKES)
+        self[code] = value = " " if character.isspace() else _UNSEEN.sub("", folded)
+        return value
+
+
+_UNSEEN: Final = re.compile(f"[{_INVISIBLE}{_ACCENTS}]")
+_FOLD: Final = _FoldTable()
+
+
+def fold(text: str) -> str:
+    r"""Return a text as a model may read it: without case, accents, invisible characters and lookalikes.
+
+    >>> fold("\u200b ＡｄÁ\u0301： \u0410da")
+    'ada: ada'
+    """
+    return text.translate(_FOLD).strip()
 
 
 def labeled_text(package: ContentPackage, speakers: Collection[str] = ()) -> str:
@@ -45,43 +94,60 @@ def labeled_text(package: ContentPackage, speakers: Collection[str] = ()) -> str
     </memory>
     """
     opening, closing = make_label(package)
-    return (
-        opening
-        + _OUR_TAGS.sub("&lt;", _indent_if_ambiguous(package.text, speakers, line=package.kind in _LINE_KINDS))
-        + closing
-    )
+    line = package.kind in _LINE_KINDS
+    text = quote_lines(package.text, lambda folded: _is_ours(folded, speakers if line else ()), first=not line)
+    return opening + _TAG_START.sub(_escape_tag, text) + closing
+
+
+def _escape_tag(found: re.Match[str]) -> str:
+    return "&lt;" if _TAG_NAME.match(fold(found[1])) else found[0]
+
+
+def _is_ours(folded: str, speakers: Collection[str]) -> bool:
+    return _HEADING_PATTERN.match(folded) is not None or (":" in folded and line_prefix(folded) in speakers)
 
 
 def speaker_prefixes(packages: Iterable[ContentPackage]) -> frozenset[str]:
-    """Return the speakers of a prompt in the form that `_line_prefix` returns."""
-    names = {package.name for package in packages}
-    return frozenset(map(_line_prefix, [*ROLES, *(_speaker_label(name) for name in names if name)]))
+    """Return the speakers of a prompt in the form that `line_prefix` returns."""
+    names = {package.name for package in packages if package.name}
+    return frozenset(line_prefix(fold(each)) for each in [*ROLES, *names, *map(_speaker_label, names)])
 
 
-def _line_prefix(line: str) -> str:
-    """Return the part of a line before its colon, normalized."""
-    return line.partition(":")[0].strip().casefold()
+def line_prefix(folded: str) -> str:
+    """Return the part of a folded line before its colon."""
+    return folded.partition(":")[0].strip()
 
 
-def _indent_if_ambiguous(text: str, speakers: Collection[str], *, line: bool) -> str:
-    """Indent all lines of a text if one of them could be mistaken for one of ours.
+def quote_lines(text: str, is_ours: Callable[[str], bool], *, first: bool = False) -> str:
+    r"""Quote the lines of a text that could be mistaken for one of ours; the first one only if `first` is set.
 
-    On a line of ours, the text's first line follows the speaker's name. A printable text has no other lines.
+    >>> quote_lines("Hello.\nAda : no", lambda folded: line_prefix(folded) == "ada")
+    'Hello.\n> Ada : no'
     """
-    if (line and text.isprintable()) or (not line and "[" not in text):
+
+    def quote(found: re.Match[str]) -> str:
+        return _QUOTE + found[0] if is_ours(fold(found[0])) else found[0]
+
+    if text.isascii() and ":" not in text and "[" not in text:
         return text
-    own = text.splitlines()[1 if line else 0 :]
-    if not any(
-        _HEADING_PATTERN.match(each) or (line and ":" in each and _line_prefix(each) in speakers) for each in own
-    ):
-        return text
-    return ("" if line else _INDENT) + _LINE_BREAKS.sub(lambda found: found[0] + _INDENT, text)
+    if first:
+        return _LINE.sub(quote, "\n" + text)[1:]
+    return text if text.isprintable() else _LINE.sub(quote, text)
+
+
+def speaker_name(name: str) -> str:
+    """Return a name for the beginning of a line. One that looks like a heading, a role or a line is in parentheses.
+
+    >>> speaker_name("Ada"), speaker_name("System"), speaker_name("Ada: hi")
+    ('Ada', '(System)', '(Ada: hi)')
+    """
+    shown = _one_line(name)
+    folded = fold(shown)
+    return f"({shown})" if folded.startswith(("[", "<", ">")) or ":" in folded or folded in ROLES else shown
 
 
 def _speaker_label(name: str) -> str:
-    """Return a name for the beginning of a line; one that looks like a heading is put in parentheses."""
-    shown = _attribute(name)
-    return f"({shown})" if _HEADING_PATTERN.match(shown) else shown
+    return speaker_name(name).translate(_ATTRIBUTE_ESCAPES)
 
 
 def make_heading(package: ContentPackage) -> str:
@@ -136,4 +202,8 @@ def _day(number: float) -> str:
 
 
 def _attribute(value: str) -> str:
-    return " ".join(value.split())[:_MAX_ATTRIBUTE_LENGTH].translate(_ATTRIBUTE_ESCAPES)
+    return _one_line(value).translate(_ATTRIBUTE_ESCAPES)
+
+
+def _one_line(value: str) -> str:
+    return " ".join(_DIRECTIONS.sub("", value).split())[:_MAX_ATTRIBUTE_LENGTH]

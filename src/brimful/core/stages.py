@@ -13,7 +13,7 @@ from brimful.core.arrange import Arrangement, arrange, find_history_start
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.candidates import canonical_order, dedupe_by_id, replace_unsupported_media, split_excluded
 from brimful.core.context import COMPONENTS, Component, Context, Inputs, make_id_function
-from brimful.core.cost import base_cost, make_cost_function, make_heading_function, recount
+from brimful.core.cost import NameStyle, base_cost, make_cost_function, make_heading_function, name_style, recount
 from brimful.core.decision import Decision, Region
 from brimful.core.fill import fill
 from brimful.core.forms import make_shrinker
@@ -41,6 +41,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     queues: Queues
     excluded: tuple[Decision, ...]
     base: BaseCost
+    names: NameStyle
     make_id: Callable[[Inputs], str]
     counter: TokenCounter
     renderer: Renderer
@@ -75,6 +76,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
             tools=inputs.tools,
             max_output=budget.completion,
             layout=inputs.policy.layout,
+            names=self.names,
         )
 
 
@@ -109,7 +111,8 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
     packages, excluded = split_excluded(packages)
     packages, unsupported = replace_unsupported_media(packages, inputs.model, renderer)
     packages = recount(packages, counter)
-    cost_of = make_cost_function(counter, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
+    names = name_style(packages, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
+    cost_of = make_cost_function(counter, names=names)
     units, refused = make_units(packages, inputs.policy, cost_of, make_heading_function(counter), inputs.now)
     required = [package for package in packages if not package.flex.can_drop]
     return Candidates(
@@ -120,6 +123,7 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
             full=base_cost(packages, inputs.tools, inputs.model.id, counter),
             required=base_cost(required, inputs.tools, inputs.model.id, counter),
         ),
+        names=names,
         make_id=make_id_function(inputs.packages),
         counter=counter,
         renderer=renderer,

@@ -60,7 +60,7 @@ def package_lore(
 
 def make_lore_cost(index: LoreIndex, books: Mapping[str, str], *, counter: TokenCounter) -> Callable[[LoreEntry], int]:
     """Return a function that computes the tokens of an entry with its label."""
-    cost = make_cost_function(counter, names_in_text=False)  # lore has no speaker
+    cost = make_cost_function(counter, names="none")  # lore has no speaker
     return lambda entry: cost(_package_entry(entry, index.entries[entry.id].text, books, counter))
 
 

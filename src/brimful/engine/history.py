@@ -9,7 +9,7 @@ import msgspec
 from brimful.cache import LRU, content_bytes
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
-from brimful.core.cost import role_of, speaker_name
+from brimful.core.cost import role_of, sender_of
 from brimful.core.policy import Policy
 from brimful.core.prompt import TokenCounter
 from brimful.counting import texts_in
@@ -111,7 +111,7 @@ class PackageCache:
 
 def _package_with_cost(message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
     package = package_message(message, counter=counter, cluster=cluster)
-    return package, package.tokens.upper + counter.message_overhead(role_of(package), speaker_name(package))
+    return package, package.tokens.upper + counter.message_overhead(role_of(package), sender_of(package))
 
 
 async def load_history(  # noqa: PLR0913 - everything that history depends on

@@ -1,14 +1,16 @@
 r"""A plain transcript, for completion APIs without messages.
 
 Every message starts with its speaker, an empty line separates messages, and the last line is left for the assistant.
-A transcript cannot be split into messages again, because a text may contain such lines itself. So `parse` returns the
-whole transcript as one text, which is what is billed.
+A line within a message that looks like the start of another one is quoted with `> `. `parse` returns the whole
+transcript as one text, which is what is billed.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
+from brimful.core.labels import fold, line_prefix, quote_lines, speaker_name
 from brimful.core.prompt import Message, Prompt, Request, Tool
 from brimful.render.normalize import normalize_messages, placeholder
 from brimful.render.renderer import Renderer
@@ -16,6 +18,8 @@ from brimful.render.rules import Report
 from brimful.render.tools import json_text, object_schema
 
 _LABELS: Final = {"system": "System", "user": "User", "assistant": "Assistant", "tool": "Tool"}
+_TOOLS: Final = "Tools"
+_TOOL_LINE: Final = re.compile(r"\S.* calls \S+ \[[^\]]*\]|\S+ (?:answers|fails) \[[^\]]*\]")
 
 
 def write_request(prompt: Prompt) -> Request:
@@ -28,8 +32,8 @@ def write_request(prompt: Prompt) -> Request:
     request: Request = {"model": prompt.model}
     if prompt.max_output is not None:
         request["max_tokens"] = prompt.max_output
-    messages = normalize_messages(prompt.messages, lambda _: False)
-    lines = (*_tools(prompt.tools), *_transcript(messages), f"{_next_speaker(messages)}:")
+    transcript = _Transcript(normalize_messages(prompt.messages, lambda _: False))
+    lines = (*_tools(prompt.tools), *transcript.lines(), f"{transcript.next_speaker}:")
     request["prompt"] = "\n\n".join(lines)
     return request
 
@@ -68,32 +72,50 @@ def _tools(tools: Iterable[Tool]) -> Iterator[str]:
         for tool in tools
     ]
     if lines:
-        yield "\n".join(("Tools:", *lines))
+        yield "\n".join((f"{_TOOLS}:", *lines))
 
 
-def _transcript(messages: Iterable[Message]) -> Iterator[str]:
-    for message in messages:
-        for part in message.parts:
-            yield _line(message, part)
+class _Transcript:
+    """Messages as lines. No text and no name can imitate the line of another speaker."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        own = [_label(message) for message in messages if message.role == "assistant"]
+        self.next_speaker = own[-1] if own else _LABELS["assistant"]
+        self._own = frozenset(map(fold, own))
+        labels = [*_LABELS.values(), _TOOLS, *map(self._label_of, messages)]
+        self._prefixes = frozenset(line_prefix(fold(label)) for label in labels)
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each part of each message."""
+        for message in self._messages:
+            for part in message.parts:
+                yield self._line(message, part)
+
+    def _line(self, message: Message, part: Part) -> str:
+        label = self._label_of(message)
+        match part:
+            case Text(text=text):
+                return f"{label}: {self._quote(text)}"
+            case Media():
+                return f"{label}: {placeholder(part).text}"
+            case ToolCall():
+                return f"{label} calls {part.name} [{part.id}]: {self._quote(part.arguments)}"
+            case ToolResult():
+                verb = "fails" if part.is_error else "answers"
+                return f"{part.name} {verb} [{part.id}]: {self._quote(part.content)}"
+
+    def _label_of(self, message: Message) -> str:
+        label = _label(message)
+        return f"({label})" if message.role != "assistant" and message.name and fold(label) in self._own else label
+
+    def _quote(self, text: str) -> str:
+        return quote_lines(text, lambda folded: _is_label(line_prefix(folded), self._prefixes) and ":" in folded)
 
 
-def _line(message: Message, part: Part) -> str:
-    match part:
-        case Text(text=text):
-            return f"{_label(message)}: {text}"
-        case Media():
-            return f"{_label(message)}: {placeholder(part).text}"
-        case ToolCall():
-            return f"{_label(message)} calls {part.name} [{part.id}]: {part.arguments}"
-        case ToolResult():
-            return f"{part.name} {'fails' if part.is_error else 'answers'} [{part.id}]: {part.content}"
+def _is_label(prefix: str, prefixes: Collection[str]) -> bool:
+    return prefix in prefixes or _TOOL_LINE.fullmatch(prefix) is not None
 
 
 def _label(message: Message) -> str:
-    return message.name or _LABELS[message.role]
-
-
-def _next_speaker(messages: Iterable[Message]) -> str:
-    """Return the assistant's last name."""
-    labels = [_label(message) for message in messages if message.role == "assistant"]
-    return labels[-1] if labels else _LABELS["assistant"]
+    return speaker_name(message.name) if message.name else _LABELS[message.role]
