@@ -393,7 +393,7 @@ def send(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Send one message, and print the answer."""
+    """Send one message and print the answer."""
     text = read_argument(message)
     info = None if model is None else resolve_model(model)
 

@@ -51,7 +51,8 @@ def keys(
 ) -> None:
     """List the encryption keys of a tenant.
 
-    Shows how many rows each key encrypts. You need no key for this, and none is shown.
+    Shows how many rows each key encrypts. This needs no key, and no key is
+    shown.
     """
 
     async def nothing(encryption: "Encryption") -> None:

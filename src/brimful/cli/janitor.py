@@ -151,7 +151,7 @@ def _show(done: "JanitorReport") -> None:
 
 
 def status(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """Show past runs, and how much is archived."""
+    """Show past runs and how much is archived."""
 
     async def read(engine: "Engine") -> tuple[list["JanitorRun"], dict[str, int]]:
         return await engine.list_janitor_runs(), await engine.count_archived()

@@ -181,7 +181,7 @@ def add(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Add an entry to a lorebook, and print its id."""
+    """Add an entry to a lorebook and print its id."""
     content = read_argument(text)
     fields: dict[str, Any] = {"keys": keys or [], "secondary": secondary or [], "logic": logic, "constant": constant}
     fields |= {"name": name, "order": order, **_read_changes(changes)}
@@ -215,7 +215,7 @@ def edit(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Change the settings of a lorebook, or an entry. Fields that you do not set stay as they are."""
+    """Change the settings of a lorebook or an entry. Fields that you do not set stay as they are."""
     fields = _read_changes(changes)
     if text is not None:
         if entry is None:

@@ -94,7 +94,7 @@ def add(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Add a memory, and print its id."""
+    """Add a memory and print its id."""
     content = read_argument(text)
 
     async def remember(engine: "Engine") -> Memory:
@@ -138,7 +138,7 @@ async def find_memories(
 
 
 async def get_memory(store: "Store", id: Id) -> Memory:
-    """Show a memory, and how often contexts included it."""
+    """Show a memory and how often contexts included it."""
     found = await store.memories(ids=[id], limit=1)
     if not found:
         raise UnknownRecord("memory", id)

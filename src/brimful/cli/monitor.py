@@ -405,7 +405,7 @@ def monitor(
     persona: PersonaFilter = None,
     room: RoomFilter = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Start with the last N events.")] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep running, and show new events.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep running and show new events.")] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,

@@ -224,7 +224,8 @@ def expand_options(command: Callable[..., None], options: type[msgspec.Struct]) 
     ]
     signature = inspect.signature(command)
     own = list(signature.parameters.values())[1:]
-    expanded.__dict__["__signature__"] = signature.replace(parameters=[*fields, *own])
+    ordered = sorted([*fields, *own], key=lambda each: each.name in ("db", "tenant", "as_json"))  # these come last
+    expanded.__dict__["__signature__"] = signature.replace(parameters=ordered)
     expanded.__annotations__ = {}
     expanded.__doc__ = command.__doc__
     return expanded

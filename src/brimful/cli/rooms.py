@@ -157,7 +157,7 @@ def edit_room(
 async def remove_room(engine: "Engine", id: RoomId) -> None:
     """Remove a room with everything in it.
 
-    Messages, summaries, memories, contexts and answers of the room are removed, too.
+    This includes its messages, summaries, memories, contexts and answers.
     """
     if not await engine.store.remove(Room, id):
         raise UnknownRecord("room", id)
@@ -261,10 +261,10 @@ def add_message(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Add a message to a room, and print its id.
+    """Add a message to a room and print its id.
 
-    If a message with this id exists, it stays as it is; you are warned if
-    the new one differs. An id that is used in another room is an error.
+    If a message with this id already exists, it is not changed, and you get a
+    warning if the new one differs. Using an id of another room is an error.
     """
     content = read_argument(text)
 

@@ -143,7 +143,7 @@ def add_api_key(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Create an API key, and print it. It is shown only once: the store keeps a hash."""
+    """Create an API key and print it. It is shown only once, because the store keeps only a hash."""
     granted = _read_scopes(scopes)
     key_record, key = _with_api_keys(
         lambda callers: callers.create(name=name, scopes=granted, at=time.time()), db, tenant, new=True

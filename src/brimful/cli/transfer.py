@@ -64,7 +64,7 @@ def import_files(
         ),
     ] = None,
     salvage: Annotated[
-        bool, typer.Option("--salvage", help="Import what can be read from damaged files, and report the rest.")
+        bool, typer.Option("--salvage", help="Import what can be read from damaged files and report the rest.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be imported without importing it.")
