@@ -444,8 +444,8 @@ COMMAND_PAGES = {
     "store-cli.md": "## Common options",
     "server.md": "## Commands",
     "chat.md": "## Common options",
-    "janitor.md": "## Options of all three",
-    "lorebooks.md": "## Options of all",
+    "janitor.md": "## Common options",
+    "lorebooks.md": "## Common options",
     "inspecting.md": "## Common options",
 }
 """Pages on commands, and where each tells of the options that its commands share."""

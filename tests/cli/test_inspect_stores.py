@@ -1,4 +1,4 @@
-"""Looking into contexts is the same on PostgreSQL as on SQLite, encrypted or not, and stays within a tenant."""
+"""Inspecting contexts is the same on PostgreSQL as on SQLite, encrypted or not, and stays within a tenant."""
 
 import asyncio
 import base64
