@@ -85,7 +85,7 @@ def _lower_bound(count: Count) -> int:
             assert_never(count.basis)
 
 
-def make_usage_report(
+def make_usage_report(  # noqa: PLR0913 - all describe one report
     context: Context,
     usage: Usage,
     *,
@@ -95,15 +95,17 @@ def make_usage_report(
     room: str | None = None,
     expected_cached: int = 0,
     snapshot: str | None = None,
+    prompt: Prompt | None = None,
 ) -> UsageReport:
     """Return a report of an answered request. Pure.
 
     `id` must be unique, for example the id of the response. `expected_cached` is the prefix that should have been in
-    the provider's cache. `snapshot` is the context's id in the store, if it differs. The report's kind says whether the
+    the provider's cache. `snapshot` is the context's id in the store, if it differs. `prompt` is its request as it is
+    read back, if that was done already. The report's kind says whether the
     prompt was truncated. If the server reports only uncached tokens, there is nothing to learn from.
     """
     count = _verified_count(context)
-    measured = _measured_features(context)
+    measured = _measured_features(context, prompt)
     rest = is_uncached_only(count, usage, shared=expected_cached)
     media = int(measured.get("media", 0.0))
     return UsageReport(
@@ -159,12 +161,12 @@ def _verified_count(context: Context) -> Count:
     return Count(tokens=verified.tokens - verified.margin, basis=verified.basis, margin=verified.margin)
 
 
-def _measured_features(context: Context) -> Features:
+def _measured_features(context: Context, prompt: Prompt | None) -> Features:
     """Return the features of the request. An exact count is taken from the record instead of being repeated."""
     model, method = context.inputs.model, context.inputs.method
     if method == "approximate":
         return {}
-    prompt = renderer_of(context.inputs).parse(context.request)
+    prompt = prompt or renderer_of(context.inputs).parse(context.request)
     if model.tokenizer is None or method == "calibrated":
         measured = measure_prompt(model, method, prompt)
     else:

@@ -76,6 +76,10 @@ class Calibrator:
     async def add(self, report: UsageReport, *, now: float) -> None:
         """Store a report and use it from now on."""
         await self._store.save_usage(report)
+        await self.use(report, now=now)
+
+    async def use(self, report: UsageReport, *, now: float) -> None:
+        """Use a report from now on, without storing it."""
         known = await self._load_reports(report.model, report.route, now)
         others = (each for each in known if each.id != report.id)
         read_at = self._reports[report.model, report.route].at  # so that other processes' reports are read in time

@@ -21,7 +21,9 @@ from brimful.errors import BudgetExceeded, ContextOverflow
 from brimful.records import Content, Response, Usage
 from brimful.records.reply import Reply
 from brimful.records.usage import UsageReport
+from brimful.render import renderer_of
 
+_FEW_PACKAGES: Final = 64  # compared at once; more take milliseconds, in a thread
 _DEFAULT_SHRINK: Final = 0.75  # of the request, if the provider names no limit
 
 P = TypeVar("P")
@@ -218,20 +220,24 @@ class ResponseRecorder:
         """Compare the reported usage with our count; return None if none was reported."""
         if details.usage is None or not details.usage.prompt:
             return None
+        if len(context.inputs.packages) <= _FEW_PACKAGES:
+            return self._compare_usage(context, details, details.usage, target)
         return await asyncio.to_thread(self._compare_usage, context, details, details.usage, target)
 
     def _compare_usage(
         self, context: Context, details: ResponseDetails, usage: Usage, target: ResponseTarget
     ) -> UsageReport:
+        prompt = renderer_of(context.inputs).parse(context.request)
         return make_usage_report(
             context,
             usage,
+            prompt=prompt,
             id=f"{target.id}/usage",
             route=details.route or get_default_route(context.inputs.model),
             room=target.room,
             at=target.at,
             snapshot=target.context,
-            expected_cached=self._requests.expect(context, *target.conversation),
+            expected_cached=self._requests.expect(context, prompt, *target.conversation),
         )
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from brimful.cache import LRU
+from brimful.cache import LRU, content_bytes, memoize
 from brimful.core.budget import ContextBudget, rules_digest
 from brimful.core.context import Context
 from brimful.core.model import CacheRule
@@ -13,7 +13,6 @@ from brimful.core.policy import Policy
 from brimful.core.prompt import Message, Prompt
 from brimful.core.selection import HistoryStart
 from brimful.counting import counter_for
-from brimful.render import renderer_of
 from brimful.stores import Store
 
 MAX_CONVERSATIONS: Final = 4096  # in the cache; others are read from the store
@@ -103,9 +102,11 @@ class LastRequests:
             max_entries=max_entries, name="conversations", size=lambda _, sent: _START_BYTES + sent.nbytes
         )
 
-    def expect(self, context: Context, *conversation: str) -> int:
-        """Return how many tokens of a sent context the provider should have cached, and remember the request."""
-        prompt = renderer_of(context.inputs).parse(context.request)
+    def expect(self, context: Context, prompt: Prompt, *conversation: str) -> int:
+        """Return how many tokens of a sent context the provider should have cached, and remember the request.
+
+        `prompt` is the context's request as it is read back.
+        """
         sent = _digest_request(prompt, ends_cached=context.request.get(_REQUEST_BREAKPOINT) is not None)
         before = self._known.get(conversation)
         self._known[conversation] = sent
@@ -140,17 +141,22 @@ def _digest_request(prompt: Prompt, *, ends_cached: bool) -> RequestDigest:
     *before, last = [message.cache for message in prompt.messages] or [False]
     return RequestDigest(
         _hash(prompt.tools),
-        b"".join([_hash(_without_breakpoint(message)) for message in prompt.messages]),
+        b"".join(map(_hash_message, prompt.messages)),
         bytes([*before, last or ends_cached]),
     )
 
 
-def _without_breakpoint(message: Message) -> Message:
-    return msgspec.structs.replace(message, cache=False)
-
-
 def _hash(value: object) -> bytes:
     return hashlib.blake2b(msgspec.json.encode(value), digest_size=_HASH_BYTES).digest()
+
+
+def _hash_without_breakpoint(message: Message) -> bytes:
+    return _hash(msgspec.structs.replace(message, cache=False) if message.cache else message)
+
+
+_hash_message: Final = memoize(
+    _hash_without_breakpoint, name="conversations", size=lambda args, _: content_bytes(args[0].parts)
+)
 
 
 def _get_cache_rule(context: Context) -> CacheRule:

@@ -153,6 +153,7 @@ class Store(Transactions):
     # -- contexts and responses --------------------------------------------------------------------------------------
 
     save_context = WriteMethod(_responses.save_context)
+    save_records = WriteMethod(_responses.save_records)
     snapshot = ReadMethod(_contexts.get_snapshot)
     build = ReadMethod(_contexts.get_build)
     builds = ReadMethod(_contexts.list_builds)

@@ -1,8 +1,10 @@
-"""Records of `fit` mode: a context waits briefly for its answer."""
+"""Records of `fit` mode: a context waits briefly for its answer, and records are written together."""
 
 import asyncio
 
-from brimful.records import Response
+import pytest
+
+from brimful.errors import InvalidValue, StoreUnavailable
 from brimful.server.background import BackgroundTasks
 from brimful.server.proxy.fit_mode import RecordWriter
 from stores.test_log import answer
@@ -11,31 +13,36 @@ from support import build
 
 
 class Kept:
-    """A store that notes what it is told to write, at once or when it may."""
+    """A store that notes what it is told to write, at once or when it may. `failures` are raised by id."""
 
-    def __init__(self):
+    def __init__(self, **failures):
         self.told = []
         self.begun = asyncio.Event()
         self.may_write = asyncio.Event()
         self.may_write.set()
+        self._failures = failures
 
     def store(self, tenant):
         assert tenant == "acme"
         return self
 
-    async def save_context(self, snapshot, response=None):
-        self.told.append((snapshot.id, response and response.id))
+    async def save_records(self, records):
+        self.told.append([record.id for record in records])
         self.begun.set()
         await self.may_write.wait()
+        for record in records:
+            if record.id in self._failures:
+                raise self._failures[record.id]
 
-    async def save_response(self, response: Response):
-        self.told.append(response.id)
+
+def writer(kept, tasks, wait=60.0):
+    return RecordWriter(kept, tasks, wait=wait, pause=0.0)
 
 
 def test_an_early_answer_is_written_with_its_context():
     async def told():
         kept, tasks = Kept(), BackgroundTasks()
-        records = RecordWriter(kept, tasks, wait=60.0)
+        records = writer(kept, tasks)
         records.write("acme", snapshot(build(pile())))
         await asyncio.sleep(0)
         assert kept.told == []
@@ -43,36 +50,69 @@ def test_an_early_answer_is_written_with_its_context():
         await tasks.drain()
         return kept.told
 
-    assert asyncio.run(told()) == [("s1", "a1")]
+    assert asyncio.run(told()) == [["s1", "a1"]]
 
 
 def test_a_late_answer_is_written_after_its_context():
     async def told():
         kept, tasks = Kept(), BackgroundTasks()
         kept.may_write.clear()
-        records = RecordWriter(kept, tasks, wait=0.0)
+        records = writer(kept, tasks, wait=0.0)
         records.write("acme", snapshot(build(pile())))
         await kept.begun.wait()
         late = asyncio.create_task(records.add_response("acme", answer("a1")))
         await asyncio.sleep(0)
-        assert kept.told == [("s1", None)]
+        assert kept.told == [["s1"]]
         kept.may_write.set()
         await late
         await records.add_response("acme", answer("a2"))
         return kept.told
 
-    assert asyncio.run(told()) == [("s1", None), "a1", "a2"]
+    assert asyncio.run(told()) == [["s1"], ["a1"], ["a2"]]
 
 
 def test_of_two_contexts_with_one_id_the_first_is_written():
     async def told():
         kept, tasks = Kept(), BackgroundTasks()
-        records = RecordWriter(kept, tasks, wait=60.0)
+        records = writer(kept, tasks)
         for _ in range(2):
             records.write("acme", snapshot(build(pile())))
         await records.add_response("acme", answer("a1"))
-        await records.add_response("acme", answer("a2"))
         await tasks.drain()
+        await records.add_response("acme", answer("a2"))
         return kept.told
 
-    assert asyncio.run(told()) == [("s1", "a1"), "a2"]
+    assert asyncio.run(told()) == [["s1", "a1"], ["a2"]]
+
+
+def test_records_that_come_while_others_are_written_go_together():
+    async def told():
+        kept, tasks = Kept(), BackgroundTasks()
+        kept.may_write.clear()
+        records = writer(kept, tasks)
+        added = [asyncio.create_task(records.add("acme", answer("a0")))]
+        await kept.begun.wait()
+        added += [asyncio.create_task(records.add("acme", answer(f"a{number}"))) for number in (1, 2, 3)]
+        await asyncio.sleep(0)
+        kept.may_write.set()
+        await asyncio.gather(*added)
+        return kept.told
+
+    assert asyncio.run(told()) == [["a0"], ["a1", "a2", "a3"]]
+
+
+@pytest.mark.parametrize(
+    ("failure", "written"),
+    [
+        (InvalidValue("id", "is odd"), [["a1", "a2"], ["a1"], ["a2"]]),
+        (StoreUnavailable("acme.db", "the disk is full"), [["a1", "a2"]]),
+    ],
+)
+def test_a_record_that_cannot_be_saved_does_not_keep_others_from_being_saved(failure, written, caplog):
+    async def told():
+        kept, tasks = Kept(a1=failure), BackgroundTasks()
+        await writer(kept, tasks).add("acme", answer("a1"), answer("a2"))
+        return kept.told
+
+    assert asyncio.run(told()) == written
+    assert caplog.text.count("recording a context failed") == 1

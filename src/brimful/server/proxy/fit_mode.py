@@ -21,6 +21,7 @@ from brimful.engine.events import get_build_facts
 from brimful.engine.exchange import PreparedRequest, ResponseDetails, ResponseRecorder, ResponseTarget
 from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.writer import new_id
+from brimful.errors import StoreUnavailable
 from brimful.records import Response, Snapshot
 from brimful.records.usage import UsageReport
 from brimful.render.incoming import requested_max_output
@@ -32,12 +33,14 @@ from brimful.server.proxy.request import ProxyRequest, ProxyResult, run_in_threa
 from brimful.server.proxy.stream import EdgeListener, StreamListener
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
+from brimful.stores.log.responses import LogRecord
 
 MAX_THREADS: Final = 16_384  # requests
 _START_BYTES: Final = 600  # memory of the start of a history, and of its key
 
 DigestChain = list[bytes]
 RESPONSE_WAIT: Final = 0.25  # seconds; then a context is written without its response
+BATCH_PAUSE: Final = 0.05  # seconds in which records are collected
 DEFAULT_ROOM: Final = "proxy"
 """The room of requests that name no conversation."""
 _FORWARD_DELAY: Final = 0.002  # seconds; the answer is forwarded first, since recording would delay it
@@ -92,49 +95,83 @@ class ThreadCache:
         self._starts[chain[-1]] = previous
 
 
-class _PendingRecord(msgspec.Struct, frozen=True):
-    answer: asyncio.Future[Response]
-    written: asyncio.Task[None]
+class _Batch(msgspec.Struct, frozen=True):
+    records: list[LogRecord]
+    stored: asyncio.Future[None]
 
 
 class RecordWriter:
-    """Writes contexts and responses in the background.
+    """Writes contexts, responses and usage reports in the background.
 
-    Writing takes some milliseconds in which the event loop cannot forward the first bytes of an answer. So a context
-    waits for its response for a while, and both are written in one transaction.
+    A transaction takes some milliseconds in which the event loop cannot forward the first bytes of an answer. So a
+    context waits for its response for a while, and all records that come within `pause` seconds are written together.
     """
 
-    def __init__(self, tenants: Tenants, tasks: BackgroundTasks, wait: float = RESPONSE_WAIT) -> None:
+    def __init__(
+        self, tenants: Tenants, tasks: BackgroundTasks, wait: float = RESPONSE_WAIT, pause: float = BATCH_PAUSE
+    ) -> None:
         self._tenants = tenants
         self._tasks = tasks
         self._wait = wait
-        self._pending: dict[tuple[str, str], _PendingRecord] = {}
+        self._pause = pause
+        self._unanswered: dict[tuple[str, str], asyncio.Future[Response]] = {}
+        self._batches: dict[str, _Batch] = {}  # by tenant
+        self._writing: set[str] = set()  # tenants; their batches are written one after the other
 
     def write(self, tenant: str, snapshot: Snapshot) -> None:
         """Write a context soon. The first one with an id wins."""
         key = (tenant, snapshot.id)
-        if key in self._pending:
-            return
-        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        written = self._tasks.start(self._write(tenant, snapshot, answer), "recording a context")
-        self._pending[key] = _PendingRecord(answer, written)
-        written.add_done_callback(lambda _: self._pending.pop(key))
+        if key not in self._unanswered:
+            self._unanswered[key] = asyncio.get_running_loop().create_future()
+            self._tasks.start(self._write_with_response(tenant, snapshot), "recording a context")
 
     async def add_response(self, tenant: str, response: Response) -> None:
         """Write the response to a context, together with it or after it."""
-        pending = self._pending.get((tenant, response.context))
-        if pending is not None and not pending.answer.done():
-            pending.answer.set_result(response)
-            return
-        if pending is not None:
-            await asyncio.wait([pending.written])
-        await self._tenants.store(tenant).save_response(response)
+        answer = self._unanswered.get((tenant, response.context))
+        if answer is not None and not answer.done():
+            answer.set_result(response)
+        else:
+            await self.add(tenant, response)
 
-    async def _write(self, tenant: str, snapshot: Snapshot, answer: "asyncio.Future[Response]") -> None:
+    async def add(self, tenant: str, *records: LogRecord) -> None:
+        """Write records soon, and wait until they are stored. Failures are logged."""
+        if tenant not in self._batches:
+            self._batches[tenant] = _Batch([], asyncio.get_running_loop().create_future())
+        batch = self._batches[tenant]
+        batch.records.extend(records)
+        if tenant not in self._writing:
+            self._writing.add(tenant)
+            self._tasks.start(self._write_batches(tenant), "writing records")
+        await asyncio.wait([batch.stored])
+
+    async def _write_with_response(self, tenant: str, snapshot: Snapshot) -> None:
+        answer = self._unanswered[tenant, snapshot.id]
         with suppress(TimeoutError):
             async with asyncio.timeout(self._wait):
-                await answer  # a later response finds it cancelled and is written separately
-        await self._tenants.store(tenant).save_context(snapshot, None if answer.cancelled() else answer.result())
+                await answer
+        del self._unanswered[tenant, snapshot.id]  # a later response is written separately
+        await self.add(tenant, snapshot, *([answer.result()] if not answer.cancelled() else []))
+
+    async def _write_batches(self, tenant: str) -> None:
+        try:
+            while tenant in self._batches:
+                await asyncio.sleep(self._pause)
+                batch = self._batches.pop(tenant)
+                await self._save(tenant, batch.records)
+                batch.stored.set_result(None)
+        finally:
+            self._writing.discard(tenant)
+
+    async def _save(self, tenant: str, records: Sequence[LogRecord]) -> None:
+        """Save records together. If one of them cannot be saved, the others still are."""
+        try:
+            await self._tenants.store(tenant).save_records(records)
+        except Exception as error:  # noqa: BLE001 - the answers are sent, and only their records are at stake
+            if len(records) == 1 or isinstance(error, StoreUnavailable):
+                log_failure("recording a context", error)
+                return
+            for record in records:
+                await self._save(tenant, [record])
 
 
 class _FittedRequest(msgspec.Struct, frozen=True):
@@ -239,7 +276,7 @@ class FitMode:
         """Build the record of a request once it is sent. If that fails, the answer is not affected."""
         await sent.wait()  # counting at the same time would delay the request
         try:
-            fitted = await asyncio.to_thread(self._trim, request, model, ())
+            fitted = await run_in_thread_if_large(request, self._trim, request, model, ())
         except Exception as error:  # noqa: BLE001 - the request is sent, and only its record is at stake
             log_failure("recording a request", error)
             return None
@@ -255,7 +292,8 @@ class FitMode:
         """Trim a request, as a continuation of the one before it."""
         started = self._clock()
         seed = (request.client.tenant, request.upstream.route, model.model.id, str(model.window))
-        chain = digest_chain(_comparable_messages(request), seed)
+        # As long as nothing was trimmed, there is no request to continue.
+        chain = digest_chain(_comparable_messages(request), seed) if self._threads else None
         context = fit(
             request.body,
             wire=request.wire,
@@ -263,14 +301,14 @@ class FitMode:
             policy=self._policy,
             window=model.window,
             min_tokens=self._config.fit.min_tokens,
-            previous=self._threads.last(chain),
+            previous=None if chain is None else self._threads.last(chain),
             now=request.at,
             degraded=(*notices, *model.notices),
             origin=named_room(request),
         )
         if is_unchanged(context):
             return _FittedRequest(context, request.raw, self._clock() - started)
-        self._threads.remember(chain, context.history)
+        self._threads.remember(chain or digest_chain(_comparable_messages(request), seed), context.history)
         return _FittedRequest(context, msgspec.json.encode(context.request), self._clock() - started)
 
     def _surely_fits(self, request: ProxyRequest, model: ResolvedModel) -> bool:
@@ -299,7 +337,9 @@ class FitMode:
             await events.emit("assembled", room, **get_build_facts(context, seconds=fitted.seconds))
 
     async def _observe(self, request: ProxyRequest, report: UsageReport) -> None:
-        await self._tenants.calibrator(request.client.tenant).add(report, now=self._clock())
+        tenant = request.client.tenant
+        await self._tenants.calibrator(tenant).use(report, now=self._clock())
+        self._tasks.start(self._records.add(tenant, report), "recording usage")
 
     def _is_recorded(self, context: Context) -> bool:
         match self._config.records:

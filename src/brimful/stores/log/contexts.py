@@ -162,7 +162,7 @@ def save_snapshots(session: Session, snapshots: Sequence[Snapshot]) -> None:
 
     The log comes last, because it is locked until the transaction ends.
     """
-    entries = [entry for each in snapshots if (entry := save_snapshot(session, each)) is not None]
+    entries = [saved[1] for each in snapshots if (saved := save_snapshot(session, each)) is not None]
     event_log.append_events(session, entries)
 
 
@@ -195,8 +195,8 @@ def list_inclusions(
     return [Inclusion(**dict(zip(Inclusion.__struct_fields__, row, strict=True))) for row in found]
 
 
-def save_snapshot(session: Session, snapshot: Snapshot) -> LogEvent | None:
-    """Save a snapshot, and return its log event; None if there is one with this id.
+def save_snapshot(session: Session, snapshot: Snapshot) -> tuple[Build, LogEvent] | None:
+    """Save a snapshot, and return its summary and its log event; None if there is one with this id.
 
     For requests that the client wrote itself, no inclusions are stored: their items are only positions in the request,
     and indexing them would cost more than everything else.
@@ -221,7 +221,7 @@ def save_snapshot(session: Session, snapshot: Snapshot) -> LogEvent | None:
     if not context.inputs.is_fitted:
         session.many(_INCLUDE, _inclusion_rows(snapshot, row[0]))
     record_access(session, _included_memories(context), at=snapshot.at)
-    return build_event(digest, context)
+    return digest, build_event(digest, context)
 
 
 def _included_memories(context: Context) -> list[str]:

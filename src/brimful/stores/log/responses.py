@@ -1,17 +1,19 @@
 """Responses, linked to the contexts they answer, and the feed of new contexts and responses."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import msgspec
 
 from brimful.records import Response, Snapshot
 from brimful.records.contexts import Build, LogPage
+from brimful.records.usage import UsageReport
 from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.log import event_log
-from brimful.stores.log.contexts import builds_at_positions, clean_name, get_build, make_build, save_snapshot, tally_key
+from brimful.stores.log.contexts import builds_at_positions, clean_name, get_build, save_snapshot, tally_key
 from brimful.stores.log.event_log import LogEvent
 from brimful.stores.log.tallies import TallyKey, tally_response
+from brimful.stores.log.usage import save_usage
 from brimful.stores.session import Row, Session, validate_limit
 
 _INSERT: Final = """
@@ -19,6 +21,8 @@ INSERT INTO responses (tenant, id, context, room, at, message, body)
 VALUES (:tenant, :id, :context, :room, :at, :message, :body)
 ON CONFLICT DO NOTHING
 """
+LogRecord = Snapshot | Response | UsageReport
+"""What the log stores: a context, a response to it, and the usage that was reported with it."""
 READ_RESPONSES: Final = "SELECT id, room, body FROM responses WHERE tenant = :tenant"
 
 
@@ -38,13 +42,32 @@ def save_context(session: Session, snapshot: Snapshot, response: Response | None
     Contents are stored by reference, and every memory in the context counts an access. For requests that the client
     wrote itself, no inclusions are stored: their items are positions in the request.
     """
-    built = save_snapshot(session, snapshot)
-    if built is None:
-        save_responses(session, [] if response is None else [response])
-        return
-    saved = response is not None and _insert(session, response)
-    answered = [_make_event(response, make_build(snapshot))] if response is not None and saved else []
-    event_log.append_events(session, [built, *answered])
+    save_records(session, [snapshot] if response is None else [snapshot, response])
+
+
+def save_records(session: Session, records: Sequence[LogRecord]) -> None:
+    """Save contexts, responses and usage reports in one transaction. Records whose ids are known are left as they are.
+
+    A response comes after its context.
+    """
+    builds: dict[str, Build] = {}
+    events: list[LogEvent] = []
+    for record in records:
+        match record:
+            case Snapshot():
+                saved = save_snapshot(session, record)
+                if saved is not None:
+                    builds[record.id], event = saved
+                    events.append(event)
+            case Response():
+                if _insert(session, record):
+                    build = builds.get(record.context) or get_build(session, record.context)
+                    events.append(_make_event(record, build))
+            case UsageReport():
+                save_usage(session, record)
+            case _:
+                assert_never(record)
+    event_log.append_events(session, events)
 
 
 def list_responses(
