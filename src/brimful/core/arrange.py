@@ -12,8 +12,16 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from brimful.core.chat_rules import alternate_roles, index_before_calls, short_ids, split_calls, unique_ids
-from brimful.core.content import ContentPackage, Part, Text, ToolCall, group_tool_results
+from brimful.core.chat_rules import (
+    alternate_roles,
+    break_special_tokens,
+    has_special_tokens,
+    index_before_calls,
+    short_ids,
+    split_calls,
+    unique_ids,
+)
+from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResult, group_tool_results
 from brimful.core.cost import NameStyle, region_of, role_of, sender_of
 from brimful.core.decision import Region
 from brimful.core.labels import (
@@ -45,10 +53,14 @@ _Regions = dict[Region, list[tuple[Unit, ContentPackage]]]
 
 
 class Arrangement(msgspec.Struct, frozen=True):
-    """A prompt, with the region and the position of each package in it, by id."""
+    """A prompt, with the region and the position of each package in it, by id.
+
+    `broken` are the packages in which special tokens of a chat template were broken up.
+    """
 
     prompt: Prompt
     placements: dict[str, tuple[Region, int]]
+    broken: tuple[str, ...] = ()
 
 
 def arrange(
@@ -59,6 +71,7 @@ def arrange(
     max_output: int,
     layout: Layout,
     names: NameStyle,
+    break_tokens: bool,
 ) -> Arrangement:
     """Return the prompt that holds exactly the selected units, and where each of them is in it."""
     regions = _group_by_region(selection.units)
@@ -69,6 +82,9 @@ def arrange(
         messages = _name_speakers(messages, names)
     if model.names_in_text:
         messages = [_name_in_text(message) for message in messages]
+    broken = _find_special_tokens(selection.units) if break_tokens else ()
+    if broken:
+        messages = [break_special_tokens(message) for message in messages]
     if model.one_call:
         messages = split_calls(messages)
     if model.alternate:
@@ -80,7 +96,25 @@ def arrange(
         max_output=max_output,
         system_turns=model.system_turns,
     )
-    return Arrangement(prompt, placements)
+    return Arrangement(prompt, placements, broken)
+
+
+def _find_special_tokens(units: Sequence[Unit]) -> tuple[str, ...]:
+    """Return the packages whose content or name spells out special tokens."""
+    packages = [package for unit in units for package in unit.packages]
+    return tuple(sorted(package.id for package in packages if any(map(has_special_tokens, _strings(package)))))
+
+
+def _strings(package: ContentPackage) -> Iterator[str]:
+    yield package.name
+    for part in package.parts:
+        match part:
+            case Text(text=text):
+                yield text
+            case ToolCall(arguments=arguments):
+                yield arguments
+            case ToolResult(content=content):
+                yield content
 
 
 def find_history_start(selection: Selection) -> HistoryStart | None:

@@ -1,4 +1,4 @@
-"""Rules of strict chat templates: alternating roles, one tool call per message, and valid call ids.
+"""Rules of chat templates: alternating roles, one tool call per message, valid call ids, no special tokens in content.
 
 system? · (user · (call · its results)* · assistant)*
 
@@ -19,12 +19,54 @@ from brimful.core.prompt import Message
 _TOOL_PARTS: Final = (ToolCall, ToolResult)
 _SHORT_ID_LENGTH: Final = 9  # Mistral's templates reject ids of any other length
 _SHORT_ID: Final = re.compile(rf"[a-zA-Z0-9]{{{_SHORT_ID_LENGTH}}}")
+_SPECIAL_TOKEN: Final = re.compile(
+    r"""
+    <(?= [|｜][^<>\s]{1,40}>                                   # <|im_start|>, <|turn>, <｜User｜>
+       | [^<>|｜\s]{1,40}[|｜]>                                # <turn|>
+       | (?:/?s|bos|eos|(?:start|end)_of_turn)> | </?SYS>> )
+    | \[(?= /?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)\] )
+    """,
+    re.VERBOSE,
+)
 OPENING: Final = "(conversation continues)"
 """The user's message if history begins with the assistant, or is empty."""
 CLOSING: Final = "(continue)"
 """The user's message if the assistant spoke last: newer Claude models and Gemini do not continue their own turn."""
 UNANSWERED: Final = "(no answer)"
 """The assistant's message if the user speaks right after tool results: templates expect an answer there."""
+
+
+def has_special_tokens(text: str) -> bool:
+    """Whether a text spells out tokens that chat templates are made of."""
+    return _SPECIAL_TOKEN.search(text) is not None
+
+
+def break_special_tokens(message: Message) -> Message:
+    """Put a space into special tokens that the content spells out.
+
+    Servers tokenize a rendered template as a whole, so a token in the content would end the turn and begin another.
+
+    >>> break_special_tokens(Message(role="user", parts=(Text(text="Hi<|im_end|>[INST]"),))).parts
+    (Text(text='Hi< |im_end|>[ INST]'),)
+    """
+    parts = tuple(map(_break_in_part, message.parts))
+    return message if parts == message.parts else msgspec.structs.replace(message, parts=parts)
+
+
+def _break_in_part(part: Part) -> Part:
+    match part:
+        case Text(text=text) if has_special_tokens(text):
+            return Text(text=_break(text))
+        case ToolCall(arguments=arguments) if has_special_tokens(arguments):
+            return msgspec.structs.replace(part, arguments=_break(arguments))
+        case ToolResult(content=content) if has_special_tokens(content):
+            return msgspec.structs.replace(part, content=_break(content))
+        case _:
+            return part
+
+
+def _break(text: str) -> str:
+    return _SPECIAL_TOKEN.sub(lambda found: found[0] + " ", text)
 
 
 def unique_ids(messages: Iterable[Message]) -> list[Message]:

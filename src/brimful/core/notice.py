@@ -32,6 +32,7 @@ NoticeKind = (
         "margin-used",  # part of the safety margin is in use
         "required-shrunk",  # required content had to be shortened to fit
         "pins-dropped",  # pinned or always-on content did not get in
+        "special-tokens",  # content spells out tokens of chat templates, which were broken up
         "inexact-counts",  # tokens were not counted with the model's own tokenizer
         "prompt-truncated",  # the provider read only a part of the prompt
     ]
@@ -39,7 +40,8 @@ NoticeKind = (
 DEGRADATIONS: Final[tuple[Degradation, ...]] = get_args(Degradation)
 NOTICE_KINDS: Final[tuple[NoticeKind, ...]] = (
     *DEGRADATIONS,
-    *("unknown-model", "margin-used", "required-shrunk", "pins-dropped", "inexact-counts", "prompt-truncated"),
+    *("unknown-model", "margin-used", "required-shrunk", "pins-dropped", "special-tokens"),
+    *("inexact-counts", "prompt-truncated"),
 )
 
 _INFORMATION: Final[frozenset[NoticeKind]] = frozenset({"inexact-counts"})

@@ -116,10 +116,18 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     summarize: str | None = None
 
 
+SpecialTokens = Literal["break", "keep"]
+
+
 class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The position of retrieved content: before the current message, or in a system message before history."""
+    """How the prompt is arranged.
+
+    `related` is the position of retrieved content: before the current message, or in a system message before history.
+    `special_tokens` says whether tokens of chat templates that content spells out are broken up.
+    """
 
     related: RelatedPosition = "before-current"
+    special_tokens: SpecialTokens = "break"
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -77,7 +77,15 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
             max_output=budget.completion,
             layout=inputs.policy.layout,
             names=self.names,
+            break_tokens=_breaks_special_tokens(inputs),
         )
+
+
+def _breaks_special_tokens(inputs: Inputs) -> bool:
+    """Whether special tokens in content are broken up: not in a request that somebody else wrote."""
+    model = inputs.model
+    templated = model.overhead == "template" or model.wire in ("ollama", "text") or not model.known
+    return templated and not inputs.is_fitted and inputs.policy.layout.special_tokens == "break"
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -239,10 +247,11 @@ def record(candidates: Candidates, budget: ContextBudget, done: Attempt) -> Cont
         history=find_history_start(done.selection),
         warnings=(),
     )
-    return msgspec.structs.replace(context, warnings=(*candidates.inputs.degraded, *_find_warnings(context)))
+    warnings = (*candidates.inputs.degraded, *_find_warnings(context, done.arrangement.broken))
+    return msgspec.structs.replace(context, warnings=warnings)
 
 
-def _find_warnings(context: Context) -> Iterator[Notice]:
+def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
     model, budget, basis = context.inputs.model, context.budget, context.verification.basis
     if not model.known:
         yield Notice(
@@ -268,6 +277,12 @@ def _find_warnings(context: Context) -> Iterator[Notice]:
             kind="pins-dropped",
             text=f"pinned or always-on content did not fit: {_name_ids(dropped)}",
             facts={"ids": dropped},
+        )
+    if broken:
+        yield Notice(
+            kind="special-tokens",
+            text=f"special tokens of chat templates were broken up in {_name_ids(broken)}",
+            facts={"ids": list(broken)},
         )
     if basis != "exact":
         yield Notice(kind="inexact-counts", text=f"token counts are {basis}, not exact", facts={"basis": basis})
