@@ -10,6 +10,7 @@ import pytest
 
 from brimful.server.app import create_app
 from brimful.server.config import parse_config
+from brimful.server.connections import connection_settings
 from server.upstream import Upstream, serving
 
 _NONE = {}  # an environment without anything in it
@@ -49,7 +50,8 @@ def start(upstream, tmp_path):
     def begin(environ=_NONE, **config):
         local = {"name": "local", "url": f"{upstream.address}/v1", "window": 8192} | config.pop("upstream", {})
         data = {"upstreams": [local], "store": f"sqlite:///{tmp_path}/brimful.db"} | config
-        entered = serving(create_app(parse_config(data, "brimful.toml"), environ=environ))
+        settings = parse_config(data, "brimful.toml")
+        entered = serving(create_app(settings, environ=environ), **connection_settings(settings))
         address, _ = entered.__enter__()
         running.append(entered)
         client = httpx2.Client(base_url=address, timeout=120)

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from brimful.errors import InvalidConfig
-from brimful.server.access import RateLimiter
+from brimful.server.access import FailedKeys, RateLimiter
 from brimful.server.config import parse_config
 from brimful.server.errors import ApiError
 from brimful.server.runner import require_keys_or_loopback
@@ -252,3 +252,63 @@ def test_without_keys_only_loopback_addresses_are_allowed(listen, keys, allowed)
     else:
         with pytest.raises(InvalidConfig, match=r"brimful\.toml: listen: .* is reachable from other machines"):
             require_keys_or_loopback(config, "brimful.toml")
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/gpt-4o", "/brimful/v1/rooms"])
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"host": "evil.example"}, "other_host"),
+        ({"host": "127.0.0.1.evil.example:8080"}, "other_host"),
+        ({"sec-fetch-site": "cross-site"}, "other_origin"),
+        ({"origin": "https://evil.example"}, "other_origin"),
+    ],
+)
+def test_without_keys_web_pages_cannot_read(start, path, headers, code):
+    refused = start().get(path, headers=headers)
+    assert refused.status_code == 403
+    assert refused.json()["error"]["code"] == code
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/embeddings"])
+def test_without_keys_requests_to_other_hosts_are_rejected(start, upstream, path):
+    refused = start().post(path, json=HI, headers={"host": "evil.example"})
+    assert refused.status_code == 403
+    assert upstream.requests == []
+
+
+def test_other_names_of_the_machine_can_be_configured(start):
+    client = start(hosts=["host.docker.internal"])
+    assert client.get("/v1/models", headers={"host": "Host.Docker.Internal:8080"}).status_code == 200
+    assert client.get("/v1/models", headers={"host": "evil.example"}).status_code == 403
+
+
+def test_wrong_keys_are_slowed_down_and_counted(start, make_key):
+    client = start(require_keys=True, limits={"failed_keys_per_minute": 3}, telemetry={"metrics": True})
+    _, known = make_key()
+    _, unused = make_key(scopes=("metrics",))
+    assert client.post(CHAT, json=HI, headers=bearer(known)).status_code == 200
+    answers = [client.post(CHAT, json=HI, headers=bearer(f"bf-{at}")) for at in range(5)]
+    assert [answer.status_code for answer in answers] == [401, 401, 401, 429, 429]
+    assert answers[-1].json()["error"]["code"] == "too_many_failed_keys"
+    assert 1 <= int(answers[-1].headers["retry-after"]) <= 21
+    assert client.post(CHAT, json=HI, headers=bearer(known)).status_code == 200
+    forwarded = {"x-forwarded-for": "192.0.2.1"}  # no reason to believe it
+    assert client.post(CHAT, json=HI, headers=bearer(unused) | forwarded).status_code == 429
+
+
+def test_addresses_with_wrong_keys_are_forgotten_after_many_others():
+    failed = FailedKeys(per_minute=1)
+    for at in range(20_000):
+        failed.add(f"10.0.{at // 256}.{at % 256}", now=0.0)
+    failed.check("10.0.0.0", now=0.0)
+    with pytest.raises(ApiError, match=r"too many wrong API keys from 10\.0\.78\.31"):
+        failed.check("10.0.78.31", now=0.0)
+
+
+def test_one_network_of_ipv6_addresses_counts_as_one():
+    failed = FailedKeys(per_minute=1)
+    failed.add("2001:db8::1", now=0.0)
+    with pytest.raises(ApiError):
+        failed.check("2001:db8::2", now=0.0)
+    failed.check("2001:db8:0:1::2", now=0.0)

@@ -7,7 +7,7 @@ either.
 
 import hashlib
 import ipaddress
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Literal, Protocol, get_args
 from urllib.parse import urlsplit
@@ -28,6 +28,10 @@ KEY_HEADER: Final = "x-brimful-key"
 KEY_CACHE_SECONDS: Final = 5.0  # seconds until a key is looked up again
 _MAX_CACHED_KEYS: Final = 10_000
 _OTHER_ORIGIN: Final = "other_origin"
+_OTHER_SITE, _SAME_ORIGIN = "cross-site", "same-origin"  # values of Sec-Fetch-Site
+_MAX_ADDRESSES: Final = 10_000  # with wrong keys; beyond that, the oldest are forgotten
+_IPV4: Final = 4
+_IPV6_HOST_BITS: Final = 64  # a provider assigns at least a /64 to a customer
 _MINUTE = 60.0  # seconds
 
 
@@ -42,21 +46,37 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 class Authenticator(Protocol):
     """Identifies clients."""
 
-    async def identify(self, headers: Mapping[str, str]) -> Client:
-        """Return the client that sent these headers; reject unknown keys."""
+    async def identify(self, headers: Mapping[str, str], address: str = "") -> Client:
+        """Return the client that sent these headers from an IP address; reject unknown keys."""
         ...
 
 
 class OpenAccess:
-    """Access without API keys: everyone is the same client and may do everything."""
+    """Access without API keys: every program on this machine is the same client, and web pages are rejected.
 
-    def __init__(self, tenant: str) -> None:
+    `hosts` are names for this machine besides `localhost`.
+    """
+
+    def __init__(self, tenant: str, hosts: Collection[str] = ()) -> None:
         self._client = Client(tenant=tenant, scopes=frozenset(SCOPES))
+        self._hosts = frozenset(host.lower() for host in hosts)
 
-    async def identify(self, headers: Mapping[str, str]) -> Client:
+    async def identify(self, headers: Mapping[str, str], address: str = "") -> Client:
         """Return the only client."""
-        del headers
+        del address
+        reject_web_page(headers)
+        self._require_own_host(headers.get("host", ""))
         return self._client
+
+    def _require_own_host(self, host: str) -> None:
+        """Reject requests sent to another host name: a web page may point its own name at this machine."""
+        if not is_loopback_host(host) and _host_name(host) not in self._hosts:
+            raise ApiError(
+                "forbidden",
+                f"without API keys, only requests to localhost are answered, not to {host[:80]!r}: use 127.0.0.1, add "
+                "the name to `hosts` in the configuration, or require keys",
+                code="other_host",
+            )
 
 
 def find_key(headers: Mapping[str, str]) -> str:
@@ -80,14 +100,18 @@ def require_scope(client: Client, scope: Scope) -> None:
 
 
 class KeyAccess:
-    """Access by API key. Keys are cached, so a revoked key works for a few more seconds."""
+    """Access by API key. Keys are cached, so a revoked key works for a few more seconds.
 
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+    An address that sends too many wrong keys has to wait. Keys that have worked before are still accepted from it.
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], float], *, failures_per_minute: int) -> None:
         self._database = database
         self._clock = clock
         self._cached: LRU[bytes, tuple[Client, float]] = LRU(max_entries=_MAX_CACHED_KEYS)
+        self._failures = FailedKeys(failures_per_minute)
 
-    async def identify(self, headers: Mapping[str, str]) -> Client:
+    async def identify(self, headers: Mapping[str, str], address: str = "") -> Client:
         """Return the client that owns the API key."""
         key = find_key(headers)
         if not key:
@@ -96,42 +120,87 @@ class KeyAccess:
         cached = self._cached.get(digest)
         if cached is not None and 0 <= now - cached[1] < KEY_CACHE_SECONDS:
             return cached[0]
+        if cached is None:
+            self._failures.check(address, now=now)
         client = await self._look_up(key)
+        if client is None:
+            self._failures.add(address, now=now)
+            raise ApiError("invalid_key", "unknown or revoked API key")
         self._cached[digest] = (client, now)
         return client
 
-    async def _look_up(self, key: str) -> Client:
+    async def _look_up(self, key: str) -> Client | None:
         presented = parse_api_key(key)
         owner = None if presented is None else await self._database.api_keys(presented.tenant).verify(presented)
-        if owner is None:
-            raise ApiError("invalid_key", "unknown or revoked API key")
-        return Client(tenant=owner.tenant, key=owner.id, scopes=frozenset(owner.scopes))
+        return None if owner is None else Client(tenant=owner.tenant, key=owner.id, scopes=frozenset(owner.scopes))
+
+
+class FailedKeys:
+    """Limits how many wrong API keys per minute an address may send.
+
+    >>> failed = FailedKeys(per_minute=1)
+    >>> failed.check("192.0.2.7", now=0.0)
+    >>> failed.add("192.0.2.7", now=0.0)
+    >>> failed.check("192.0.2.7", now=15.0)
+    Traceback (most recent call last):
+    ...
+    brimful.server.errors.ApiError: too many wrong API keys from 192.0.2.7
+    >>> failed.check("192.0.2.7", now=60.0)
+    """
+
+    def __init__(self, per_minute: int) -> None:
+        self._rate = per_minute
+        self._left: LRU[str, tuple[float, float]] = LRU(max_entries=_MAX_ADDRESSES)
+
+    def check(self, address: str, *, now: float) -> None:
+        """Reject a request from an address that has sent too many wrong keys."""
+        left = self._refill(_network(address), now)
+        if left < 1:
+            wait = (1 - left) * _MINUTE / self._rate
+            raise ApiError("too_many_failed_keys", f"too many wrong API keys from {address}", retry_after=wait)
+
+    def add(self, address: str, *, now: float) -> None:
+        """Count a wrong key."""
+        network = _network(address)
+        self._left[network] = (max(0.0, self._refill(network, now) - 1), now)
+
+    def _refill(self, network: str, now: float) -> float:
+        left, at = self._left.get(network, (float(self._rate), now))
+        return min(float(self._rate), left + max(0.0, now - at) * self._rate / _MINUTE)
+
+
+def _network(address: str) -> str:
+    """Return the network of an IPv6 address, since one host has 2**64 of them; any other address unchanged.
+
+    >>> _network("2001:db8::1"), _network("192.0.2.7")
+    ('2001:db8::', '192.0.2.7')
+    """
+    try:
+        host = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if host.version == _IPV4:
+        return address
+    return str(ipaddress.ip_network((int(host) >> _IPV6_HOST_BITS << _IPV6_HOST_BITS, 128)).network_address)
 
 
 def require_same_origin(headers: Mapping[str, str]) -> None:
-    """Reject requests from other sites' pages, and requests sent to this machine under another host name."""
-    host = headers.get("host", "")
-    if not _is_same_origin(headers, host):
+    """Reject requests from any page but our own."""
+    if not _is_same_origin(headers, headers.get("host", "")):
         raise ApiError("forbidden", "requests from other sites are rejected", code=_OTHER_ORIGIN)
-    if not is_loopback_host(host):
-        raise ApiError(
-            "forbidden",
-            f"without API keys, only requests to localhost are answered, not to {host[:80]!r}: require keys, or use "
-            "127.0.0.1",
-            code="other_host",
-        )
 
 
-def reject_web_origin(headers: Mapping[str, str]) -> None:
+def reject_web_page(headers: Mapping[str, str]) -> None:
     """Reject requests from web pages. Programs send no `Origin`, and desktop apps and local pages have their own.
 
     Browsers let any page send a request whose answer it cannot read, which would still cost money and be remembered.
+    For some requests, such as those for images, they send `Sec-Fetch-Site` but no `Origin`.
 
-    >>> for headers in ({}, {"origin": "app://notes"}, {"origin": "http://localhost:3000"}):
-    ...     reject_web_origin(headers)
+    >>> for headers in ({}, {"origin": "app://notes"}, {"origin": "http://localhost:3000"}, {"sec-fetch-site": "none"}):
+    ...     reject_web_page(headers)
     """
-    origin = headers.get("origin")
-    if origin is not None and not _is_local_origin(origin):
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
+    if site == _OTHER_SITE if origin is None else site != _SAME_ORIGIN and not _is_local_origin(origin):
         raise ApiError(
             "forbidden",
             "requests from other sites are rejected unless the server requires API keys",
@@ -148,7 +217,7 @@ def _is_same_origin(headers: Mapping[str, str], host: str) -> bool:
     """Return whether no page or our own page sent the request, by `Sec-Fetch-Site`, or `Origin` in older browsers."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
-        return site in ("same-origin", "none")
+        return site in (_SAME_ORIGIN, "none")
     return origin is None or origin.partition("://")[2].lower() == host.lower()
 
 
@@ -158,11 +227,19 @@ def is_loopback_host(host: str) -> bool:
     >>> [is_loopback_host(host) for host in ("localhost:8080", "127.0.0.1", "[::1]:80", "evil.example", "")]
     [True, True, True, False, False]
     """
+    name = _host_name(host)
     try:
-        name = urlsplit(f"//{host}").hostname or ""
         return name == "localhost" or name.endswith(".localhost") or ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def _host_name(host: str) -> str:
+    """Return a host in lower case and without its port; empty if it is not valid."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
 
 
 class _Bucket:

@@ -10,10 +10,13 @@ from typing import Final
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from brimful.cache import MEBIBYTE, SHARED_BUDGET
 from brimful.core.policy import Policy
@@ -21,7 +24,7 @@ from brimful.engine.retention import Retention
 from brimful.errors import InvalidConfig, StoreError
 from brimful.models import default_registry, load_registry
 from brimful.policies import load_policy, policy_names
-from brimful.server.access import Authenticator, Client, KeyAccess, OpenAccess, RateLimiter, reject_web_origin
+from brimful.server.access import Authenticator, Client, KeyAccess, OpenAccess, RateLimiter
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import Config, ModeName
 from brimful.server.endpoint import JSON, Endpoint, Gateway, Handler, error_response
@@ -30,7 +33,7 @@ from brimful.server.inspector.catalogue import DEFAULT_MODEL, ContentCounter
 from brimful.server.inspector.operation import EVENT_STREAM
 from brimful.server.inspector.operations import OPERATIONS, Inspector
 from brimful.server.openapi import openapi_document
-from brimful.server.page import Page
+from brimful.server.page import API_PATHS, Page
 from brimful.server.proxy.chat import ChatEndpoints
 from brimful.server.proxy.exchange import Mode, Relay
 from brimful.server.proxy.fit_mode import FitMode
@@ -47,6 +50,8 @@ from brimful.telemetry.prometheus import METRICS_TYPE
 MAX_EVENT_STREAMS: Final = 1_000
 """Concurrent event streams per API key."""
 _NOT_FOUND: Final = 404
+_METHOD_NOT_ALLOWED: Final = 405
+_PROXY_PATHS: Final = b"/v1/"
 _SUGGESTIONS: Final = {
     "/v1/responses": "only chat completions are supported: use /v1/chat/completions",
     "/v1/completions": "only chat completions are supported: use /v1/chat/completions",
@@ -117,7 +122,11 @@ class Services:
 
     def _make_gateway(self, config: Config, clock: Callable[[], float]) -> Gateway:
         limits = config.limits
-        access: Authenticator = KeyAccess(self._database, clock) if config.require_keys else OpenAccess(config.tenant)
+        access: Authenticator = (
+            KeyAccess(self._database, clock, failures_per_minute=limits.failed_keys_per_minute)
+            if config.require_keys
+            else OpenAccess(config.tenant, config.hosts)
+        )
         return Gateway(
             access=access,
             telemetry=self.telemetry,
@@ -214,18 +223,46 @@ def create_app(
     app = Starlette(
         routes=_routes(services),
         exception_handlers={HTTPException: _not_found_handler(services.page), Exception: _server_error},
+        middleware=[Middleware(ApiConventions)],
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # behind a TLS proxy, it would redirect to http
     app.state.shutdown = services.shutdown
     return app
+
+
+class ApiConventions:
+    """Middleware: answers of the API are neither cached nor sniffed, and a slash at the end of its paths is ignored."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if scope["raw_path"].startswith(_PROXY_PATHS) and scope["raw_path"].endswith(b"/"):
+            scope["path"], scope["raw_path"] = scope["path"].rstrip("/"), scope["raw_path"].rstrip(b"/")
+        is_api = scope["path"].startswith(API_PATHS)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(raw=message["headers"])
+                headers["x-content-type-options"] = "nosniff"
+                if is_api or "cache-control" not in headers:
+                    headers["cache-control"] = "no-store"
+                message = {**message, "headers": headers.raw}
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
 
 
 def _routes(services: Services) -> list[Route]:
     chat, passthrough, gateway = services.chat, services.passthrough, services.gateway
 
     def post(path: str, serve: Handler) -> Route:
-        handler = serve if services.requires_keys else _rejecting_web_pages(serve)
-        return Route(path, Endpoint(path, handler, gateway), methods=["POST"])
+        return Route(path, Endpoint(path, serve, gateway), methods=["POST"])
 
     def get(path: str, serve: Handler) -> Route:
         return Route(path, Endpoint(path, serve, gateway), methods=["GET"])
@@ -244,14 +281,6 @@ def _routes(services: Services) -> list[Route]:
         Route("/ready", _ready(services)),
         *services.page.routes(),
     ]
-
-
-def _rejecting_web_pages(serve: Handler) -> Handler:
-    async def checked(request: Request, client: Client, raw: bytes) -> Response:
-        reject_web_origin(request.headers)
-        return await serve(request, client, raw)
-
-    return checked
 
 
 def _inspector_routes(services: Services) -> Iterator[Route]:
@@ -308,9 +337,17 @@ def _not_found_handler(page: Page) -> Callable[[Request, Exception], Awaitable[R
     async def handle(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         index = page.index(request) if status == _NOT_FOUND else None
-        return index or _not_found(request, status)
+        response = index or _not_found(request, status)
+        if status == _METHOD_NOT_ALLOWED:
+            response.headers["allow"] = ", ".join(sorted(_allowed_methods(request)))
+        return response
 
     return handle
+
+
+def _allowed_methods(request: Request) -> set[str]:
+    matching = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
+    return {method for route in matching for method in route.methods or ()}
 
 
 def _not_found(request: Request, status: int) -> Response:

@@ -81,14 +81,21 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits per API key, or for all requests together if there are no API keys.
+    """Limits of the server, with times in seconds.
 
-    `grace` is the time in seconds that running answers get on shutdown.
+    `concurrency` and `requests_per_minute` apply per API key, or to all requests together if there are no API keys;
+    `failed_keys_per_minute` per address. `grace` is the time that running answers get on shutdown.
     """
 
     max_body_bytes: _PositiveInt = 32 * 1024 * 1024
     concurrency: _PositiveInt = 256
     requests_per_minute: _PositiveInt = 6_000
+    failed_keys_per_minute: _PositiveInt = 10
+    max_connections: _PositiveInt = 2_000
+    max_header_bytes: _PositiveInt = 32_768
+    header_timeout: _Seconds = 20.0
+    write_timeout: _Seconds = 60.0
+    keep_alive: _Seconds = 75.0  # longer than the 60 of most clients and load balancers
     grace: _Seconds = 30.0
 
 
@@ -119,7 +126,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The configuration of a server.
 
     `models` is the path of a model file, and `tenant` the tenant without API keys. `policies` are the paths of policy
-    files that clients may name in addition to the built-in policies.
+    files that clients may name in addition to the built-in policies. `hosts` are names of this machine under which
+    clients reach the server without API keys. `trusted_proxies` are the addresses of reverse proxies whose
+    `X-Forwarded-For` is believed.
 
     `workers` is the number of processes, `cache_mb` the limit of all caches of a process together.
 
@@ -135,6 +144,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     janitor_interval: _ShortString | None = None
     tenant: _ShortString = "default"
     require_keys: bool = False
+    hosts: tuple[_ShortString, ...] = ()
+    trusted_proxies: tuple[_ShortString, ...] = ()
     models: _ShortString | None = None
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
     cache_mb: Annotated[int, Meta(ge=1, le=1_000_000)] = DEFAULT_BUDGET // MEBIBYTE

@@ -148,7 +148,8 @@ class Endpoint:
     async def _handle(self, request: Request, log_fields: dict[str, Any], send: Send) -> None:
         gateway = self._gateway
         try:
-            client = await gateway.access.identify(request.headers)
+            address = request.client.host if request.client else ""
+            client = await gateway.access.identify(request.headers, address)
             log_fields |= {"tenant": client.tenant, "key": client.key}
             require_scope(client, self._scope)
             with gateway.rate_limiter.limit(f"{client.tenant}/{client.key}", now=gateway.clock()):

@@ -29,7 +29,7 @@ _SECURITY_HEADERS: Final = {
 _IMMUTABLE: Final = "public, max-age=31536000, immutable"
 _NO_CACHE: Final = "no-cache"  # cached, but revalidated each time
 _NOT_MODIFIED: Final = 304
-_API_PATHS: Final = ("/v1/", "/brimful/", ASSETS)
+API_PATHS: Final = ("/v1/", "/brimful/")
 _MIN_COMPRESSED: Final = 1_024  # bytes
 _NOT_BUILT_PAGE: Final = b"""\
 <!doctype html>
@@ -68,7 +68,7 @@ class Page:
     def index(self, request: Request) -> Response | None:
         """Return the page if a browser asks for an unknown path, which the page routes itself."""
         wants_html = "text/html" in request.headers.get("accept", "")
-        if request.method not in ("GET", "HEAD") or not wants_html or request.url.path.startswith(_API_PATHS):
+        if request.method not in ("GET", "HEAD") or not wants_html or request.url.path.startswith((*API_PATHS, ASSETS)):
             return None
         return _response(self._files["/index.html"], request)
 

@@ -24,11 +24,11 @@ from starlette.applications import Starlette
 from brimful.errors import InvalidConfig
 from brimful.server.app import create_app
 from brimful.server.config import Config
+from brimful.server.connections import connection_settings
 from brimful.stores import connect
 from brimful.telemetry.prometheus import MULTIPROCESS_VARIABLE, forget_process
 
 _STREAM_END_SECONDS: Final = 5.0  # for streams to send a last event, after the grace period
-_KEEP_ALIVE: Final = 75  # seconds; longer than the 60 of most clients and load balancers
 _GC_THRESHOLD: Final = 20_000  # objects; a request with hundreds of messages makes fewer, and almost no cycles
 _BACKLOG: Final = 2_048  # connections that wait to be accepted; uvicorn's default
 _POLL_SECONDS: Final = 0.5  # between two looks at the workers
@@ -50,7 +50,7 @@ class _Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                timeout_keep_alive=_KEEP_ALIVE,
+                **connection_settings(config),
                 timeout_graceful_shutdown=int(grace + _STREAM_END_SECONDS) + 1,
             )
         )
