@@ -18,9 +18,8 @@ def words(count, word="word"):
 
 def build(pile, policy="default", *, window=1000, completion=100, overrides=None, counter=COUNTER, **more):
     """Build a context; what is said of the model goes to the model, the rest to the inputs."""
-    of_model = {
-        field: more.pop(field) for field in ("wire", "known", "overhead", "modalities", "alternate") if field in more
-    }
+    fields = ("wire", "known", "assumed_window", "overhead", "modalities", "alternate")
+    of_model = {field: more.pop(field) for field in fields if field in more}
     usual = {"id": "m", "provider": "p", "window": window, "max_output": window, "wire": "openai", "modalities": EYES}
     model = ModelInfo(**usual | of_model)
     chosen = load_policy(policy, overrides=overrides)

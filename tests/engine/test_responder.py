@@ -10,6 +10,7 @@ from brimful.counting import counter_for
 from brimful.engine.provider_pool import ProviderPool
 from brimful.errors import ContextOverflow, InvalidValue, ProviderError
 from brimful.models import default_registry
+from brimful.providers.server_models import RETRY_SECONDS
 from brimful.records import Message, Persona, Usage, User
 from brimful.records.character import Character
 from brimful.records.reply import Reply
@@ -500,3 +501,37 @@ def test_a_server_that_lists_no_models_is_used_anyway(run, new_engine):
     answer = run(story())
     assert answer.text == "Hi."
     assert (answer.context.inputs.model.runtime, answer.context.budget.window) == ("transformers", 2_000)
+
+
+def test_a_server_that_was_too_busy_to_tell_its_window_is_asked_again(run, new_engine):
+    now, name = [NOW], "qwen2.5-7b-instruct-q4_k_m.gguf"
+
+    async def story():
+        async with (
+            serving(answered(b"", status=500), SAYS_HI, listed(max_model_len=4_096), SAYS_HI) as server,
+            new_engine(model=name, provider=f"{server.url}/v1", embedder="none", clock=lambda: now[0]) as engine,
+        ):
+            first = await engine.respond("r", None, "Hello!")
+            now[0] += RETRY_SECONDS
+            return [first, await engine.respond("r", None, "And now?")]
+
+    assert [answer.context.budget.window for answer in run(story())] == [128_000, 4_096]
+
+
+@pytest.mark.parametrize(
+    ("row", "window", "kinds"), [({}, 8_192, ["unknown-model"]), ({"max_model_len": 32_768}, 32_768, [])]
+)
+def test_an_unknown_model_says_whether_its_window_was_told(run, new_engine, row, window, kinds):
+    page = answered({"data": [{"id": "acme-1", **row}]})
+    missing = [] if row else [answered(b"", status=404)]
+
+    async def story():
+        async with (
+            serving(page, *missing, SAYS_HI) as server,
+            new_engine(model="acme-1", provider=f"{server.url}/v1", embedder="none") as engine,
+        ):
+            return await engine.respond("r", None, "Hello!")
+
+    context = run(story()).context
+    assert context.budget.window == window
+    assert [notice.kind for notice in context.warnings if notice.kind == "unknown-model"] == kinds

@@ -87,7 +87,7 @@ class Upstream:
     An answer is a dict (JSON), a pair of status and body, a list of texts (a stream), a response, or a function from
     the request's body to any of these. `pause` is the time between two pieces of a stream; `silent`, it never
     answers; `deaf`, it answers without reading what it was sent. `targets` are the methods and URLs of all requests,
-    but for lists of models.
+    but for lists of models and other `pages`.
     """
 
     def __init__(self):
@@ -97,6 +97,7 @@ class Upstream:
     def reset(self):
         self.requests = []
         self.targets = []
+        self.pages = {"/v1/models": {"object": "list", "data": [{"id": "gpt-4o", "object": "model"}]}}
         self.answers = []
         self.pause = 0.0
         self.silent = False
@@ -115,8 +116,9 @@ class Upstream:
         raw = await request.body()
         is_json = "json" in request.headers.get("content-type", "json")
         body = {} if self.deaf else json.loads(raw) if raw and is_json else raw or None
-        if request.method == "GET" and request.url.path.endswith("/models"):
-            return JSONResponse({"object": "list", "data": [{"id": "gpt-4o", "object": "model"}]})
+        if request.method == "GET" and request.url.path.endswith(("/models", "/props")):
+            page = self.pages.get(request.url.path)
+            return JSONResponse(page or {}, status_code=200 if page else 404)
         self.requests.append((request.url.path, dict(request.headers), body))
         query = request.scope["query_string"].decode()
         target = request.scope["raw_path"].decode() + (f"?{query}" if query else "")

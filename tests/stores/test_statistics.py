@@ -27,7 +27,7 @@ OPENED = Notice(kind="breaker-opened", text="the circuit breaker opened")
 CONTEXTS = (
     build(pile()),
     build([*pile(), *history(120, size=20)], policy="auction"),
-    build([*history(200, size=20), pile()[-1]], window=2000, known=False, degraded=(FAILED, OPENED)),
+    build([*history(200, size=20), pile()[-1]], window=2000, assumed_window=True, degraded=(FAILED, OPENED)),
     build([memory("Ada owns a ship", counter=COUNTER, id="k9", relevance=0.4), *pile()], degraded=(OFF,)),
     build([memory("Sailing", type="procedural", counter=COUNTER, id="k8", relevance=0.9), *pile()], degraded=(FAILED,)),
     build([pile()[-1]], window=100, completion=10, degraded=("room 'x' is not in the store",)),

@@ -90,13 +90,15 @@ def test_every_reason_has_words():
 @pytest.mark.parametrize(
     ("changes", "warning"),
     [
-        ({"known": False}, ("unknown-model", "unknown model 'm': assuming a window of 1,000 tokens")),
+        (
+            {"assumed_window": True},
+            ("unknown-model", "unknown model 'm': assuming a window of 1,000 tokens; pass window= to set it"),
+        ),
         ({"degraded": ("recent memories instead",)}, ("other", "recent memories instead")),
     ],
 )
 def test_warnings(changes, warning):
-    known = changes.pop("known", True)
-    context = build(pile(), known=known, **changes)
+    context = build(pile(), **changes)
     assert [(notice.kind, notice.text) for notice in context.warnings] == [warning]
     assert f"│   ⚠️  {warning[1]}\n" in context.report()
 

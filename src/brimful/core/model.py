@@ -48,6 +48,8 @@ class CacheRule(msgspec.Struct, frozen=True, kw_only=True):
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A model in the registry. `known` is false for the fallback that is used for unknown models.
 
+    `assumed_window` means that nobody told its window.
+
     `id` is the name the user gave and what goes on the wire; `canonical` is the id of the row it was found under.
 
     `max_input` is a limit of the prompt alone, if the provider has one below its window. `overhead` names the family
@@ -86,6 +88,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     as_of: str = ""
     known: bool = True
+    assumed_window: bool = False
     canonical: str = ""
 
     @property

@@ -18,6 +18,7 @@ Degradation = Literal[
     "lore-refused",  # a lorebook's regular expression exceeds a limit
     "unknown-room",  # the room is not in the store
     "unknown-persona",  # the persona is not in the store
+    "unknown-window",  # nobody told the model's window, so the client's request was not trimmed
     "smaller-reserve",  # the request allows a longer answer than the window has room for
     "reasoning-reserve",  # part of the window is reserved for the model's reasoning between tool calls
     "calibration",  # what was learned from reported usage changes how tokens are counted

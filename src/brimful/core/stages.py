@@ -253,10 +253,10 @@ def record(candidates: Candidates, budget: ContextBudget, done: Attempt) -> Cont
 
 def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
     model, budget, basis = context.inputs.model, context.budget, context.verification.basis
-    if not model.known:
+    if model.assumed_window and context.inputs.window is None:
         yield Notice(
             kind="unknown-model",
-            text=f"unknown model {model.id!r}: assuming a window of {budget.window:,} tokens",
+            text=f"unknown model {model.id!r}: assuming a window of {budget.window:,} tokens; pass window= to set it",
             facts={"model": model.id, "window": budget.window},
         )
     if context.remaining < 0:

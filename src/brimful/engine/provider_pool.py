@@ -54,7 +54,7 @@ class ProviderPool:
         if not isinstance(provider, HttpProvider):
             return model
         self._server_models = self._server_models or ServerModels(self._clock)
-        served = await self._server_models.find(provider.connection, provider.wire, model.id)
+        served = await self._server_models.find(provider.connection, provider.wire, model.id, known=model.known)
         if served is None:
             return model
         info = model if model.known or not served.only else default_registry().resolve(served.id)
@@ -63,6 +63,7 @@ class ProviderPool:
             info,
             id=model.id,
             window=min(window, info.window) if info.known else window,
+            assumed_window=info.assumed_window and served.window is None,
             runtime="llama.cpp" if served.llama else info.runtime,
         )
 

@@ -278,7 +278,7 @@ def _make_row(entry: ModelEntry, parent: ModelInfo) -> ModelInfo:
     # By default, only the window limits the output.
     max_output = min(parent.max_output, window) if parent.known else window
     values = {"source": entry.file, "max_output": max_output, **entry.fields}
-    row = msgspec.structs.replace(parent, **values, id=entry.id, canonical=entry.id, known=True)
+    row = msgspec.structs.replace(parent, **values, id=entry.id, canonical=entry.id, known=True, assumed_window=False)
     if row.max_output > row.window:
         raise entry.error("max_output", f"{row.max_output:,} is more than the window, {row.window:,}")
     if row.overhead == "template" and not row.chat_template:

@@ -28,6 +28,7 @@ def unknown_model(name: str) -> ModelInfo:
         prior=UNKNOWN_PRIOR,
         source="fallback",
         known=False,
+        assumed_window=True,
     )
 
 
@@ -36,13 +37,13 @@ def unknown_model_warning(info: ModelInfo) -> str:
 
     >>> print(unknown_model_warning(unknown_model("acme-1")))
     unknown model 'acme-1': assuming a window of 8,192 tokens and counting with o200k_base × 1.1 + 15 %; \
-describe it in a models.toml file (BRIMFUL_MODELS)
+set the window, or describe the model in a models.toml file (BRIMFUL_MODELS)
     """
     prior = info.prior or UNKNOWN_PRIOR
     return (
         f"unknown model {info.id!r}: assuming a window of {info.window:,} tokens and counting with "
         f"{prior.tokenizer} × {prior.factor:g} + {prior.margin:.0%}".replace("%", " %")
-        + "; describe it in a models.toml file (BRIMFUL_MODELS)"
+        + "; set the window, or describe the model in a models.toml file (BRIMFUL_MODELS)"
     )
 
 

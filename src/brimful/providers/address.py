@@ -50,7 +50,16 @@ def get_route(url: str) -> str:
     >>> get_route("https://api.openai.com/v1"), get_route("http://me:secret@localhost:8081/team/v1/")
     ('api.openai.com', 'localhost:8081/team')
     """
-    return _VERSION.sub("", parse_address(url).url).partition("://")[2]
+    return remove_version(parse_address(url).url).partition("://")[2]
+
+
+def remove_version(url: str) -> str:
+    """Return a URL without the API version at its end.
+
+    >>> remove_version("http://localhost:8080/v1")
+    'http://localhost:8080'
+    """
+    return _VERSION.sub("", url)
 
 
 def get_base_url(url: str, wire: Wire) -> str:

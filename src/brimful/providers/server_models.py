@@ -1,4 +1,4 @@
-"""Models offered by a self-hosted server: their names and context windows."""
+"""Models offered by a server: their names and context windows."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,12 +8,14 @@ import msgspec
 
 from brimful.core.model import Wire
 from brimful.core.validation import decode_json, is_whole_number
-from brimful.errors import ProviderError
+from brimful.errors import ProviderError, ProviderUnavailable
+from brimful.providers.address import remove_version
 from brimful.providers.connection import Connection
 from brimful.providers.directory import find_server_by_url
 
-LIST_TIMEOUT: Final = 3.0  # seconds to list the models
+LIST_TIMEOUT: Final = 10.0  # seconds to list the models; a busy server may need some
 CACHE_SECONDS: Final = 300.0  # self-hosted servers are restarted with other windows
+RETRY_SECONDS: Final = 10.0  # until a server that did not answer is asked again
 LIST_PATHS: Final[dict[Wire, str]] = {"openai": "/models", "text": "/models", "anthropic": "/v1/models"}
 _WINDOW_FIELDS: Final = (
     "max_model_len",
@@ -36,28 +38,41 @@ class ServerModel(msgspec.Struct, frozen=True, kw_only=True):
 
 class _CachedModels(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[ServerModel, ...]
-    at: float
+    until: float
 
 
 class ServerModels:
-    """Asks self-hosted servers for their models, and caches the answers."""
+    """Asks servers for their models, and caches the answers."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._cache: dict[str, _CachedModels] = {}
-        self._lock = asyncio.Lock()
+        self._locks: dict[str, asyncio.Lock] = {}
 
-    async def find(self, connection: Connection, wire: Wire, model: str) -> ServerModel | None:
-        """Return what a server says about a model; None if it says nothing, or is a known public server."""
-        if wire not in LIST_PATHS or find_server_by_url(connection.url) is not None:
+    async def find(self, connection: Connection, wire: Wire, model: str, *, known: bool = True) -> ServerModel | None:
+        """Return what a server says about a model; None if it says nothing.
+
+        A public server is asked only about models that are not `known`.
+        """
+        public = find_server_by_url(connection.url)
+        if wire not in LIST_PATHS or (public is not None and known):
             return None
-        cached = self._cache.get(connection.route)
-        if cached is None or not 0 <= self._clock() - cached.at < CACHE_SECONDS:
-            async with self._lock:
-                models = await _fetch_models(connection, LIST_PATHS[wire])
-                cached = self._cache[connection.route] = _CachedModels(models=models, at=self._clock())
-        named = (each for each in cached.models if each.id == model)
-        return next(named, None) or next((each for each in cached.models if each.only), None)
+        models = await self._load(connection, LIST_PATHS[wire])
+        name = model if public is None else public.local_name(model)
+        named = (each for each in models if each.id == name)
+        return next(named, None) or next((each for each in models if each.only), None)
+
+    async def _load(self, connection: Connection, path: str) -> tuple[ServerModel, ...]:
+        """Return the models of a server. While it does not answer, what it said before is used."""
+        async with self._locks.setdefault(connection.route, asyncio.Lock()):
+            cached = self._cache.get(connection.route)
+            if cached is not None and self._clock() < cached.until:
+                return cached.models
+            fetched = await _fetch_models(connection, path)
+            models = fetched if fetched is not None else cached.models if cached is not None else ()
+            until = self._clock() + (RETRY_SECONDS if fetched is None else CACHE_SECONDS)
+            self._cache[connection.route] = _CachedModels(models=models, until=until)
+            return models
 
 
 def parse_server_models(body: bytes) -> tuple[ServerModel, ...]:
@@ -83,10 +98,52 @@ def _parse_model(row: dict[str, Any], *, only: bool) -> ServerModel:
     return ServerModel(id=row["id"], window=min(windows, default=None), llama=llama, only=only and llama)
 
 
-async def _fetch_models(connection: Connection, path: str) -> tuple[ServerModel, ...]:
+async def _fetch_models(connection: Connection, path: str) -> tuple[ServerModel, ...] | None:
+    """Return the models of a server; None if it does not answer now."""
     try:
         async with asyncio.timeout(LIST_TIMEOUT):
-            answer = await connection.get(path)
-    except (ProviderError, TimeoutError):
+            models = parse_server_models((await connection.get(path)).body)
+            if any(model.window for model in models) or find_server_by_url(connection.url) is not None:
+                return models
+            return await _add_windows(connection, models)
+    except (ProviderUnavailable, TimeoutError):
+        return None
+    except ProviderError:
         return ()
-    return parse_server_models(answer.body)
+
+
+async def _add_windows(connection: Connection, models: tuple[ServerModel, ...]) -> tuple[ServerModel, ...]:
+    """Ask a server that lists models without windows elsewhere: llama.cpp under `/props`, LM Studio in its own API."""
+    root = Connection(
+        remove_version(connection.url), headers=connection.headers, route=connection.route, limits=connection.limits
+    )
+    try:
+        if any(model.llama for model in models):
+            window = parse_props((await root.get("/props")).body)
+            return tuple(msgspec.structs.replace(model, window=window) for model in models)
+        rows = parse_server_models((await root.get("/api/v0/models")).body)
+    except ProviderUnavailable:
+        raise
+    except ProviderError:
+        return models
+    finally:
+        await root.close()
+    windows = {row.id: row.window for row in rows}
+    return tuple(msgspec.structs.replace(model, window=windows.get(model.id)) for model in models)
+
+
+def parse_props(body: bytes) -> int | None:
+    """Return the window of each slot of llama.cpp's server.
+
+    >>> parse_props(b'{"default_generation_settings": {"n_ctx": 2048}}')
+    2048
+    """
+    try:
+        data = decode_json(body)
+    except ValueError:
+        return None
+    match data:
+        case {"default_generation_settings": {"n_ctx": window}} if is_whole_number(window):
+            return int(window)
+        case _:
+            return None

@@ -235,3 +235,65 @@ def test_usage_is_stored_with_the_count(start, upstream, tmp_path):
 
     (seen,) = asyncio.run(observed())
     assert (seen.reported, seen.context) == (11, answer.headers["x-brimful-context"])
+
+
+# -- windows that nobody told -----------------------------------------------------------------------------------------
+
+
+def unknown(messages):
+    return body(messages, model="acme-1")
+
+
+def record_of(client, answer):
+    return client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+
+
+@pytest.mark.parametrize(
+    "content", ["word " * 300, [{"type": "image_url", "image_url": {"url": "https://x.org/a.png"}}]]
+)
+def test_a_model_with_an_unknown_window_gets_the_request_as_it_is(start, upstream, content):
+    client = start(upstream={"window": None})
+    request = unknown([says("user", content), says("assistant", "Well.")] * 50 + [says("user", "And now?")])
+    record = record_of(client, client.post(CHAT, json=request))
+    assert upstream.bodies == [request]
+    assert "unknown-window" in [warning["kind"] for warning in record["warnings"]]
+    assert "unknown-model" not in [warning["kind"] for warning in record["warnings"]]
+    assert record["left_out"] == 0
+
+
+def test_an_invalid_request_for_an_unknown_model_is_refused(start, upstream):
+    assert start(upstream={"window": None}).post(CHAT, json=unknown(["Hi"])).status_code == 400
+    assert upstream.bodies == []
+
+
+def test_the_window_of_an_unknown_model_is_learned_from_the_first_refusal(start, upstream):
+    client = start(upstream={"window": None})
+    request = unknown(long_chat(200))
+    message = "This model's maximum context length is 16384 tokens. However, your messages resulted in 21000 tokens."
+    upstream.answers = [(400, {"error": {"message": message}}), chat_answer()]
+    assert client.post(CHAT, json=request).status_code == 200
+    answer = client.post(CHAT, json=request)
+    assert [len(each["messages"]) < len(request["messages"]) for each in upstream.bodies] == [False, True, True]
+    assert record_of(client, answer)["window"] == 16_384
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("/v1/models", {"data": [{"id": "acme-1", "max_model_len": 32_768}]}),
+        ("/v1/models", {"data": [{"id": "acme-1", "context_length": 32_768}]}),
+        ("/props", {"default_generation_settings": {"n_ctx": 32_768}}),
+        ("/api/v0/models", {"data": [{"id": "acme-1", "loaded_context_length": 32_768}]}),
+    ],
+)
+def test_a_server_that_tells_its_window_gets_what_fits_into_it(start, upstream, path, answer):
+    owner = "llamacpp" if path == "/props" else "organization"
+    upstream.pages = {"/v1/models": {"data": [{"id": "acme-1", "owned_by": owner}]}} | {path: answer}
+    client = start(upstream={"window": None})
+    fits, too_long = unknown(long_chat(190)), unknown(long_chat(400))
+    record = record_of(client, client.post(CHAT, json=fits))
+    assert upstream.bodies[0] == fits
+    assert record["window"] == 32_768
+    assert [warning["kind"] for warning in record["warnings"]] == ["inexact-counts"]
+    client.post(CHAT, json=too_long)
+    assert len(upstream.bodies[1]["messages"]) < len(too_long["messages"])

@@ -28,7 +28,7 @@ from brimful.render.incoming import requested_max_output
 from brimful.server.background import BackgroundTasks, log_failure
 from brimful.server.config import Config
 from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_digest, without_cache_marks
-from brimful.server.proxy.models import ModelResolver, ResolvedModel
+from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, run_in_thread_if_large
 from brimful.server.proxy.stream import EdgeListener, StreamListener
 from brimful.server.telemetry import Telemetry
@@ -213,9 +213,9 @@ class FitMode:
         return named_room(request) or DEFAULT_ROOM
 
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
-        """Trim a request. One that fits for sure is sent at once and counted while the upstream works."""
+        """Trim a request. One that fits for sure, or may, is sent at once and counted while the upstream works."""
         model = await self._models.of(request.upstream, request.model, self._tenants.calibrator(request.client.tenant))
-        if self._surely_fits(request, model):
+        if _has_messages(request) and (model.assumed or self._surely_fits(request, model)):
             sent = asyncio.Event()
             context = asyncio.create_task(self._count_later(request, model, sent))
             return PreparedRequest(request.raw, context, sent.set)
@@ -291,6 +291,7 @@ class FitMode:
     def _trim(self, request: ProxyRequest, model: ResolvedModel, notices: tuple[Notice, ...]) -> _FittedRequest:
         """Trim a request, as a continuation of the one before it."""
         started = self._clock()
+        assumed, model = model.assumed, window_for_request(model, request, self._policy)
         seed = (request.client.tenant, request.upstream.route, model.model.id, str(model.window))
         # As long as nothing was trimmed, there is no request to continue.
         chain = digest_chain(_comparable_messages(request), seed) if self._threads else None
@@ -306,16 +307,14 @@ class FitMode:
             degraded=(*notices, *model.notices),
             origin=named_room(request),
         )
-        if is_unchanged(context):
+        if assumed or is_unchanged(context):
             return _FittedRequest(context, request.raw, self._clock() - started)
         self._threads.remember(chain or digest_chain(_comparable_messages(request), seed), context.history)
         return _FittedRequest(context, msgspec.json.encode(context.request), self._clock() - started)
 
     def _surely_fits(self, request: ProxyRequest, model: ResolvedModel) -> bool:
         """Whether a request fits without being counted, since no text has more tokens than bytes."""
-        messages = request.body.get("messages")
-        if not messages or not isinstance(messages, list) or not all(map(_is_message, messages)):
-            return False  # an invalid request must not reach the upstream
+        messages = request.body["messages"]
         if _may_hold_media(request, messages):
             return False
         prior = model.model.prior or UNKNOWN_PRIOR
@@ -361,6 +360,12 @@ def _comparable_messages(request: ProxyRequest) -> list[Any]:
     messages = request.body.get("messages")
     listed = messages if isinstance(messages, list) else []
     return list(map(without_cache_marks, listed)) if CACHE_MARK.encode() in request.raw else listed
+
+
+def _has_messages(request: ProxyRequest) -> bool:
+    """Whether a request is valid enough to be sent before it is read."""
+    messages = request.body.get("messages")
+    return isinstance(messages, list) and bool(messages) and all(map(_is_message, messages))
 
 
 def _is_message(value: object) -> bool:

@@ -1,26 +1,38 @@
 """Resolve a model on an upstream: its registry entry, the limits the upstream reports, and what was calibrated."""
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
 from brimful.core.notice import Notice
-from brimful.counting import count_raw, vocabulary_for
+from brimful.core.policy import Policy
+from brimful.counting import count_raw, counter_for, vocabulary_for
+from brimful.counting.calibration import round_up
 from brimful.engine.calibration import CalibratedModel, Calibrator
 from brimful.errors import StoreError
 from brimful.models.registry import Registry
 from brimful.providers.server_models import ServerModel, ServerModels
+from brimful.render.incoming import read_incoming
 from brimful.server.background import log_failure
 from brimful.server.config import Config
+from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.upstreams import Upstream
+
+_GENEROSITY: Final = 1.1  # parts that are counted one by one come to more than the whole
+_REQUEST_OVERHEAD: Final = 2_048  # tokens around a request at most
 
 
 class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model with its calibrated counting, its window on an upstream, and notes for the context."""
+    """A model with its calibrated counting, its window on an upstream, and notices for the context.
+
+    `assumed`: nobody told the window.
+    """
 
     model: ModelInfo
     window: int
+    assumed: bool = False
     notices: tuple[Notice, ...] = ()
 
 
@@ -41,16 +53,20 @@ class ModelResolver:
 
     async def of(self, upstream: Upstream, name: str, calibrator: Calibrator) -> ResolvedModel:
         """Return what is known about the model of a request."""
-        is_configured = upstream.config.window is not None
-        server_model = (
-            None if is_configured else await self._server_models.find(upstream.connection, upstream.wire, name)
-        )
+        server_model = None
+        if upstream.config.window is None:
+            known = self._registry.resolve(upstream.config.like or name).known
+            server_model = await self._server_models.find(upstream.connection, upstream.wire, name, known=known)
         info = self._model_info(upstream, name, server_model)
         calibrated = await self._calibration(upstream, info, calibrator)
         reported = upstream.config.window or (server_model.window if server_model else None)
-        window = reported if reported is not None and not info.known else min(reported or info.window, info.window)
-        smallest = min(window, calibrated.window or window)
-        return ResolvedModel(model=calibrated.model, window=smallest, notices=calibrated.notices)
+        limits = [limit for limit in (reported, calibrated.window) if limit is not None]
+        return ResolvedModel(
+            model=calibrated.model,
+            window=min(limits) if limits and info.assumed_window else min([info.window, *limits]),
+            assumed=info.assumed_window and not limits,
+            notices=calibrated.notices,
+        )
 
     async def _calibration(self, upstream: Upstream, info: ModelInfo, calibrator: Calibrator) -> CalibratedModel:
         """Return the calibration; if the store fails, none."""
@@ -69,3 +85,19 @@ class ModelResolver:
         runtime = "llama.cpp" if server_model and server_model.llama else info.runtime
         named = name or (server_model.id if server_model else upstream.config.name)
         return msgspec.structs.replace(info, id=named, wire=upstream.wire, runtime=runtime)
+
+
+def window_for_request(model: ResolvedModel, request: ProxyRequest, policy: Policy) -> ResolvedModel:
+    """Return a model whose window is told; if nobody tells it, with one that is large enough for the request."""
+    if not model.assumed:
+        return model
+    incoming = read_incoming(request.body, request.wire)
+    tokens = counter_for(model.model, policy.counting).prompt(incoming.prompt).upper
+    window = round_up(tokens * _GENEROSITY) + _REQUEST_OVERHEAD + (incoming.completion or policy.completion.tokens)
+    name = model.model.id
+    text = (
+        f"the window of {name!r} is not known, so the client's messages are sent as they are; "
+        "set it as `window` of the upstream"
+    )
+    notice = Notice(kind="unknown-window", text=text, facts={"model": name})
+    return ResolvedModel(model=model.model, window=max(model.window, window), notices=(*model.notices, notice))

@@ -19,7 +19,7 @@ from brimful.errors import BudgetExceeded
 from brimful.records import Message, Room
 from brimful.records.usage import UsageReport
 from brimful.server.proxy.conversation import Conversation, assign_ids, conversation_room, parse_conversation
-from brimful.server.proxy.models import ModelResolver, ResolvedModel
+from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.overlap import Overlap, RoomTail, find_overlap, load_tail
 from brimful.server.proxy.reasoning import reasoning_tokens, restore_steps
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, run_in_thread_if_large
@@ -72,9 +72,11 @@ class RememberMode:
         engine = await self._tenants.engine(tenant)
         conversation = await run_in_thread_if_large(request, parse_conversation, request)
         model = await self._models.of(request.upstream, request.model, self._tenants.calibrator(tenant))
+        model = await run_in_thread_if_large(request, window_for_request, model, request, self._policy)
         async with self._locks.of(tenant, conversation.room):
             current = await self._store_messages(engine, request, conversation)
-            return await self._build_request(engine, request, conversation, model, current)
+            notices = (notice for notice in model.notices if notice.kind == "unknown-window")
+            return await self._build_request(engine, request, conversation, model, current, *notices)
 
     async def rebuild(
         self, request: ProxyRequest, context: Context, window: int, notice: Notice
