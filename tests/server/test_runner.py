@@ -1,10 +1,11 @@
 """How the server listens."""
 
 import asyncio
+import logging
 import socket
 
 from brimful.server.config import Config
-from brimful.server.runner import bind_socket
+from brimful.server.runner import LogFormatter, bind_socket
 
 
 def test_small_answers_are_sent_at_once():
@@ -25,3 +26,11 @@ def test_small_answers_are_sent_at_once():
         return found
 
     assert asyncio.run(accepted())
+
+
+def test_a_message_cannot_forge_a_line_of_the_log():
+    record = logging.LogRecord(
+        "brimful", logging.WARNING, "", 0, "failed: %s", ("x\nERROR \x1b[31mforged\r\x9bdone",), None
+    )
+    shown = LogFormatter("%(levelname)s %(message)s").format(record)
+    assert shown == "WARNING failed: x\n    ERROR [31mforged\n    done"

@@ -313,7 +313,7 @@ def fill(  # noqa: PLR0913 - the options of a command
 def show_data(context: Context, *, request: bool, as_json: bool) -> bool:
     """Print the request or the context as JSON, if an option asks for it. Return whether it did."""
     if request:
-        output.write(request_bytes(context.request).decode())
+        output.write_json(request_bytes(context.request))
     elif as_json:
         output.show_json(context)
     return request or as_json

@@ -443,7 +443,7 @@ def _printer(*, as_json: bool) -> "Callable[[Build | Response, str], None]":
 
     def show(event: "Build | Response", who: str) -> None:
         if as_json:
-            output.write(msgspec.json.encode(formatter.data(event)).decode())
+            output.write_json(msgspec.json.encode(formatter.data(event)))
         else:
             output.write(formatter.text(event, who))
 

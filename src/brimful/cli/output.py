@@ -4,6 +4,7 @@ Tables and progress bars are drawn with rich in a terminal and as plain aligned 
 to draw in a terminal, so that piped commands start faster.
 """
 
+import re
 import select
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -147,6 +148,9 @@ def progress(
         yield advance
 
 
+_BREAKS_AND_TABS: Final = re.compile(r"([\n\t]+)")
+_TERMINAL_CONTROLS: Final = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control characters that JSON leaves as they are: C1, with the 8-bit forms of escape sequences, and directions."""
 _MIN_VALUE_WIDTH: Final = 20  # columns, however narrow the terminal is
 _PREVIEW_LENGTH: Final = 60  # characters
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - shown without a zone
@@ -177,17 +181,32 @@ def show_fields(fields: Iterable[tuple[str, str]]) -> None:
 
 def show_json(value: object) -> None:
     """Print a value as indented JSON, in UTF-8 whatever the locale."""
-    typer.echo(msgspec.json.format(_JSON.encode(value), indent=2))
+    write_json(msgspec.json.format(_JSON.encode(value), indent=2))
+
+
+def write_json(data: bytes) -> None:
+    """Print encoded JSON: byte for byte, except for control characters in a terminal."""
+    text = data.decode()
+    typer.echo(escape_controls(text) if sys.stdout.isatty() else text)
+
+
+def escape_controls(text: str) -> str:
+    r"""Return JSON in which what a terminal could take for a command is an escape, which means the same.
+
+    >>> escape_controls('"a\x9b31m\u202eb"')
+    '"a\\u009b31m\\u202eb"'
+    """
+    return _TERMINAL_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def write(text: str = "") -> None:
-    """Print a line."""
-    typer.echo(text)
+    """Print lines, without control characters."""
+    typer.echo(printable(text))
 
 
 def write_partial(text: str) -> None:
-    """Print text without ending the line."""
-    typer.echo(text, nl=False)
+    """Print text without ending the line, and without control characters."""
+    typer.echo(printable(text), nl=False)
 
 
 def has_reader() -> bool:
@@ -222,12 +241,14 @@ def one_line(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return text with its line breaks and no other control characters.
+    r"""Return text with its line breaks and tabs, and no other control characters.
 
-    >>> printable("two\nlines, \x1b[31mred")
-    'two\nlines, [31mred'
+    >>> printable("two\n\tlines, \x1b[31mred")
+    'two\n\tlines, [31mred'
     """
-    return "\n".join(map(one_line, text.split("\n")))
+    if text.isprintable():
+        return text
+    return "".join(piece if piece[:1] in ("\n", "\t") else one_line(piece) for piece in _BREAKS_AND_TABS.split(text))
 
 
 def format_time(at: float | None) -> str:

@@ -143,6 +143,8 @@ def speaker_name(name: str) -> str:
     """
     shown = _one_line(name)
     folded = fold(shown)
+    if folded.startswith("(") and folded.endswith(")"):
+        return shown
     return f"({shown})" if folded.startswith(("[", "<", ">")) or ":" in folded or folded in ROLES else shown
 
 

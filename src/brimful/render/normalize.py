@@ -20,6 +20,7 @@ import msgspec
 
 from brimful.core.chat_rules import CLOSING, OPENING
 from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
+from brimful.core.labels import speaker_name
 from brimful.core.prompt import Message
 from brimful.core.validation import clean_text
 from brimful.errors import InvalidValue
@@ -98,12 +99,12 @@ def with_name_in_text(message: Message) -> Message:
     """
     if not message.name:
         return message
-    parts = message.parts
+    parts, name = message.parts, speaker_name(message.name)
     match parts[0] if parts else None:
         case Text(text=text):
-            parts = (Text(text=f"{message.name}: {text}"), *parts[1:])
+            parts = (Text(text=f"{name}: {text}"), *parts[1:])
         case Media():
-            parts = (Text(text=f"{message.name}:"), *parts)
+            parts = (Text(text=f"{name}:"), *parts)
     return msgspec.structs.replace(message, name="", parts=parts)
 
 

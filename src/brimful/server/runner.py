@@ -231,11 +231,21 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+class LogFormatter(logging.Formatter):
+    """Indents further lines of a record and removes control characters: a message may quote what a stranger wrote."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record."""
+        first, *rest = super().format(record).splitlines() or [""]
+        lines = (first, *(f"    {line}" for line in rest))
+        return "\n".join("".join(mark for mark in line if mark.isprintable()) for line in lines)
+
+
 def _configure_logging() -> None:
     """Log one JSON line per request to standard output, and warnings to standard error."""
     for name, stream in (("brimful.access", sys.stdout), ("brimful", sys.stderr), ("uvicorn.error", sys.stderr)):
         logger, handler = logging.getLogger(name), logging.StreamHandler(stream)
-        handler.setFormatter(logging.Formatter("%(message)s" if stream is sys.stdout else "%(levelname)s %(message)s"))
+        handler.setFormatter(LogFormatter("%(message)s" if stream is sys.stdout else "%(levelname)s %(message)s"))
         logger.addHandler(handler)
         logger.propagate = False
         logger.setLevel(logging.INFO if stream is sys.stdout else logging.WARNING)
