@@ -51,7 +51,7 @@ def test_why_and_what_was_seen_of_a_room_one_comes_back_to(run, smol):
 
 def test_a_remark_that_holds_for_most_turns_is_not_made_in_each(run, smol):
     told = run("chat", "--room", "r", *smol, stdin="Hello there.\n/context\n")
-    assert "token counts are calibrated, not exact" in told.stdout
+    assert "Token Counts: calibrated, not exact" in told.stdout
     assert "token counts" not in told.stderr
 
 

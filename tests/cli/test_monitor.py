@@ -100,10 +100,8 @@ def test_fallbacks_caches_and_the_bar(run):
     assert {"S", "R", "M", "C", "·", "="} <= set(bar)
     assert "S System Prompt" in text
     failed = Notice(kind="vector-search-failed", text="vector search failed (gone)")
-    inexact = Notice(kind="inexact-counts", text="token counts are calibrated, not exact")
-    text = EventFormatter().text(a_build(warnings=(failed, inexact), degraded=(failed,)), "")
+    text = EventFormatter().text(a_build(warnings=(failed,), degraded=(failed,)), "")
     assert [line for line in text.splitlines() if "⚠️" in line] == ["  ├─ ⚠️  vector search failed (gone)"]
-    assert "token counts" not in text
 
 
 def test_json_is_one_event_a_line(run):

@@ -40,6 +40,7 @@ def test_the_report_has_every_line_of_the_seeds():
         "│   Current Message:          3",
         "│   TOTAL USED:",
         "│   Reserved:               116 (completion + safety)",
+        "│     Answer:               100",
         "│   REMAINING:",
         "tokens used (",
     ):
@@ -100,7 +101,7 @@ def test_every_reason_has_words():
 def test_warnings(changes, warning):
     context = build(pile(), **changes)
     assert [(notice.kind, notice.text) for notice in context.warnings] == [warning]
-    assert f"│   ⚠️  {warning[1]}\n" in context.report()
+    assert f"│   {warning[1]}\n" in context.report()
 
 
 @pytest.mark.parametrize("window", [800, 9000])
@@ -123,9 +124,12 @@ def test_many_pins_that_did_not_fit_are_named_up_to_five():
     assert f" and {len(notice.facts['ids']) - 5} more" in notice.text
 
 
-def test_counts_that_are_not_exact_are_information():
-    [notice] = brimful.assemble([package("message-current", "Hi", counter=COUNTER)], model="claude-sonnet-4-5").warnings
-    assert (notice.kind, notice.facts, notice.is_warning) == ("inexact-counts", {"basis": "calibrated"}, False)
+def test_the_report_says_that_counts_are_not_exact_and_it_is_no_warning():
+    context = brimful.assemble([package("message-current", "Hi", counter=COUNTER)], model="claude-sonnet-4-5")
+    assert context.warnings == ()
+    assert "│ Token Counts: calibrated, not exact\n" in context.report()
+    exact = brimful.assemble([package("message-current", "Hi", counter=COUNTER)], model="gpt-4o")
+    assert "Token Counts" not in exact.report()
 
 
 def test_the_status_says_how_much_of_the_budget_is_used():

@@ -46,10 +46,22 @@ def resolve_model(model: str | ModelInfo, wire: Wire | None = None) -> ModelInfo
     return info if wire is None else msgspec.structs.replace(info, wire=wire)
 
 
-def resolve_policy(policy: str | Path | Policy, overrides: Mapping[str, Any] | Overrides | None) -> Policy:
+def resolve_policy(
+    policy: str | Path | Policy,
+    overrides: Mapping[str, Any] | Overrides | None,
+    max_prompt_tokens: int | None = None,
+) -> Policy:
     """Return a policy with overrides from the environment and the caller applied."""
     keys = overrides.keys() if isinstance(overrides, Overrides) else overrides
-    return load_policy(policy, overrides=keys, environ=os.environ)
+    return with_prompt_limit(load_policy(policy, overrides=keys, environ=os.environ), max_prompt_tokens)
+
+
+def with_prompt_limit(policy: Policy, max_prompt_tokens: int | None) -> Policy:
+    """Return a policy whose requests have at most this many tokens."""
+    limit = require_positive("max_prompt_tokens", max_prompt_tokens)
+    if limit is None or (policy.total_tokens is not None and policy.total_tokens <= limit):
+        return policy
+    return msgspec.structs.replace(policy, total_tokens=limit)
 
 
 def resolve_tools(tools: Sequence[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:

@@ -18,6 +18,7 @@ from brimful.assembly.arguments import (
     resolve_previous,
     resolve_tools,
     to_timestamp,
+    with_prompt_limit,
 )
 from brimful.assembly.messages import read_messages
 from brimful.core.budget import ContextBudget, allocate
@@ -54,6 +55,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     tools: Sequence[Tool | Mapping[str, Any]] = (),
     window: int | None = None,
     completion: int | None = None,
+    max_prompt_tokens: int | None = None,
     overrides: Mapping[str, Any] | Overrides | None = None,
     wire: Wire | None = None,
     degraded: Sequence[Notice | str] = (),
@@ -67,13 +69,14 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     - `now`: the time from which the age of packages is measured; by default the current time.
     - `tools`: tools as `Tool` or in OpenAI's format.
     - `window`, `completion`: override the model's window and the policy's reserve for the answer.
+    - `max_prompt_tokens`: limits the request even if the window is larger.
     - `wire`: overrides the format of the request.
     - `degraded`: notices about what the caller had to do without, which go on the record.
     - `origin`: distinguishes contexts that would otherwise be equal, for example of different rooms.
     - `fields`: further fields of the request, which are passed through and override ours.
     """
     info = resolve_model(model, wire)
-    chosen = resolve_policy(policy, overrides)
+    chosen = resolve_policy(policy, overrides, max_prompt_tokens)
     return build_context(
         Inputs(
             packages=_require_packages(packages),
@@ -99,6 +102,7 @@ def replay(
     policy: str | Path | Policy | None = None,
     window: int | None = None,
     completion: int | None = None,
+    max_prompt_tokens: int | None = None,
     overrides: Mapping[str, Any] | Overrides | None = None,
 ) -> Context:
     """Build a context again from its record, unchanged or with another model, window or policy."""
@@ -106,7 +110,13 @@ def replay(
         raise InvalidValue("context", f"must be a Context, not {preview(context)}")
     return build_context(
         with_overrides(
-            context.inputs, model=model, policy=policy, window=window, completion=completion, overrides=overrides
+            context.inputs,
+            model=model,
+            policy=policy,
+            window=window,
+            completion=completion,
+            max_prompt_tokens=max_prompt_tokens,
+            overrides=overrides,
         )
     )
 
@@ -118,11 +128,14 @@ def with_overrides(
     policy: str | Path | Policy | None = None,
     window: int | None = None,
     completion: int | None = None,
+    max_prompt_tokens: int | None = None,
     overrides: Mapping[str, Any] | Overrides | None = None,
 ) -> Inputs:
     """Return recorded inputs with another model, window or policy."""
     chosen = (
-        inputs.policy if policy is None and overrides is None else resolve_policy(policy or inputs.policy, overrides)
+        with_prompt_limit(inputs.policy, max_prompt_tokens)
+        if policy is None and overrides is None
+        else resolve_policy(policy or inputs.policy, overrides, max_prompt_tokens)
     )
     own_window = inputs.window if model is None else None
     return msgspec.structs.replace(
@@ -185,6 +198,7 @@ def budget(
     policy: str | Path | Policy = "default",
     window: int | None = None,
     completion: int | None = None,
+    max_prompt_tokens: int | None = None,
     overrides: Mapping[str, Any] | Overrides | None = None,
 ) -> ContextBudget:
     """Divide a model's window by a policy, without filling it.
@@ -192,12 +206,16 @@ def budget(
     >>> budget(model="gpt-4", policy="window", completion=3000).limit("recent")
     3753
     """
-    return allocate(
-        resolve_policy(policy, overrides),
+    divided = allocate(
+        resolve_policy(policy, overrides, max_prompt_tokens),
         resolve_model(model),
         window=require_positive("window", window),
         completion=require_positive("completion", completion),
     )
+    if divided.available <= 0:
+        sizes = f"{divided.completion:,} tokens for the answer and {divided.margin:,} of margin"
+        raise InvalidValue("completion", f"{sizes} leave nothing of a window of {divided.window:,} for the prompt")
+    return divided
 
 
 def build_context(inputs: Inputs, *, raw: Sequence[bytes] = ()) -> Context:

@@ -19,6 +19,7 @@ from brimful.cli.options import (
     Db,
     EmbedderSpec,
     Json,
+    MaxPromptTokens,
     ModelOption,
     Now,
     Out,
@@ -45,10 +46,12 @@ from brimful.retrieval.breaker import State
 from brimful.views.explain import (
     component_title,
     count_outcomes,
+    counting_lines,
     draw_frame,
     format_items,
     format_score,
     plural,
+    reserve_rows,
     status_lines,
 )
 from brimful.views.sections import Entry, media_name, sections
@@ -96,6 +99,7 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
     policy: PolicyOption = None
     window: Window = None
     completion: Completion = None
+    max_prompt_tokens: MaxPromptTokens = None
     settings: Settings = None
     now: Now = None
     embedder: EmbedderSpec = DEFAULT_EMBEDDER
@@ -114,6 +118,7 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
             "policy": self.policy,
             "window": self.window,
             "completion": self.completion,
+            "max_prompt_tokens": self.max_prompt_tokens,
             "overrides": read_overrides(self.settings),
             "now": self.now,
         }
@@ -193,6 +198,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
         yield f"Model: {output.one_line(context.budget.model)}"
         yield f"Context Window: {context.budget.window:,} tokens"
         yield f"Policy: {output.one_line(context.budget.policy)}"
+        yield from counting_lines(context)
         yield ""
         yield "COMPONENTS:"
         entries = [entry for section in sections(context) for entry in section.entries]
@@ -232,7 +238,8 @@ def total_lines(context: Context) -> Iterator[str]:
     yield RULE
     yield f"  {'TOTAL USED:':<17}{context.tokens:>9,} tokens ({context.percent:.1f}%)"
     yield ""
-    yield f"  {'Reserved:':<17}{context.budget.reserved:>9,} tokens (completion + safety)"
+    for title, tokens, remark in reserve_rows(context):
+        yield f"  {title:<17}{tokens:>9,} tokens {remark}".rstrip()
     yield RULE
     yield f"  {'REMAINING:':<17}{context.remaining:>9,} tokens"
 

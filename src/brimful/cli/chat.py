@@ -24,6 +24,7 @@ from brimful.cli.options import (
     Db,
     EmbedderSpec,
     Json,
+    MaxPromptTokens,
     ModelOption,
     NewRoomOption,
     PersonaOption,
@@ -115,8 +116,7 @@ async def sender_name(engine: "Engine", user: str | None, sender: str | None) ->
 def show_warnings(answer: "Answer") -> None:
     """Print the warnings of an answer and its context."""
     for notice in (*answer.response.notices, *answer.context.warnings):
-        if notice.is_warning:
-            output.warn(notice.text)
+        output.warn(notice.text)
 
 
 RECENT_MESSAGES: Final = 6  # messages shown when a chat is resumed
@@ -339,6 +339,7 @@ def chat(  # noqa: PLR0913 - the options of a command
     policy: PolicyOption = None,
     window: Window = None,
     completion: Completion = None,
+    max_prompt_tokens: MaxPromptTokens = None,
     greeting: Annotated[
         int,
         typer.Option(
@@ -364,6 +365,7 @@ def chat(  # noqa: PLR0913 - the options of a command
     if model is not None:
         resolve_model(model)
     settings: dict[str, Any] = {"model": model, "policy": policy, "window": window, "completion": completion}
+    settings["max_prompt_tokens"] = max_prompt_tokens
 
     async def talk(engine: "Engine") -> bool:
         names: dict[str, Any] = {"room": room, "persona": persona, "user": user, "sender": sender}
@@ -388,6 +390,7 @@ def send(  # noqa: PLR0913 - the options of a command
     policy: PolicyOption = None,
     window: Window = None,
     completion: Completion = None,
+    max_prompt_tokens: MaxPromptTokens = None,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
@@ -410,6 +413,7 @@ def send(  # noqa: PLR0913 - the options of a command
             policy=policy,
             window=window,
             completion=completion,
+            max_prompt_tokens=max_prompt_tokens,
         )
 
     answer = with_engine(respond, db=db, tenant=tenant, embedder=embedder, provider=provider, new=True)

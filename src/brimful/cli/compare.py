@@ -20,6 +20,7 @@ from brimful.cli.options import (
     Completion,
     Db,
     Json,
+    MaxPromptTokens,
     Out,
     Settings,
     Tenant,
@@ -288,6 +289,7 @@ def replay(  # noqa: PLR0913 - the options of a command
     ] = None,
     window: Window = None,
     completion: Completion = None,
+    max_prompt_tokens: MaxPromptTokens = None,
     settings: Settings = None,
     out: Out = None,
     db: Db = DEFAULT_DB,
@@ -314,6 +316,7 @@ def replay(  # noqa: PLR0913 - the options of a command
         policy=policy,
         window=window,
         completion=completion,
+        max_prompt_tokens=max_prompt_tokens,
         overrides=read_overrides(settings),
     )
     if context is not None:

@@ -28,6 +28,7 @@ from brimful.cli.files import parse_json, read_context, read_text, source_name, 
 from brimful.cli.options import (
     Completion,
     Json,
+    MaxPromptTokens,
     Model,
     Now,
     Out,
@@ -258,6 +259,7 @@ def fill(  # noqa: PLR0913 - the options of a command
     now: Now = None,
     window: Window = None,
     completion: Completion = None,
+    max_prompt_tokens: MaxPromptTokens = None,
     previous: Annotated[
         str | None,
         typer.Option("--previous", metavar="FILE", help="The previous context, to keep its prefix stable."),
@@ -302,6 +304,7 @@ def fill(  # noqa: PLR0913 - the options of a command
         tools=_tools(tools) if tools else loaded.tools,
         window=window,
         completion=completion,
+        max_prompt_tokens=max_prompt_tokens,
         overrides=changes,
         wire=wire,
     )

@@ -15,6 +15,7 @@ from brimful.cli.options import (
     DEFAULT_MODEL,
     Completion,
     Json,
+    MaxPromptTokens,
     Model,
     PolicyName,
     Settings,
@@ -295,8 +296,7 @@ Examples:
   brimful budget -m gpt-4o --images 10 --image-size 1920x1080
   brimful budget -m gpt-4 -p window --json | jq .target_tokens"""
 
-BudgetStatus = Literal["healthy", "nearly full", "over budget"]
-NEARLY_FULL: Final = 80  # percent of the budget
+BudgetStatus = Literal["fits", "over budget"]
 
 
 class TypicalItem(msgspec.Struct, frozen=True):
@@ -377,9 +377,7 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def status(self) -> BudgetStatus:
         """Whether the estimates fit."""
-        if self.remaining < 0 or not self.budget.available:
-            return "over budget"
-        return "nearly full" if self.percent > NEARLY_FULL else "healthy"
+        return "over budget" if self.remaining < 0 else "fits"
 
 
 def budget(  # noqa: PLR0913 - the options of a command
@@ -388,6 +386,7 @@ def budget(  # noqa: PLR0913 - the options of a command
     policy: PolicyName = "default",
     window: Window = None,
     completion: Completion = None,
+    max_prompt_tokens: MaxPromptTokens = None,
     messages: Annotated[int, typer.Option(metavar="N", min=0, help=_per_item_help("messages"))] = 0,
     memories: Annotated[int, typer.Option(metavar="N", min=0, help=_per_item_help("memories"))] = 0,
     images: Annotated[int, typer.Option(metavar="N", min=0, help="Number of images, counted by the model's rule.")] = 0,
@@ -408,6 +407,7 @@ def budget(  # noqa: PLR0913 - the options of a command
         policy=policy,
         window=window,
         completion=completion,
+        max_prompt_tokens=max_prompt_tokens,
         overrides=read_overrides(settings),
     )
     estimates = estimate(info, read_image_size(image_size), messages=messages, memories=memories, images=images)
@@ -504,10 +504,6 @@ def _estimate_rule(estimate: Estimate) -> str:
 
 
 def _verdict(run: DryRun) -> str:
-    match run.status:
-        case "over budget":
-            return f"⚠️  OVER BUDGET by {-run.remaining:,} tokens!"
-        case "nearly full":
-            return f"⚠️  {run.percent:.1f}% of the budget used (>{NEARLY_FULL}%)"
-        case "healthy":
-            return "✅ Budget looks healthy"
+    if run.status == "over budget":
+        return f"Over budget by {-run.remaining:,} tokens."
+    return f"Fits, with {run.remaining:,} tokens to spare."

@@ -193,8 +193,8 @@ def _visible_components(build: Build) -> Iterator[Component]:
 
 
 def _problems(build: Build) -> Iterator[str]:
-    """Yield the warnings of a build, without those that are merely informative."""
-    yield from (notice.text for notice in build.warnings if notice.is_warning)
+    """Yield the warnings of a build."""
+    yield from (notice.text for notice in build.warnings)
 
 
 def _component(component: Component) -> str:

@@ -116,6 +116,12 @@ Completion = Annotated[
     int | None,
     typer.Option("--completion", metavar="TOKENS", min=1, help="Tokens to reserve for the answer."),
 ]
+MaxPromptTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--max-prompt-tokens", metavar="TOKENS", min=1, help="Limit the prompt, even if the window is larger."
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Set a policy key, such as pools.recent.max_items=50. Repeatable."),

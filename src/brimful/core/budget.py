@@ -59,7 +59,8 @@ def allocate(
     reserve = _completion_reserve(policy, model, whole, completion)
     caps = [cap for cap in (policy.total_tokens, model.max_input) if cap is not None]
     hard = min([max(0, whole - reserve), *caps])
-    margin = min(hard, max(math.floor(whole * policy.margin.share), policy.margin.tokens))
+    in_use = min(whole, hard + reserve)  # of a capped prompt, less can be miscounted
+    margin = min(hard, max(math.floor(in_use * policy.margin.share), policy.margin.tokens))
     limits: dict[str, int] = {}
     for pool in policy.pools:
         limits[pool.name] = _limit_tokens(

@@ -34,19 +34,14 @@ NoticeKind = (
         "required-shrunk",  # required content had to be shortened to fit
         "pins-dropped",  # pinned or always-on content did not get in
         "special-tokens",  # content spells out tokens of chat templates, which were broken up
-        "inexact-counts",  # tokens were not counted with the model's own tokenizer
         "prompt-truncated",  # the provider read only a part of the prompt
     ]
 )
 DEGRADATIONS: Final[tuple[Degradation, ...]] = get_args(Degradation)
 NOTICE_KINDS: Final[tuple[NoticeKind, ...]] = (
     *DEGRADATIONS,
-    *("unknown-model", "margin-used", "required-shrunk", "pins-dropped", "special-tokens"),
-    *("inexact-counts", "prompt-truncated"),
+    *("unknown-model", "margin-used", "required-shrunk", "pins-dropped", "special-tokens", "prompt-truncated"),
 )
-
-_INFORMATION: Final[frozenset[NoticeKind]] = frozenset({"inexact-counts"})
-"""Kinds that are true of most contexts of a model and need no action."""
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,11 +54,6 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     kind: NoticeKind
     text: str
     facts: dict[str, Any] = {}
-
-    @property
-    def is_warning(self) -> bool:
-        """Whether somebody may want to act on it."""
-        return self.kind not in _INFORMATION
 
     def __str__(self) -> str:
         """Return the text."""

@@ -252,7 +252,7 @@ def record(candidates: Candidates, budget: ContextBudget, done: Attempt) -> Cont
 
 
 def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
-    model, budget, basis = context.inputs.model, context.budget, context.verification.basis
+    model, budget = context.inputs.model, context.budget
     if model.assumed_window and context.inputs.window is None:
         yield Notice(
             kind="unknown-model",
@@ -284,8 +284,6 @@ def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
             text=f"special tokens of chat templates were broken up in {_name_ids(broken)}",
             facts={"ids": list(broken)},
         )
-    if basis != "exact":
-        yield Notice(kind="inexact-counts", text=f"token counts are {basis}, not exact", facts={"basis": basis})
 
 
 def _dropped_pins(context: Context) -> list[str]:

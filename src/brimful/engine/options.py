@@ -131,6 +131,7 @@ class BuildOptions(TypedDict, total=False):
     system: str | None
     window: int | None
     completion: int | None
+    max_prompt_tokens: int | None
     overrides: Mapping[str, Any] | Overrides | None
     now: float | datetime | None
 
@@ -183,6 +184,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     system: str | None = None
     window: int | None = None
     completion: int | None = None
+    max_prompt_tokens: int | None = None
     overrides: Mapping[str, Any] | Overrides | None = None
     now: float | datetime | None = None
     wire: Wire | None = None
@@ -197,6 +199,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
             require_string(field, getattr(self, field))
         require_positive("window", self.window)
         require_positive("completion", self.completion)
+        require_positive("max_prompt_tokens", self.max_prompt_tokens)
         for at, part in enumerate(require_list("media", self.media)):
             if not isinstance(part, Media):
                 raise InvalidValue(f"media[{at}]", f"must be a Media, not {preview(part)}")

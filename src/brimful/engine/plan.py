@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from brimful.assembly.arguments import with_prompt_limit
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.content import ContentPackage, Flex, Media, ToolCall, ToolResult
 from brimful.core.model import ModelInfo
@@ -107,11 +108,12 @@ def make_plan(
     model: ModelInfo,
     policy: str | Policy,
     overrides: Mapping[str, Any] | Overrides | None = None,
+    max_prompt_tokens: int | None = None,
     window: int | None = None,
     completion: int | None = None,
 ) -> BuildPlan:
     """Plan a build. The persona's overrides change the policy, then the caller's."""
-    loaded = _load_policy(policy, persona, overrides)
+    loaded = with_prompt_limit(_load_policy(policy, persona, overrides), max_prompt_tokens)
     return BuildPlan(
         room=room,
         persona=persona,

@@ -47,6 +47,7 @@ _IGNORED_FIELDS: Final = frozenset(("type", "id", "cache_control", "signature", 
 """Fields of a block that are not content."""
 _PLAIN_TOOL_FIELDS: Final = frozenset(("name", "description", "strict", "parameters", "input_schema", "cache_control"))
 """Fields of a tool without arguments. A tool with other fields is of an unknown kind."""
+_LIMIT_FIELDS: Final = ("max_completion_tokens", "max_tokens")
 _OUR_FIELDS: Final = ("system", "messages")
 
 
@@ -204,10 +205,20 @@ def dump_model(value: Any) -> Any:
 
 def requested_max_output(request: Request) -> int | None:
     """Return the request's output limit, if it is a valid number."""
-    for field in ("max_completion_tokens", "max_tokens"):
-        if is_whole_number(request.get(field)):
-            return int(request[field])
-    return None
+    return next((int(request[field]) for field in _LIMIT_FIELDS if is_whole_number(request.get(field))), None)
+
+
+def with_max_output(request: Request, tokens: int, wire: IncomingWire, provider: str) -> Request:
+    """Return a request with an output limit, unless it has one of its own.
+
+    OpenAI's reasoning models accept only `max_completion_tokens`. Other servers may not know it.
+
+    >>> with_max_output({"model": "o3"}, 100, "openai", "openai")
+    {'model': 'o3', 'max_completion_tokens': 100}
+    """
+    if any(request.get(field) is not None for field in _LIMIT_FIELDS):
+        return request
+    return {**request, _LIMIT_FIELDS[0 if wire == provider == "openai" else 1]: tokens}
 
 
 # -- reading OpenAI's messages -----------------------------------------------------------------------------------------

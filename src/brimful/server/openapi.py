@@ -40,6 +40,10 @@ _ERRORS: Final = {
 _HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "X-Brimful-Mode": ("The mode: `fit` or `remember`.", {"enum": ["fit", "remember"]}),
     "X-Brimful-Conversation": ("The conversation.", {"minLength": 1, "pattern": "^[!-~]+$"}),
+    "X-Brimful-Max-Prompt-Tokens": (
+        "Limit the prompt, even if the window is larger.",
+        {"pattern": "^[1-9][0-9]{0,14}$"},
+    ),
     "X-Brimful-User": ("The user.", {"minLength": 1, "pattern": "^[!-~]+$"}),
 }
 

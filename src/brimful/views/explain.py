@@ -7,7 +7,6 @@ import msgspec
 
 from brimful.core.context import Component, Context
 from brimful.core.decision import Decision, Outcome, Reason
-from brimful.core.notice import Notice
 from brimful.errors import InvalidValue
 
 _FAINT = 0.0001  # scores below it are shown as "<0.0001"
@@ -112,13 +111,14 @@ def report(context: Context) -> str:
     lines = [
         f"Context Window: {context.budget.window:,} tokens",
         f"Policy: {context.budget.policy}",
+        *counting_lines(context),
         "",
         "COMPONENTS:",
         *(_component_line(component) for component in context.components),
         "  " + "─" * 37,
         f"  {'TOTAL USED:':<18}{context.tokens:>9,} ({context.percent:.1f}%)",
         "",
-        f"  {'Reserved:':<18}{context.budget.reserved:>9,} (completion + safety)",
+        *(f"  {title:<18}{tokens:>9,} {remark}".rstrip() for title, tokens, remark in reserve_rows(context)),
         f"  {'REMAINING:':<18}{context.remaining:>9,}",
         "",
         f"CANDIDATES: {', '.join(f'{n:,} {outcome}' for outcome, n in count_outcomes(context))}",
@@ -126,6 +126,21 @@ def report(context: Context) -> str:
         *status_lines(context),
     ]
     return draw_frame(f"BRIMFUL: {context.budget.model}", lines)
+
+
+def counting_lines(context: Context) -> Iterator[str]:
+    """Yield how tokens were counted, if that is not exact."""
+    if context.verification.basis != "exact":
+        yield f"Token Counts: {context.verification.basis}, not exact"
+
+
+def reserve_rows(context: Context) -> Iterator[tuple[str, int, str]]:
+    """Yield what the reserve consists of: title, tokens and remark."""
+    budget = context.budget
+    yield "Reserved:", budget.reserved, "(completion + safety)"
+    yield "  Answer:", budget.completion, "(by default)" if context.inputs.completion is None else ""
+    if budget.hard_limit < budget.window - budget.completion:
+        yield "  Prompt limit:", budget.hard_limit, ""
 
 
 def draw_frame(title: str, lines: Sequence[str]) -> str:
@@ -230,18 +245,9 @@ def status_lines(context: Context) -> Iterator[str]:
     """Yield the warnings, if there are any, and how much of the budget is used."""
     if context.warnings:
         yield "WARNINGS:"
-        yield from (f"  {format_notice(notice)}" for notice in context.warnings)
+        yield from (f"  {notice.text}" for notice in context.warnings)
         yield ""
     yield f"STATUS: {_status(context)}"
-
-
-def format_notice(notice: Notice) -> str:
-    """Return a notice with a sign that shows whether it is a warning.
-
-    >>> format_notice(Notice(kind="inexact-counts", text="token counts are calibrated, not exact"))
-    'ℹ️  token counts are calibrated, not exact'
-    """
-    return f"{'⚠️' if notice.is_warning else 'ℹ️'}  {notice.text}"
 
 
 def _status(context: Context) -> str:

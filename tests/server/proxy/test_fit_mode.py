@@ -55,6 +55,20 @@ def test_a_long_request_is_trimmed_and_recorded(start, upstream):
     assert request["messages"] == sent
 
 
+@pytest.mark.parametrize("mode", ["fit", "remember"])
+def test_a_header_limits_the_prompt(start, upstream, mode):
+    client = start()
+    headers = {"x-brimful-mode": mode, "x-brimful-conversation": "c"}
+    answer = client.post(CHAT, json=body(long_chat()), headers={**headers, "X-Brimful-Max-Prompt-Tokens": "1000"})
+    record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+    assert record["tokens"] <= record["hard_limit"] == 1000
+    assert len(upstream.bodies[0]["messages"]) < 25
+    for wrong in ("0", "-5", "many", "1e3", "9" * 99):
+        refused = client.post(CHAT, json=body(long_chat()), headers={**headers, "X-Brimful-Max-Prompt-Tokens": wrong})
+        assert refused.status_code == 400
+        assert refused.json()["error"]["message"].startswith("x-brimful-max-prompt-tokens: must be a positive number")
+
+
 def test_a_stream_is_forwarded_unchanged(start):
     client = start()
     with client.stream("POST", CHAT, json=body([says("user", "Hi")], stream=True)) as answer:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from brimful.assembly.arguments import with_prompt_limit
 from brimful.assembly.fit import fit
 from brimful.cache import LRU
 from brimful.core.budget import allocate
@@ -301,6 +302,7 @@ class FitMode:
             model=model.model,
             policy=self._policy,
             window=model.window,
+            max_prompt_tokens=request.max_prompt_tokens,
             min_tokens=self._config.fit.min_tokens,
             previous=None if chain is None else self._threads.last(chain),
             now=request.at,
@@ -322,7 +324,8 @@ class FitMode:
         tools = _length(request.body.get("tools"))
         overhead = _MESSAGE_OVERHEAD * len(messages) + _TOOL_OVERHEAD * tools + _REQUEST_OVERHEAD
         completion = requested_max_output(request.body)
-        budget = allocate(self._policy, model.model, window=model.window, completion=completion)
+        policy = with_prompt_limit(self._policy, request.max_prompt_tokens)
+        budget = allocate(policy, model.model, window=model.window, completion=completion)
         return len(request.raw) * factor * _SAFETY_FACTOR + overhead <= budget.available
 
     # -- records -----------------------------------------------------------------------------------------------------

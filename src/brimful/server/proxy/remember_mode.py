@@ -190,6 +190,7 @@ class RememberMode:
             model=model.model,
             window=model.window,
             completion=completion,
+            max_prompt_tokens=request.max_prompt_tokens,
             tools=conversation.tools,
             system=conversation.system,
             wire=request.wire,

@@ -1,6 +1,7 @@
 """An incoming request to be proxied."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -10,8 +11,10 @@ from brimful.core.context import Context
 from brimful.records.reply import FinishReason, Reply
 from brimful.render.incoming import IncomingWire
 from brimful.server.access import Client
+from brimful.server.errors import ApiError
 from brimful.server.proxy.upstreams import Upstream
 
+PROMPT_LIMIT_HEADER: Final = "x-brimful-max-prompt-tokens"
 LARGE_REQUEST: Final = 131_072  # bytes; larger requests are processed in a thread
 
 
@@ -37,6 +40,17 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
         """The model it names."""
         name = self.body.get("model")
         return name if isinstance(name, str) else ""
+
+    @property
+    def max_prompt_tokens(self) -> int | None:
+        """The limit in the header, if there is one."""
+        text = self.headers.get(PROMPT_LIMIT_HEADER)
+        if text is None:
+            return None
+        if not re.fullmatch("[1-9][0-9]{0,14}", text):
+            reason = f"must be a positive number of tokens, not {text[:40]!r}"
+            raise ApiError("invalid", f"{PROMPT_LIMIT_HEADER}: {reason}", param=PROMPT_LIMIT_HEADER)
+        return int(text)
 
     @property
     def streams(self) -> bool:
