@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from brimful.cache import LRU, CacheBudget, content_bytes, memoize
+from brimful.cache import LRU, CacheBudget, Generations, content_bytes, memoize
 from brimful.core.content import Text
 
 
@@ -167,6 +167,19 @@ def test_memoize_calls_a_function_once_for_each_argument():
     cached = memoize(shout, name="test", size=lambda _, value: len(value))
     assert [cached("a"), cached("b"), cached("a")] == ["A", "B", "A"]
     assert calls == ["a", "b"]
+
+
+def test_generations_lose_what_was_not_used_since_memory_was_last_needed():
+    budget = CacheBudget(1_000)
+    cache: Generations[int, str] = Generations("a", by_length, budget)
+    for number in range(200):
+        cache.add(number, "x" * 50)
+        assert cache.total_size <= 1_000
+    assert cache.total_size == 50 * (len(cache.young) + len(cache.old)) >= 500
+    assert 199 in cache.young
+    assert 0 not in cache.young | cache.old
+    assert cache.shrink(1_000) > 0
+    assert cache.total_size == len(cache.young) == len(cache.old) == 0
 
 
 def test_threads_share_a_budget():
