@@ -1,6 +1,7 @@
 """The two servers that the proxy is measured beside: an upstream that thinks for a moment, and a bare pass-through.
 
 python benchmarks/proxy_parts.py upstream            prints where it listens, and serves until it is ended
+python benchmarks/proxy_parts.py instant             the same without thinking, and with usage
 python benchmarks/proxy_parts.py pass-through URL
 """
 
@@ -25,24 +26,27 @@ PAUSE: Final = 0.05  # seconds between two of them
 _PATH: Final = "/v1/chat/completions"
 
 
-def upstream() -> Starlette:
+def upstream(*, instant: bool = False) -> Starlette:
     """Return a server that answers every chat completion after a moment, without looking at it."""
 
     async def answer(request: Request) -> Response:
-        streams = b'"stream": true' in (await request.body())[-100:]
-        await asyncio.sleep(THINKING)
+        body = await request.body()
+        streams = b'"stream": true' in body[-100:] or b'"stream":true' in body[-100:]
+        if not instant:
+            await asyncio.sleep(THINKING)
         if streams:
-            return StreamingResponse(_events(), media_type="text/event-stream")
+            return StreamingResponse(_events(0.0 if instant else PAUSE), media_type="text/event-stream")
         choice = {"index": 0, "message": {"role": "assistant", "content": "Thursday."}, "finish_reason": "stop"}
-        return JSONResponse({"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]})
+        usage = {"usage": {"prompt_tokens": len(body) // 5, "completion_tokens": 3}} if instant else {}
+        return JSONResponse({"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]} | usage)
 
     return Starlette(routes=[Route(_PATH, answer, methods=["POST"])])
 
 
-async def _events() -> AsyncGenerator[str, None]:
+async def _events(pause: float) -> AsyncGenerator[str, None]:
     for at in range(PIECES):
         yield _event({"content": f"{at} "}, None)
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(pause)
     yield _event({}, "stop")
     yield "data: [DONE]\n\n"
 
@@ -80,5 +84,5 @@ class _Telling(uvicorn.Server):
 
 
 if __name__ == "__main__":
-    served = upstream() if sys.argv[1] == "upstream" else pass_through(sys.argv[2])
+    served = pass_through(sys.argv[2]) if sys.argv[1] == "pass-through" else upstream(instant=sys.argv[1] == "instant")
     _Telling(uvicorn.Config(served, port=0, log_config=None, access_log=False)).run()

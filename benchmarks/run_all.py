@@ -33,6 +33,7 @@ import proxy
 import quality
 import rooms
 import scaling
+import soak
 import startup
 import vectors
 from tables import Section, table
@@ -93,6 +94,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "counting": partial(counting.report, options.data, quick=options.quick),
         "calibration": partial(calibration.report, options.data, quick=options.quick),
         "proxy": partial(proxy.report, quick=options.quick),
+        "soak": partial(soak.report, quick=options.quick),
         "startup": partial(startup.report, quick=options.quick),
     }
     chosen = options.only.split(",") if options.only else list(reports)
