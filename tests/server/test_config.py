@@ -31,7 +31,10 @@ def upstreams_of(*upstreams, environ=None):
             {"upstreams": [LOCAL | {"authorization": "both"}]},
             "upstreams.local.authorization: must be 'server' or 'client', not 'both'",
         ),
-        ({"upstreams": [LOCAL], "records": "some"}, "records: must be 'all' or 'trimmed' or 'none', not 'some'"),
+        (
+            {"upstreams": [LOCAL], "records": "some"},
+            "records: must be 'all' or 'trimmed' or 'none' or 'required', not 'some'",
+        ),
         ({"upstreams": [LOCAL], "mode": 3}, "mode: Expected `str`, got `int`"),
         ({"upstreams": [LOCAL | {"key": "sk-123 456"}]}, "upstreams.local.key: Expected `str` matching regex"),
         ({"upstreams": [LOCAL | {"window": 0}]}, "upstreams.local.window: Expected `int` >= 1"),

@@ -152,6 +152,7 @@ class Services:
                 load_policy(config.remember.policy, environ=os.environ),
                 tenants=tenants,
                 models=models,
+                requires_records=config.records == "required",
                 clock=clock,
             ),
         }

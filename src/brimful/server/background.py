@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
-import traceback
 from collections.abc import Coroutine
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any, Final
 
 MAX_TASKS: Final = 512  # beyond that, new requests wait
+_LOGGED_CALLS: Final = 8  # innermost calls of an error
 
 _log = logging.getLogger("brimful.server")
 
@@ -16,14 +18,14 @@ class BackgroundTasks:
 
     def __init__(self, limit: int = MAX_TASKS) -> None:
         self._limit = limit
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[bool]] = set()
 
     def __len__(self) -> int:
         """Return the number of running tasks."""
         return len(self._running)
 
-    def start(self, work: Coroutine[Any, Any, object], what: str) -> asyncio.Task[None]:
-        """Start a task. `what` names it in the log."""
+    def start(self, work: Coroutine[Any, Any, object], what: str) -> asyncio.Task[bool]:
+        """Start a task that returns whether the work succeeded. `what` names it in the log."""
         task = asyncio.create_task(_run_logged(work, what))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -45,14 +47,16 @@ class BackgroundTasks:
             await asyncio.wait(self._running)
 
 
-async def _run_logged(work: Coroutine[Any, Any, object], what: str) -> None:
+async def _run_logged(work: Coroutine[Any, Any, object], what: str) -> bool:
     try:
         await work
     except Exception as error:  # noqa: BLE001 - nobody awaits the task, so its failure is logged here
         log_failure(what, error)
+        return False
+    return True
 
 
 def log_failure(what: str, error: Exception) -> None:
-    """Log an error without its message, which may quote content."""
-    stack = "".join(traceback.format_tb(error.__traceback__))
-    _log.error("%s failed: %s\n%s", what, type(error).__name__, stack)
+    """Log an error in one line, without its message, which may quote content."""
+    calls = [f"{Path(frame.f_code.co_filename).name}:{line}" for frame, line in walk_tb(error.__traceback__)]
+    _log.error("%s failed: %s at %s", what, type(error).__name__, " > ".join(calls[-_LOGGED_CALLS:]))

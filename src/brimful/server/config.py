@@ -20,8 +20,11 @@ from brimful.stores.urls import parse_url
 
 ModeName = Literal["fit", "remember"]
 """Trim requests to fit, or build them from the stored conversation."""
-RecordMode = Literal["all", "trimmed", "none"]
-"""Which contexts are stored: all, only those from which something was left out, or none."""
+RecordMode = Literal["all", "trimmed", "none", "required"]
+"""Which contexts are stored: all, only those from which something was left out, or none.
+
+`required` means all, and requests whose records cannot be written are refused.
+"""
 Authorization = Literal["server", "client"]
 """Whose API key is sent to an upstream."""
 

@@ -1,6 +1,7 @@
 """Records of exchanges in both modes."""
 
 import json
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -115,3 +116,52 @@ def test_a_fast_answer_is_counted_with_its_context(start, upstream):
         assert len(record_of(client, answer)["answers"]) == 1
     [told] = client.get("/brimful/v1/statistics", params={"by": "policy"}).json()["statistics"]
     assert told["answers"]["total"] == 40
+
+
+def drop_tables(tmp_path, *tables):
+    with sqlite3.connect(tmp_path / "brimful.db") as database:
+        for table in tables:
+            database.execute(f"DROP TABLE {table}")
+
+
+def test_answers_say_while_records_cannot_be_written(start, tmp_path, caplog):
+    client = start()
+    assert "x-brimful-record" not in ask(client, [says("user", "Hi")], "fit").headers
+    drop_tables(tmp_path, "snapshots")
+    lost = ask(client, [says("user", "Are you there?")], "fit")
+    client.get(f"/brimful/v1/contexts/{lost.headers['x-brimful-context']}")  # waits for the record
+    answer = ask(client, [says("user", "Hello?")], "fit")
+    assert (answer.status_code, answer.headers["x-brimful-record"]) == (200, "unconfirmed")
+    failures = [record.getMessage() for record in caplog.records if "recording a context failed" in record.getMessage()]
+    assert failures
+    assert all("\n" not in line and len(line) < 500 for line in failures)
+
+
+def test_an_answer_that_cannot_be_stored_says_so(start, upstream, tmp_path):
+    client = start()
+    upstream.answers = [lambda _: drop_tables(tmp_path, "responses") or chat_answer()]
+    answer = ask(client, [says("user", "Hi")], "remember")
+    assert (answer.status_code, answer.headers["x-brimful-record"]) == (200, "failed")
+
+
+@MODES
+def test_required_records_are_written_before_the_request_is_sent(start, upstream, tmp_path, mode):
+    client = start(records="required")
+    answer = ask(client, [says("user", "Hi")], mode)
+    assert record_of(client, answer)["id"] == answer.headers["x-brimful-context"]
+    assert len(upstream.requests) == 1
+    drop_tables(tmp_path, "snapshots")
+    refused = ask(client, [says("user", "Are you there?")], mode)
+    assert refused.status_code == 503
+    assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_must_be_stored_and_cannot_be_is_an_error(start, upstream, tmp_path, stream):
+    client = start(records="required")
+    answer = list(chat_events("Thurs", "day.")) if stream else chat_answer()
+    upstream.answers = [lambda _: drop_tables(tmp_path, "responses") or answer]
+    refused = ask(client, [says("user", "Hi")], "remember", stream=stream)
+    assert "could not be recorded" in refused.text
+    assert "[DONE]" not in refused.text
+    assert refused.status_code == (200 if stream else 503)

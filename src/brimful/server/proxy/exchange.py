@@ -23,13 +23,14 @@ from brimful.records.usage import UsageReport
 from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import wait_for_disconnect
 from brimful.server.errors import ApiError, ErrorFormat, error_body, to_api_error
-from brimful.server.proxy.request import ProxyRequest, ProxyResult
+from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
 from brimful.server.proxy.upstreams import COMPLETION_PATHS, get_response_headers, upstream_errors
 from brimful.server.telemetry import Telemetry
 
 CONTEXT_HEADER: Final = "x-brimful-context"
 DROPPED_HEADER: Final = "x-brimful-dropped"
+RECORD_HEADER: Final = "x-brimful-record"
 
 
 class Mode(Protocol):
@@ -45,8 +46,17 @@ class Mode(Protocol):
         """Whether a complete answer is recorded before it is forwarded; one that cannot be read is an error then."""
         ...
 
+    @property
+    def requires_records(self) -> bool:
+        """Whether an exchange that cannot be recorded is an error."""
+        ...
+
     def room(self, request: ProxyRequest) -> str:
         """Return the room of a request's records."""
+        ...
+
+    def record_state(self, request: ProxyRequest, context: Context | None) -> RecordState:
+        """Return what is known about the record of a request. Without a context, it could not be built."""
         ...
 
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
@@ -85,20 +95,25 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     def headers(self, stream: HttpStream) -> dict[str, str]:
         """Return the upstream's headers, the id of the context, and what it left out."""
         context = {} if self.context is None else {CONTEXT_HEADER: self.context.id} | describe_dropped(self.context)
-        return get_response_headers(stream.headers) | context
+        state = self.mode.record_state(self.request, self.context)
+        record = {} if state == "stored" else {RECORD_HEADER: state}
+        return get_response_headers(stream.headers) | context | record
 
-    async def record(self, reply: Reply | None) -> None:
-        """Record a complete answer."""
+    async def record(self, reply: Reply | None) -> bool:
+        """Record a complete answer. Return False if that failed before the answer was forwarded."""
         task = self._start_recording(reply, reply.finish if reply else "other")
-        if task is not None and self.mode.records_first:
-            await asyncio.shield(task)
+        if task is None or not self.mode.records_first or await asyncio.shield(task):
+            return True
+        if self.mode.requires_records:
+            raise record_error()
+        return False
 
     def record_stream(self, listener: StreamListener, *, ended: bool) -> None:
         """Record a stream; one that did not end was broken off."""
         reply = listener.reply()
         self._start_recording(reply, reply.finish if reply and ended and listener.complete else "broken-off")
 
-    def _start_recording(self, reply: Reply | None, finish: FinishReason) -> asyncio.Task[None] | None:
+    def _start_recording(self, reply: Reply | None, finish: FinishReason) -> asyncio.Task[bool] | None:
         if self.context is None:
             return None
         seconds = max(0.0, self.clock() - self.request.at)
@@ -157,7 +172,9 @@ class StreamingAnswer(Response):
             await asyncio.wait({pump, disconnect, stop}, return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
                 error = pump.exception()
-                if isinstance(error, ProviderError):
+                if isinstance(error, ApiError):
+                    await self._end_with_error(send, error)
+                elif isinstance(error, ProviderError):
                     await self._end_with_error(send, to_api_error(error, self._error_format))
                 elif error is not None:
                     raise error
@@ -272,9 +289,10 @@ async def _make_response(body: bytes, stream: HttpStream, answer: ForwardedAnswe
     try:
         reply: Reply | None = upstream.dialect.read(body, upstream.route)
     except ProviderError:
-        await answer.record(None)
+        recorded = await answer.record(None)
         if answer.mode.records_first:
             raise
     else:
-        await answer.record(reply)
-    return Response(body, status_code=stream.status, headers=answer.headers(stream))
+        recorded = await answer.record(reply)
+    headers = answer.headers(stream) | ({} if recorded else {RECORD_HEADER: "failed"})
+    return Response(body, status_code=stream.status, headers=headers)

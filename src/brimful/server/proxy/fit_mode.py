@@ -30,7 +30,7 @@ from brimful.server.background import BackgroundTasks, log_failure
 from brimful.server.config import Config
 from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_digest, without_cache_marks
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
-from brimful.server.proxy.request import ProxyRequest, ProxyResult, run_in_thread_if_large
+from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error, run_in_thread_if_large
 from brimful.server.proxy.stream import EdgeListener, StreamListener
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
@@ -118,6 +118,11 @@ class RecordWriter:
         self._unanswered: dict[tuple[str, str], asyncio.Future[Response]] = {}
         self._batches: dict[str, _Batch] = {}  # by tenant
         self._writing: set[str] = set()  # tenants; their batches are written one after the other
+        self._failing: set[str] = set()  # tenants whose last records could not be written
+
+    def is_failing(self, tenant: str) -> bool:
+        """Whether the last records of a tenant could not be written."""
+        return tenant in self._failing
 
     def write(self, tenant: str, snapshot: Snapshot) -> None:
         """Write a context soon. The first one with an id wins."""
@@ -125,6 +130,11 @@ class RecordWriter:
         if key not in self._unanswered:
             self._unanswered[key] = asyncio.get_running_loop().create_future()
             self._tasks.start(self._write_with_response(tenant, snapshot), "recording a context")
+
+    async def write_now(self, tenant: str, snapshot: Snapshot) -> None:
+        """Write a context, or raise an API error."""
+        if not await self._save(tenant, [snapshot]):
+            raise record_error()
 
     async def add_response(self, tenant: str, response: Response) -> None:
         """Write the response to a context, together with it or after it."""
@@ -163,16 +173,18 @@ class RecordWriter:
         finally:
             self._writing.discard(tenant)
 
-    async def _save(self, tenant: str, records: Sequence[LogRecord]) -> None:
+    async def _save(self, tenant: str, records: Sequence[LogRecord]) -> bool:
         """Save records together. If one of them cannot be saved, the others still are."""
         try:
             await self._tenants.store(tenant).save_records(records)
         except Exception as error:  # noqa: BLE001 - the answers are sent, and only their records are at stake
             if len(records) == 1 or isinstance(error, StoreUnavailable):
+                self._failing.add(tenant)
                 log_failure("recording a context", error)
-                return
-            for record in records:
-                await self._save(tenant, [record])
+                return False
+            return all([await self._save(tenant, [record]) for record in records])
+        self._failing.discard(tenant)
+        return True
 
 
 class _FittedRequest(msgspec.Struct, frozen=True):
@@ -209,6 +221,19 @@ class FitMode:
         self._requests = LastRequests()
         self._records = RecordWriter(tenants, tasks)
 
+    @property
+    def requires_records(self) -> bool:
+        """Whether a request that cannot be recorded is refused."""
+        return self._config.records == "required"
+
+    def record_state(self, request: ProxyRequest, context: Context | None) -> RecordState:
+        """Return what is known about the record of a request, which is written after its answer."""
+        if self._config.records == "none" or (context is not None and not self._is_recorded(context)):
+            return "stored"
+        if context is None:
+            return "failed"
+        return "unconfirmed" if self._records.is_failing(request.client.tenant) else "stored"
+
     def room(self, request: ProxyRequest) -> str:
         """Return the room that the client named, or a common one."""
         return named_room(request) or DEFAULT_ROOM
@@ -219,6 +244,10 @@ class FitMode:
         if _has_messages(request) and (model.assumed or self._surely_fits(request, model)):
             sent = asyncio.Event()
             context = asyncio.create_task(self._count_later(request, model, sent))
+            if self.requires_records:
+                sent.set()
+                if await context is None:
+                    raise record_error()
             return PreparedRequest(request.raw, context, sent.set)
         fitted = await self._fit(request, model, ())
         return PreparedRequest(fitted.payload, fitted.context)
@@ -333,7 +362,11 @@ class FitMode:
     async def _record_context(self, request: ProxyRequest, fitted: _FittedRequest) -> None:
         context, tenant, room = fitted.context, request.client.tenant, self.room(request)
         if self._is_recorded(context):
-            self._records.write(tenant, Snapshot(id=context.id, room=room, at=request.at, context=context))
+            snapshot = Snapshot(id=context.id, room=room, at=request.at, context=context)
+            if self.requires_records:
+                await self._records.write_now(tenant, snapshot)
+            else:
+                self._records.write(tenant, snapshot)
         events = self._telemetry.emitter(tenant)
         if events:
             await events.emit("assembled", room, **get_build_facts(context, seconds=fitted.seconds))
@@ -345,7 +378,7 @@ class FitMode:
 
     def _is_recorded(self, context: Context) -> bool:
         match self._config.records:
-            case "all":
+            case "all" | "required":
                 return True
             case "trimmed":
                 return not is_unchanged(context)

@@ -22,7 +22,7 @@ from brimful.server.proxy.conversation import Conversation, assign_ids, conversa
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.overlap import Overlap, RoomTail, find_overlap, load_tail
 from brimful.server.proxy.reasoning import reasoning_tokens, restore_steps
-from brimful.server.proxy.request import ProxyRequest, ProxyResult, run_in_thread_if_large
+from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, run_in_thread_if_large
 from brimful.server.proxy.storable import check_tool_results
 from brimful.server.proxy.stream import FullListener, StreamListener
 from brimful.server.tenants import Tenants
@@ -54,13 +54,20 @@ class RememberMode:
         *,
         tenants: Tenants,
         models: ModelResolver,
+        requires_records: bool,
         clock: Callable[[], float],
     ) -> None:
         self._policy = policy
         self._tenants = tenants
         self._models = models
+        self.requires_records = requires_records
         self._clock = clock
         self._locks = ConversationLocks()
+
+    def record_state(self, request: ProxyRequest, context: Context | None) -> RecordState:
+        """Return that the record is stored: without it, the request would not have been sent."""
+        del request, context
+        return "stored"
 
     def room(self, request: ProxyRequest) -> str:
         """Return the room of a request's conversation."""

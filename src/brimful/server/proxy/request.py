@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
 
@@ -16,6 +16,16 @@ from brimful.server.proxy.upstreams import Upstream
 
 PROMPT_LIMIT_HEADER: Final = "x-brimful-max-prompt-tokens"
 LARGE_REQUEST: Final = 131_072  # bytes; larger requests are processed in a thread
+
+
+RecordState = Literal["stored", "unconfirmed", "failed"]
+"""Whether a record is or will be stored: yes, unsure because the records before it could not be written, or no."""
+
+
+def record_error() -> ApiError:
+    """Return the error for an exchange that must be recorded and cannot be."""
+    message = "this exchange could not be recorded, and the server requires records"
+    return ApiError("internal", message, status=503, code="record_failed", retry_after=5.0)
 
 
 class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
