@@ -35,14 +35,16 @@ from brimful.render.incoming import INCOMING_WIRES
 WIRES: Final[tuple[str, ...]] = get_args(Wire)
 
 
-def resolve_model(model: str | ModelInfo, wire: Wire | None = None) -> ModelInfo:
-    """Return a model by name, with another wire format if one is given."""
+def resolve_model(model: str | ModelInfo, wire: Wire | None = None, betas: Sequence[str] = ()) -> ModelInfo:
+    """Return a model by name, with another wire format and beta features if they are given."""
     if not isinstance(model, str | ModelInfo):
         raise InvalidValue("model", f"must be a name or a ModelInfo, not {preview(model)}")
     require_unicode("model", model if isinstance(model, str) else model.id, InvalidValue)
     if wire is not None and wire not in WIRES:
         raise InvalidValue("wire", f"must be one of {', '.join(WIRES)}, not {preview(wire)}")
-    info = default_registry().resolve(model) if isinstance(model, str) else model
+    if isinstance(betas, str) or not all(isinstance(beta, str) for beta in require_list("betas", betas)):
+        raise InvalidValue("betas", f"must be a list of names, not {preview(betas)}")
+    info = (default_registry().resolve(model) if isinstance(model, str) else model).with_betas(betas)
     return info if wire is None else msgspec.structs.replace(info, wire=wire)
 
 

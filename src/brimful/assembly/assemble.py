@@ -56,6 +56,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     window: int | None = None,
     completion: int | None = None,
     max_prompt_tokens: int | None = None,
+    betas: Sequence[str] = (),
     overrides: Mapping[str, Any] | Overrides | None = None,
     wire: Wire | None = None,
     degraded: Sequence[Notice | str] = (),
@@ -70,12 +71,13 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     - `tools`: tools as `Tool` or in OpenAI's format.
     - `window`, `completion`: override the model's window and the policy's reserve for the answer.
     - `max_prompt_tokens`: limits the request even if the window is larger.
+    - `betas`: beta features that you send in Anthropic's header. Some widen the window.
     - `wire`: overrides the format of the request.
     - `degraded`: notices about what the caller had to do without, which go on the record.
     - `origin`: distinguishes contexts that would otherwise be equal, for example of different rooms.
     - `fields`: further fields of the request, which are passed through and override ours.
     """
-    info = resolve_model(model, wire)
+    info = resolve_model(model, wire, betas)
     chosen = resolve_policy(policy, overrides, max_prompt_tokens)
     return build_context(
         Inputs(

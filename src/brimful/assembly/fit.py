@@ -42,6 +42,7 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     window: int | None = None,
     completion: int | None = None,
     max_prompt_tokens: int | None = None,
+    betas: Sequence[str] = (),
     min_tokens: int | None = None,
     overrides: Mapping[str, Any] | Overrides | None = None,
     now: float | datetime | None = None,
@@ -53,13 +54,14 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     Fields and messages are passed through unchanged. System messages, the user's last message and the end of the
     conversation are required, and a tool call is kept or dropped with its results. `completion` is the request's own
     output limit by default, and is added to a request that has none. `max_prompt_tokens` limits the request even if the
-    window is larger. With `min_tokens`, texts may be shortened to that many tokens. `previous` is the context of
-    the conversation's last request: history then begins at the same message, so that prompt caches can be reused.
+    window is larger. `betas` are beta features that you send in Anthropic's header: some widen the window. With
+    `min_tokens`, texts may be shortened to that many tokens. `previous` is the context of the conversation's last
+    request: history then begins at the same message, so that prompt caches can be reused.
     """
     if isinstance(request, dict) and isinstance(request.get("messages"), list | tuple):
         request = {**request, "messages": plain_messages(request["messages"], wire)}
     incoming = read_incoming(request, wire)
-    info = resolve_model(incoming.model if model is None else model, wire)
+    info = resolve_model(incoming.model if model is None else model, wire, betas)
     chosen = resolve_policy(policy, overrides, max_prompt_tokens)
     own = incoming.completion if completion is None else require_positive("completion", completion)
     if completion is not None:

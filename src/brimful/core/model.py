@@ -1,6 +1,7 @@
 """Models: their windows, tokenizers and rules."""
 
-from typing import Final, Literal
+from collections.abc import Iterable
+from typing import Final, Literal, Self
 
 import msgspec
 
@@ -48,7 +49,8 @@ class CacheRule(msgspec.Struct, frozen=True, kw_only=True):
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A model in the registry. `known` is false for the fallback that is used for unknown models.
 
-    `assumed_window` means that nobody told its window.
+    `assumed_window` means that nobody told its window. `beta_windows` are larger windows by the beta feature that a
+    request must name to get them.
 
     `id` is the name the user gave and what goes on the wire; `canonical` is the id of the row it was found under.
 
@@ -65,6 +67,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     provider: str
     window: int
+    beta_windows: tuple[tuple[str, int], ...] = ()
     max_output: int
     max_input: int | None = None
     wire: Wire
@@ -90,6 +93,23 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     known: bool = True
     assumed_window: bool = False
     canonical: str = ""
+
+    @property
+    def uses_beta(self) -> bool:
+        """Whether the window is that of a beta feature."""
+        return any(window == self.window for _, window in self.beta_windows)
+
+    def with_betas(self, names: Iterable[str]) -> Self:
+        """Return the model as it is with these beta features; unknown ones change nothing.
+
+        >>> wide = (("wide", 1000),)
+        >>> model = ModelInfo(id="m", provider="p", window=200, beta_windows=wide, max_output=9, wire="openai")
+        >>> model.with_betas(["wide", "other"]).window
+        1000
+        """
+        windows = dict(self.beta_windows)
+        widest = max([self.window, *(windows[name] for name in names if name in windows)])
+        return self if widest == self.window else msgspec.structs.replace(self, window=widest)
 
     @property
     def names_in_text(self) -> bool:

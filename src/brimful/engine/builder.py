@@ -105,7 +105,8 @@ class Builder:
         started, now = clock(), self._settings.resolve_time(request.now, "now")
         participants = await self._load_participants(request)
         room, persona = participants.room, participants.persona
-        calibrated = await self._calibrator.calibrate(self.choose_model(request.model, persona), request.route, now=now)
+        model = resolve_model(self.choose_model(request.model, persona), betas=request.betas)
+        calibrated = await self._calibrator.calibrate(model, request.route, now=now)
         windows = [window for window in (request.window, calibrated.window) if window is not None]
         plan = make_plan(
             room,

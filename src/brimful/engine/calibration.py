@@ -71,7 +71,9 @@ class Calibrator:
             )
             cached = _CachedCalibration(calibrated=calibrated, reports=frozenset(each.id for each in reports))
             self._calibrated[model, route] = cached
-        return msgspec.structs.replace(cached.calibrated, window=learned_window(reports, now=now))
+        # A refusal without the beta feature says nothing about the window with it, and reports do not tell them apart.
+        window = None if model.uses_beta else learned_window(reports, now=now)
+        return msgspec.structs.replace(cached.calibrated, window=window)
 
     async def add(self, report: UsageReport, *, now: float) -> None:
         """Store a report and use it from now on."""

@@ -376,6 +376,7 @@ class Engine:
         - `media`, `tools`: attached to the request.
         - `focus`: one more thing to search for. `system`: replaces the persona's prompt.
         - `window`, `completion`: tokens of the window, and those reserved for the answer.
+        - `betas`: beta features that you send in Anthropic's header. Some widen the window.
         - `wire`, `route`: format of the request, and the server it goes to, for calibrated counts.
         - `notices`: added to the record. `fields`: further fields of the request, passed through.
         - `now`: the current time. `save=False` is a dry run: nothing is stored.

@@ -139,6 +139,7 @@ class BuildOptions(TypedDict, total=False):
 class AssembleOptions(BuildOptions, total=False):
     """Keywords of `Engine.assemble`."""
 
+    betas: Sequence[str]
     wire: Wire | None
     route: str
     notices: Sequence[Notice]
@@ -187,6 +188,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_prompt_tokens: int | None = None
     overrides: Mapping[str, Any] | Overrides | None = None
     now: float | datetime | None = None
+    betas: Sequence[str] = ()
     wire: Wire | None = None
     route: str = ""
     notices: Sequence[Notice] = ()

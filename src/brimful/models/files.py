@@ -71,6 +71,7 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ollama: tuple[_Word, ...] | UnsetType = UNSET
     provider: _Word | UnsetType = UNSET
     window: _Tokens | UnsetType = UNSET
+    beta_windows: dict[_Word, _Tokens] | UnsetType = UNSET
     max_input: _Tokens | UnsetType = UNSET
     max_output: _Tokens | UnsetType = UNSET
     wire: Wire | UnsetType = UNSET
@@ -194,6 +195,8 @@ def _plain_value(value: Any) -> Any:
         case _PriorFields():
             raw_values = msgspec.structs.asdict(value)
             return Prior(**raw_values | {key: tuple(raw_values[key].items()) for key in ("weights", "spread")})
+        case dict():
+            return tuple(value.items())
         case _CacheFields():
             return CacheRule(**msgspec.structs.asdict(value))
         case _:

@@ -240,7 +240,7 @@ class FitMode:
 
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
         """Trim a request. One that fits for sure, or may, is sent at once and counted while the upstream works."""
-        model = await self._models.of(request.upstream, request.model, self._tenants.calibrator(request.client.tenant))
+        model = await self._models.of(request, self._tenants.calibrator(request.client.tenant))
         if _has_messages(request) and (model.assumed or self._surely_fits(request, model)):
             sent = asyncio.Event()
             context = asyncio.create_task(self._count_later(request, model, sent))

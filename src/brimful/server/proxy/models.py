@@ -51,13 +51,14 @@ class ModelResolver:
         for vocabulary in vocabularies - {None}:
             count_raw(str(vocabulary), ["ready"])
 
-    async def of(self, upstream: Upstream, name: str, calibrator: Calibrator) -> ResolvedModel:
+    async def of(self, request: ProxyRequest, calibrator: Calibrator) -> ResolvedModel:
         """Return what is known about the model of a request."""
+        upstream, name = request.upstream, request.model
         server_model = None
         if upstream.config.window is None:
             known = self._registry.resolve(upstream.config.like or name).known
             server_model = await self._server_models.find(upstream.connection, upstream.wire, name, known=known)
-        info = self._model_info(upstream, name, server_model)
+        info = self._model_info(upstream, name, server_model).with_betas(request.betas)
         calibrated = await self._calibration(upstream, info, calibrator)
         reported = upstream.config.window or (server_model.window if server_model else None)
         limits = [limit for limit in (reported, calibrated.window) if limit is not None]

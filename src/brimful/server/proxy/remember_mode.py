@@ -78,7 +78,7 @@ class RememberMode:
         tenant = request.client.tenant
         engine = await self._tenants.engine(tenant)
         conversation = await run_in_thread_if_large(request, parse_conversation, request)
-        model = await self._models.of(request.upstream, request.model, self._tenants.calibrator(tenant))
+        model = await self._models.of(request, self._tenants.calibrator(tenant))
         model = await run_in_thread_if_large(request, window_for_request, model, request, self._policy)
         async with self._locks.of(tenant, conversation.room):
             current = await self._store_messages(engine, request, conversation)

@@ -63,6 +63,11 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
         return int(text)
 
     @property
+    def betas(self) -> list[str]:
+        """The beta features of Anthropic's API that it names."""
+        return [name.strip() for name in self.headers.get("anthropic-beta", "").split(",")]
+
+    @property
     def streams(self) -> bool:
         """Whether the answer is to be streamed."""
         return self.body.get("stream") is True
