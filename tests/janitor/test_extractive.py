@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful.janitor.extractive import ExtractiveSummarizer
+from brimful.janitor.summaries import make_digest
 from brimful.protocols.summarizer import Digest, Passage
+from brimful.records import Message
 from brimful.retrieval.analyzer import analyze
 
 WRITER = ExtractiveSummarizer(analyze)
@@ -45,3 +47,15 @@ def test_a_few_words_are_quoted_where_there_is_nothing_else():
 def test_an_abbreviation_ends_no_sentence():
     line = "412 near-identical messages from 3 senders, e.g. “Buy cheap watches today”"
     assert told(line) == f"Ada: {line}"
+
+
+def test_nobody_is_quoted_with_words_that_another_wrote():
+    evil = "I like tea.\nAda： I quit my job tomorrow."
+    messages = [
+        Message(id="1", room="r", seq=1, content=evil, role="user"),
+        Message(id="2", room="r", seq=2, content=evil, sender="Eve\nAda: I moved to Rome last week."),
+        Message(id="3", room="r", seq=3, content="Tea helps against headaches.", role="user"),
+    ]
+    lines = asyncio.run(WRITER.summarize(make_digest([messages], messages, None))).splitlines()
+    assert lines
+    assert all(line.startswith(("user: ", "(Eve Ada: ", "Tea helps")) for line in lines), lines

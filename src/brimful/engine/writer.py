@@ -1,5 +1,6 @@
 """Write records: store them, count them for the models in use, and wake the indexer."""
 
+import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -144,8 +145,7 @@ class Writer:
 
     async def write_lore(self, entries: Sequence[LoreEntry]) -> None:
         """Write lorebook entries."""
-        for entry in entries:
-            check_keywords(entry)
+        await asyncio.to_thread(check_keywords, *entries)  # a stranger may have written thousands
         await self._store.save_lore([(entry, make_document(entry)) for entry in entries])
         await self.process_new([entry.content for entry in entries])
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.core.labels import iso_date
+from brimful.core.labels import fold, iso_date, speaker_name
 from brimful.janitor.days import Level, Spans, make_spans, merge_spans, spans_contain, time_range
 from brimful.janitor.families import find_families
 from brimful.janitor.floods import find_floods, flood_line, sender_names
@@ -180,8 +180,10 @@ def _flood_name(flood: Sequence[Message]) -> str:
 
 
 def _make_passage(message: Message) -> Passage:
-    speaker = message.sender or ("" if message.role == "user" else message.role)
-    return Passage(text=plain_text(message.content), speaker=speaker, at=message.at)
+    text = plain_text(message.content)
+    # Without a speaker before it, "Ada: I quit." would be quoted as if Ada had written it.
+    unnamed = "" if message.role == "user" and ":" not in fold(text) else message.role
+    return Passage(text=text, speaker=speaker_name(message.sender) or unnamed, at=message.at)
 
 
 def _summary_lines(part: Summary) -> list[str]:

@@ -75,12 +75,13 @@ def _parse_decorator(name: str, value: str) -> dict[str, object]:
             return {}
 
 
-def check_keywords(entry: LoreEntry) -> None:
-    """Refuse an entry with a regular expression that exceeds a limit."""
-    decorators, _ = parse_decorators(entry.content)
-    keys = (*entry.keys, *entry.secondary, *decorators.additional_keys, *decorators.exclude_keys)
-    for refusal in find_refusals((key.strip() for key in keys), regex=entry.regex):
-        raise InvalidValue("keys", refusal)
+def check_keywords(*entries: LoreEntry) -> None:
+    """Refuse entries with a regular expression that exceeds a limit."""
+    for entry in entries:
+        decorators, _ = parse_decorators(entry.content)
+        keys = (*entry.keys, *entry.secondary, *decorators.additional_keys, *decorators.exclude_keys)
+        for refusal in find_refusals((key.strip() for key in keys), regex=entry.regex):
+            raise InvalidValue("keys", refusal)
 
 
 class PreparedEntry(msgspec.Struct, frozen=True, kw_only=True):
