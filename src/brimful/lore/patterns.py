@@ -5,9 +5,10 @@ counted repeats when it compiles: `a{1000000}` takes 260 MB. So the size of an e
 larger one is refused. At the limits below, an expression compiles in 0.1 seconds and takes 8 MB. A search has a time
 limit, which `regex` enforces; in that time it allocates less than 40 MB.
 
-RE2 (`google-re2` has wheels for all our platforms) searches in linear time and limits its memory itself. But it has
-neither lookaround nor back references, which JavaScript has and character cards use. A second engine for the other
-expressions would protect nobody, since an attacker chooses the expression and so the engine.
+RE2 (`google-re2` 1.1, with wheels for all our platforms) searches in linear time and limits its memory itself. Measured
+on 300 expressions and 990 characters, it compiles in 24 µs instead of 250 and searches in 10 µs, as `regex` does. But
+it has neither lookaround nor back references, and its `\b` knows only ASCII: `\bкот\b` is never found. A second engine
+for what it can express would protect nobody, since the author of an expression would choose the engine.
 """
 
 import re
