@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, NoReturn, Self, Unpack
 
 import msgspec
 
@@ -13,6 +13,7 @@ from brimful.core.content import Role
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
+from brimful.core.validation import preview
 from brimful.counting import vocabulary_for
 from brimful.embedding import embedder_for
 from brimful.engine.builder import Builder
@@ -138,6 +139,8 @@ class Engine:
         indexing: bool = True,
     ) -> None:
         """Prepare an engine. `open` or `async with` opens it."""
+        if not callable(clock):
+            raise InvalidValue("clock", f"must be a function that returns the time, not {preview(clock)}")
         self._url = url
         self._keys = keys
         self._indexing = indexing
@@ -196,6 +199,13 @@ class Engine:
                 await self._embedder.close()
             await self._providers.close()
             await self._release_database()
+
+    def __enter__(self) -> NoReturn:
+        """Say that the engine is asynchronous."""
+        raise BrimfulError("the engine is asynchronous: use `async with` instead of `with`, in an `async def` function")
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: `with` does not get this far."""
 
     async def __aenter__(self) -> Self:
         """Open the engine."""
@@ -446,6 +456,8 @@ class Engine:
         memories. `purge` deletes what earlier runs archived. `summarizer` writes the summaries; by default they quote
         messages. `on_progress` is called with the share of the work done.
         """
+        if not callable(on_progress):
+            raise InvalidValue("on_progress", f"must be a function, not {preview(on_progress)}")
         return await self._open.janitor.run(
             room,
             min_age=parse_age(older_than),

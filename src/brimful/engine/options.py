@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from brimful.assembly.arguments import require_list, require_positive
+from brimful.assembly.arguments import require_list, require_positive, resolve_notices
 from brimful.assembly.messages import read_content
 from brimful.core.content import Media
 from brimful.core.context import Context
@@ -202,6 +202,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
         require_positive("window", self.window)
         require_positive("completion", self.completion)
         require_positive("max_prompt_tokens", self.max_prompt_tokens)
+        resolve_notices(self.notices)
         for at, part in enumerate(require_list("media", self.media)):
             if not isinstance(part, Media):
                 raise InvalidValue(f"media[{at}]", f"must be a Media, not {preview(part)}")

@@ -52,6 +52,7 @@ from brimful.engine.writer import Writer, new_id
 from brimful.errors import BrimfulError, InvalidValue, ProviderError, UnknownRecord
 from brimful.protocols import Provider
 from brimful.records import Content, Message, Persona, Response, Room
+from brimful.records.base import validate_json_object
 from brimful.records.contexts import Build
 from brimful.records.reply import Reply, ReplyChunk
 from brimful.records.usage import UsageReport
@@ -270,7 +271,7 @@ class Responder:
             usage=parse_usage(options.get("usage")),
             seconds=options.get("seconds"),
             finish=options.get("finish") or "",
-            metadata=dict(options.get("metadata") or {}),
+            metadata=validate_json_object("metadata", options.get("metadata") or {}),
         )
         response, _ = await self._record(
             snapshot.context,

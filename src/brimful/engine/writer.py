@@ -4,10 +4,11 @@ import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import msgspec
 
+from brimful.assembly.arguments import require_list
 from brimful.assembly.messages import read_content
 from brimful.core.content import Role
 from brimful.core.validation import preview
@@ -18,6 +19,7 @@ from brimful.engine.options import EngineSettings, MemoryOptions, check_options
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.lore import check_keywords
 from brimful.records import Content, LoreEntry, Memory, Message, Record, Summary
+from brimful.records.base import validate_id
 from brimful.retrieval.documents import Searchable, make_document
 from brimful.stores import Store
 
@@ -70,12 +72,13 @@ class Writer:
             persona=persona,
             hidden=hidden,
             superseded=superseded,
-            metadata=dict(metadata or {}),
+            metadata={} if metadata is None else cast("dict[str, Any]", metadata),
         )
         return (await self.post_many([message]))[0]
 
     async def post_many(self, messages: Sequence[Message]) -> list[Message]:
         """Append messages to their rooms, in this order; return them as stored."""
+        require_records("messages", messages, Message)
         stored = await self._store.post([(message, make_document(message)) for message in messages])
         await self.process_new([message.content for message in stored])
         for message in stored:
@@ -88,7 +91,7 @@ class Writer:
 
     async def edit(self, id: str, content: Content, *, at: float | datetime | None = None) -> Message:
         """Replace the content of a message."""
-        known = await self._store.messages([id])
+        known = await self._store.messages([validate_id("id", id)])
         if not known:
             raise UnknownRecord("message", id)
         changed = msgspec.structs.replace(known[0], content=content)
@@ -108,6 +111,8 @@ class Writer:
 
     async def supersede(self, ids: Sequence[str]) -> None:
         """Hide messages that were replaced by others."""
+        for id in require_list("ids", ids):
+            validate_id("ids", id)
         await self._store.hide(ids, superseded=True)
 
     async def remember(self, text: str, **options: Unpack[MemoryOptions]) -> Memory:
@@ -117,7 +122,7 @@ class Writer:
             **options,
             "id": options.get("id") or new_id("mem"),
             "at": self._settings.resolve_time(options.get("at")),
-            "metadata": dict(options.get("metadata") or {}),
+            "metadata": {} if options.get("metadata") is None else options["metadata"],
         }
         memory = Memory(content=text, **fields)
         require_memory_content(memory)
@@ -126,6 +131,7 @@ class Writer:
 
     async def remember_many(self, memories: Sequence[Memory]) -> None:
         """Write memories."""
+        require_records("memories", memories, Memory)
         await self._store.save_memories([(memory, make_document(memory)) for memory in memories])
         await self.process_new([memory.content for memory in memories])
         for memory in memories:
@@ -145,17 +151,20 @@ class Writer:
 
     async def write_lore(self, entries: Sequence[LoreEntry]) -> None:
         """Write lorebook entries."""
+        require_records("entries", entries, LoreEntry)
         await asyncio.to_thread(check_keywords, *entries)  # a stranger may have written thousands
         await self._store.save_lore([(entry, make_document(entry)) for entry in entries])
         await self.process_new([entry.content for entry in entries])
 
     async def write_summaries(self, summaries: Sequence[Summary]) -> None:
         """Write summaries of messages."""
+        require_records("summaries", summaries, Summary)
         await self._store.save_summaries([(summary, make_document(summary)) for summary in summaries])
         await self.process_new([summary.content for summary in summaries])
 
     async def load(self, records: Sequence[Record]) -> None:
         """Write records of any kind unchanged."""
+        require_records("records", records, Record)
         await self._store.load_records(records, make_document)
         await self.process_new([record.content for record in records if isinstance(record, Searchable)])
 
@@ -164,6 +173,13 @@ class Writer:
         await self._tokenizers.store_counts(self._store, contents)
         if self._indexer is not None:
             self._indexer.wake()
+
+
+def require_records(field: str, values: object, type: type[Record]) -> None:
+    """Refuse anything but a list of records of a type."""
+    for at, value in enumerate(require_list(field, values)):
+        if not isinstance(value, type):
+            raise InvalidValue(f"{field}[{at}]", f"must be a {type.__name__}, not {preview(value)}")
 
 
 def new_id(prefix: str) -> str:

@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Any, Final, Literal, TypedDict, Unpack
+from functools import lru_cache
+from typing import Any, Final, TypedDict, Unpack
 
 import msgspec
 
@@ -17,6 +18,7 @@ from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count
 from brimful.core.validation import clean_text
 from brimful.errors import InvalidPackage, InvalidValue
+from brimful.records.memory import MEMORY_TYPES, MemoryType
 
 _VISION_WORDS = re.compile(
     r"look at|see|image|screenshot|picture|describe (the|this)|what('?s| is) (in|shown)", re.IGNORECASE
@@ -100,7 +102,8 @@ def package(
     """
     for option in options.keys() - _OPTION_NAMES.keys():
         raise InvalidPackage(option, f"is not an option of packages; known: {', '.join(_OPTION_NAMES)}")
-    defaults = get_defaults(validation.require_id("kind", kind))
+    defaults = get_defaults(require_kind(kind))
+    require_counter(counter)
     clean = _clean_content(content)
     options["name"] = clean_text(validation.require_text("name", options.get("name", "")))
     when = to_timestamp(options.get("timestamp", 0.0))
@@ -129,6 +132,37 @@ def package(
         excluded=options.get("excluded", ""),
         why=options.get("why", ""),
     )
+
+
+def require_kind(kind: object) -> str:
+    """Return a kind. Any name is allowed, except one that is nearly a known kind and would silently be another.
+
+    >>> require_kind("memory_semantic")
+    Traceback (most recent call last):
+    ...
+    brimful.errors.InvalidPackage: kind: 'memory_semantic' is not a known kind: did you mean 'memory-semantic'?
+    """
+    plain = validation.require_id("kind", kind)
+    if plain not in KIND_DEFAULTS and (known := _similar_kind(plain)) is not None:
+        raise InvalidPackage("kind", f"{validation.preview(plain)} is not a known kind: did you mean {known!r}?")
+    return plain
+
+
+@lru_cache(256)
+def _similar_kind(kind: str) -> str | None:
+    from difflib import get_close_matches  # noqa: PLC0415 - seldom needed
+
+    if kind.startswith(tuple(f"{known}-" for known in KIND_DEFAULTS)):
+        return None  # a variant, such as code-snippet-2
+    names = {re.sub(r"[\W_]", "", known): known for known in KIND_DEFAULTS}
+    found = get_close_matches(re.sub(r"[\W_]", "", kind.lower()), names, n=1, cutoff=0.9)
+    return names[found[0]] if found else None
+
+
+def require_counter(counter: object) -> None:
+    """Refuse a counter that cannot count, such as the name of a model."""
+    if not callable(getattr(counter, "texts", None)):
+        raise InvalidValue("counter", f"must come from brimful.counter(model), not be {validation.preview(counter)}")
 
 
 def derived_id(kind: str, content: tuple[Part, ...], options: PackageOptions) -> str:
@@ -206,9 +240,6 @@ def _content_id(kind: str, content: str | tuple[Part, ...], when: float, options
     return f"{kind}:{hashlib.blake2b(seed, digest_size=8).hexdigest()}"
 
 
-MemoryType = Literal["episodic", "semantic", "procedural"]
-
-
 def memory(
     text: str,
     *,
@@ -217,6 +248,8 @@ def memory(
     **options: Unpack[PackageOptions],
 ) -> ContentPackage:
     """Package a memory. If it is `pinned`, it goes into the stable part of the prompt."""
+    if type not in MEMORY_TYPES:
+        raise InvalidValue("type", f"must be one of {', '.join(MEMORY_TYPES)}, not {validation.preview(type)}")
     metadata = {"source": "memory", **copy_metadata(options)}
     whole: PackageOptions = {**options, "metadata": metadata}
     return package(f"memory-{type}", text, counter=counter, **whole)
@@ -270,4 +303,6 @@ def media_if_needed(
     """Package media only if `needed` returns true for the message."""
     if not isinstance(parts, Iterable):
         raise InvalidValue("parts", f"must be a list of Media, not {validation.preview(parts)}")
+    if not callable(needed):
+        raise InvalidValue("needed", f"must be a function, not {validation.preview(needed)}")
     return [media(part, counter=counter) for part in parts] if needed(message) else []

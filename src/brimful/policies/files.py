@@ -72,6 +72,8 @@ def load_policy(
         policy, file = _require_recordable(name, "policy"), name.name
     elif isinstance(name, str | Path):
         policy, file = _read_policy(name)
+        if environ is not None and not isinstance(environ, Mapping):
+            raise InvalidValue("environ", f"must be a dict of environment variables, not {preview(environ)}")
         policy = _apply_environment(policy, environ or {})
     else:
         raise InvalidValue("policy", f"must be a name, the path of a file or a Policy, not {preview(name)}")

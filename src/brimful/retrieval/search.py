@@ -1,9 +1,9 @@
 """Search scopes, limits and results."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import Final, Literal
+from typing import Final, Literal, overload
 
 import msgspec
 
@@ -105,11 +105,27 @@ def limit_hits(limit: int, hits: Iterable[Hit]) -> tuple[Hit, ...]:
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The hits of a search, best first, and notes on anything that did not work."""
+    """The hits of a search, best first, and notes on anything that did not work. It is a sequence of its hits."""
 
     hits: tuple[Hit, ...] = ()
     degraded: tuple[Notice, ...] = ()
     cached: bool = False
+
+    def __iter__(self) -> Iterator[Hit]:
+        """Yield the hits."""
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        """Return the number of hits."""
+        return len(self.hits)
+
+    @overload
+    def __getitem__(self, at: int) -> Hit: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, at: int | slice) -> Hit | tuple[Hit, ...]:
+        """Return a hit by its rank, starting at 0, or several of them."""
+        return self.hits[at]
 
     @property
     def nbytes(self) -> int:
