@@ -42,6 +42,7 @@ _MAX_FACTOR: Final = 10  # tokens per token of another tokenizer
 _Tokens = Annotated[int, Meta(ge=1, le=_MAX_TOKENS)]
 _Amount = Annotated[int, Meta(ge=0, le=_MAX_TOKENS)]
 _Word = Annotated[str, Meta(min_length=1)]
+_UNKNOWN: Final = unknown_model("")  # an unknown model but for its wire format, which depends on the name
 EMPTY_REGISTRY: Final = Registry(rows={}, hosted={}, local={})
 ENVIRONMENT_KEY: Final = "BRIMFUL_MODELS"
 """The environment variable with the path of the user's model file."""
@@ -263,7 +264,7 @@ class _Builder:
             raise entry.error("like", f"there is no model {entry.like!r}")
         if "window" not in entry.fields:
             raise entry.error("window", "is required, unless it is inherited (like = …)")
-        return unknown_model(entry.id)
+        return _UNKNOWN if "wire" in entry.fields else unknown_model(entry.id)
 
     def _put(self, entry: ModelEntry, row: ModelInfo, names: tuple[str, ...]) -> None:
         self.rows[row.id] = row
