@@ -1,4 +1,4 @@
-"""Stores in which something happened: a helper in a room, asked and answered."""
+"""Stores with a helper that has answered questions in a room."""
 
 import asyncio
 import re
@@ -72,7 +72,7 @@ async def furnish(opened):
         )
 
 
-def told(*, url=DB, questions=1, script=None, **options):
+def answer_questions(*, url=DB, questions=1, script=None, **options):
     """Furnish a store, and let the helper answer some questions. Return the answers."""
 
     async def story():

@@ -1,4 +1,4 @@
-"""Conversations for models whose tokenizer is hidden: the truth is another model's counter, which only reports."""
+"""Conversations with models whose tokenizer is hidden: another model's counter only reports usage."""
 
 import json
 import random
@@ -53,15 +53,15 @@ class Conversation:
         self._random = random.Random(seed)
         self._languages = languages
         self._tools = (_tool("get_order"), _tool("search")) if tools else ()
-        self._messages = [_said("system", "You help the crew of a small harbour with whatever they ask.")]
+        self._messages = [_text_message("system", "You help the crew of a small harbour with whatever they ask.")]
 
     def ask(self):
         """Return the prompt of the next turn."""
-        self._messages.append(_said("user", self._text()))
+        self._messages.append(_text_message("user", self._text()))
         prompt = Prompt(model="m", messages=tuple(self._messages[-60:]), tools=self._tools)
         if self._tools and self._random.random() < 0.5:
             self._messages += self._called()
-        self._messages.append(_said("assistant", self._text()))
+        self._messages.append(_text_message("assistant", self._text()))
         return prompt
 
     def _text(self):
@@ -118,7 +118,7 @@ def mixed(seed, requests):
     return [source.choice(rooms).ask() for _ in range(requests)]
 
 
-def _said(role, text):
+def _text_message(role, text):
     return Message(role=role, parts=(Text(text=text),))
 
 

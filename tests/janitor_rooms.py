@@ -1,4 +1,4 @@
-"""Rooms to put in order: floods, busy days, and a whole year."""
+"""Rooms to clean up: floods, busy days, and a whole year."""
 
 import random
 
@@ -53,7 +53,7 @@ WORDS = [
 ]
 
 
-def said(id, text, *, at=NOW - 3600, room="r", sender="Ada", **more):
+def make_message(id, text, *, at=NOW - 3600, room="r", sender="Ada", **more):
     return Message(id=id, room=room, content=text, sender=sender, at=at, **more)
 
 
@@ -61,7 +61,7 @@ def flood(count, *, at=NOW - 7200, room="r", name="spam", every=0.2):
     """Return a flood as bots write it: a template with names and numbers that vary."""
     rng = random.Random(name)
     return [
-        said(
+        make_message(
             f"{name}-{n}",
             f"CONGRATS {rng.choice(PEOPLE)}! You won {rng.randrange(100, 9999)} EUR in our {name} lottery, "
             f"claim it at http://win.example/{rng.randrange(10**6)} within {rng.randrange(2, 48)} hours",
@@ -77,7 +77,8 @@ def echoes(count, *, at=NOW - 7200, room="r"):
     """Return a flood in which names vary, and numbers do not: however few and slow, it tells nothing new."""
     text = "CONGRATS {}! You won 5000 EUR in our spring lottery, claim it at http://win.example/77 within 24 hours"
     return [
-        said(f"spam-{n}", text.format(PEOPLE[n % 6]), at=at + n, room=room, sender=f"bot{n % 3}") for n in range(count)
+        make_message(f"spam-{n}", text.format(PEOPLE[n % 6]), at=at + n, room=room, sender=f"bot{n % 3}")
+        for n in range(count)
     ]
 
 
@@ -89,7 +90,7 @@ def chatter(count, *, at, room="r", seed=0, prefix="m", every=60.0):
         subject = rng.choice(list(SUBJECTS))
         extra = " ".join(rng.choices(WORDS, k=rng.randrange(4, 12)))
         text = f"About {subject}: {SUBJECTS[subject]}, {extra}."
-        said_so_far.append(said(f"{prefix}{n}", text, at=at + n * every, room=room, sender=rng.choice(PEOPLE)))
+        said_so_far.append(make_message(f"{prefix}{n}", text, at=at + n * every, room=room, sender=rng.choice(PEOPLE)))
     return said_so_far
 
 
@@ -101,5 +102,5 @@ def a_year(a_day, *, end=NOW, room="r", days=365):
         rooms += chatter(a_day, at=begin, room=room, seed=day, prefix=f"d{day}-", every=DAY / 2 / a_day)
         if day == days // 3:
             text = "The passphrase of the old vault is heliotrope-cormorant, please keep it safe."
-            rooms.append(said("secret", text, at=begin + DAY / 2 + 60, room=room, sender="Ada"))
+            rooms.append(make_message("secret", text, at=begin + DAY / 2 + 60, room=room, sender="Ada"))
     return rooms

@@ -1,4 +1,4 @@
-"""Standards that a reader may rely on."""
+"""Rules that the code follows everywhere."""
 
 import ast
 import os

@@ -416,7 +416,7 @@ def test_the_table_of_tokenizers_tells_what_each_is_compared_with():
         assert rows[name].split("|")[0].strip() == (vocabulary.reference or "none"), name
 
 
-def test_the_overheads_of_families_are_as_told():
+def test_the_overheads_of_families_match_the_docs():
     rows = dict(ROW.findall(section(DOCS / "counting.md", "## Overhead")))
     for family in ("openai", "openai-cl100k", "anthropic", "gemini"):
         costs = get_overheads(family)
@@ -475,15 +475,15 @@ def test_every_option_of_a_command_is_in_its_section(name):
     assert not missing, f"docs/{page}, brimful {name}: missing: {', '.join(missing)}"
 
 
-def test_what_is_told_of_both_ways_to_chat_both_take():
-    told = set(re.findall(r"`(--[a-z]+)`", section(DOCS / "chat.md", COMMAND_PAGES["chat.md"])))
+def test_common_chat_options_apply_to_both_commands():
+    result = set(re.findall(r"`(--[a-z]+)`", section(DOCS / "chat.md", COMMAND_PAGES["chat.md"])))
     chat = COMMANDS["chat"]
-    assert told >= {"--room", "--model"}
+    assert result >= {"--room", "--model"}
     for command in (chat, chat.commands["send"]):
-        assert not told - {option for param in command.params for option in param.opts}
+        assert not result - {option for param in command.params for option in param.opts}
 
 
-def test_every_option_of_all_commands_is_told():
+def test_every_common_option_is_documented():
     text = section(DOCS / "cli.md", COMMAND_PAGES["cli.md"])
     assert not [wanted for wanted in spelled(typer.main.get_command(app)) if not names(text, wanted)]
 

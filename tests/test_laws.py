@@ -1,4 +1,4 @@
-"""The law, held for generated packages, policies and models."""
+"""The guarantees of the README, for generated packages, policies and models."""
 
 import os
 import subprocess
@@ -130,7 +130,7 @@ def test_7_stable_prefix(pile, model, turns):
 
     The message of that turn may change its form: where speakers must alternate, what is volatile stands in it as well.
     """
-    said = [
+    messages = [
         brimful.packagers.message(
             f"turn {n} " + "word " * (n % 7),
             counter=COUNTER,
@@ -141,12 +141,12 @@ def test_7_stable_prefix(pile, model, turns):
         for n in range(turns + 1)
     ]
     candidates = [package for package in pile if package.kind not in ("message-recent", "tool-call", "tool-result")]
-    before = build_if_it_fits([*candidates, *said[:turns]], "default", model)
-    after = build_if_it_fits([*candidates, *said], "default", model, previous=before.history)
+    before = build_if_it_fits([*candidates, *messages[:turns]], "default", model)
+    after = build_if_it_fits([*candidates, *messages], "default", model, previous=before.history)
     if before.history is None or after.history is None or before.history.first != after.history.first:
         return  # the rare large step
-    kept = [entry.id for entry in said[:turns] if before.decision(entry.id).included]
-    assert all(after.decision(id).included for id in kept)
+    included = [entry.id for entry in messages[:turns] if before.decision(entry.id).included]
+    assert all(after.decision(id).included for id in included)
     moving = max((note_depth(each) for each in candidates if each.kind == "system-note"), default=0)
     settled = max(0, str(before.request).find(f"turn {turns - 2 - moving} "))
     assert str(after.request)[:settled] == str(before.request)[:settled]
@@ -154,15 +154,15 @@ def test_7_stable_prefix(pile, model, turns):
 
 @SLOW
 @given(st.lists(st.integers(0, 30), min_size=30, max_size=120), st.randoms(use_true_random=False), st.floats(0, 1))
-def test_7_history_that_lost_much_begins_anew_and_then_stays(lengths, random, share):
+def test_7_history_that_lost_much_restarts_and_then_stays(lengths, random, share):
     """Whatever is deleted: history is not left nearly empty while older turns wait, and it begins anew only once."""
     model = brimful.ModelInfo(id="m", provider="p", window=1200, max_output=100, wire="openai")
-    said = [
+    messages = [
         brimful.packagers.message(f"turn {n} " + "word " * size, counter=COUNTER, id=f"t{n:03d}", timestamp=NOW + n)
         for n, size in enumerate(lengths)
     ]
-    before = build(said, "default", model)
-    left = [entry for entry in said if entry.id == before.history.first or random.random() >= share]
+    before = build(messages, "default", model)
+    left = [entry for entry in messages if entry.id == before.history.first or random.random() >= share]
     after = build(left, "default", model, previous=before.history)
     waits = any(not decision.included for decision in after.decisions)
     used = next(use.used for use in after.pools if use.name == "recent")
@@ -203,11 +203,11 @@ def test_7_the_most_items_hold_and_are_trimmed_in_steps_as_well():
 def test_7_the_same_candidates_again_give_the_same_prefix():
     picture = brimful.packagers.media(brimful.Media(modality="image", url="u"), counter=COUNTER, id="pic", tokens=5000)
     model = brimful.ModelInfo(id="m", provider="p", window=1200, max_output=100, wire="openai")
-    said = [
+    messages = [
         brimful.packagers.message("word " * 12, counter=COUNTER, id=f"t{n:03d}", timestamp=NOW + n) for n in range(99)
     ]
-    first = build([*said, picture], "default", model)
-    again = build([*said, picture], "default", model, previous=first.history)
+    first = build([*messages, picture], "default", model)
+    again = build([*messages, picture], "default", model, previous=first.history)
     assert again.request == first.request
 
 

@@ -1,4 +1,4 @@
-"""Threads that read the same sort of record for the first time, at the same moment: msgspec crashed when they met."""
+"""Threads that decode a type for the first time at once, which crashed msgspec."""
 
 import subprocess
 import sys

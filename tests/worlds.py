@@ -1,4 +1,4 @@
-"""Small worlds for tests of lore."""
+"""Small lorebooks for tests."""
 
 from brimful.lore import LoreIndex, PersonaInfo, Turn, activate
 from brimful.records import Lorebook, LoreEntry
@@ -12,7 +12,7 @@ def turns(*texts, last=None, roles=None):
     """Return turns, the newest first, of texts in order of time."""
     last = len(texts) if last is None else last
     first = last - len(texts) + 1
-    said = [
+    lines = [
         Turn(
             id=f"m{first + at}",
             number=first + at,
@@ -22,7 +22,7 @@ def turns(*texts, last=None, roles=None):
         )
         for at, text in enumerate(texts)
     ]
-    return said[::-1]
+    return lines[::-1]
 
 
 NOBODY = PersonaInfo()
@@ -32,10 +32,10 @@ def run(
     entries, *texts, book=None, persona=NOBODY, retrieved=None, seed="room", tokens=lambda _: 10, last=None, roles=None
 ):
     book = book or Lorebook(id="w")
-    said = turns(*texts, last=last, roles=roles)
+    messages = turns(*texts, last=last, roles=roles)
     return activate(
         LoreIndex({"w": book}, entries),
-        said,
+        messages,
         seed=seed,
         count_tokens=tokens,
         persona=persona,

@@ -1,4 +1,4 @@
-"""The front door, with real tokenizers."""
+"""The public functions, with real tokenizers."""
 
 import math
 from collections import UserDict

@@ -1,4 +1,4 @@
-"""A given request, made to fit: nothing is over, nothing is torn, and what stays is as it was."""
+"""Fitting a caller's request: it never overflows, calls keep their results, and the rest is unchanged."""
 
 import copy
 import json
@@ -120,18 +120,18 @@ def test_what_is_counted_is_what_is_sent():
 
 def test_system_messages_and_the_last_words_of_the_user_are_never_left_out():
     messages = [*chat(30)[:-1], says("system", "Speak French now."), says("user", "And now?")]
-    kept = fitted(body(messages), window=400).request["messages"]
-    assert kept[0] == messages[0]
-    assert kept[-2:] == messages[-2:]
+    left_messages = fitted(body(messages), window=400).request["messages"]
+    assert left_messages[0] == messages[0]
+    assert left_messages[-2:] == messages[-2:]
 
 
 def test_an_agents_long_run_keeps_its_question_and_its_last_step():
     steps = [message for at in range(60) for message in (calls(f"c{at}"), answers(f"c{at}", "word " * 50))]
     messages = [says("system", "Be brief."), says("user", "Find it."), *steps]
-    kept = fitted(body(messages), window=1500).request["messages"]
-    assert kept[:2] == messages[:2]
-    assert kept[-2:] == messages[-2:]
-    assert kept[2]["tool_calls"][0]["id"] == kept[3]["tool_call_id"]
+    left_messages = fitted(body(messages), window=1500).request["messages"]
+    assert left_messages[:2] == messages[:2]
+    assert left_messages[-2:] == messages[-2:]
+    assert left_messages[2]["tool_calls"][0]["id"] == left_messages[3]["tool_call_id"]
 
 
 def test_a_message_that_alone_is_too_large_is_refused_with_the_numbers():
@@ -180,21 +180,21 @@ def is_whole(messages):
 @pytest.mark.parametrize("window", range(300, 3000, 137))
 def test_a_call_and_its_results_are_one(window):
     messages = chat(40)
-    kept = fitted(body(messages), window=window).request["messages"]
-    assert is_whole(kept)
-    assert all(message in messages for message in kept)
+    left_messages = fitted(body(messages), window=window).request["messages"]
+    assert is_whole(left_messages)
+    assert all(message in messages for message in left_messages)
 
 
 def test_parallel_calls_and_ids_that_are_used_again():
     messages = [says("system", "Be brief.")]
     for turn in range(30):
-        asked = calls("call_1")
-        asked["tool_calls"].append({**asked["tool_calls"][0], "id": "call_2"})
-        messages += [says("user", f"{turn} " + "word " * 20), asked, answers("call_2"), answers("call_1")]
+        request = calls("call_1")
+        request["tool_calls"].append({**request["tool_calls"][0], "id": "call_2"})
+        messages += [says("user", f"{turn} " + "word " * 20), request, answers("call_2"), answers("call_1")]
     context = fitted(body([*messages, says("user", "And now?")]), window=1500)
-    kept = context.request["messages"]
-    assert is_whole(kept)
-    assert kept[-5:-1] == messages[-4:]
+    left_messages = context.request["messages"]
+    assert is_whole(left_messages)
+    assert left_messages[-5:-1] == messages[-4:]
 
 
 def test_what_was_broken_before_is_passed_on_and_breaks_nothing_else():
@@ -206,18 +206,18 @@ def test_what_was_broken_before_is_passed_on_and_breaks_nothing_else():
         *[message for at in range(3) for message in (calls(f"d{at}"), answers(f"d{at}"))],
     ]
     assert fitted(body(messages)).request["messages"] == messages
-    kept = fitted(body(messages), window=900).request["messages"]
-    assert answers("nobody-called") in kept
-    assert kept == [messages[0], *messages[-len(kept) + 1 :]]
+    left_messages = fitted(body(messages), window=900).request["messages"]
+    assert answers("nobody-called") in left_messages
+    assert left_messages == [messages[0], *messages[-len(left_messages) + 1 :]]
 
 
 def test_calls_of_the_older_kind_stay_with_their_results():
-    asked = {"role": "assistant", "content": None, "function_call": {"name": "look_up", "arguments": "{}"}}
+    message = {"role": "assistant", "content": None, "function_call": {"name": "look_up", "arguments": "{}"}}
     answer = {"role": "function", "name": "look_up", "content": "word " * 30}
-    messages = [says("user", "Find it."), *([asked, answer] * 30)]
-    kept = fitted(body(messages), window=900).request["messages"]
-    assert len(kept) % 2 == 1
-    assert kept[1:3] == [asked, answer]
+    messages = [says("user", "Find it."), *([message, answer] * 30)]
+    left_messages = fitted(body(messages), window=900).request["messages"]
+    assert len(left_messages) % 2 == 1
+    assert left_messages[1:3] == [message, answer]
 
 
 def test_tools_on_offer_are_counted_and_sent_as_they_are():
@@ -308,22 +308,22 @@ def test_a_messages_request_that_fits_is_passed_on_as_it_is():
 def test_turns_of_claude_stay_whole_and_begin_with_the_user(window):
     messages = []
     for turn in range(30):
-        said = {"type": "text", "text": f"Next, {turn}. " + "word " * 20}
-        messages += [returns(f"t{turn - 1}", said) if turn else says("user", [said]), uses(f"t{turn}")]
+        data = {"type": "text", "text": f"Next, {turn}. " + "word " * 20}
+        messages += [returns(f"t{turn - 1}", data) if turn else says("user", [data]), uses(f"t{turn}")]
     messages.append(returns("t29", {"type": "text", "text": "And now?"}))
     sent = fitted(claude(messages, system="Be brief."), wire="anthropic", window=window).request
-    kept = sent["messages"]
-    assert kept[0]["role"] == "user"
-    assert kept[-2:] == messages[-2:]
+    left_messages = sent["messages"]
+    assert left_messages[0]["role"] == "user"
+    assert left_messages[-2:] == messages[-2:]
     used = {
         block["id"]
-        for turn in kept
+        for turn in left_messages
         for block in turn["content"]
         if isinstance(block, dict) and block["type"] == "tool_use"
     }
     answered = {
         block["tool_use_id"]
-        for turn in kept
+        for turn in left_messages
         for block in turn["content"]
         if isinstance(block, dict) and block["type"] == "tool_result"
     }
@@ -340,14 +340,14 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
     max_leaves=4,
 )
-spoken = st.fixed_dictionaries(
+message_dicts = st.fixed_dictionaries(
     {"role": st.sampled_from(["user", "assistant", "system", "developer", "function", "critic"]), "content": contents},
     optional={"name": texts, "refusal": anything, "extra": anything, "reasoning_content": texts},
 )
 ids = st.sampled_from(["c1", "c2", "c3", ""])
 called = ids.map(calls)
 answered = st.builds(answers, ids, contents)
-conversations = st.lists(spoken | called | answered, min_size=1, max_size=25)
+conversations = st.lists(message_dicts | called | answered, min_size=1, max_size=25)
 
 
 @settings(max_examples=examples(60))
@@ -411,15 +411,15 @@ SCREEN = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG
 
 
 def test_a_picture_in_a_tools_answer_is_counted():
-    asked = [says("user", "Look."), calls("c1")]
-    words = fitted(body([*asked, answers("c1", [{"type": "text", "text": "Here."}])]))
-    shown = fitted(body([*asked, answers("c1", [{"type": "text", "text": "Here."}, SCREEN])]))
+    questions = [says("user", "Look."), calls("c1")]
+    words = fitted(body([*questions, answers("c1", [{"type": "text", "text": "Here."}])]))
+    shown = fitted(body([*questions, answers("c1", [{"type": "text", "text": "Here."}, SCREEN])]))
     assert shown.tokens >= words.tokens + 255
     assert shown.request["messages"][-1]["content"][1] == SCREEN
     assert brimful.replay(shown).request == shown.request
 
 
-def test_what_a_tool_showed_is_not_what_the_user_said_last():
+def test_media_from_a_tool_are_not_the_last_user_message():
     source = {"type": "base64", "media_type": "image/png", "data": PNG}
     question = says("user", "Which of these screens is broken?")
     messages = [question]

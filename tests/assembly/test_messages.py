@@ -1,4 +1,4 @@
-"""Messages as the SDKs return them: taken by the library as they are, and sent back as plain dicts."""
+"""Messages as SDKs return them are accepted, and sent back as plain dicts."""
 
 import asyncio
 import json

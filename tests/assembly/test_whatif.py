@@ -1,4 +1,4 @@
-"""window_for: the window that a candidate would have taken."""
+"""window_for: the window in which a candidate would be included."""
 
 import random
 import time
@@ -49,10 +49,10 @@ def test_at_the_window_it_is_in_and_one_token_below_it_is_out(pile, policy, mode
 
 
 def conversation(turns, model="gpt-4o"):
-    said = [
+    messages = [
         {"role": "user" if n % 2 == 0 else "assistant", "content": f"turn {n} " + "word " * 20} for n in range(turns)
     ]
-    return brimful.conversation(said, model=model)
+    return brimful.conversation(messages, model=model)
 
 
 @settings(SLOW, max_examples=examples(12))
@@ -144,7 +144,7 @@ def test_what_the_model_cannot_see_takes_no_window():
 
 
 @pytest.mark.parametrize("first", ["msg-000008", "msg-000028"])
-def test_history_that_began_later_begins_anew_in_a_window_that_is_large_enough(first):
+def test_history_restarts_earlier_in_a_window_that_is_large_enough(first):
     pile = [*conversation(30), QUESTION]
     previous = HistoryStart(first=first)
     context = brimful.assemble(pile, model="gpt-4o", window=400, completion=100, now=0, previous=previous)

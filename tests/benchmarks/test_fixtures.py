@@ -1,4 +1,4 @@
-"""The benchmarks' fixtures and their strict counter: never timed."""
+"""The fixtures of the benchmarks and their strict counter, without timing."""
 
 import json
 import sys
@@ -32,7 +32,7 @@ def call(id):
 
 
 SYSTEM = {"role": "system", "content": "Be brief."}
-ASKED = {"role": "user", "content": "What is new?"}
+QUESTION = {"role": "user", "content": "What is new?"}
 CALLED = {"role": "assistant", "content": None, "tool_calls": [call("a"), call("b")]}
 ANSWERS = [{"role": "tool", "tool_call_id": id, "content": "nothing"} for id in "ab"]
 
@@ -67,19 +67,19 @@ def test_transcripts_are_read_from_a_folder(bench, tmp_path):
 
 def test_the_strict_counter_counts_roles_contents_names_and_calls(bench):
     # 3 a request; 3 + role + content each; a call is the words of '{"name": "look", "arguments": "{}"}'
-    assert bench.strict.count_messages([SYSTEM, ASKED], words) == 3 + (3 + 1 + 2) + (3 + 1 + 3)
+    assert bench.strict.count_messages([SYSTEM, QUESTION], words) == 3 + (3 + 1 + 2) + (3 + 1 + 3)
     assert bench.strict.count_messages([CALLED], words) == 3 + 3 + 1 + 2 * 4
-    assert bench.strict.count_messages([{**ASKED, "name": "Ada"}], words) == 3 + 3 + 1 + 3 + 1 + 1
+    assert bench.strict.count_messages([{**QUESTION, "name": "Ada"}], words) == 3 + 3 + 1 + 3 + 1 + 1
 
 
 def test_the_strict_counter_sees_what_is_wrong(bench):
-    whole = [SYSTEM, ASKED, CALLED, *ANSWERS, ASKED]
+    whole = [SYSTEM, QUESTION, CALLED, *ANSWERS, QUESTION]
     verdict = bench.strict.audit([*ANSWERS, {"role": "user", "content": "What is"}], whole, 5, words)
     assert (verdict.orphans, verdict.unanswered, verdict.altered) == (2, 0, 1)
     assert not verdict.system_kept
     assert not verdict.question_kept
     assert verdict.over == verdict.tokens - 5
-    assert bench.strict.audit([SYSTEM, CALLED, ANSWERS[0], ASKED], whole, 100, words).unanswered == 1
+    assert bench.strict.audit([SYSTEM, CALLED, ANSWERS[0], QUESTION], whole, 100, words).unanswered == 1
 
 
 def test_the_strict_counter_agrees_with_the_cookbook(bench):

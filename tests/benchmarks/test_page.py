@@ -1,4 +1,4 @@
-"""The benchmarks' page: sections that are measured again take the place of the old ones."""
+"""The page of benchmarks: new sections replace the old ones."""
 
 import sys
 from importlib import import_module

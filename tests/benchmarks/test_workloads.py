@@ -1,4 +1,4 @@
-"""The requests that counts are learned from in the benchmarks: never timed."""
+"""The requests from which benchmarks learn counts, without timing."""
 
 import sys
 from importlib import import_module
@@ -28,6 +28,6 @@ def test_equal_numbers_give_equal_requests_that_a_provider_accepts(workloads, nu
     assert all(workloads.characters(request) > 100 for request in requests)
 
 
-def test_every_language_is_spoken(workloads):
-    said = str([list(workloads.workload(number, None, 30)) for number in range(10)])
-    assert all(word in said for word in ("的", "は", "습니다", "но ", "hat ", "ال", "ने", "🚀", "def "))
+def test_workloads_contain_every_language(workloads):
+    text = str([list(workloads.workload(number, None, 30)) for number in range(10)])
+    assert all(word in text for word in ("的", "は", "습니다", "но ", "hat ", "ال", "ने", "🚀", "def "))

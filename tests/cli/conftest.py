@@ -1,4 +1,4 @@
-"""A user at the command line: files as they would write them, and commands run in this process."""
+"""Commands run in this process, and files as users write them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""brimful budget, by the numbers of the founding documents."""
+"""brimful budget, with the numbers of the seed documents."""
 
 import pytest
 
@@ -74,7 +74,7 @@ def test_images_cost_what_the_models_rule_says(model, size, each, rule, run, run
     assert f"~{3 * each:,} tokens ({rule}, {size})" in run(*args).stdout
 
 
-def test_images_are_a_thousand_pixels_square_if_nothing_is_said(run_json):
+def test_images_are_1024_pixels_square_by_default(run_json):
     assert run_json("budget", "--images", 1)["estimates"][-1]["size"] == "1024x1024"
 
 
@@ -102,7 +102,7 @@ def test_status(messages, status, verdict, run, run_json):
     assert run(*args).stdout.splitlines()[-1] == verdict
 
 
-def test_window_and_settings_replace_what_is_said_elsewhere(run_json):
+def test_window_and_settings_override_other_values(run_json):
     data = run_json("budget", "--window", 10_000, "--policy", "window", "--set", "pools.recent.limit.share=0.9")
     assert (data["window"], data["target_tokens"]) == (10_000, int((10_000 - 3000 - 500) * 0.9))
 

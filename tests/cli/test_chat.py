@@ -20,8 +20,8 @@ def smol(llama):
 
 def test_one_message_is_answered_and_kept(run_json, smol):
     answer = run_json("chat", "send", "--room", "r", "--message", "Say hello.", "--sender", "Ada", *smol)
-    said = run_json("message", "list", "--room", "r")
-    assert [message["content"] for message in said] == ["Say hello.", answer["text"]]
+    data = run_json("message", "list", "--room", "r")
+    assert [message["content"] for message in data] == ["Say hello.", answer["text"]]
     assert answer["text"]
     assert answer["counted"] >= answer["usage"]["prompt"] > 0
     assert answer["context"].startswith("ctx-")
@@ -30,11 +30,11 @@ def test_one_message_is_answered_and_kept(run_json, smol):
 
 def test_a_conversation_in_a_terminal(run, run_json, smol):
     lines = ["Hello there.", "/context", "/remember Ada likes tea.", "/model", "/policy window", "/help", "/quit"]
-    told = run("chat", "--room", "r", *smol, stdin="\n".join([*lines, "Never asked."])).stdout
-    assert "Recent Messages" in told
-    assert "added memory mem-" in told
-    assert "policy: window" in told
-    assert CHAT_HELP in told
+    output = run("chat", "--room", "r", *smol, stdin="\n".join([*lines, "Never asked."])).stdout
+    assert "Recent Messages" in output
+    assert "added memory mem-" in output
+    assert "policy: window" in output
+    assert CHAT_HELP in output
     assert [message["role"] for message in run_json("message", "list", "--room", "r")] == ["user", "assistant"]
     assert [memory["content"] for memory in run_json("memory", "list")] == ["Ada likes tea."]
 
@@ -50,15 +50,15 @@ def test_why_and_what_was_seen_of_a_room_one_comes_back_to(run, smol):
 
 
 def test_a_remark_that_holds_for_most_turns_is_not_made_in_each(run, smol):
-    told = run("chat", "--room", "r", *smol, stdin="Hello there.\n/context\n")
-    assert "Token Counts: calibrated, not exact" in told.stdout
-    assert "token counts" not in told.stderr
+    result = run("chat", "--room", "r", *smol, stdin="Hello there.\n/context\n")
+    assert "Token Counts: calibrated, not exact" in result.stdout
+    assert "token counts" not in result.stderr
 
 
 def test_a_script_is_warned_of_a_persona_that_is_not_there(run, smol):
-    told = run("chat", "send", "--room", "r", "--persona", "ghost", "--message", "Say hello.", *smol)
-    assert "persona 'ghost' is not in the store" in told.stderr
-    assert "token counts" not in told.stderr
+    result = run("chat", "send", "--room", "r", "--persona", "ghost", "--message", "Say hello.", *smol)
+    assert "persona 'ghost' is not in the store" in result.stderr
+    assert "token counts" not in result.stderr
 
 
 def test_what_is_no_text_holds_up_nobody(tmp_path):
@@ -75,7 +75,7 @@ def test_a_greeting_comes_first(run, smol):
     assert run("chat", "--persona", "nova", "--user", "Ada", *smol, stdin="/quit").stdout == "Nova: Hello, Ada!\n"
 
 
-def test_nothing_was_asked_yet(run, smol):
+def test_a_room_without_contexts_is_reported(run, smol):
     assert "no context has been built in this room yet" in run("chat", *smol, stdin="/context", code=1).stderr
 
 
@@ -105,8 +105,8 @@ def test_a_new_room_keeps_who_talks_and_its_user_speaks_under_the_own_name(run, 
     run("chat", "send", "--room", "den", "--message", "Again.", *dead, code=1)
     run("chat", "send", "--room", "den", "--message", "As nobody.", "--sender", "", *dead, code=1)
     assert [message["sender"] for message in run_json("message", "list", "--room", "den")] == ["Ada", "Ada", ""]
-    told = run("export", "--format", "sillytavern", "--room", "den").stdout
-    head, first = (json.loads(line) for line in told.splitlines()[:2])
+    output = run("export", "--format", "sillytavern", "--room", "den").stdout
+    head, first = (json.loads(line) for line in output.splitlines()[:2])
     assert (head["user_name"], head["character_name"], first["name"]) == ("Ada", "Nova", "Ada")
     assert not head["create_date"].startswith("1970")
 

@@ -1,4 +1,4 @@
-"""brimful context: builds listed, written out, and let go."""
+"""brimful context: list, show, remove, export and prune."""
 
 import json
 import sys
@@ -68,13 +68,13 @@ def test_what_is_old_is_pruned(run, run_json):
     assert foreseen.startswith("would remove 1 context, 1 answer, ")
     assert foreseen.rstrip().endswith(" bytes")
     assert len(run_json("context", "list")) == 3
-    said = run("context", "prune", "--older-than", "30d").stdout
-    assert said == foreseen.replace("would remove", "removed")
+    output = run("context", "prune", "--older-than", "30d").stdout
+    assert output == foreseen.replace("would remove", "removed")
     assert ids(run_json("context", "list")) == ["two", "one"]
     assert run_json("stats") == before
     assert run("context", "prune", "--older-than", "30d").stdout.startswith("nothing is older than ")
-    gone = run_json("context", "prune", "--older-than", "30d")
-    assert (gone["builds"], gone["answers"], gone["bytes"]) == (0, 0, 0)
+    data = run_json("context", "prune", "--older-than", "30d")
+    assert (data["builds"], data["answers"], data["bytes"]) == (0, 0, 0)
 
 
 @pytest.mark.usefixtures("filled")
@@ -121,7 +121,7 @@ def test_nothing_is_written_where_nothing_fits(run, keep, tmp_path):
 
 
 @pytest.mark.usefixtures("filled")
-def test_without_the_extra_the_line_that_installs_it_is_told(fails, monkeypatch, tmp_path):
+def test_without_the_extra_the_install_command_is_shown(fails, monkeypatch, tmp_path):
     monkeypatch.delitem(sys.modules, "brimful.formats.parquet", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert fails("context", "export", "--out", "x.parquet") == (
@@ -132,7 +132,7 @@ def test_without_the_extra_the_line_that_installs_it_is_told(fails, monkeypatch,
 
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("name", ["none/all.jsonl", "none/all.parquet"])
-def test_what_goes_wrong_is_told_by_the_name_that_was_asked_for(fails, name):
+def test_errors_name_the_requested_file(fails, name):
     assert fails("context", "export", "--out", name) == f"{name}: No such file or directory"
     assert fails("export", "--out", name) == f"{name}: No such file or directory"
 

@@ -1,4 +1,4 @@
-"""brimful db: a store as a whole."""
+"""brimful db."""
 
 import json
 import sqlite3
@@ -109,8 +109,8 @@ def test_a_question_leaves_a_file_without_a_store_as_it_is(fails, run, write_lin
         connection.execute(statement)
     connection.close()
     before = Path("places.db").read_bytes()
-    told = fails(*command, "--db", "sqlite:///places.db")
-    assert told.startswith("sqlite:///places.db: this file is not a store; create one with `brimful import`")
+    error = fails(*command, "--db", "sqlite:///places.db")
+    assert error.startswith("sqlite:///places.db: this file is not a store; create one with `brimful import`")
     run("import", write_lines("all.jsonl", RECORDS), "--dry-run", "--db", "sqlite:///places.db")
     assert Path("places.db").read_bytes() == before
     run("message", "add", "--room", "den", "Hi", "--db", "sqlite:///places.db")

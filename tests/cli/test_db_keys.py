@@ -1,4 +1,4 @@
-"""brimful db keys, rotate, encrypt: the keys of a store, from the command line."""
+"""brimful db keys, rotate and encrypt."""
 
 import base64
 
@@ -72,7 +72,7 @@ def test_a_store_that_is_not_there_is_not_made(fails):
 
 
 @pytest.mark.parametrize("command", ["keys", "rotate", "encrypt"])
-def test_a_tenant_that_is_not_there_is_not_said_to_be_sealed(run_json, fails, give, command):
+def test_an_unknown_tenant_is_not_reported_as_encrypted(run_json, fails, give, command):
     give(OLD)
     assert fails("db", command, "--tenant", "defualt") == "there is no tenant 'defualt'; tenants are 'default'"
     assert [key["number"] for key in run_json("db", "keys")] == [None]

@@ -28,9 +28,9 @@ def test_try_shows_how_near_texts_are(run, run_json):
     assert lines[0].split() == ["text", "1", "2", "3"]
     assert lines[1].split() == ["1", "a", "cat", "1.00", *lines[1].split()[4:]]
     assert "income tax and other lo…" in lines[3]
-    told = run_json("embeddings", "try", *texts)
-    assert told["embedder"] == "static-minilm-256@1"
-    assert told["similarities"][0][1] > told["similarities"][0][2]
+    data = run_json("embeddings", "try", *texts)
+    assert data["embedder"] == "static-minilm-256@1"
+    assert data["similarities"][0][1] > data["similarities"][0][2]
 
 
 def test_try_with_something_that_is_not_here(fails):

@@ -1,11 +1,11 @@
-"""`brimful explain` by the id of a context or of a message: what a model saw when it answered."""
+"""`brimful explain` with the id of a stored context or message."""
 
 import asyncio
 import re
 
 import pytest
 
-from answered import ANSWER, QUESTION, engine, furnish, screenshot, shape, told
+from answered import ANSWER, QUESTION, answer_questions, engine, furnish, screenshot, shape
 from brimful.records import Room
 
 SEED = """\
@@ -37,14 +37,14 @@ SEED = """\
 
 @pytest.fixture
 def answer():
-    return told()[0]
+    return answer_questions()[0]
 
 
 def test_every_line_of_the_founding_document(run, answer):
     text = run("explain", answer.message.id).stdout
     said = {shape(line.replace(answer.message.id, "abc123")) for line in text.splitlines()}
-    wanted = {shape(line) for line in SEED.splitlines()}
-    assert wanted <= said, wanted - said
+    expected = {shape(line) for line in SEED.splitlines()}
+    assert expected <= said, expected - said
 
 
 def test_more_memories_than_are_shown_are_counted(run):
@@ -91,7 +91,7 @@ def test_parts_cost_what_their_candidates_cost(run_json):
 
 
 def small(answers=1):
-    return told(questions=answers, window=500, completion=100)
+    return answer_questions(questions=answers, window=500, completion=100)
 
 
 def test_the_losers_stand_nearest_to_the_cut_first(run, run_json):
@@ -115,11 +115,11 @@ def test_one_item_with_the_window_it_would_have_taken(run, run_json):
     assert "recent builds" in text
     assert data["window_for"] > 500
     assert f"smallest window that includes it: {data['window_for']:,} tokens" in text
-    kept = run_json("explain", "ask-2", "m-start")
-    assert 0 < kept["window_for"] <= 500
-    less = kept["window_for"] - 1
-    said = f"smallest window that includes it: {less + 1:,} tokens (the window was 500)"
-    assert said in run("explain", "ask-2", "m-start").stdout
+    body = run_json("explain", "ask-2", "m-start")
+    assert 0 < body["window_for"] <= 500
+    less = body["window_for"] - 1
+    content = f"smallest window that includes it: {less + 1:,} tokens (the window was 500)"
+    assert content in run("explain", "ask-2", "m-start").stdout
 
 
 def test_the_first_build_tells_the_window(run, run_json):
@@ -127,8 +127,8 @@ def test_the_first_build_tells_the_window(run, run_json):
     data = run_json("explain", "ask-0", "old-00")
     window = data["window_for"]
     assert window > 500
-    said = f"smallest window that includes it: {window:,} tokens (the window was 500)"
-    assert said in run("explain", "ask-0", "old-00").stdout
+    text = f"smallest window that includes it: {window:,} tokens (the window was 500)"
+    assert text in run("explain", "ask-0", "old-00").stdout
     context = data["builds"][0]["snapshot"]
     for size, there in ((window, "kept"), (window - 1, "dropped")):
         run("replay", context, "--window", size, "--out", f"{size}.json")
@@ -142,10 +142,10 @@ def test_an_id_that_fits_several_contexts_says_so(run, answer):
             return await opened.assemble(room="general", persona="helper-ai", message=asked, window=9000)
 
     context = asyncio.run(again())
-    said = run("explain", "ask-0")
-    assert "'ask-0' refers to 2 contexts" in said.stderr
-    assert context.id in said.stdout
-    assert answer.context.id in said.stderr
+    result = run("explain", "ask-0")
+    assert "'ask-0' refers to 2 contexts" in result.stderr
+    assert context.id in result.stdout
+    assert answer.context.id in result.stderr
 
 
 def test_media_by_their_names(run):
@@ -172,7 +172,7 @@ def test_a_message_that_was_deleted_still_leads_to_its_context(run):
 
 
 @pytest.mark.usefixtures("answer")
-def test_erased_content_is_told(run):
+def test_erased_content_is_reported(run):
     run("memory", "remove", "m-start", "--erase")
     text = run("explain", "ask-0").stdout
     assert "(erased)" in text
@@ -198,15 +198,15 @@ def test_filters_give_a_table(run):
 
 
 @pytest.mark.usefixtures("answer")
-def test_answers_say_what_they_said_nowhere(run):
+def test_the_answer_is_not_part_of_the_context(run):
     """The answer itself came after the context: it is in the room, and not in what the model saw."""
     assert ANSWER not in run("explain", "ask-0", "--full").stdout
 
 
 def test_a_memory_that_was_no_candidate_says_why(fails, run, answer):
     run("memory", "add", "Bob keeps bees.", "--user", "bob", "--id", "bees", "--at", 1)
-    said = fails("explain", answer.context.id, "bees")
-    assert said.startswith(f"'bees' was not a candidate of {answer.context.id}: it belongs to the user 'bob'")
+    error = fails("explain", answer.context.id, "bees")
+    assert error.startswith(f"'bees' was not a candidate of {answer.context.id}: it belongs to the user 'bob'")
 
 
 def test_a_room_goes_by_its_name_and_a_single_loser_is_one(run, run_json):

@@ -1,4 +1,4 @@
-"""Files that cannot be read or written end in one clear line."""
+"""A file that cannot be read or written gives a one-line error."""
 
 from pathlib import Path
 
@@ -13,25 +13,25 @@ READERS = (
 )
 
 
-def given(command, path):
+def fill_in(command, path):
     return [arg.format(path) for arg in command]
 
 
 @pytest.mark.parametrize("command", READERS)
 def test_missing(command, fails):
-    assert fails(*given(command, "nowhere.json")) == "nowhere.json: no such file"
+    assert fails(*fill_in(command, "nowhere.json")) == "nowhere.json: no such file"
 
 
 @pytest.mark.parametrize("command", READERS)
 def test_directory(command, fails):
     Path("folder").mkdir()
-    assert fails(*given(command, "folder")) == "folder: is a directory, not a file"
+    assert fails(*fill_in(command, "folder")) == "folder: is a directory, not a file"
 
 
 @pytest.mark.parametrize("command", READERS)
 def test_not_utf_8(command, fails):
     Path("latin.txt").write_bytes("{} über".encode("latin-1"))
-    assert fails(*given(command, "latin.txt")) == "latin.txt: is not UTF-8 text (byte 3)"
+    assert fails(*fill_in(command, "latin.txt")) == "latin.txt: is not UTF-8 text (byte 3)"
 
 
 def test_huge(fails):

@@ -1,4 +1,4 @@
-"""brimful fill: forms of input, forms of output."""
+"""brimful fill: input and output formats."""
 
 import json
 from pathlib import Path
@@ -114,15 +114,15 @@ def test_packages_of_a_record_can_be_filled_again(run, context, write_lines):
 
 
 def test_messages_without_a_time_keep_the_order_of_the_file(run, write_lines):
-    said = [f"line {at}" for at in (3, 1, 2, 9, 0)]
-    rows = [{"kind": "message-recent", "role": "user", "content": text} for text in said]
+    lines = [f"line {at}" for at in (3, 1, 2, 9, 0)]
+    rows = [{"kind": "message-recent", "role": "user", "content": text} for text in lines]
     write_lines("said.jsonl", [*rows, {"kind": "message-current", "content": "now"}])
     filled = request_of(run, "said.jsonl", "-m", "gpt-4o")
     order = json.dumps(filled)
-    assert sorted(said, key=order.index) == said
+    assert sorted(lines, key=order.index) == lines
 
 
-def test_what_is_not_said_in_turn_has_an_id_of_its_own(run_json, write_lines):
+def test_messages_out_of_turn_get_their_own_ids(run_json, write_lines):
     memory = {"kind": "memory-semantic", "content": "Ada likes tea."}
     ask = {"kind": "message-current", "content": "now", "id": "ask"}
     ids = []

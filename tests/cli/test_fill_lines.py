@@ -1,4 +1,4 @@
-"""What is wrong with a line of packages is said with the line."""
+"""Errors in packages name the line."""
 
 import json
 from pathlib import Path

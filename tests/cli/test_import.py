@@ -1,4 +1,4 @@
-"""brimful import: files into a store, again and again."""
+"""brimful import, once and repeatedly."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""brimful import of damaged and hostile files: one clear error, and the store is as it was."""
+"""brimful import of damaged files: one clear error, and an unchanged store."""
 
 import gzip
 import json
@@ -205,16 +205,16 @@ def test_a_file_that_is_damaged_between_the_check_and_the_import():
     path.write_bytes(GOOD + b"{")
     found = read_checked(walk)
     assert [next(found).content, next(found).content] == ["Hi", "Hello!"]
-    with pytest.raises(DamagedFile, match="it changed during the import") as told:
+    with pytest.raises(DamagedFile, match="it changed during the import") as caught:
         next(found)
-    assert told.value.field == "x.jsonl:3"
+    assert caught.value.field == "x.jsonl:3"
 
 
 def test_the_error_tells_a_program_what_it_tells_a_person():
     lay_out(Path("in"), {"a.jsonl": GOOD + b"{\n{", "b.jsonl": b"{"})
-    with pytest.raises(ImportRefused) as told:
+    with pytest.raises(ImportRefused) as caught:
         check_files(Reader(["in"]))
-    error = told.value
+    error = caught.value
     assert [each.field for each in error.damage] == ["in/a.jsonl:3", "in/b.jsonl:1"]
     assert (error.files, error.locations, error.readable) == (2, 3, 2)
 

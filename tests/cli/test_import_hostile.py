@@ -1,4 +1,4 @@
-"""brimful import as a hostile world uses it: two at once, a disk that is full, data that means harm."""
+"""brimful import under stress: two imports at once, a full disk, hostile data."""
 
 import gzip
 import json
@@ -113,7 +113,7 @@ HOSTILE = {
 
 @pytest.mark.usefixtures("url")
 @pytest.mark.parametrize("what", HOSTILE)
-def test_it_comes_in_or_is_told_and_never_breaks(what, run):
+def test_everything_is_imported_or_reported_and_nothing_crashes(what, run):
     name, data = HOSTILE[what]
     Path(name).write_bytes(data())
     code = 1 if what == "a huge number" else 0

@@ -1,4 +1,4 @@
-"""`brimful inspect`: the next context, without a trace of having looked."""
+"""`brimful inspect` previews the next context and changes nothing."""
 
 import asyncio
 import re
@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from answered import QUESTION, engine, screenshot, shape, told
+from answered import QUESTION, answer_questions, engine, screenshot, shape
 from brimful.cli.assemble import Inspection
 
 SEED = """\
@@ -38,13 +38,13 @@ def inspect(run, *args):
 
 
 def test_every_line_of_the_founding_document(run):
-    told()
+    answer_questions()
     said = {shape(line) for line in inspect(run, "--message", QUESTION).splitlines()}
     assert {shape(line) for line in SEED.splitlines()} <= said
 
 
 def test_memories_by_type_and_score_and_what_is_left(run):
-    told()
+    answer_questions()
     text = inspect(run, "--message", QUESTION)
     memories = re.findall(r'^│     - (\w+): "(.+)" \(score: (\d\.\d+)\)$', text, re.MULTILINE)
     assert ("procedural", "When testing embedding timeouts, run npm start first.") in {each[:2] for each in memories}
@@ -55,7 +55,7 @@ def test_memories_by_type_and_score_and_what_is_left(run):
 
 
 def test_the_numbers_add_up(run_json):
-    told()
+    answer_questions()
     data = run_json("inspect", "--persona", "helper-ai", "--room", "general", "--embedder", "none")
     assert sum(each["tokens"] for each in data["components"]) == data["tokens"]
     assert data["window"] - data["tokens"] - data["reserved"] == data["remaining"]
@@ -76,7 +76,7 @@ def dump():
 
 
 def test_nothing_is_kept_and_no_access_is_counted(run):
-    told()
+    answer_questions()
     inspect(run, "--message", "Something that was never counted before: quixotic zephyrs.")
     before = dump()
     for args in ((), ("--message", "Something that was never counted before: quixotic zephyrs.")):
@@ -102,15 +102,15 @@ def test_media_by_their_names():
     assert "Breaker: open" in text
 
 
-def test_what_retrieval_lost_is_told(run):
-    told()
+def test_retrieval_failures_are_reported(run):
+    answer_questions()
     dead = ("--embedder", "openai:text-embedding-3-small@http://127.0.0.1:9/v1")
     text = run("inspect", "--persona", "helper-ai", "--room", "general", "--message", QUESTION, *dead).stdout
     assert "vector search failed" in text
     assert "WARNINGS:" in text
 
 
-def test_one_of_something_is_said_as_such(run):
+def test_the_singular_is_used_for_one(run):
     run("message", "add", "--room", "den", "Tea?", "--at", 5)
     run("memory", "add", "Tea is at four.", "--id", "tea", "--at", 4)
     text = run("inspect", "--room", "den", "--message", "When is tea?", "--embedder", "none").stdout
@@ -119,28 +119,28 @@ def test_one_of_something_is_said_as_such(run):
 
 
 @pytest.mark.parametrize("now", ["nan", "inf", "1e15"])
-def test_a_time_that_is_none_is_told_by_the_name_of_its_option(run, now):
+def test_an_invalid_time_is_reported_with_its_option(run, now):
     [line] = run("inspect", "--room", "general", "--now", now, code=2).stderr.splitlines()
     assert "'--now'" in line
     assert "seconds" in line
 
 
 def test_another_model_and_policy(run_json):
-    told()
+    answer_questions()
     data = run_json("inspect", "--room", "general", "-m", "gpt-4", "-p", "window", "--embedder", "none")
     assert (data["model"], data["policy"], data["window"]) == ("gpt-4", "window", 8192)
 
 
 def test_no_store_no_room(run, fails):
     assert "there is no such store" in fails("inspect", "--room", "general")
-    told()
+    answer_questions()
     run("room", "add", "silent")
     assert fails("inspect", "--room", "nowhere", "--embedder", "none") == "no room 'nowhere'"
     assert fails("inspect", "--room", "silent", "--embedder", "none").startswith("room: 'silent' is empty")
 
 
 def test_names_cannot_steer_the_terminal(run):
-    told()
+    answer_questions()
     run("room", "add", "gen\x1b[31meral")
     text = run("inspect", "--room", "gen\x1b[31meral", "--message", "hi", "-m", "gpt-4o", "--embedder", "none").stdout
     assert "\x1b" not in text

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from answered import QUESTION, engine, furnish, told
+from answered import QUESTION, answer_questions, engine, furnish
 from brimful.cli.monitor import EventFilter, EventReader, follow_events
 
 LOOKS = (
@@ -28,7 +28,7 @@ def plain(text):
 @pytest.fixture
 def seen(run, monkeypatch):
     def look(url):
-        told(url=url, questions=3, window=500, completion=100)
+        answer_questions(url=url, questions=3, window=500, completion=100)
         monkeypatch.setenv("BRIMFUL_DB", url)
         return [plain(run(*command).stdout) for command in LOOKS]
 
@@ -49,7 +49,7 @@ def test_the_same_encrypted(seen, fails, monkeypatch):
 
 
 def test_a_tenant_sees_only_its_own(run, fails):
-    [answer] = told()
+    [answer] = answer_questions()
     for command in LOOKS[1:3]:
         assert "there is no such file, and no context" in fails(*command, "--tenant", "other")
     assert "no context" in fails("explain", answer.context.id, "--tenant", "other")

@@ -1,4 +1,4 @@
-"""`brimful janitor` as a user meets it."""
+"""`brimful janitor`."""
 
 import json
 
@@ -12,10 +12,10 @@ SPAM = "Cheap watches, cheap watches, buy ten of them today at http://watches.ex
 @pytest.fixture
 def flooded(run, write_lines):
     """Return a store with a flooded room, and a quiet one."""
-    said = [{"role": "user", "name": "Ada", "content": "The demo is on Thursday, in the blue room."}]
-    said += [{"role": "user", "name": "bot", "content": SPAM.format(n="shop" * (n % 3))} for n in range(30)]
-    said += [{"role": "user", "name": "Bo", "content": "Thanks, I will bring the projector."}]
-    rows = [row | {"timestamp": f"2026-11-01T10:00:{at:02d}Z"} for at, row in enumerate(said)]
+    messages = [{"role": "user", "name": "Ada", "content": "The demo is on Thursday, in the blue room."}]
+    messages += [{"role": "user", "name": "bot", "content": SPAM.format(n="shop" * (n % 3))} for n in range(30)]
+    messages += [{"role": "user", "name": "Bo", "content": "Thanks, I will bring the projector."}]
+    rows = [row | {"timestamp": f"2026-11-01T10:00:{at:02d}Z"} for at, row in enumerate(messages)]
     run("import", write_lines("busy.jsonl", rows))
     run("import", write_lines("quiet.jsonl", rows[:1]))
 
@@ -42,7 +42,7 @@ def test_a_dry_run_says_what_a_run_does_and_undo_takes_it_back(run, run_json):
     assert "undone" in run("janitor", "status").stdout
 
 
-def test_only_a_room_and_what_is_gone_for_good(run, run_json):
+def test_only_a_room_and_deleted_messages(run, run_json):
     done = run_json("janitor", "run", "--room", "busy", "--older-than", "1d")
     assert [room["room"] for room in done["rooms"]] == ["busy"]
     assert run_json("janitor", "run", "--purge")["purged"] == 30
@@ -51,7 +51,7 @@ def test_only_a_room_and_what_is_gone_for_good(run, run_json):
     assert run("janitor", "status").stdout.splitlines()[-1] == "archived: 0 messages, 0 memories"
 
 
-def test_what_cannot_be_done_is_said_in_one_line(run, fails):
+def test_a_failure_is_one_line(run, fails):
     assert fails("janitor", "run", "--room", "nowhere") == "no room 'nowhere'"
     assert fails("janitor", "undo") == "there is no run to undo"
     assert "cannot be combined with --dry-run" in run("janitor", "run", "--dry-run", "--purge", code=2).stderr

@@ -1,4 +1,4 @@
-"""brimful lorebook: books are written, brought in, given back, and tried."""
+"""brimful lorebook: write, import, export and try lorebooks."""
 
 import json
 from pathlib import Path
@@ -19,9 +19,9 @@ WORLD_INFO = {
 def world(run):
     """A room that looks into a book that came from SillyTavern."""
     Path("Eldoria.json").write_text(json.dumps(WORLD_INFO), encoding="utf-8")
-    said = run("lorebook", "import", "Eldoria.json").stdout
+    output = run("lorebook", "import", "Eldoria.json").stdout
     run("room", "add", "tavern", "--lorebook", "Eldoria")
-    return said
+    return output
 
 
 def test_a_book_comes_in_is_tried_and_given_back(run, run_json, world):
@@ -42,9 +42,9 @@ def test_a_book_comes_in_is_tried_and_given_back(run, run_json, world):
 
 @pytest.mark.usefixtures("world")
 def test_trying_leaves_no_trace_and_shows_tokens(run):
-    said = run("lorebook", "try", "--room", "tavern", "--message", "moonwell", "--embedder", "none").stdout
-    assert said.splitlines()[0].startswith("included: 1 entry, ")
-    assert said.splitlines()[-1] == "left out: nothing"
+    output = run("lorebook", "try", "--room", "tavern", "--message", "moonwell", "--embedder", "none").stdout
+    assert output.splitlines()[0].startswith("included: 1 entry, ")
+    assert output.splitlines()[-1] == "left out: nothing"
     assert "Eldoria/1" not in run("explain", "ctx-1", code=1).output
 
 
@@ -145,16 +145,16 @@ def test_the_book_of_a_character_card_is_taken(run, run_json):
     ],
 )
 def test_what_cannot_be_is_one_line(run, command, told):
-    said = run("lorebook", *command, code=1).stderr
-    assert told in said
-    assert len(said.splitlines()) == 1
+    errors = run("lorebook", *command, code=1).stderr
+    assert told in errors
+    assert len(errors.splitlines()) == 1
 
 
 @pytest.mark.usefixtures("world")
 @pytest.mark.parametrize(
     "command", [("edit", "Eldoria"), ("edit", "Eldoria", "--text", "x"), ("edit", "Eldoria", "--set", "sticky")]
 )
-def test_wrong_usage_is_told(run, command):
+def test_a_usage_error_is_reported(run, command):
     run("lorebook", *command, code=2)
 
 

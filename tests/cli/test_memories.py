@@ -1,4 +1,4 @@
-"""brimful memory, assemble, index: what is known is found, and stands in contexts."""
+"""brimful memory, assemble and index."""
 
 import json
 import re
@@ -70,11 +70,11 @@ def test_a_memory_is_shown_pinned_and_removed(run, run_json, fails):
 @pytest.mark.usefixtures("known")
 @pytest.mark.parametrize("embedder", ["none", "static"])
 def test_memories_are_found(run, run_json, embedder):
-    asked = ("memory", "search", "Is she allergic?", "--user", "ada", "--embedder", embedder)
-    hits = run_json(*asked)["hits"]
+    arguments = ("memory", "search", "Is she allergic?", "--user", "ada", "--embedder", embedder)
+    hits = run_json(*arguments)["hits"]
     assert hits[0]["record"]["id"] == "nut"
-    assert "Ada is allergic to hazelnut." in run(*asked).stdout
-    assert [hit["record"]["id"] for hit in run_json(*asked, "--limit", 1)["hits"]] == ["nut"]
+    assert "Ada is allergic to hazelnut." in run(*arguments).stdout
+    assert [hit["record"]["id"] for hit in run_json(*arguments, "--limit", 1)["hits"]] == ["nut"]
 
 
 @pytest.mark.usefixtures("known")
@@ -93,12 +93,12 @@ def test_importance_has_its_range(run):
 @pytest.fixture
 def room(run, known, write_lines):  # noqa: ARG001 - the memories are there
     """A room that is longer than its window, and a persona to answer in it."""
-    said = [{"role": "user", "content": "My bicycle is called Rosinante.", "timestamp": NOW - 9000}]
-    said += [
+    messages = [{"role": "user", "content": "My bicycle is called Rosinante.", "timestamp": NOW - 9000}]
+    messages += [
         {"role": "assistant" if at % 2 else "user", "content": f"Number {at}: " + "and so the day went on. " * 20}
         for at in range(40)
     ]
-    run("import", write_lines("den.jsonl", said))
+    run("import", write_lines("den.jsonl", messages))
     run("persona", "add", "nova", "--prompt", "You are Nova.", "--model", "gpt-4o")
 
 
@@ -117,8 +117,8 @@ def test_the_report_and_what_was_found(run):
 
 @pytest.mark.usefixtures("room")
 def test_the_record_is_that_of_the_library(run, run_json):
-    asked = (*ASK, "-m", "gpt-4o", "--message", "Is Ada allergic?", "--user", "ada", "--out", "context.json")
-    context = brimful.Context.from_json(run(*asked, "--json").stdout)
+    arguments = (*ASK, "-m", "gpt-4o", "--message", "Is Ada allergic?", "--user", "ada", "--out", "context.json")
+    context = brimful.Context.from_json(run(*arguments, "--json").stdout)
     assert context == brimful.Context.from_json(Path("context.json").read_bytes())
     assert context.tokens <= context.budget.hard_limit
     assert context.decision("shop").outcome == "kept"
@@ -134,7 +134,7 @@ def test_the_request_and_standard_input(run):
 
 
 @pytest.mark.usefixtures("room")
-def test_the_room_may_end_with_what_is_asked(run):
+def test_the_room_may_end_with_the_question(run):
     run("message", "add", "--room", "den", "Which number was the last?")
     request = json.loads(run(*ASK, "-m", "gpt-4o", "--request").stdout)
     assert request["messages"][-1]["content"] == "Which number was the last?"
@@ -150,16 +150,16 @@ def test_no_save_leaves_no_trace(run, run_json):
 
 @pytest.mark.usefixtures("room")
 def test_settings_and_policies(run):
-    asked = (*ASK, "-m", "gpt-4o", "--message", "So?", "-p", "window", "--json")
+    arguments = (*ASK, "-m", "gpt-4o", "--message", "So?", "-p", "window", "--json")
     context = brimful.Context.from_json(
-        run(*asked, "--set", "pools.recent.min_items=1", "--set", "pools.recent.max_items=3").stdout
+        run(*arguments, "--set", "pools.recent.min_items=1", "--set", "pools.recent.max_items=3").stdout
     )
     assert context.budget.policy == "window"
     assert [pool.items for pool in context.pools if pool.name == "recent"] == [3]
 
 
 @pytest.mark.usefixtures("room")
-def test_what_was_lost_is_said(run):
+def test_a_missing_embedder_is_reported(run):
     away = "ollama:nomic-embed-text@http://127.0.0.1:9"
     text = run(*ASK, "-m", "gpt-4o", "--message", "Is Ada allergic?", "--user", "ada", "--embedder", away).stdout
     assert "vector search" in text

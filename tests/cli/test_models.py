@@ -53,7 +53,7 @@ def test_details_as_json(run_json):
 
 
 @pytest.mark.usefixtures("without_prices")
-def test_without_the_extra_the_way_to_prices_is_told(run, run_json):
+def test_without_the_extra_the_error_explains_how_to_get_prices(run, run_json):
     assert "pip install 'brimful[prices]'" in run("models", "gpt-4o").stdout
     assert run_json("models", "gpt-4o")[0]["price_per_million"] is None
 

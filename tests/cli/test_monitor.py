@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from answered import DB, QUESTION, engine, reply, shape, told
+from answered import DB, QUESTION, answer_questions, engine, reply, shape
 from brimful.cli.monitor import (
     MAX_RETRY_WAIT,
     POLL_INTERVAL,
@@ -37,11 +37,11 @@ SEED = """\
 
 
 def test_every_line_of_the_founding_document(run):
-    [answer] = told()
+    [answer] = answer_questions()
     text = run("monitor").stdout.replace(answer.context.id, "ctx-0")
     said = {shape(line) for line in text.splitlines()}
-    wanted = {shape(line) for line in SEED.splitlines()}
-    assert wanted <= said, wanted - said
+    expected = {shape(line) for line in SEED.splitlines()}
+    assert expected <= said, expected - said
     assert re.search(r"^\[\d\d:\d\d:\d\d\] RESPONSE: 487 tokens generated in [\d.]+ s by gpt-4o", text, re.MULTILINE)
 
 
@@ -93,7 +93,7 @@ def test_other_rooms_and_personas_are_compared_with_their_own():
 
 
 def test_fallbacks_caches_and_the_bar(run):
-    told(questions=2, script=iter([reply(), reply(cached=True)]))
+    answer_questions(questions=2, script=iter([reply(), reply(cached=True)]))
     text = run("monitor").stdout
     assert re.search(r"^  ├─ Cache hit: \d+ of \d+ prompt tokens \(50%\)$", text, re.MULTILINE)
     [bar, *_] = re.findall(r"^  ├─ ([SΣRTOMLICfx·=-]{60})$", text, re.MULTILINE)
@@ -105,7 +105,7 @@ def test_fallbacks_caches_and_the_bar(run):
 
 
 def test_json_is_one_event_a_line(run):
-    told(questions=2)
+    answer_questions(questions=2)
     events = [json.loads(line) for line in run("monitor", "--json").stdout.splitlines()]
     assert [event["event"] for event in events] == ["build", "answer"] * 2
     assert events[0]["changed"] == []
@@ -113,7 +113,7 @@ def test_json_is_one_event_a_line(run):
 
 
 def test_filters_and_limit(run):
-    told(questions=2)
+    answer_questions(questions=2)
 
     async def another():
         async with engine() as opened:
@@ -190,7 +190,7 @@ async def nothing(world):
     del world
 
 
-async def gone(world):
+async def leave(world):
     world.away = True
 
 
@@ -199,7 +199,7 @@ async def back(world):
 
 
 def test_what_another_process_does_is_seen_once_and_in_order():
-    [first] = told()
+    [first] = answer_questions()
     world = World([answered, answered, nothing, nothing])
     asyncio.run(world.watch())
     assert [kind for kind, *_ in world.seen] == ["Build", "Response"] * 3
@@ -210,13 +210,13 @@ def test_what_another_process_does_is_seen_once_and_in_order():
 
 
 def test_a_store_that_is_away_is_waited_for_and_nothing_is_lost():
-    told()
+    answer_questions()
 
     async def answered_unseen(world):
         await answered(world)
 
     world = World(
-        [answered, gone, answered_unseen, nothing, nothing, nothing, nothing, back, nothing, answered, nothing]
+        [answered, leave, answered_unseen, nothing, nothing, nothing, nothing, back, nothing, answered, nothing]
     )
     asyncio.run(world.watch())
     assert [kind for kind, *_ in world.seen] == ["Build", "Response"] * 4
@@ -230,7 +230,7 @@ def test_a_store_that_is_away_is_waited_for_and_nothing_is_lost():
 
 
 def test_only_one_persona_is_followed():
-    told()
+    answer_questions()
 
     async def other(world):
         del world
@@ -243,13 +243,13 @@ def test_only_one_persona_is_followed():
 
 
 def test_rooms_are_called_by_their_names(run):
-    told()
+    answer_questions()
     run("room", "edit", "general", "--name", "The common room")
     assert re.search(r"BUILD: Helper AI in The common room \(ctx-", run("monitor").stdout)
 
 
 def test_a_process_follows_and_ends_with_ctrl_c():
-    told()
+    answer_questions()
     command = [sys.executable, "-m", "brimful", "monitor", "--follow", "--json", "--limit", "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         first = [json.loads(process.stdout.readline()) for _ in range(2)]
@@ -262,7 +262,7 @@ def test_a_process_follows_and_ends_with_ctrl_c():
 
 
 def test_it_ends_when_nobody_reads_it_any_more():
-    told()
+    answer_questions()
     command = [sys.executable, "-m", "brimful", "monitor", "--follow", "--db", DB]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as monitor:
         assert monitor.stdout.readline()
@@ -271,7 +271,7 @@ def test_it_ends_when_nobody_reads_it_any_more():
     assert monitor.returncode in (0, 141)
 
 
-def test_an_answer_whose_tokens_nobody_told():
+def test_an_answer_without_usage():
     answer = Response(id="r", context="ctx-1", room="general", at=1.0, model="gpt-4o", seconds=0.04)
-    said = "RESPONSE: an answer in 0.0 s by gpt-4o (usage not reported), Nova in general"
-    assert said in EventFormatter().text(answer, "Nova in general")
+    text = "RESPONSE: an answer in 0.0 s by gpt-4o (usage not reported), Nova in general"
+    assert text in EventFormatter().text(answer, "Nova in general")

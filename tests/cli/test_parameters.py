@@ -1,4 +1,4 @@
-"""Values of options and arguments: what needs no check is taken as it is, and all else is checked as ever."""
+"""Values of options and arguments: validation is skipped only where it is not needed."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""The commands say the same on PostgreSQL as on SQLite."""
+"""Commands print the same on PostgreSQL as on SQLite."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The program as a process: pipes, terminals, signals, the completion of a shell."""
+"""The program as a process: pipes, terminals, signals and shell completion."""
 
 import json
 import os
@@ -155,8 +155,8 @@ def test_ctrl_c_ends_quietly():
     ],
 )
 def test_a_shell_completes(words, completed):
-    asked = {"_BRIMFUL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    assert completed in brimful(env={**os.environ, **asked}).stdout.decode().split()
+    request = {"_BRIMFUL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    assert completed in brimful(env={**os.environ, **request}).stdout.decode().split()
 
 
 def test_nothing_on_standard_input():

@@ -1,4 +1,4 @@
-"""`brimful replay --last`: what many contexts would lose; and diff and replay of contexts in a store."""
+"""`brimful replay --last`, and diff and replay of stored contexts."""
 
 import asyncio
 import sqlite3
@@ -7,14 +7,14 @@ import zlib
 import pytest
 
 import brimful
-from answered import engine, told
+from answered import answer_questions, engine
 from brimful.cli import compare
 from brimful.cli.compare import Span, replay_all, select_contexts
 
 
 @pytest.fixture
 def answers():
-    return told(questions=6)
+    return answer_questions(questions=6)
 
 
 LONG = ("replay", "--last", "9999w")
@@ -80,9 +80,9 @@ class SmallPages:
 def test_pages_make_no_difference():
     async def ask():
         async with engine() as opened:
-            told = []
-            outcome = await replay_all(SmallPages(opened.store), Span(), None, lambda context: context, told.append)
-            return outcome.replayed, told
+            reports = []
+            outcome = await replay_all(SmallPages(opened.store), Span(), None, lambda context: context, reports.append)
+            return outcome.replayed, reports
 
     assert asyncio.run(ask()) == (6, [1, 2, 3, 4, 5, 6])
 
@@ -96,7 +96,7 @@ def test_what_was_erased_or_cannot_be_read_is_counted(run, run_json):
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00\xff", zlib.compress(b"[]"), zlib.compress(b"no JSON")])
-def test_what_is_damaged_is_counted_and_told_in_one_line(run_json, fails, answers, body):
+def test_damage_is_counted_and_reported_in_one_line(run_json, fails, answers, body):
     with sqlite3.connect("brimful.db") as base:
         base.execute("UPDATE snapshots SET body = ? WHERE id = ?", (body, answers[1].context.id))
     data = run_json(*LONG)
@@ -124,19 +124,19 @@ def test_diff_of_contexts_in_a_store(run, run_json, answers):
 
 
 def test_what_is_only_cut_is_lost_in_part():
-    said = [
+    messages = [
         brimful.package(
             "message-recent", f"Turn {n}. " + "A word or two. " * 30, model="gpt-4o", position=n, min_tokens=20
         )
         for n in range(4)
     ]
     now = brimful.package("message-current", "And now?", model="gpt-4o", position=9)
-    before = brimful.assemble([*said, now], model="gpt-4o", window=1_000, completion=50, now=0.0)
+    before = brimful.assemble([*messages, now], model="gpt-4o", window=1_000, completion=50, now=0.0)
     after = brimful.replay(before, window=550)
     (cut,) = [each for each in after.decisions if each.outcome == "shrunk"]
-    gone = [each for each in before.decisions if not after.decision(each.id).included]
+    removed = [each for each in before.decisions if not after.decision(each.id).included]
     tally = compare.ReplayTally()
     tally.replayed(before, lambda context: brimful.replay(context, window=550))
     part = before.decision(cut.id).cost - cut.cost
     assert part > 0
-    assert tally.outcome().lost_tokens == part + sum(each.cost for each in gone)
+    assert tally.outcome().lost_tokens == part + sum(each.cost for each in removed)

@@ -1,4 +1,4 @@
-"""brimful room, message, persona: what is written is shown, in every form."""
+"""brimful room, message and persona."""
 
 import json
 from pathlib import Path
@@ -129,7 +129,7 @@ def test_a_message_is_posted_listed_shown_edited_and_deleted(run, run_json, fail
     assert run("message", "list", "--room", "den").stdout == "no messages\n"
 
 
-def test_a_room_that_there_is_not_is_told_from_one_in_which_nothing_was_said(run, fails):
+def test_an_unknown_room_differs_from_an_empty_one(run, fails):
     run("room", "add", "den")
     assert run("message", "list", "--room", "den").stdout == "no messages\n"
     assert fails("message", "list", "--room", "dne") == "no room 'dne'"
@@ -141,7 +141,7 @@ def test_the_same_id_is_one_message(run_json):
     assert len(run_json("message", "list", "--room", "den")) == 1
 
 
-def test_an_id_that_is_taken_is_said_to_be(run, fails):
+def test_a_used_id_is_reported(run, fails):
     assert run("message", "add", "--room", "den", "Hi", "--id", "m1", "--at", AT).stderr == ""
     assert run("message", "add", "--room", "den", "Hi", "--id", "m1").stderr == ""
     for there in (

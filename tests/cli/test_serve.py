@@ -44,7 +44,7 @@ def test_wrong_usage(run, arguments, complaint):
         (["--config", "models.toml"], "missing.toml: cannot be read"),
     ],
 )
-def test_what_cannot_be_served_is_said_in_one_line(fails, tmp_path, arguments, complaint):
+def test_a_server_failure_is_one_line(fails, tmp_path, arguments, complaint):
     (tmp_path / "typo.toml").write_text('lisen = "x"\n' + LOCAL)
     (tmp_path / "open.toml").write_text('listen = "0.0.0.0:0"\n' + LOCAL)
     (tmp_path / "models.toml").write_text('models = "missing.toml"\n' + LOCAL)

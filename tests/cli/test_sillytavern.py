@@ -1,4 +1,4 @@
-"""A SillyTavern user's folder, one command, and a request in which he finds his world as he left it."""
+"""Import a SillyTavern folder with one command, and build a request from it."""
 
 import base64
 import json
@@ -38,10 +38,10 @@ def test_one_command_and_everything_reaches_the_model(run, tavern):
         "Nobody lies.",  # open everywhere
     ):
         assert told in whole
-    said = [
+    lines = [
         text for text in texts if not text.startswith(("You are", "Description:", "How Nova", "<pinned", "<context"))
     ]
-    assert said == [
+    assert lines == [
         "Welcome aboard, Ada. I am Nova.",
         "Nova hides a map from Ada.",  # three messages from the end
         "Where is the forest?",
@@ -55,7 +55,7 @@ def test_one_command_and_everything_reaches_the_model(run, tavern):
     assert roles["Stay calm, Nova."] == "system"
 
 
-def test_a_chat_that_only_began_and_a_group_that_never_did_can_be_gone_on_with(run, tavern):
+def test_an_almost_empty_chat_and_a_group_without_chats_can_be_continued(run, tavern):
     run("import", str(tavern))
     texts = [each["content"] for each in request_of(run, world.GREETED, "Hello!")]
     assert "Hello, Ada!" in texts
@@ -65,7 +65,7 @@ def test_a_chat_that_only_began_and_a_group_that_never_did_can_be_gone_on_with(r
     assert any("Luna is a pilot." in text for text in texts)
 
 
-def test_whom_he_plays_may_be_another(run, tavern):
+def test_the_persona_can_be_another(run, tavern):
     run("import", str(tavern))
     messages = request_of(run, world.CHAT, "Hm.", "--user", "Eve")
     at = [each["content"] for each in messages].index("Eve is silent.")
@@ -78,9 +78,9 @@ def test_the_record_tells_of_every_note(run, run_json, tavern):
     words = ("--room", world.CHAT, "--message", "Hm.", "-m", "gpt-4o", "--embedder", "none")
     shown = run("assemble", *words).stdout
     assert "Notes:" in shown
-    told = run("explain", run_json("context", "list")[0]["id"]).stdout
-    assert "NOTES" in told
-    assert "Stay calm, Nova." in told
+    output = run("explain", run_json("context", "list")[0]["id"]).stdout
+    assert "NOTES" in output
+    assert "Stay calm, Nova." in output
 
 
 @pytest.mark.parametrize("kept_in", ["sqlite", "encrypted", "postgres"])
@@ -94,10 +94,10 @@ def test_a_round_trip_keeps_all_of_it(run, tavern, request, monkeypatch, kept_in
     assert run("export", "--db", url).stdout == Path("all.jsonl").read_text(encoding="utf-8")
     if kept_in == "encrypted":
         assert b"A storm is near" not in Path("other.db").read_bytes()
-    asked = "Is a storm near?"
-    there = request_of(run, world.CHAT, asked, "--db", url)
+    question = "Is a storm near?"
+    there = request_of(run, world.CHAT, question, "--db", url)
     monkeypatch.delenv("BRIMFUL_KEY", raising=False)
-    assert there == request_of(run, world.CHAT, asked)
+    assert there == request_of(run, world.CHAT, question)
 
 
 def test_files_come_back_as_they_were(run, tavern):
@@ -161,5 +161,5 @@ def test_settings_that_come_after_the_chats_are_reported(run, tavern):
     later = run("import", str(tavern))
     stays = "it exists and was not changed; the file differs in: "
     assert stays not in again.stdout + again.stderr
-    told = later.stdout + later.stderr
-    assert f"{stays}owner, lorebooks" in told  # a chat that is locked to another persona
+    output = later.stdout + later.stderr
+    assert f"{stays}owner, lorebooks" in output  # a chat that is locked to another persona

@@ -1,4 +1,4 @@
-"""brimful stats: what builds and answers come to, in the words of the sample that began it."""
+"""brimful stats: statistics of contexts and answers."""
 
 import asyncio
 import re
@@ -24,7 +24,7 @@ def keep(run):
     """Write builds and answers into the store of this directory."""
     run("room", "add", "general")
 
-    def kept(*records):
+    def read_records(*records):
         async def write():
             async with connect("sqlite:///brimful.db") as database:
                 store = database.tenant("default")
@@ -33,7 +33,7 @@ def keep(run):
 
         asyncio.run(write())
 
-    return kept
+    return read_records
 
 
 def built(id, context=CONTEXTS[1], **more):
@@ -99,7 +99,7 @@ def test_every_line_of_the_sample_can_be_had(run, keep, line):
     assert re.search(f"^{line}", text, re.MULTILINE), text
 
 
-def test_cost_and_saving_are_told_at_real_prices(run, run_json):
+def test_cost_and_savings_use_real_prices(run, run_json):
     async def talked():
         async with Engine("sqlite:///brimful.db", model="gpt-4o", embedder="none") as engine:
             await engine.store.put(Persona(id="helper", prompt="Be brief."))
@@ -122,7 +122,7 @@ def test_cost_and_saving_are_told_at_real_prices(run, run_json):
     assert re.search(r"Saved: +\$0\.\d{4} \([\d.]+ %\) less than sending everything", text)
 
 
-def test_without_a_price_list_the_rest_is_told(run, run_json, keep, monkeypatch):
+def test_without_a_price_list_the_rest_is_shown(run, run_json, keep, monkeypatch):
     keep(built("s1"), answered("a1", "s1"))
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     assert "unknown: a price needs an optional dependency: pip install 'brimful[prices]'" in run("stats").stdout
@@ -138,7 +138,7 @@ def test_models_without_a_price_are_named(run, keep):
     ("by", "keys"),
     [("model", ["m"]), ("policy", ["auction", "default"]), ("persona", ["helper", "other"])],
 )
-def test_figures_are_told_apart(run, run_json, keep, by, keys):
+def test_statistics_are_grouped(run, run_json, keep, by, keys):
     keep(built("s1"), built("s2", CONTEXTS[0], persona="other"), answered("a1", "s1"))
     assert [each["key"] for each in run_json("stats", "--by", by)] == keys
     lines = run("stats", "--by", by).stdout.splitlines()
@@ -196,7 +196,7 @@ def test_openings_of_the_breaker_come_from_the_engine(run_json, run):
         (1, 0, "once (circuit breaker)"),
     ],
 )
-def test_that_there_were_no_memories_is_told_with_the_breaker(run, keep, off, on, told):
+def test_missing_memories_are_reported_with_the_breaker(run, keep, off, on, told):
     vectors_off = Notice(kind="vector-search-off", text="vector search is off")
     notes = [(vectors_off,)] * off + [()] * on
     forgetful = [build(pile()[3:], degraded=note) for note in notes]

@@ -1,4 +1,4 @@
-"""brimful stats --counts: what was counted, what was reported, and what was learned from it."""
+"""brimful stats --counts: our counts, reported usage and calibrations."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ def keep(run):
     """Write observations into the store of this directory."""
     run("room", "add", "general")
 
-    def kept(observations, tenant="default"):
+    def read_records(observations, tenant="default"):
         async def write():
             async with connect("sqlite:///brimful.db") as database:
                 for each in observations:
@@ -27,7 +27,7 @@ def keep(run):
 
         asyncio.run(write())
 
-    return kept
+    return read_records
 
 
 def hidden(count=20):
@@ -59,7 +59,7 @@ def test_counts_and_what_was_learned_stand_side_by_side(run, run_json, keep):
     assert ", from 20" in text
 
 
-def test_drift_windows_and_exact_counts_that_are_off_are_told(run, run_json, keep):
+def test_drift_learned_windows_and_wrong_exact_counts_are_reported(run, run_json, keep):
     prompts = mixed("drift", 40)
     bills = iter([round(BILLED["qwen3:8b"](p).tokens * (1.3 if at >= 20 else 1)) for at, p in enumerate(prompts)])
     keep(msgspec.structs.replace(each, model=HIDDEN.id) for each in online(prompts, lambda _: next(bills)))
@@ -74,7 +74,7 @@ def test_drift_windows_and_exact_counts_that_are_off_are_told(run, run_json, kee
     assert (exact["overflows"], exact["cuts"], exact["requests"], exact["learned_window"]) == (1, 1, 3, 8192)
 
 
-def test_reports_that_make_no_sense_are_told(run, run_json, keep):
+def test_implausible_reports_are_mentioned(run, run_json, keep):
     keep(msgspec.structs.replace(each, model=HIDDEN.id) for each in online(mixed("odd", 12), lambda _: 8_000))
     assert "the reported usage is ignored" in run("stats", "--counts").stdout
     [row] = run_json("stats", "--counts")

@@ -1,4 +1,4 @@
-"""brimful import and brimful export: a whole history comes along with one command, and goes back as it came."""
+"""brimful import and brimful export: a whole history, imported and exported again."""
 
 import json
 import signal
@@ -21,16 +21,16 @@ def tavern():
 
 
 def request_of(run, room, message, *more):
-    asked = run(
+    result = run(
         "assemble", "--room", room, "--message", message, "-m", "gpt-4o", "--embedder", "none", "--request", *more
     )
-    return asked.stdout
+    return result.stdout
 
 
 # -- a SillyTavern user's folder -------------------------------------------------------------------------------------
 
 
-def test_one_command_brings_a_folder_in_and_it_can_be_gone_on_with(run, tavern):
+def test_one_command_imports_a_folder_and_its_chats_can_be_continued(run, tavern):
     report = run("import", str(tavern)).stdout
     assert "2 personas" in report
     assert "3 lorebooks" in report
@@ -45,7 +45,7 @@ def test_one_command_brings_a_folder_in_and_it_can_be_gone_on_with(run, tavern):
     assert "nobody is to see" not in request
 
 
-def test_lore_is_told_when_it_is_spoken_of_and_not_before(run, tavern):
+def test_lore_is_included_once_its_keyword_appears(run, tavern):
     run("import", str(tavern))
     assert "Eldoria is a forest." not in request_of(run, GROUP, "What is for dinner?")
     assert "Eldoria is a forest." in request_of(run, GROUP, "How far is Eldoria?", "--persona", "Luna")
@@ -85,7 +85,7 @@ def without_times(text):
     return [{**row, "at": None} if row["record"] == "memory" else row for row in rows]
 
 
-def test_a_second_card_of_the_same_name_is_told(run_json):
+def test_a_second_card_with_the_same_name_is_reported(run_json):
     Path("a.json").write_bytes(samples.written(samples.v2_card()))
     Path("b.json").write_bytes(samples.written({**samples.v2_card(), "create_date": "later"}))
     run_json("import", "a.json")
@@ -95,7 +95,7 @@ def test_a_second_card_of_the_same_name_is_told(run_json):
     ]
 
 
-def test_a_book_that_is_there_stands_and_another_is_told(run, run_json):
+def test_an_existing_lorebook_stays_and_a_differing_one_is_reported(run, run_json):
     Path("Eldoria.json").write_bytes(samples.written(samples.world_info()))
     run("import", "Eldoria.json")
     assert run_json("import", "Eldoria.json")["skipped"] == []
@@ -159,7 +159,7 @@ def test_what_is_hostile_leaves_the_store_as_it_was(run, fails, name):
     assert run("export").stdout == before
 
 
-def test_what_was_skipped_is_told_by_reason_and_place(run, tavern):
+def test_skipped_records_are_reported_by_reason_and_location(run, tavern):
     (tavern / "chats/Nova/broken.jsonl").write_bytes(
         samples.lines(samples.tavern_chat())[:-30] + b"\n" + b'{"mes": 7}\n'
     )
@@ -198,8 +198,8 @@ def test_what_was_changed_is_changed_in_the_card(run):
 def test_a_lorebook_comes_back_entry_by_entry(run):
     Path("Eldoria.json").write_bytes(samples.written(samples.world_info()))
     run("import", "Eldoria.json")
-    told = json.loads(run("lorebook", "export", "Eldoria").stdout)
-    assert told["entries"] == samples.world_info()["entries"]
+    output = json.loads(run("lorebook", "export", "Eldoria").stdout)
+    assert output["entries"] == samples.world_info()["entries"]
 
 
 def test_a_persona_of_ours_becomes_a_card(run):
@@ -222,11 +222,11 @@ def test_a_room_becomes_a_conversation_that_can_be_read_again(run):
     run("import", "chatgpt.zip")
     run("export", "--room", "chatgpt/c-1", "--format", "openai", "--out", "conversation.jsonl")
     run("import", "conversation.jsonl", "--db", "sqlite:///other.db")
-    told = [json.loads(line) for line in run("export", "--db", "sqlite:///other.db").stdout.splitlines()]
+    rows = [json.loads(line) for line in run("export", "--db", "sqlite:///other.db").stdout.splitlines()]
     ours = [json.loads(line) for line in run("export", "--room", "chatgpt/c-1").stdout.splitlines()]
     fields = ("role", "content", "at")
-    said = [{key: row[key] for key in fields if key in row} for row in ours if row["record"] == "message"]
-    assert [{key: row[key] for key in fields if key in row} for row in told if row["record"] == "message"] == said
+    messages = [{key: row[key] for key in fields if key in row} for row in ours if row["record"] == "message"]
+    assert [{key: row[key] for key in fields if key in row} for row in rows if row["record"] == "message"] == messages
 
 
 def test_parts_of_a_store_as_records(run, tavern):

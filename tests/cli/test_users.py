@@ -1,4 +1,4 @@
-"""`brimful user`, and notes as a command line says them."""
+"""`brimful user`, and notes on the command line."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_a_user_is_made_changed_shown_listed_and_removed(run, run_json, fails):
 
 
 @pytest.mark.parametrize("kind", ["room", "persona", "user"])
-def test_a_note_is_said_in_full_shown_as_it_is_said_and_taken_off(run, run_json, kind):
+def test_a_note_is_set_shown_and_removed(run, run_json, kind):
     said = ["4:assistant:every-3=I am = late.", "0:every-2=Be brief.", "1:user=Hm.", "head=It rains."]
     made = run_json(kind, "add", "den", *(word for note in said for word in ("--note", note)))
     assert [(each["text"], each.get("depth", 0), each.get("role"), each.get("every")) for each in made["notes"]] == [
@@ -44,7 +44,7 @@ def test_a_note_that_is_none_is_one_line(run, said):
 
 def test_explain_says_the_depth_of_a_note(run):
     run("room", "add", "den", "--note", "4=It rains.")
-    asked = ("--message", "Hi", "-m", "gpt-4o", "--embedder", "none", "--no-save", "--out", "context.json")
-    run("assemble", "--room", "den", *asked)
-    told = run("explain", "context.json", "room/den/note-1").stdout
-    assert "it is a note at depth 4" in told
+    arguments = ("--message", "Hi", "-m", "gpt-4o", "--embedder", "none", "--no-save", "--out", "context.json")
+    run("assemble", "--room", "den", *arguments)
+    output = run("explain", "context.json", "room/den/note-1").stdout
+    assert "it is a note at depth 4" in output

@@ -1,4 +1,4 @@
-"""Where things stand: stable first, volatile last, nothing torn apart, nothing that closes its own label."""
+"""The order of a prompt: stable content first, volatile content last, units together, labels closed."""
 
 import pytest
 from hypothesis import given
@@ -172,7 +172,7 @@ def test_an_older_message_is_a_line_under_its_day():
     assert block_of(pile).splitlines()[1:-1] == ["[undated in den]", "Ada: Hi", "[2027-01-13]", "assistant: I did."]
 
 
-def test_what_was_said_on_one_day_stands_under_one_heading_where_the_best_of_it_would():
+def test_messages_of_one_day_share_a_heading_at_the_position_of_the_best_one():
     pile = [
         older("First of all.", id="a", name="Ada", at=NOW - 9 * DAY, relevance=0.9),
         memory("In between.", id="m", counter=COUNTER, relevance=0.5),
@@ -267,7 +267,7 @@ def test_what_a_tool_showed_follows_its_results_as_the_users():
     assert [block["type"] for block in claude] == ["tool_result", "tool_result", "image"]
 
 
-def test_what_a_tool_showed_is_charged_and_told_in_words_to_who_cannot_see():
+def test_media_from_a_tool_are_charged_or_described_in_text():
     with_eyes, blind = build(shown_by_a_tool()), build(shown_by_a_tool(), modalities=("text",))
     picture = COUNTER.media(SCREEN).tokens
     assert with_eyes.tokens >= picture > blind.tokens
@@ -276,8 +276,8 @@ def test_what_a_tool_showed_is_charged_and_told_in_words_to_who_cannot_see():
 
 def test_calls_one_at_a_time_keep_what_their_tool_showed():
     answers = Message(role="tool", parts=(ToolResult(id="a", content="1"), SCREEN, ToolResult(id="b", content="2")))
-    asked = Message(role="assistant", parts=tuple(ToolCall(id=id, name="look") for id in "ab"))
-    split = split_calls([asked, answers])
+    turn = Message(role="assistant", parts=tuple(ToolCall(id=id, name="look") for id in "ab"))
+    split = split_calls([turn, answers])
     assert [len(entry.parts) for entry in split] == [1, 2, 1, 1]
     assert split[1].parts[1] == SCREEN
 
@@ -303,7 +303,7 @@ def test_a_turn_does_not_begin_with_what_was_shown():
 
 
 def test_models_that_take_system_turns_get_them():
-    said = [
+    messages = [
         message("Hi", counter=COUNTER, id="a", timestamp=NOW),
         message("It is late.", counter=COUNTER, id="b", timestamp=NOW + 1, role="system"),
         message("Yes?", counter=COUNTER, id="c", timestamp=NOW + 2, role="assistant"),
@@ -313,6 +313,6 @@ def test_models_that_take_system_turns_get_them():
         ("claude-opus-5", ["user", "system", "assistant", "user"]),
         ("claude-opus-4-7", ["user", "assistant", "user"]),
     ):
-        context = brimful.assemble(said, model=model, now=NOW)
+        context = brimful.assemble(messages, model=model, now=NOW)
         assert [turn["role"] for turn in context.request["messages"]] == roles
         assert brimful.replay(context).request == context.request

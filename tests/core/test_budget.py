@@ -1,4 +1,4 @@
-"""The seeds' numbers, to the number."""
+"""Budgets, with the exact numbers of the seed documents."""
 
 import msgspec
 import pytest

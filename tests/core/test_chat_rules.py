@@ -1,4 +1,4 @@
-"""Turns that must alternate: what is sent, the chat templates themselves take."""
+"""Alternating turns: the chat templates accept what is sent."""
 
 import msgspec
 import pytest
@@ -31,7 +31,7 @@ def taken(context):
     return [entry["role"] for entry in sent]
 
 
-def poured(pile, policy, model):
+def build_context(pile, policy, model):
     inputs = Inputs(packages=tuple(pile), policy=load_policy(policy), model=model, method="hybrid", now=NOW)
     try:
         return assemble(inputs, counter=COUNTER, renderer=renderer_for(model.wire))
@@ -52,7 +52,7 @@ def test_templates_that_insist_on_turns_take_every_request(pile, policy, templat
     ]
     assume(kept)
     model = msgspec.structs.replace(STRICT[template], window=window, max_output=60, modalities=("text",))
-    taken(poured(kept, policy, model))
+    taken(build_context(kept, policy, model))
 
 
 @pytest.mark.parametrize("template", sorted(STRICT))
@@ -109,18 +109,18 @@ def test_nothing_of_the_users_stands_behind_results_in_a_loop_of_tools(template,
     assert context.verification.basis == "exact"
 
 
-def said(role, text, **more):
+def text_message(role, text, **more):
     return Message(role=role, parts=(Text(text=text),), **more)
 
 
 def test_nobody_speaks_out_of_turn():
     messages = [
-        said("system", "s"),
-        said("user", "one", name="Ada", sources=("1",)),
-        said("user", "two", sources=("2",), cache=True),
-        said("system", "late"),
-        said("assistant", " "),
-        said("assistant", "a"),
+        text_message("system", "s"),
+        text_message("user", "one", name="Ada", sources=("1",)),
+        text_message("user", "two", sources=("2",), cache=True),
+        text_message("system", "late"),
+        text_message("assistant", " "),
+        text_message("assistant", "a"),
         Message(role="assistant", parts=(ToolCall(id="a", name="f"),)),
         Message(role="tool", parts=(ToolResult(id="a", content="x"),)),
         Message(role="user", parts=(Media(modality="image", url="u"),), name="Ada"),
@@ -138,12 +138,12 @@ def test_what_a_tool_showed_stands_behind_all_results_of_its_turn():
     calls = Message(role="assistant", parts=(ToolCall(id="a", name="f"), ToolCall(id="b", name="f")))
     first = Message(role="tool", parts=(ToolResult(id="a", content="x"), photo), cache=True)
     second = Message(role="tool", parts=(ToolResult(id="b", content="y"),))
-    merged = alternate_roles([said("user", "look"), calls, first, second, said("assistant", "I see.")])
+    merged = alternate_roles([text_message("user", "look"), calls, first, second, text_message("assistant", "I see.")])
     assert [entry.role for entry in merged] == ["user", *TOOLS, "tool", "assistant", "user", "assistant"]
     assert merged[5].parts == (photo,)
     assert [entry.cache for entry in merged] == [False] * 5 + [True, False]
 
 
-@pytest.mark.parametrize("messages", [[], [said("system", "s")], [said("user", " ")]])
+@pytest.mark.parametrize("messages", [[], [text_message("system", "s")], [text_message("user", " ")]])
 def test_where_nobody_spoke_the_user_does(messages):
-    assert alternate_roles(messages)[-1] == said("user", OPENING)
+    assert alternate_roles(messages)[-1] == text_message("user", OPENING)

@@ -203,18 +203,18 @@ def test_a_schema_that_holds_itself_is_refused():
 
 
 def test_a_schema_becomes_plain_data_of_its_own():
-    given = {"enum": ("a", BROKEN), "maximum": math.nan, BROKEN: 1}
-    tool = Tool(name="f", description=BROKEN, parameters=MappingProxyType(given))
-    given["enum"] = ()
+    data = {"enum": ("a", BROKEN), "maximum": math.nan, BROKEN: 1}
+    tool = Tool(name="f", description=BROKEN, parameters=MappingProxyType(data))
+    data["enum"] = ()
     assert tool.parameters == {"enum": ["a", "a\ufffd"], "maximum": None, "a\ufffd": 1}
     assert tool.description == "a\ufffd"
     assert msgspec.json.decode(msgspec.json.encode(tool), type=Tool) == tool
 
 
 def test_metadata_becomes_plain_data_of_its_own():
-    given = {"when": dt.date(2026, 11, 1), "pair": (1, 2), "odd": math.nan}
-    package = make(metadata=given)
-    given["when"] = "changed"
+    data = {"when": dt.date(2026, 11, 1), "pair": (1, 2), "odd": math.nan}
+    package = make(metadata=data)
+    data["when"] = "changed"
     assert package.metadata == {"when": "2026-11-01", "pair": [1, 2], "odd": None}
 
 

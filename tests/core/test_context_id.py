@@ -1,4 +1,4 @@
-"""The id of a context: a hash of all that it was built from, whether it was built at once or from a pile."""
+"""The id of a context: a hash of its inputs, however it was built."""
 
 import hashlib
 
@@ -15,7 +15,7 @@ from brimful.render import renderer_for
 from strategies import COUNTER, NOW, POLICIES, models, piles
 
 MODEL = ModelInfo(id="m", provider="p", window=100, max_output=20, wire="openai")
-SAID = message("three little words", counter=COUNTER, id="m1", current=True)
+MESSAGE = message("three little words", counter=COUNTER, id="m1", current=True)
 
 
 def inputs_of(packages, policy="default", model=MODEL, **more):
@@ -39,15 +39,15 @@ def test_nothing_has_a_name_too():
 
 
 def test_whatever_differs_gives_another_id():
-    name = make_id_function((SAID,))
-    ids = {name(inputs_of((SAID,), **more)) for more in ({}, {"window": 90}, {"completion": 9}, {"origin": "room"})}
+    name = make_id_function((MESSAGE,))
+    ids = {name(inputs_of((MESSAGE,), **more)) for more in ({}, {"window": 90}, {"completion": 9}, {"origin": "room"})}
     assert len(ids | {make_id_function(())(inputs_of(()))}) == 5
 
 
-def test_a_pile_that_is_filled_again_names_each_context_as_if_it_were_built_anew():
-    pile = prepare(inputs_of((SAID,)), counter=COUNTER, renderer=renderer_for("openai"))
+def test_refilling_gives_each_context_the_id_of_a_new_build():
+    pile = prepare(inputs_of((MESSAGE,)), counter=COUNTER, renderer=renderer_for("openai"))
     for window in (60, 80, None):
-        asked = inputs_of((SAID,), window=window)
+        asked = inputs_of((MESSAGE,), window=window)
         again = assemble_candidates(msgspec.structs.replace(pile, inputs=asked))
         assert again == assemble(asked, counter=COUNTER, renderer=renderer_for("openai"))
         assert again.id == whole_hash(asked)

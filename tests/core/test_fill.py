@@ -1,4 +1,4 @@
-"""The fill by example: what gets in, what stays out, and what is said of it."""
+"""The fill by example: what is included, what is left out, and what the record says."""
 
 import msgspec
 import pytest
@@ -140,7 +140,7 @@ def test_a_tool_call_and_its_results_are_kept_or_dropped_whole():
     assert "one unit with 'turn'" in roomy.explain("turn/c1")
 
 
-def test_calls_without_results_and_results_without_calls_are_dropped_and_said_so():
+def test_unpaired_calls_and_results_are_dropped_and_reported():
     turn = tool_turn(
         [brimful.ToolCall(id="a", name="f"), brimful.ToolCall(id="b", name="f")],
         [brimful.ToolResult(id="a", content="1")],
@@ -227,7 +227,7 @@ def test_a_flag_is_true_or_false(field):
         memory("Ada sails", counter=COUNTER, **{field: 1})
 
 
-def test_the_same_text_is_retrieved_once_but_said_twice():
+def test_the_same_text_is_retrieved_once_but_stays_twice_in_history():
     pile = [
         memory("Ada likes tea", counter=COUNTER, id="a", relevance=0.9),
         memory("ada  LIKES tea", counter=COUNTER, id="b", relevance=0.8),
@@ -334,7 +334,7 @@ def test_pools_drops_low_scores_first_then_summarizes_then_trims_recent_and_spar
     assert last["1-11"][0] == "kept"
 
 
-def test_what_no_pool_takes_is_said():
+def test_a_package_that_no_pool_takes_is_reported():
     context = build([*history(1), lorebook_entry("The moon is green.", counter=COUNTER, id="lore")], "window")
     assert outcomes(context)["lore"] == ("dropped", "no-pool")
     assert "no pool of policy 'window' takes kind 'lorebook'" in context.explain("lore")
@@ -533,8 +533,8 @@ def test_history_keeps_its_beginning_only_by_tokens_that_later_pools_do_not_want
 def test_each_speakers_name_is_charged(wire):
     """A word, two for its message, and the words of the name, in a field of its own or before the text."""
     names = ("", "Ada", "Joel Brook")
-    said = [message("hello", counter=COUNTER, id=name or "nobody", name=name, timestamp=NOW) for name in names]
-    context = build(said, wire=wire)
+    messages = [message("hello", counter=COUNTER, id=name or "nobody", name=name, timestamp=NOW) for name in names]
+    context = build(messages, wire=wire)
     assert {d.id: d.cost for d in context.decisions} == {"nobody": 3, "Ada": 4, "Joel Brook": 5}
     assert context.verification.difference <= 0
 
@@ -596,14 +596,14 @@ def test_summaries_that_cover_nothing_present_of_their_cluster_are_passed_over()
     assert outcomes(alone)["s-new"] == ("dropped", "verbatim")
 
 
-def test_history_whose_beginning_is_gone_is_filled_anew():
+def test_history_whose_start_was_removed_is_filled_again():
     first = build(history(60), window=500)
     assert first.history is not None
     rest = [entry for entry in history(60) if entry.id != first.history.first]
     assert build(rest, window=500, previous=first.history).tokens >= 0.97 * (400 - 16)
 
 
-def test_history_that_lost_most_of_itself_begins_anew_at_low_water():
+def test_history_that_lost_most_of_its_messages_restarts_at_low_water():
     """5 of its 20 turns are left: it takes older ones again, to 55 of 12 tokens, within 0.75 of the 884 there are."""
     left = [entry for entry in history(90) if entry.id < "m073" or entry.id > "m087"]
     context = build(left, previous=HistoryStart(first="m070"))
@@ -629,7 +629,7 @@ def test_history_grows_no_further_than_what_stands_in_the_way():
     assert not context.decision("flood").included
 
 
-def test_history_that_begins_anew_heeds_the_most_items():
+def test_restarted_history_respects_max_items():
     only = {"pools.recent.max_items": 20}
     context = build(history(60, size=1), previous=HistoryStart(first="m055"), overrides=only)
     assert context.component("recent").items == 15
@@ -703,7 +703,7 @@ def test_what_a_count_of_the_whole_may_have_missed_is_charged():
     assert build(history(90), counter=Unsure()).tokens <= 900
 
 
-def test_relevance_multiplies_what_an_item_is_worth_so_that_many_trifles_do_not_push_out_what_is_asked_for():
+def test_multiplying_by_relevance_keeps_many_minor_items_from_displacing_the_relevant_one():
     trifles = [memory(f"trifle {n}", counter=COUNTER, id=f"t{n}", relevance=0.01) for n in range(40)]
     answer = memory(words(60), counter=COUNTER, id="answer", relevance=0.9)
     context = build([*trifles, answer], window=200)

@@ -1,4 +1,4 @@
-"""A frame gives back what was taken out of it, whatever else stands in it."""
+"""A frame restores the contents that were taken out of it."""
 
 import pytest
 from hypothesis import given

@@ -96,7 +96,7 @@ def older(number, day=1, size=9, **options):
     )
 
 
-def asked(pile, *args, **options):
+def build_with_question(pile, *args, **options):
     return build([*pile, message("So?", counter=COUNTER, id="now", current=True, timestamp=NOW)], *args, **options)
 
 
@@ -109,7 +109,7 @@ def pool(context, name="related"):
 
 
 def test_the_parts_of_a_block_with_headings_add_up_to_the_whole():
-    context = asked([older(number, day=number % 3) for number in range(12)])
+    context = build_with_question([older(number, day=number % 3) for number in range(12)])
     assert len(context.kept) == 13
     assert context.verification.difference == 0
     assert pool(context).used == 12 * (9 + 1) + 3 == sum(costs(context).values()) - costs(context)["now"]
@@ -119,14 +119,14 @@ def test_the_parts_of_a_block_with_headings_add_up_to_the_whole():
 @pytest.mark.parametrize(("days", "kept"), [(1, 9), (100, 8)])
 def test_a_pool_takes_more_of_one_day_than_of_many(days, kept):
     limit = {"pools.related.limit": {"tokens": 95}, "pools.related.borrow": False}
-    context = asked([older(number, day=1 + number % days) for number in range(20)], overrides=limit)
+    context = build_with_question([older(number, day=1 + number % days) for number in range(20)], overrides=limit)
     assert pool(context).items == kept
     assert pool(context).used <= 95
 
 
 def test_a_pool_in_order_counts_a_heading_once():
     limit = {"pools.related.optimize": False, "pools.related.limit": {"tokens": 95}, "pools.related.borrow": False}
-    context = asked([older(number) for number in range(20)], overrides=limit)
+    context = build_with_question([older(number) for number in range(20)], overrides=limit)
     assert (pool(context).items, pool(context).used) == (9, 91)
 
 
@@ -136,7 +136,7 @@ def test_what_is_shrunk_into_the_gap_leaves_room_for_its_heading():
     long = package(
         "message-older", sentences, counter=COUNTER, id="long", name="Ada", min_tokens=3, timestamp=NOW - DAY
     )
-    context = asked([older(1, day=3), long], overrides=limit)
+    context = build_with_question([older(1, day=3), long], overrides=limit)
     assert set(context.kept) == {"o01", "long", "now"}
     assert pool(context).used <= 40
     assert context.verification.difference <= 0
@@ -145,7 +145,7 @@ def test_what_is_shrunk_into_the_gap_leaves_room_for_its_heading():
 def test_trimming_wins_a_heading_only_with_the_last_that_stands_under_it():
     pile = [older(number, day=1 + number % 2, relevance=0.1 + number / 100) for number in range(30)]
     pile += [message(words(9), counter=COUNTER, id=f"m{at}", timestamp=NOW - 900 + at) for at in range(60)]
-    context = asked(pile, "pools", window=2_000, completion=100)
+    context = build_with_question(pile, "pools", window=2_000, completion=100)
     assert context.verification.rounds == 1
     assert context.tokens <= context.budget.available
     trimmed = [decision for decision in context.decisions if decision.reason == "trimmed"]
@@ -164,12 +164,12 @@ def test_who_is_dropped_wins_no_heading_that_others_stand_under(over, left):
 
 def test_a_pool_is_full_for_what_would_need_a_heading_more():
     limit = {"pools.related.limit": {"tokens": 21}, "pools.related.borrow": False}
-    one_day = asked([older(1, relevance=0.9), older(2)], overrides=limit)
+    one_day = build_with_question([older(1, relevance=0.9), older(2)], overrides=limit)
     assert set(one_day.kept) == {"o01", "o02", "now"}
-    two_days = asked([older(1, relevance=0.9), older(2, day=2)], overrides=limit)
+    two_days = build_with_question([older(1, relevance=0.9), older(2, day=2)], overrides=limit)
     assert two_days.decision("o02").reason == "pool-full"
 
 
 def test_what_is_required_bears_a_heading_of_its_own():
     pile = [older(1, can_drop=False), older(2, can_drop=False), older(3)]
-    assert [costs(asked(pile))[id] for id in ("o01", "o02", "o03")] == [11, 11, 11]
+    assert [costs(build_with_question(pile))[id] for id in ("o01", "o02", "o03")] == [11, 11, 11]

@@ -1,4 +1,4 @@
-"""Notes: as deep in the prompt as they say, on every wire, and never at the cost of what is kept ready."""
+"""Notes are at their depth on every wire, and never use the reserve."""
 
 from itertools import pairwise
 
@@ -17,11 +17,11 @@ from support import build, prompt_order, words
 
 def turns(count):
     """A conversation that ends with the question."""
-    said = [
+    messages = [
         message(f"said {n}", counter=COUNTER, id=f"m{n}", timestamp=NOW + n, role="assistant" if n % 2 else "user")
         for n in range(count - 1)
     ]
-    return [*said, message("so?", counter=COUNTER, id="now", current=True, timestamp=NOW + count)]
+    return [*messages, message("so?", counter=COUNTER, id="now", current=True, timestamp=NOW + count)]
 
 
 def at(depth, text=None, **more):
@@ -127,7 +127,7 @@ def marked(context):
 
 
 def test_what_is_kept_ready_ends_before_the_first_note_and_grows_with_every_turn():
-    said = [
+    messages = [
         message(f"turn {n}", counter=COUNTER, id=f"m{n:02d}", timestamp=NOW + n, role="assistant" if n % 2 else "user")
         for n in range(20)
     ]
@@ -135,7 +135,7 @@ def test_what_is_kept_ready_ends_before_the_first_note_and_grows_with_every_turn
     contexts = []
     for last in range(6, 18, 2):
         now = message(f"turn {last}", counter=COUNTER, id=f"m{last:02d}", current=True, timestamp=NOW + last)
-        contexts.append(build([*pile, *said[:last], now], wire="anthropic", window=4000))
+        contexts.append(build([*pile, *messages[:last], now], wire="anthropic", window=4000))
     for before, after in pairwise(contexts):
         ready, whole = marked(before), marked(after)
         assert ready == whole[: len(ready)]

@@ -79,7 +79,7 @@ def test_what_later_pools_cannot_take_is_not_kept_for_them():
     assert outcomes(context)["large"][0] == "dropped"
 
 
-def test_history_that_stepped_down_is_not_lent_what_was_left():
+def test_trimmed_history_does_not_borrow():
     pile = [*history(50), *(memory(words(200, word), counter=COUNTER, id=word, relevance=0.5) for word in ("a", "b"))]
     context = build(pile, previous=began("m000"))
     assert context.component("recent").items == int(540 * 0.75) // 12
@@ -123,9 +123,9 @@ def test_a_summary_that_stands_in_one_pool_does_not_stand_in_another():
 
 
 def test_a_duplicate_does_not_get_in_beyond_the_most_items():
-    said = {"metadata": {"source": words(60)}, "name": words(90)}
+    data = {"metadata": {"source": words(60)}, "name": words(90)}
     pile = [
-        memory("Ada likes tea", counter=COUNTER, id="wordy", relevance=0.9, **said),
+        memory("Ada likes tea", counter=COUNTER, id="wordy", relevance=0.9, **data),
         memory("ada LIKES tea", counter=COUNTER, id="plain", relevance=0.8),
         memory("Bob likes rum", counter=COUNTER, id="other", relevance=0.7),
     ]
@@ -144,7 +144,7 @@ def test_what_is_required_counts_among_the_least_that_trimming_spares():
     assert context.component("recent").items == 4
 
 
-def test_what_is_too_large_is_not_said_to_be_one_too_many():
+def test_an_item_that_is_too_large_is_not_reported_as_max_items():
     large = message(words(2_000), counter=COUNTER, id="large", timestamp=NOW - 5_000)
     context = build([*history(2), large], "window", overrides={**ALONE, "pools.recent.max_items": 3})
     assert outcomes(context)["large"] == ("dropped", "too-large")

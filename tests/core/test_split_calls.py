@@ -1,4 +1,4 @@
-"""Templates that refuse two calls in one message get them one by one."""
+"""Chat templates that refuse two calls in one message get one call per message."""
 
 from brimful import assemble, conversation
 from brimful.core.chat_rules import split_calls
@@ -9,7 +9,7 @@ from brimful.models import resolve
 PICTURE = Media(modality="image", url="https://example.com/a.png")
 
 
-def asked(*ids, text="", cache=False):
+def tool_calls(*ids, text="", cache=False):
     texts = (Text(text=text),) if text else ()
     return Message(role="assistant", parts=(*texts, *(ToolCall(id=id, name="f") for id in ids)), cache=cache)
 
@@ -18,35 +18,39 @@ def answered(*ids, more=(), cache=False):
     return Message(role="tool", parts=(*(ToolResult(id=id, content=id) for id in ids), *more), cache=cache)
 
 
-SAID = Message(role="user", parts=(Text(text="hi"),))
+USER_MESSAGE = Message(role="user", parts=(Text(text="hi"),))
 
 
 def test_single_calls_stay_as_they_are():
-    messages = [SAID, asked("a", text="Let me see."), answered("a"), SAID]
+    messages = [USER_MESSAGE, tool_calls("a", text="Let me see."), answered("a"), USER_MESSAGE]
     assert split_calls(messages) == messages
 
 
 def test_each_call_is_followed_by_its_own_result_wherever_that_stood():
-    split = split_calls([SAID, asked("a", "b", "c", text="Let me see."), answered("c", "a"), answered("b"), SAID])
+    split = split_calls(
+        [USER_MESSAGE, tool_calls("a", "b", "c", text="Let me see."), answered("c", "a"), answered("b"), USER_MESSAGE]
+    )
     assert split == [
-        SAID,
-        *(asked("a", text="Let me see."), answered("a")),
-        *(asked("b"), answered("b")),
-        *(asked("c"), answered("c")),
-        SAID,
+        USER_MESSAGE,
+        *(tool_calls("a", text="Let me see."), answered("a")),
+        *(tool_calls("b"), answered("b")),
+        *(tool_calls("c"), answered("c")),
+        USER_MESSAGE,
     ]
 
 
 def test_nothing_is_lost():
-    split = split_calls([asked("a", "b"), answered("a", more=(PICTURE,)), answered(more=(PICTURE,)), answered("x")])
+    split = split_calls(
+        [tool_calls("a", "b"), answered("a", more=(PICTURE,)), answered(more=(PICTURE,)), answered("x")]
+    )
     assert split == [
-        *(asked("a"), answered("a", more=(PICTURE,))),
-        *(asked("b"), answered(more=(PICTURE,)), answered("x")),
+        *(tool_calls("a"), answered("a", more=(PICTURE,))),
+        *(tool_calls("b"), answered(more=(PICTURE,)), answered("x")),
     ]
 
 
 def test_the_mark_of_a_stable_prefix_stays_at_its_end():
-    split = split_calls([asked("a", "b"), answered("a"), answered("b", cache=True)])
+    split = split_calls([tool_calls("a", "b"), answered("a"), answered("b", cache=True)])
     assert [message.cache for message in split] == [False, False, False, True]
 
 

@@ -1,4 +1,4 @@
-"""Parts that were counted too high leave no room unused."""
+"""Parts that were overestimated leave no room unused."""
 
 import pytest
 
@@ -7,12 +7,12 @@ from brimful import assemble, conversation
 MODEL = "llama-3.1-8b"  # its template trims texts, which are counted with all their spaces
 
 
-def said(number, text):
+def make_message(number, text):
     return {"role": "assistant" if number % 2 else "user", "content": text}
 
 
-OLDER = [said(number, f"Tea is a drink that people make of leaves. ({number})") for number in range(200)]
-TRIMMED = [said(number, "Yes." + " \n" * 120) for number in range(20)]
+OLDER = [make_message(number, f"Tea is a drink that people make of leaves. ({number})") for number in range(200)]
+TRIMMED = [make_message(number, "Yes." + " \n" * 120) for number in range(20)]
 QUESTION = [{"role": "user", "content": "And now?"}]
 
 

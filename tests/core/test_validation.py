@@ -1,4 +1,4 @@
-"""Values are checked where they come in."""
+"""Values are validated when they enter."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Independent references: other implementations, with the vocabulary files that packages on PyPI carry."""
+"""Independent references: other implementations, with vocabulary files from packages on PyPI."""
 
 import base64
 import json

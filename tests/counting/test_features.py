@@ -1,4 +1,4 @@
-"""What counts are learned from: sums over texts and requests."""
+"""The features that calibration learns from."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Families with constant overheads, against the numbers that their documentation shows."""
+"""API families with constant overheads, compared with the numbers in their documentation."""
 
 import pytest
 from hypothesis import given
@@ -59,7 +59,7 @@ def model(tokenizer, overhead, **fields):
     )
 
 
-def said(role, text, name=""):
+def text_message(role, text, name=""):
     return Message(role=role, parts=(Text(text=text),), name=name)
 
 
@@ -69,7 +69,7 @@ def prompt(*messages, tools=()):
 
 @pytest.mark.parametrize(("family", "tokens"), [(GPT_4, 129), (GPT_4O, 124)])
 def test_openai_cookbook_messages(family, tokens):
-    count = counter_for(model(*family)).prompt(prompt(*(said(role, text, name) for role, name, text in JARGON)))
+    count = counter_for(model(*family)).prompt(prompt(*(text_message(role, text, name) for role, name, text in JARGON)))
     assert count.tokens == tokens
     assert count.basis == "exact"
 
@@ -77,8 +77,8 @@ def test_openai_cookbook_messages(family, tokens):
 @pytest.mark.parametrize(("family", "tokens"), [(GPT_4, 105), (GPT_4O, 101)])
 def test_openai_cookbook_tools(family, tokens):
     messages = (
-        said("system", "You are a helpful assistant that can answer to questions about the weather."),
-        said("user", "What's the weather like in San Francisco?"),
+        text_message("system", "You are a helpful assistant that can answer to questions about the weather."),
+        text_message("user", "What's the weather like in San Francisco?"),
     )
     count = counter_for(model(*family)).prompt(prompt(*messages, tools=(WEATHER,)))
     assert count.tokens == tokens
@@ -89,7 +89,7 @@ def test_openai_cookbook_tools(family, tokens):
 def test_openai_tool_calls_as_users_were_billed(calls, tokens):
     call = ToolCall(id="a", name="calculator", arguments='{"a":2, "b":2}')
     result = Message(role="tool", parts=(ToolResult(id="a", content="4"),))
-    asked = said("user", "How much is 2 plus 2?")
+    asked = text_message("user", "How much is 2 plus 2?")
     counter = counter_for(model(*GPT_4))
     whole = counter.prompt(prompt(asked, Message(role="assistant", parts=(call,) * calls), *(result,) * calls))
     assert whole.tokens == tokens
@@ -110,7 +110,9 @@ def claude(**fields):
 
 
 def test_anthropic_documented_message():
-    count = claude().prompt(prompt(said("system", "You are a scientist"), said("user", "Hello, Claude")))
+    count = claude().prompt(
+        prompt(text_message("system", "You are a scientist"), text_message("user", "Hello, Claude"))
+    )
     assert count.basis == "calibrated"
     assert 14 <= count.upper <= 28  # the documentation's example counts 14
 
@@ -127,13 +129,13 @@ def test_anthropic_documented_tool():
             "required": ["location"],
         },
     )
-    asked = said("user", "What's the weather like in San Francisco?")
+    asked = text_message("user", "What's the weather like in San Francisco?")
     count = claude(tool_system_tokens=346).prompt(prompt(asked, tools=(tool,)))
     assert 403 <= count.upper <= 500  # the documentation's example counts 403
 
 
 def test_gemini_documented_chat():
-    chat = prompt(said("user", "Hi my name is Bob"), said("assistant", "Hi Bob!"))
+    chat = prompt(text_message("user", "Hi my name is Bob"), text_message("assistant", "Hi Bob!"))
     count = counter_for(model("gemma3", "gemini")).prompt(chat)
     assert 10 <= count.upper <= 12  # the documentation's example counts 10
 
@@ -165,7 +167,7 @@ MESSAGES = st.lists(st.tuples(st.sampled_from(["system", "user", "assistant"]), 
 @pytest.mark.parametrize("counter", [counter_for(model(*GPT_4O)), claude()], ids=["exact", "calibrated"])
 @given(messages=MESSAGES)
 def test_a_prompt_is_the_sum_of_its_parts_but_for_their_rounding(counter, messages):
-    whole = counter.prompt(prompt(*(said(role, text, name) for role, text, name in messages)))
+    whole = counter.prompt(prompt(*(text_message(role, text, name) for role, text, name in messages)))
     parts = sum(counter.text(text).upper + counter.message_overhead(role, name) for role, text, name in messages)
     rounded = 0 if whole.basis == "exact" else 2 * 3 * len(messages)  # tokens and margin of text, role and name
     assert 0 <= parts + counter.request_overhead() - whole.upper <= rounded

@@ -1,4 +1,4 @@
-"""Counts that learn from what servers bill."""
+"""Calibration from the usage that servers report."""
 
 from itertools import pairwise
 from statistics import fmean
@@ -213,24 +213,24 @@ def test_one_odd_report_raises_no_doubt_of_an_exact_count():
 @pytest.mark.parametrize("model", [EXACT, HIDDEN], ids=["exact", "hidden"])
 def test_what_no_tokenizer_could_count_teaches_nothing(model):
     seen = online(mixed(16, 12), lambda _: 8_000, model)
-    told = learn_calibration(model, seen, route=ROUTE)
-    assert told.model is model
-    assert "no tokenizer would produce these counts" in told.note
+    result = learn_calibration(model, seen, route=ROUTE)
+    assert result.model is model
+    assert "no tokenizer would produce these counts" in result.note
 
 
 @pytest.mark.parametrize("reported", [10, 30, 100])
 @pytest.mark.parametrize("name", ["claude-sonnet-4-5", "nobody-knows-me"])
 def test_the_same_report_for_short_prompts_does_not_lower_the_count_of_long_ones(name, reported):
     model = default_registry().resolve(name)
-    short = [spoken("Tell me more of it. " * (1 + at % 20)) for at in range(60)]
+    short = [text_prompt("Tell me more of it. " * (1 + at % 20)) for at in range(60)]
     seen = online(short, lambda _: reported, model)
-    long = spoken("The harbour master closes the gate when the wind turns north. " * 2_000)
+    long = text_prompt("The harbour master closes the gate when the wind turns north. " * 2_000)
     before = counter_for(model).prompt(long)
     for count in range(1, len(seen)):
         assert counter_for(calibrate(model, seen[-count:], route=ROUTE)).prompt(long).upper >= 0.6 * before.tokens
 
 
-def spoken(text):
+def text_prompt(text):
     return Prompt(model="m", messages=(Message(role="user", parts=(Text(text=text),)),))
 
 
@@ -281,24 +281,24 @@ def test_equal_names_mean_equal_counts():
 # -- windows ---------------------------------------------------------------------------------------------------------
 
 
-def told(at, **fields):
+def make_report(at, **fields):
     return UsageReport(id=f"w{at}", model="m", route=ROUTE, at=float(at), **fields)
 
 
 def test_a_window_is_learned_from_what_was_refused():
-    refused = told(2, kind="overflow", reported=5000, window=4096)
-    earlier = told(1, kind="overflow", reported=9000, window=8192)
+    refused = make_report(2, kind="overflow", reported=5000, window=4096)
+    earlier = make_report(1, kind="overflow", reported=9000, window=8192)
     assert learned_window([refused, earlier], now=9.0) == 4096
-    assert learned_window([told(3, reported=4000), refused], now=9.0) == 4096
-    assert learned_window([told(3, reported=4097), refused], now=9.0) is None
-    assert learned_window([refused, told(1, reported=9000)], now=9.0) == 4096
-    assert learned_window([told(3, kind="overflow", reported=9000), refused], now=9.0) == 4096
-    assert learned_window([told(3, reported=100)], now=9.0) is None
+    assert learned_window([make_report(3, reported=4000), refused], now=9.0) == 4096
+    assert learned_window([make_report(3, reported=4097), refused], now=9.0) is None
+    assert learned_window([refused, make_report(1, reported=9000)], now=9.0) == 4096
+    assert learned_window([make_report(3, kind="overflow", reported=9000), refused], now=9.0) == 4096
+    assert learned_window([make_report(3, reported=100)], now=9.0) is None
     assert learned_window([], now=9.0) is None
 
 
 def test_a_learned_window_has_a_floor_and_is_forgotten_after_a_day():
-    refused = told(2, kind="overflow", reported=215_000, window=14)
+    refused = make_report(2, kind="overflow", reported=215_000, window=14)
     assert learned_window([refused], now=9.0) == 256
     assert learned_window([refused], now=2.0 + 86_400) is None
 

@@ -1,4 +1,4 @@
-"""What llama.cpp makes of a template; tests/llama holds it against the real one."""
+"""How llama.cpp renders a template; tests/llama compares it with the real server."""
 
 import json
 
@@ -22,11 +22,11 @@ JSON = st.recursive(
 
 
 def render(source, runtime="llama.cpp", variables=None, **options):
-    given = {"chat_template_kwargs": variables or {}}
-    return ChatTemplate(source, runtime=runtime, **options).render([], options=given)
+    data = {"chat_template_kwargs": variables or {}}
+    return ChatTemplate(source, runtime=runtime, **options).render([], options=data)
 
 
-def said(role, text):
+def text_message(role, text):
     return Message(role=role, parts=(Text(text=text),))
 
 
@@ -83,11 +83,14 @@ def test_thinking_can_be_set(runtime):
 
 
 def test_a_model_says_what_serves_it():
-    accent = said("user", "e\u0301")
+    accent = text_message("user", "e\u0301")
     assert count(accent, runtime="llama.cpp").tokens == count(accent).tokens + 1
-    assert count(said("user", "</s>"), runtime="llama.cpp").tokens == count(said("user", "</s>")).tokens - 2
-    assert count(said("user", "hi"), model="gemma-4-31b", runtime="llama.cpp", thinking=False) == count(
-        said("user", "hi"), model="gemma-4-31b"
+    assert (
+        count(text_message("user", "</s>"), runtime="llama.cpp").tokens
+        == count(text_message("user", "</s>")).tokens - 2
+    )
+    assert count(text_message("user", "hi"), model="gemma-4-31b", runtime="llama.cpp", thinking=False) == count(
+        text_message("user", "hi"), model="gemma-4-31b"
     )
 
 
@@ -96,16 +99,16 @@ def test_counts_of_two_runtimes_have_two_names():
     assert counter_for(resolve("qwen3-8b")).tokenizer == "qwen3"
 
 
-def test_a_message_that_is_gone_on_with_is_bounded():
-    begun = (said("user", "hi"), said("assistant", "  Well, "))
-    whole = count(*begun, runtime="llama.cpp")
-    assert (whole.basis, count(*begun).basis) == ("bound", "exact")
-    assert whole.tokens >= count(*begun).tokens
-    assert count(said("assistant", "Well,"), model="gemma-2-9b", runtime="llama.cpp").basis != "exact"
+def test_a_message_that_is_continued_is_counted_as_a_bound():
+    started = (text_message("user", "hi"), text_message("assistant", "  Well, "))
+    whole = count(*started, runtime="llama.cpp")
+    assert (whole.basis, count(*started).basis) == ("bound", "exact")
+    assert whole.tokens >= count(*started).tokens
+    assert count(text_message("assistant", "Well,"), model="gemma-2-9b", runtime="llama.cpp").basis != "exact"
 
 
 @pytest.mark.parametrize("depth", [10, 900, 100_000])
 def test_deep_arguments_are_counted(depth):
     call = ToolCall(id="c1", name="f", arguments="[" * depth + "]" * depth)
-    counted = count(said("user", "hi"), Message(role="assistant", parts=(call,)), runtime="llama.cpp")
+    counted = count(text_message("user", "hi"), Message(role="assistant", parts=(call,)), runtime="llama.cpp")
     assert counted.tokens > 10

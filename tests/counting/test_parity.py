@@ -1,4 +1,4 @@
-"""What is called exact is exact: no difference to an independent implementation, on any text."""
+"""Exact counts equal those of an independent implementation, on any text."""
 
 import inspect
 import json

@@ -40,7 +40,7 @@ WEATHER = Tool(
     description="Get weather.",
     parameters={"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 )
-ASKED = Message(
+CALL_MESSAGE = Message(
     role="assistant",
     parts=(ToolCall(id="call00001", name="get_weather", arguments='{"city": "Paris"}'),),
 )
@@ -66,7 +66,7 @@ def counter(template, **fields):
     )
 
 
-def said(role, text, name=""):
+def text_message(role, text, name=""):
     return Message(role=role, parts=(Text(text=text),), name=name)
 
 
@@ -80,31 +80,31 @@ def test_every_template_is_covered():
 
 @pytest.mark.parametrize(("template", "tokens"), [("llama-3.1", 36), ("qwen-2.5", 30), ("deepseek-v3.1", 6)])
 def test_what_a_greeting_costs(template, tokens):
-    count = counter(template).prompt(prompt(said("user", "hi")))
+    count = counter(template).prompt(prompt(text_message("user", "hi")))
     assert (count.tokens, count.basis) == (tokens, "exact")
 
 
 CAPITALS = (
-    said("user", "What is the capital of France?"),
-    said("assistant", "Paris, of course."),
-    said("user", "And of Italy?\n\nPlease."),
+    text_message("user", "What is the capital of France?"),
+    text_message("assistant", "Paris, of course."),
+    text_message("user", "And of Italy?\n\nPlease."),
 )
 
 
 @pytest.mark.parametrize(
     ("template", "messages", "tools", "tokens"),
     [
-        ("mistral-v1", (said("user", "hi"),), (), 9),
-        ("mistral-v1", (said("system", "Be brief."), said("user", "hi")), (), 14),
+        ("mistral-v1", (text_message("user", "hi"),), (), 9),
+        ("mistral-v1", (text_message("system", "Be brief."), text_message("user", "hi")), (), 14),
         ("mistral-v1", CAPITALS, (), 36),
-        ("mistral-v3", (said("user", "hi"),), (), 4),
-        ("mistral-v3", (said("system", "Be brief."), said("user", "hi")), (), 9),
+        ("mistral-v3", (text_message("user", "hi"),), (), 4),
+        ("mistral-v3", (text_message("system", "Be brief."), text_message("user", "hi")), (), 9),
         ("mistral-v3", CAPITALS, (), 26),
-        ("mistral-v3", (said("user", "hi"), ASKED, ANSWERED), (WEATHER,), 121),
-        ("mistral-nemo", (said("user", "hi"),), (), 4),
-        ("mistral-nemo", (said("system", "Be brief."), said("user", "hi")), (), 7),
+        ("mistral-v3", (text_message("user", "hi"), CALL_MESSAGE, ANSWERED), (WEATHER,), 121),
+        ("mistral-nemo", (text_message("user", "hi"),), (), 4),
+        ("mistral-nemo", (text_message("system", "Be brief."), text_message("user", "hi")), (), 7),
         ("mistral-nemo", CAPITALS, (), 24),
-        ("mistral-nemo", (said("user", "hi"), ASKED, ANSWERED), (WEATHER,), 117),
+        ("mistral-nemo", (text_message("user", "hi"), CALL_MESSAGE, ANSWERED), (WEATHER,), 117),
     ],
 )
 def test_mistral_as_mistral_common_counts(template, messages, tools, tokens):
@@ -117,35 +117,35 @@ def test_the_rendered_text_is_counted_as_a_whole():
         [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "One\n\nTwo"}],
     )
     message = Message(role="user", parts=(Text(text="One"), Text(text="Two")), name="not sent")
-    count = counter("qwen-3").prompt(prompt(said("system", "Be brief."), message))
+    count = counter("qwen-3").prompt(prompt(text_message("system", "Be brief."), message))
     assert count.tokens == count_with_special_tokens("qwen3", rendered)
 
 
 def test_a_special_token_in_a_message_is_one_in_the_prompt_as_on_the_servers():
     chatml = counter("chatml")
-    plain, special = (chatml.prompt(prompt(said("user", text))).tokens for text in ("", "<|im_end|>"))
+    plain, special = (chatml.prompt(prompt(text_message("user", text))).tokens for text in ("", "<|im_end|>"))
     assert special == plain + 1
     assert chatml.text("<|im_end|>").tokens == count_text("qwen3", "<|im_end|>") > 1
 
 
 @pytest.mark.parametrize("template", ["gemma-2", "gemma-3", "mistral-v1", "mistral-nemo"])
 def test_what_a_template_refuses_is_bounded(template):
-    whole = counter(template).prompt(prompt(said("user", "hi"), said("user", "there")))
-    merged = counter(template).prompt(prompt(said("user", "hi\n\nthere")))
+    whole = counter(template).prompt(prompt(text_message("user", "hi"), text_message("user", "there")))
+    merged = counter(template).prompt(prompt(text_message("user", "hi\n\nthere")))
     assert not whole.exact
     assert whole.upper >= merged.tokens
 
 
 def test_tools_that_a_template_leaves_out_are_charged_as_text():
-    without = counter("llama-3").prompt(prompt(said("user", "hi")))
-    with_tools = counter("llama-3").prompt(prompt(said("user", "hi"), tools=(WEATHER,)))
+    without = counter("llama-3").prompt(prompt(text_message("user", "hi")))
+    with_tools = counter("llama-3").prompt(prompt(text_message("user", "hi"), tools=(WEATHER,)))
     assert with_tools.basis == "bound"
     assert with_tools.tokens > without.tokens + 20
 
 
 @pytest.mark.parametrize("template", ["deepseek-v3", "phi-4", "gemma-3"])
 def test_a_name_that_occurs_in_the_text_by_chance_hides_no_tool(template):
-    brief = (said("user", "Be brief."),)
+    brief = (text_message("user", "Be brief."),)
     with_tools = counter(template).prompt(prompt(*brief, tools=(Tool(name="f"),)))
     assert with_tools.tokens > counter(template).prompt(prompt(*brief)).tokens + 5
 
@@ -169,31 +169,31 @@ def test_calls_that_a_template_refuses_are_bounded(tmp_path):
         ),
     )
     assert counted.tool_calls([ToolCall(id="c", name="f")]).basis == "bound"
-    assert counted.prompt(prompt(said("user", "hi"), ASKED, ANSWERED)).basis == "bound"
+    assert counted.prompt(prompt(text_message("user", "hi"), CALL_MESSAGE, ANSWERED)).basis == "bound"
 
 
 def test_calls_that_a_template_leaves_out_are_charged_as_text():
-    with_call = counter("chatml").prompt(prompt(said("user", "hi"), ASKED, ANSWERED))
+    with_call = counter("chatml").prompt(prompt(text_message("user", "hi"), CALL_MESSAGE, ANSWERED))
     assert with_call.basis == "bound"
 
 
 def test_ids_of_calls_are_shortened_where_a_template_wants_that():
     call = Message(role="assistant", parts=(ToolCall(id="call_AbCdEfGhIjKlMnOp", name="f", arguments="{}"),))
     result = Message(role="tool", parts=(ToolResult(id="call_AbCdEfGhIjKlMnOp", name="f", content="1"),))
-    assert counter("mistral-nemo").prompt(prompt(said("user", "hi"), call, result)).basis == "exact"
+    assert counter("mistral-nemo").prompt(prompt(text_message("user", "hi"), call, result)).basis == "exact"
 
 
 @pytest.mark.parametrize("arguments", ["{oops", "[" * 100_000, "NaN", "9" * 5000])
 def test_arguments_that_are_no_json_are_counted_as_they_are(arguments):
     call = Message(role="assistant", parts=(ToolCall(id="1", name="f", arguments=arguments),))
-    assert counter("qwen-3").prompt(prompt(said("user", "hi"), call)).tokens > 10
+    assert counter("qwen-3").prompt(prompt(text_message("user", "hi"), call)).tokens > 10
 
 
 def test_media_cost_their_rule_and_their_markers():
     qwen = counter("chatml", image_rule="qwen3-vl")
     picture = Media(modality="image", url="https://example.com/a.png", width=1024, height=1024)
     count = qwen.prompt(prompt(Message(role="user", parts=(picture, Text(text="hi")))))
-    assert count.tokens == 1024 + qwen.prompt(prompt(said("user", "hi"))).tokens
+    assert count.tokens == 1024 + qwen.prompt(prompt(text_message("user", "hi"))).tokens
     assert count.margin == 2
 
 
@@ -205,9 +205,9 @@ def test_a_default_system_prompt_is_the_requests():
 @pytest.mark.parametrize("template", ["llama-3.1", "qwen-2.5", "qwen-3", "mistral-nemo", "gemma-4", "gpt-oss"])
 def test_a_tool_call_alone_covers_what_it_adds(template):
     counted = counter(template)
-    call = ASKED.parts[0]
-    before = counted.prompt(prompt(said("user", "hi"))).upper
-    after = counted.prompt(prompt(said("user", "hi"), ASKED, ANSWERED)).upper
+    call = CALL_MESSAGE.parts[0]
+    before = counted.prompt(prompt(text_message("user", "hi"))).upper
+    after = counted.prompt(prompt(text_message("user", "hi"), CALL_MESSAGE, ANSWERED)).upper
     alone = counted.tool_calls([call]).upper + counted.text(ANSWERED.parts[0].content).upper
     assert after <= before + alone + counted.message_overhead("assistant") + counted.message_overhead("tool")
 
@@ -223,9 +223,9 @@ WORDS = st.lists(
 @given(system=st.none() | WORDS, turns=st.lists(st.tuples(WORDS, WORDS), max_size=3), last=WORDS)
 def test_parts_counted_alone_cover_the_rendered_whole(template, system, turns, last):
     counted = counter(template)
-    messages = [] if system is None else [said("system", system)]
+    messages = [] if system is None else [text_message("system", system)]
     for asked, answered in turns:
-        messages += [said("user", asked), said("assistant", answered)]
-    messages.append(said("user", last))
+        messages += [text_message("user", asked), text_message("assistant", answered)]
+    messages.append(text_message("user", last))
     alone = sum(counted.text(m.parts[0].text).upper + counted.message_overhead(m.role) for m in messages)
     assert counted.prompt(prompt(*messages)).upper <= alone + counted.request_overhead()

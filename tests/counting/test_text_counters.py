@@ -1,4 +1,4 @@
-"""Counts that were made before are taken over, and nothing is tokenized again."""
+"""Known counts are reused, and nothing is tokenized again."""
 
 from brimful import Media, Text, ToolCall, ToolResult, count, counter
 from brimful.core.cost import count_content

@@ -1,4 +1,4 @@
-"""Prompts that were cut without a word."""
+"""Prompts that a server truncated silently."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A finished request beside what its provider said of it."""
+"""A finished request compared with the usage that its provider reported."""
 
 import msgspec
 import pytest
@@ -102,8 +102,8 @@ def test_nothing_is_tokenized_again():
 def test_media_are_separate_and_are_not_a_truncation():
     model = msgspec.structs.replace(HIDDEN, modalities=("text", "image"))
     image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-    said = [{"role": "user", "content": [{"type": "text", "text": "Look"}, image]}]
-    context = assemble(conversation(said, model=model), model=model, now=0.0)
+    messages = [{"role": "user", "content": [{"type": "text", "text": "Look"}, image]}]
+    context = assemble(conversation(messages, model=model), model=model, now=0.0)
     assert seen(context, 50).features["media"] > 500
     assert seen(context, 50).kind == "usage"
 
@@ -114,7 +114,7 @@ def test_a_prompt_that_was_read_in_part_is_a_cut():
     assert seen(context, context.tokens - 5).kind == "usage"
 
 
-def test_a_server_that_reports_only_what_it_read_anew_teaches_nothing():
+def test_nothing_is_learned_from_servers_that_report_only_uncached_tokens():
     context = assemble(conversation(HISTORY * 20, model="llama3.1:8b"), model="llama3.1:8b", now=0.0)
     rest = seen(context, 100, expected_cached=context.tokens - 100)
     assert (rest.kind, rest.reported, rest.features) == ("usage", 0, {})

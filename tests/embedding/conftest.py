@@ -1,4 +1,4 @@
-"""MiniLM, installed once by our own command, beside the virtual environment's packages."""
+"""MiniLM, installed once with our own command next to the virtual environment's packages."""
 
 import fcntl
 import os
@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-KEPT = Path(sys.prefix) / "brimful-models"
+MODELS_PATH = Path(sys.prefix) / "brimful-models"
 
 
 @pytest.fixture(scope="session")
 def installed():
     """Return the folder in which MiniLM is installed."""
-    KEPT.mkdir(exist_ok=True)
-    with (KEPT / "lock").open("w") as lock:  # tests run in several processes: the first one installs
+    MODELS_PATH.mkdir(exist_ok=True)
+    with (MODELS_PATH / "lock").open("w") as lock:  # tests run in several processes: the first one installs
         fcntl.flock(lock, fcntl.LOCK_EX)
         command = (sys.executable, "-m", "brimful", "embeddings", "install", "minilm")
-        subprocess.run(command, check=True, env=os.environ | {"BRIMFUL_HOME": str(KEPT)})
-    return KEPT
+        subprocess.run(command, check=True, env=os.environ | {"BRIMFUL_HOME": str(MODELS_PATH)})
+    return MODELS_PATH
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The fake: deterministic, near for shared words, and ready to fail."""
+"""The fake embedder: deterministic, similar for shared words, and able to fail."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ def test_the_same_words_point_the_same_way():
     assert np.allclose(np.linalg.norm(one, axis=1), [1, 0, 1])
 
 
-def test_it_fails_when_told_and_remembers_its_calls():
+def test_it_fails_on_demand_and_records_its_calls():
     fake = HashEmbedder()
     fake.fail_with = ConnectionError("down")
     with pytest.raises(ConnectionError):
@@ -25,7 +25,7 @@ def test_it_fails_when_told_and_remembers_its_calls():
     assert fake.calls == [(("a",), "query"), (("b",), "passage")]
 
 
-def test_it_hangs_when_told():
+def test_it_hangs_on_demand():
     async def impatient():
         fake = HashEmbedder()
         fake.hang = True

@@ -1,4 +1,4 @@
-"""The graph that is installed, in small: what onnxruntime makes of it is what the model's definition says."""
+"""A small version of the installed graph: onnxruntime computes what the model defines."""
 
 import json
 import math

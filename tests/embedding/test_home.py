@@ -1,4 +1,4 @@
-"""Where models are kept, on each platform."""
+"""Where models are stored on each platform."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_the_user_s_cache(monkeypatch, platform, folder):
 
 
 @pytest.mark.parametrize(("platform", "name"), [("linux", "XDG_CACHE_HOME"), ("win32", "LOCALAPPDATA")])
-def test_the_cache_that_the_platform_is_told_of(monkeypatch, platform, name):
+def test_the_cache_directory_of_the_platform(monkeypatch, platform, name):
     monkeypatch.setattr("sys.platform", platform)
     monkeypatch.setenv(name, "elsewhere")
     assert models_dir() == Path("elsewhere/brimful")

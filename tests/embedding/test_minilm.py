@@ -1,4 +1,4 @@
-"""MiniLM: the numbers that its makers publish, and every way in which it may be missing."""
+"""MiniLM: the published numbers, and every way in which it can be missing."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Embedders behind HTTP, against a real server in this process that answers as it is told."""
+"""Remote embedders, with a real server in this process."""
 
 import asyncio
 import json
@@ -92,7 +92,7 @@ def failure(embedder, *texts):
     return caught.value
 
 
-def test_openai_is_asked_in_its_dialect_and_answers_in_any_order():
+def test_openai_gets_its_dialect_and_answers_in_any_order():
     with serving(openai) as server:
         rows = embed(OpenAIEmbedder("m", base_url=f"{server.url}/v1", key=SECRET, dimensions=3), "tea", "coffee")
     [(path, headers, body)] = server.asked
@@ -103,7 +103,7 @@ def test_openai_is_asked_in_its_dialect_and_answers_in_any_order():
     assert np.allclose(rows, expected / np.linalg.norm(expected, axis=1, keepdims=True))
 
 
-def test_ollama_is_asked_in_its_dialect_with_the_model_s_prompt():
+def test_ollama_gets_its_dialect_with_the_model_s_prompt():
     with serving(ollama) as server:
         embed(OllamaEmbedder("nomic-embed-text", base_url=server.url), "tea", purpose="query")
         embed(OllamaEmbedder("all-minilm", base_url=server.url, dimensions=3), "tea", purpose="query")
@@ -121,7 +121,7 @@ def test_empty_texts_are_not_sent_and_are_zero():
     assert rows.any(axis=1).tolist() == [False, True, False]
 
 
-def test_where_all_texts_are_empty_the_length_of_a_vector_is_asked_for():
+def test_dimensions_are_requested_if_all_texts_are_empty():
     with serving(openai) as server:
         assert embed(OpenAIEmbedder("m", base_url=server.url), "", "").shape == (2, 3)
         assert embed(OpenAIEmbedder("m", base_url=server.url, dimensions=7), "").shape == (1, 7)
@@ -163,21 +163,21 @@ def test_nonsense_is_refused(reply, reason):
         assert reason in failure(OpenAIEmbedder("m", base_url=server.url), "a", "b").reason
 
 
-def test_vectors_of_another_length_than_asked_for_are_refused():
+def test_vectors_with_unexpected_dimensions_are_refused():
     with serving(openai) as server:
         error = failure(OpenAIEmbedder("m", base_url=server.url, dimensions=512))
     assert error.reason == "returned a vector with 3 dimensions, expected 512"
 
 
 @pytest.mark.parametrize(("status", "refused"), [(400, True), (413, True), (422, True), (401, False), (429, False)])
-def test_a_server_that_does_not_take_a_text_is_told_from_one_that_is_in_trouble(status, refused):
+def test_a_server_that_rejects_a_text_differs_from_one_that_fails(status, refused):
     with serving(saying("input is too large", status)) as server:
         assert failure(OpenAIEmbedder("m", base_url=server.url)).refused is refused
     assert failure(OpenAIEmbedder("m", base_url="http://127.0.0.1:1/v1")).refused is False
 
 
 @pytest.mark.parametrize(("status", "advice"), [(401, "check the key"), (404, "check the URL"), (500, "500")])
-def test_a_refusal_tells_what_the_server_said_and_never_the_key(status, advice):
+def test_a_refusal_quotes_the_server_and_never_the_key(status, advice):
     with serving(saying(f'{{"error": "Incorrect key {SECRET}\n' + "x" * 500, status)) as server:
         error = failure(OpenAIEmbedder("m", base_url=server.url, key=SECRET))
     assert advice in error.reason

@@ -1,4 +1,4 @@
-"""The static table: rows of length 1, near for what means much the same, the same whatever else is in the batch."""
+"""The static table: unit vectors, similar for similar meanings, independent of the batch."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Our WordPiece and that of `tokenizers` split every text alike."""
+"""Our WordPiece splits every text like that of `tokenizers`."""
 
 import json
 from functools import cache

@@ -1,4 +1,4 @@
-"""An engine on a real store, with a clock that a test may turn."""
+"""An engine on a real store, with a clock that tests can set."""
 
 import asyncio
 

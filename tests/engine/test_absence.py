@@ -1,4 +1,4 @@
-"""What was no candidate at all: the reason is told from the records."""
+"""Why a record was not a candidate."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a room's answers teach: counts, windows and changes, from one process to the next."""
+"""Counts and windows learned from answers, in one process and the next."""
 
 import random
 from itertools import repeat
@@ -70,10 +70,10 @@ def test_a_context_notes_that_its_server_counts_differently(run, new_engine, clo
                 answer = await engine.respond("r", None, next(asked))
                 yield answer.context.warnings
 
-    async def told():
+    async def report():
         return [any(each.kind == "calibration" for each in warnings) async for warnings in story()]
 
-    assert run(told()) == [False] * 33 + [True]
+    assert run(report()) == [False] * 33 + [True]
 
 
 def seen(number, **fields):

@@ -1,4 +1,4 @@
-"""Which finds become candidates."""
+"""Which search hits become candidates."""
 
 from brimful import counter
 from brimful.engine.candidates import limit_hits
@@ -11,7 +11,7 @@ COUNTER = counter("gpt-4")
 LONG = "And then it went on and on, as it always does. " * 30
 
 
-def said(id, text, relevance):
+def make_hit(id, text, relevance):
     return Hit(record=Message(id=id, room="r", sender="Ada", content=text), relevance=relevance)
 
 
@@ -32,16 +32,16 @@ def test_a_small_budget_chooses_among_many_hits_and_a_large_one_among_more():
 
 
 def test_long_texts_that_are_a_little_more_relevant_leave_room_for_short_ones():
-    long = [said(f"long{n}", f"{n}. {LONG}", 0.6) for n in range(9)]
-    short = [said(f"short{n}", f"My bicycle number {n} is called Rosinante.", 0.5) for n in range(9)]
+    long = [make_hit(f"long{n}", f"{n}. {LONG}", 0.6) for n in range(9)]
+    short = [make_hit(f"short{n}", f"My bicycle number {n} is called Rosinante.", 0.5) for n in range(9)]
     chosen = ids([*long, *short], 1_000)
     assert set(chosen[:9]) == {f"short{n}" for n in range(9)}
     assert 9 < len(chosen) < 18
 
 
 def test_a_long_text_that_is_far_more_relevant_comes_first():
-    trifles = [said(f"trifle{n}", "Oh well.", 0.001) for n in range(99)]
-    assert ids([said("long", LONG, 0.9), *trifles], 400)[0] == "long"
+    trifles = [make_hit(f"trifle{n}", "Oh well.", 0.001) for n in range(99)]
+    assert ids([make_hit("long", LONG, 0.9), *trifles], 400)[0] == "long"
 
 
 def test_hits_are_limited_to_one_and_a_half_times_the_budget():

@@ -1,4 +1,4 @@
-"""The engine as its users meet it: rooms, memories, personas, and contexts, on a real store."""
+"""The engine: rooms, memories, personas and contexts on a real store."""
 
 import asyncio
 import uuid
@@ -178,8 +178,8 @@ def test_a_system_prompt_of_the_call_comes_first_without_a_persona(run, new_engi
             await engine.put(Room(id="r", headers=("Be brief.",)))
             return await engine.assemble(room="r", message="Hi", system="Be kind.", now=NOW)
 
-    said = [message["content"] for message in run(story()).request["messages"]]
-    assert said[:2] == ["Be kind.", "Be brief."]
+    lines = [message["content"] for message in run(story()).request["messages"]]
+    assert lines[:2] == ["Be kind.", "Be brief."]
 
 
 def test_a_context_warns_about_an_unknown_persona(run, new_engine):
@@ -444,11 +444,11 @@ def test_messages_keep_the_order_of_the_room_whatever_their_timestamps(run, new_
 
 
 def test_hooks_are_called_and_a_failing_hook_is_ignored(run, new_engine, caplog):
-    told: list[Event] = []
+    reports: list[Event] = []
 
     async def slow(event: Event) -> None:
         await asyncio.sleep(0)
-        told.append(event)
+        reports.append(event)
 
     def broken(event: Event) -> None:
         raise RuntimeError(event.name)
@@ -461,8 +461,8 @@ def test_hooks_are_called_and_a_failing_hook_is_ignored(run, new_engine, caplog)
             return context
 
     context = run(story())
-    assert [event.name for event in told] == ["posted", "assembled", "posted", "responded"]
-    assert told[1].facts["context"] == context.id
+    assert [event.name for event in reports] == ["posted", "assembled", "posted", "responded"]
+    assert reports[1].facts["context"] == context.id
     assert "a hook failed on event assembled" in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""What a process remembers of histories is never another's, and saves reading twice."""
+"""Cached histories are never mixed up, and save reads."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from brimful.testing import WordCounter
 NOW = 1_794_000_000.0
 
 
-def test_the_same_text_by_another_sender_is_packaged_anew(run, new_engine):
+def test_the_same_text_by_another_sender_is_packaged_again(run, new_engine):
     """A room is removed, and made again: all is as it was, but who said it."""
 
     async def story():
@@ -82,8 +82,8 @@ class PagedDatabase:
 def test_the_next_build_reads_as_many_messages_as_the_last_one_needed(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
-            said = [Message(id=f"m{n}", room="r", content=f"Message {n}", at=NOW + n) for n in range(400)]
-            await engine.post_many(said)
+            messages = [Message(id=f"m{n}", room="r", content=f"Message {n}", at=NOW + n) for n in range(400)]
+            await engine.post_many(messages)
             paged = Paged(engine.store)
             build = {"room": "r", "message": "Hi?", "window": 1500, "completion": 300, "now": NOW + 999, "save": False}
             async with Engine(PagedDatabase(engine.database, paged), model="gpt-4o", embedder="none") as watched:

@@ -1,4 +1,4 @@
-"""When the embedding service is slow, wrong or gone: no build fails, and each says what it had to do without."""
+"""If the embedding service is slow, wrong or down, no build fails, and each reports what it lacked."""
 
 import asyncio
 
@@ -304,7 +304,7 @@ def test_another_embedder_takes_over_while_full_text_search_works(run, new_engin
 
 def test_index_embeds_the_backlog_and_reports_progress(run, new_engine):
     embedder = HashEmbedder()
-    told = []
+    reports = []
 
     async def story():
         async with new_engine(embedder="none") as engine:
@@ -313,11 +313,11 @@ def test_index_embeds_the_backlog_and_reports_progress(run, new_engine):
             with pytest.raises(InvalidValue, match="none"):
                 await engine.index()
         async with new_engine(embedder=embedder) as engine:
-            return await engine.index(told.append)
+            return await engine.index(reports.append)
 
     progress = run(story())
     assert (progress.done, progress.waiting) == (600, 0)
-    assert [(step.done, step.waiting) for step in told] == [(356, 244), (600, 0)]  # a hundred passages came twice
+    assert [(step.done, step.waiting) for step in reports] == [(356, 244), (600, 0)]  # a hundred passages came twice
 
 
 def test_a_failed_index_leaves_the_background_task_running(run, new_engine):

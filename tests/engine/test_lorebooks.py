@@ -1,4 +1,4 @@
-"""Lore in contexts: told when it is spoken of, on the record when it is not, and never at the cost of the prefix."""
+"""Lore in contexts: included when its keyword appears, on the record otherwise, with a stable prefix."""
 
 from itertools import pairwise
 
@@ -74,7 +74,7 @@ def test_entries_of_a_lorebook_stay_within_its_budget(run, new_engine):
 def test_sticky_and_cooldown_survive_a_restart_and_a_second_build(run, new_engine):
     said = ["The tower!", "Yes.", "Hm.", "So.", "Well.", "Yes."]
 
-    async def told():
+    async def report():
         """Return what each turn tells, built by an engine that was opened for it alone."""
         turns = []
         for end in range(2, len(said) + 1, 2):
@@ -89,7 +89,7 @@ def test_sticky_and_cooldown_survive_a_restart_and_a_second_build(run, new_engin
             cooling = await engine.assemble(room="r", message="The tower?", now=NOW)
         return turns, cooling
 
-    turns, cooling = run(told())
+    turns, cooling = run(report())
     assert turns == [True, False, False]
     assert "cooldown: not before message" in cooling.explain("tower")
 
@@ -127,8 +127,8 @@ def test_lore_that_comes_and_goes_leaves_the_prefix_alone(run, new_engine):
         return contexts
 
     contexts = run(story())
-    told = [{id for id in context.kept if id.startswith(("place", "mood"))} for context in contexts]
-    assert sum(one != other for one, other in pairwise(told)) > 30
+    rows = [{id for id in context.kept if id.startswith(("place", "mood"))} for context in contexts]
+    assert sum(one != other for one, other in pairwise(rows)) > 30
     for before, after in pairwise(contexts):
         first, second = before.request["messages"], after.request["messages"]
         history = len(first) - 2  # all but lore and the message that was to be answered

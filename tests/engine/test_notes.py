@@ -1,4 +1,4 @@
-"""Notes of rooms, personas and users in contexts: where they say, with names, as often as they say."""
+"""Notes of rooms, personas and users in contexts: position, names and interval."""
 
 import time
 
@@ -176,9 +176,9 @@ def test_the_character_of_a_room_overrides_that_of_the_persona(run, new_engine):
                 await engine.put(record)
             rooms = [await engine.assemble(room=room, persona="nova", message="so?", now=NOW) for room in ("sea", "x")]
             bare = await engine.assemble(room="sea", persona="wren", message="so?", now=NOW)
-            told = await engine.assemble(room="sea", message="so?", system="No.", now=NOW)
+            result = await engine.assemble(room="sea", message="so?", system="No.", now=NOW)
             greeting = await engine.greet("sea", "nova")
-            return [*map(read, (*rooms, bare, told)), greeting.content, await engine.store.get(Room, "sea")]
+            return [*map(read, (*rooms, bare, result)), greeting.content, await engine.store.get(Room, "sea")]
 
     there, elsewhere, bare, told, greeting, stored = run(story())
     assert there[:3] == [
@@ -234,9 +234,9 @@ def test_a_nickname_replaces_the_char_macro(run, new_engine):
             await engine.write_lore([entry])
             return await engine.assemble(room="r", persona="nova", message="so?", now=NOW)
 
-    told = "\n".join(read(run(story())))
-    assert "Description: Novie flies.\n" in told
-    assert "Novie knows." in told
+    text = "\n".join(read(run(story())))
+    assert "Description: Novie flies.\n" in text
+    assert "Novie knows." in text
 
 
 @pytest.mark.parametrize("policy", ["default", "window"])

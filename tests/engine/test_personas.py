@@ -11,12 +11,17 @@ NOVA = Persona(id="nova", name="Nova")
 CALL = ToolCall(id="c1", name="weather", arguments='{"city":"Paris"}')
 
 
-def said(at, sender, content, role="assistant"):
+def make_message(at, sender, content, role="assistant"):
     return Message(id=f"m{at}", room="r", seq=at, sender=sender, content=content, role=role, at=NOW + at)
 
 
 def test_own_messages_are_the_assistants_and_others_are_user_messages():
-    messages = [said(4, "", "Hm."), said(3, "nova", "Yes."), said(2, "Rex", "No."), said(1, "Nova", "Well.")]
+    messages = [
+        make_message(4, "", "Hm."),
+        make_message(3, "nova", "Yes."),
+        make_message(2, "Rex", "No."),
+        make_message(1, "Nova", "Well."),
+    ]
     seen = as_seen_by(messages, NOVA)
     assert [(message.role, message.sender) for message in seen] == [
         ("assistant", ""),
@@ -29,11 +34,11 @@ def test_own_messages_are_the_assistants_and_others_are_user_messages():
 
 def test_tool_calls_of_other_personas_become_text():
     result = ToolResult(id="c1", content="rain")
-    theirs = [said(2, "", (result,), role="tool"), said(1, "Rex", (Text(text="Let me see."), CALL))]
+    theirs = [make_message(2, "", (result,), role="tool"), make_message(1, "Rex", (Text(text="Let me see."), CALL))]
     answer, asked = as_seen_by(theirs, NOVA)
     assert (answer.role, answer.sender, answer.content) == ("user", "Rex", "rain")
     assert (asked.role, asked.content) == ("user", 'Let me see.\n[called weather: {"city":"Paris"}]')
-    own = [said(2, "", (result,), role="tool"), said(1, "Nova", (CALL,))]
+    own = [make_message(2, "", (result,), role="tool"), make_message(1, "Nova", (CALL,))]
     assert as_seen_by(own, NOVA) == own
 
 
@@ -128,9 +133,9 @@ def test_hidden_messages_are_stored_but_in_no_context(run, new_engine):
             for number in range(30):
                 await engine.post(room="r", text=f"Number {number} is of the day.", sender="Ada")
             await engine.post(room="r", text="(a note)", hidden=True)
-            told = await engine.assemble(room="r", message="What is the password, swordfish?", now=NOW)
+            result = await engine.assemble(room="r", message="What is the password, swordfish?", now=NOW)
             last = await engine.assemble(room="r", now=NOW)
-            return told, last, await engine.store.history("r", limit=100)
+            return result, last, await engine.store.history("r", limit=100)
 
     told, last, history = run(story())
     assert "swordfish." not in str(told.request)

@@ -1,4 +1,4 @@
-"""Where the last context began, as recorded in its line of the log."""
+"""Where history started in the last context, as recorded in the log."""
 
 import asyncio
 
@@ -22,9 +22,9 @@ def test_the_start_of_history_is_read_without_the_full_record(tmp_path):
                 await engine.post(room="den", text=f"Turn {number}: the kettle sings.", at=number)
             context = await engine.assemble(room="den", message="Tea?", window=600, completion=100, now=99.0)
             store = BuildsOnly(engine.store)
-            meant = make_conversation("den", None, context.inputs.policy, context.budget)
-            found = await PrefixTracker(store).last(meant)
-            other = msgspec.structs.replace(meant, rules="another policy of that name")
+            expected = make_conversation("den", None, context.inputs.policy, context.budget)
+            found = await PrefixTracker(store).last(expected)
+            other = msgspec.structs.replace(expected, rules="another policy of that name")
             return context.history, found, await PrefixTracker(store).last(other)
 
     began, found, other = asyncio.run(story())

@@ -1,4 +1,4 @@
-"""Asking a model: the answer stands in the room, and beside it the context that produced it."""
+"""Responses: the answer is posted in the room and linked to its context."""
 
 import asyncio
 
@@ -227,8 +227,8 @@ def test_a_second_persona_sees_the_first_ones_answer(run, new_engine):
             await engine.respond("r", "nova", "When is the demo?", id="m1", sender="Ada")
             return await engine.respond("r", "rex", "When is the demo?", id="m1", sender="Ada")
 
-    heard = [message["content"] for message in run(story()).context.request["messages"]]
-    assert "Nova says Thursday." in heard
+    received = [message["content"] for message in run(story()).context.request["messages"]]
+    assert "Nova says Thursday." in received
 
 
 def test_an_abandoned_stream_is_recorded_as_far_as_it_came(run, new_engine):
@@ -253,16 +253,16 @@ def test_a_cancelled_stream_is_recorded_as_far_as_it_came(run, new_engine):
 
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
-            heard = asyncio.Event()
+            received = asyncio.Event()
 
             async def listen():
                 async with engine.stream("r", None, "Count!") as stream:
                     async for _ in stream:
                         provider.hold()
-                        heard.set()
+                        received.set()
 
             listening = asyncio.create_task(listen())
-            await heard.wait()
+            await received.wait()
             listening.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await listening

@@ -1,4 +1,4 @@
-"""Retention: an engine that is told how long to keep builds lets the older ones go by itself."""
+"""Retention: an engine deletes old contexts by itself."""
 
 import asyncio
 
@@ -17,25 +17,25 @@ async def built(engine, *moments):
 
 
 def test_old_records_are_deleted_when_an_engine_is_opened(run, new_engine, clock):
-    gone = asyncio.Event()
-    told = []
+    removed = asyncio.Event()
+    reports = []
 
     def hear(event):
         if event.name == "pruned":
-            told.append(event.facts)
-            gone.set()
+            reports.append(event.facts)
+            removed.set()
 
     async def story():
         async with new_engine(embedder="none") as engine:
             await built(engine, clock.now - 40 * DAY, clock.now - 31 * DAY, clock.now - DAY)
         async with new_engine(embedder="none", retention="30d", hooks=[hear]) as engine:
-            await asyncio.wait_for(gone.wait(), 30)
+            await asyncio.wait_for(removed.wait(), 30)
             return await engine.store.builds(), await engine.store.statistics()
 
     kept, (figures,) = run(story())
     assert [each.at for each in kept] == [clock.now - DAY]
     assert figures.contexts == 3
-    assert [each["builds"] for each in told] == [2]
+    assert [each["builds"] for each in reports] == [2]
 
 
 def test_without_retention_everything_is_kept(run, new_engine, clock):

@@ -1,4 +1,4 @@
-"""The law of export: what goes out and comes into an empty store goes out again as the same bytes."""
+"""Export, import into an empty store and export again: the bytes are identical."""
 
 import asyncio
 import itertools

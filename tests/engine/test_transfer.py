@@ -1,4 +1,4 @@
-"""Files taken in: batch by batch, each id once, and search over what came."""
+"""Imports: in batches, each id once, and searchable."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Files as they come, and what is read of them."""
+"""Files to import, and what is read from them."""
 
 import json
 import zipfile

@@ -1,4 +1,4 @@
-"""A SillyTavern user's folder in which everything is used that reaches a model."""
+"""A SillyTavern folder with everything that reaches a model."""
 
 from formats import samples
 

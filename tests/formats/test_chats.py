@@ -1,4 +1,4 @@
-"""Exports of chat programs, as a folder and as an archive: who said what, where, and what stays beside it."""
+"""Exports of chat programs, as a folder and as an archive: messages, senders, rooms and metadata."""
 
 import json
 
@@ -13,7 +13,7 @@ def of(kind, records):
     return [each for each in records if isinstance(each, kind)]
 
 
-def said(records, room):
+def messages_in(records, room):
     return [(each.role, each.sender, each.content) for each in of(Message, records) if each.room == room]
 
 
@@ -23,7 +23,7 @@ def said(records, room):
 def test_chatgpt_keeps_the_branch_that_was_shown_and_the_others_beside_it(walk):
     records, skips = walk(samples.chatgpt_export())
     call = ToolCall(id="call", name="python", arguments='{"input": "print(2**10)"}')
-    *before, asked, answer = said(records, "chatgpt/c-1/shown/think")
+    *before, asked, answer = messages_in(records, "chatgpt/c-1/shown/think")
     assert before == [
         ("user", "", "I am Ada.\n\nBe brief."),
         ("user", "", "What is 2 to the 10?"),
@@ -34,7 +34,7 @@ def test_chatgpt_keeps_the_branch_that_was_shown_and_the_others_beside_it(walk):
     media, question = asked[2]
     assert (media.modality, media.media_type, question) == ("image", "image/png", Text(text="What is on it?"))
     assert answer == ("assistant", "", "A dot.")
-    assert said(records, "chatgpt/c-1")[2:] == [
+    assert messages_in(records, "chatgpt/c-1")[2:] == [
         ("assistant", "", "About a thousand."),
         ("user", "", "Exactly, please."),
     ]
@@ -95,11 +95,11 @@ def test_claude_keeps_what_a_tool_answered_besides_texts(read):
     result["content"] = [page, image, plain, {"type": "text", "text": ""}]
     records, skips = read(samples.written([conversation]), name="conversations.json")
     assert skips == []
-    told = next(each for each in of(Message, records) if each.role == "tool")
-    assert told.content[0].content.strip() == "Green or black.\n\n[image]\n\nDone."
+    report = next(each for each in of(Message, records) if each.role == "tool")
+    assert report.content[0].content.strip() == "Green or black.\n\n[image]\n\nDone."
     asked = next(each for each in of(Message, records) if "results" in each.metadata)
-    kept = {"type": "knowledge", "title": "Tea", "url": "https://tea.example"}
-    assert asked.metadata["results"] == [{"tool_use_id": "toolu_1", "content": [kept, image]}]
+    data = {"type": "knowledge", "title": "Tea", "url": "https://tea.example"}
+    assert asked.metadata["results"] == [{"tool_use_id": "toolu_1", "content": [data, image]}]
 
 
 def test_claude_of_two_messages_with_one_id_the_first_stands_and_the_other_is_reported(read):
@@ -129,7 +129,7 @@ def test_claude_a_second_message_of_one_id_changes_no_order(read):
 
 def test_chatgpt_alone_names_its_pictures(read):
     records, _ = read(samples.chatgpt_export()["conversations.json"], name="conversations.json")
-    assert ("user", "", "[image file_0000abc]\n\nWhat is on it?") in said(records, "chatgpt/c-1/shown/think")
+    assert ("user", "", "[image file_0000abc]\n\nWhat is on it?") in messages_in(records, "chatgpt/c-1/shown/think")
 
 
 def test_chatgpt_without_weight_is_hidden_and_calls_without_answers_are_words(read):
@@ -184,10 +184,15 @@ def claude_grown(nodes, current):
 
 @pytest.mark.parametrize(("program", "conversation"), [("chatgpt", chatgpt_grown), ("claude", claude_grown)])
 def test_a_later_export_that_shows_another_branch_mixes_nothing_and_loses_nothing(read, program, conversation):
-    asked = [("u1", None, "user", "Which city?"), ("a1", "u1", "assistant", "Paris")]
-    again = [*asked, ("a2", "u1", "assistant", "Rome"), ("u2", "a2", "user", "More"), ("a3", "u2", "assistant", "Old")]
+    questions = [("u1", None, "user", "Which city?"), ("a1", "u1", "assistant", "Paris")]
+    again = [
+        *questions,
+        ("a2", "u1", "assistant", "Rome"),
+        ("u2", "a2", "user", "More"),
+        ("a3", "u2", "assistant", "Old"),
+    ]
     other = [*again, ("a4", "u2", "assistant", "Seven hills"), ("u3", "a1", "user", "Why Paris?")]
-    rooms = grown((asked, "a1"), (again, "a3"), (other, "a4"), (other, "u3"), read=read, conversation=conversation)
+    rooms = grown((questions, "a1"), (again, "a3"), (other, "a4"), (other, "u3"), read=read, conversation=conversation)
     assert rooms == {
         f"{program}/c-1": ["Which city?", "Paris", "Why Paris?"],
         f"{program}/c-1/shown/a2": ["Which city?", "Rome", "More", "Old"],
@@ -227,7 +232,7 @@ def test_chatgpt_tells_what_it_cannot_read(read):
 def test_claude_parts_calls_and_results_and_keeps_branches(walk):
     records, skips = walk(samples.claude_export())
     assert skips == []
-    assert said(records, "claude/conv-1/shown/m2") == [
+    assert messages_in(records, "claude/conv-1/shown/m2") == [
         ("user", "", "What is on Monday?\n\n[file pasted]\nMonday: tea"),
         (
             "assistant",
@@ -238,7 +243,7 @@ def test_claude_parts_calls_and_results_and_keeps_branches(walk):
         ("assistant", "", "Tea."),
         ("user", "", "Thanks.\n\n[file cup.png]"),
     ]
-    assert said(records, "claude/conv-1")[1:] == [("assistant", "", "I cannot see.")]
+    assert messages_in(records, "claude/conv-1")[1:] == [("assistant", "", "I cannot see.")]
     room, branch = of(Room, records)
     assert (room.name, room.user, room.metadata) == ("Calendar", "acct-1", {"summary": "About Monday."})
     assert branch.metadata["after"] == "claude/conv-1/m1"
@@ -289,7 +294,7 @@ def test_claude_of_old_has_no_parents_and_a_text(read):
         {"uuid": "c", "text": "?", "sender": "robot"},
     ]
     records, skips = read(samples.written([conversation]), name="conversations.json")
-    assert said(records, "claude/conv-1") == [("user", "", "Hi"), ("assistant", "", "Hello")]
+    assert messages_in(records, "claude/conv-1") == [("user", "", "Hi"), ("assistant", "", "Hello")]
     assert skips == [("[0]: chat_messages[2]", "sender: must be human or assistant, not 'robot'")]
 
 
@@ -313,7 +318,7 @@ def test_slack_has_names_threads_edits_and_files(walk):
     assert [room.name for room in of(Room, records)] == ["#general", "Ada, Bob B."]
     assert of(Room, records)[0].metadata["topic"] == "Everything"
     assert [user.name for user in of(User, records)] == ["Ada", "Bob B."]
-    assert said(records, "slack/D1") == [("user", "Ada", "Hi")]
+    assert messages_in(records, "slack/D1") == [("user", "Ada", "Hi")]
     assert skips == [("general/2023-11-15.json[1]", "is empty")]  # and nothing of lists that are empty
 
 
@@ -372,7 +377,7 @@ def test_langchain_in_every_form(read, form, shape):
         "state": samples.written({"messages": rows}),
     }[shape]
     records, skips = read(data, name="chat.json")
-    assert (said(records, "chat"), skips) == (TALK, [])
+    assert (messages_in(records, "chat"), skips) == (TALK, [])
     assert records[2].metadata == {"model": "gpt-4o", "usage": rows_usage()}
 
 
@@ -410,8 +415,12 @@ def test_langchain_pictures(read):
 def test_llamaindex_messages_and_stores(read):
     expected = [(role, "", content) for role, _, content in TALK]
     records, skips = read(samples.written(samples.llamaindex_messages()), name="chat.json")
-    assert (said(records, "chat"), skips) == (expected, [])
+    assert (messages_in(records, "chat"), skips) == (expected, [])
     assert records[2].metadata == {"thoughts": "Tea?"}
     for indent in (None, 1):
         records, skips = read(samples.written(samples.llamaindex_store(), indent=indent), name="store.json")
-        assert (said(records, "store/ada"), said(records, "store/bob"), skips) == (expected, [("user", "", "Hi")], [])
+        assert (messages_in(records, "store/ada"), messages_in(records, "store/bob"), skips) == (
+            expected,
+            [("user", "", "Hi")],
+            [],
+        )

@@ -1,4 +1,4 @@
-"""A file that is cut off at any byte: either all that it still says was read, or the check finds the damage."""
+"""A file truncated at any byte is read completely, or reported as damaged."""
 
 import os
 

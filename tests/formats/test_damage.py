@@ -1,4 +1,4 @@
-"""Whatever is done to a file, it is read as far as it makes sense, and nothing is raised but our own errors."""
+"""A damaged file is read as far as possible, and raises only our own errors."""
 
 import json
 import tempfile
@@ -61,8 +61,8 @@ def test_bytes_that_were_changed(name, data):
     whole = FILES[name]
     at = data.draw(st.integers(0, len(whole)))
     damage = data.draw(st.binary(max_size=8))
-    gone = data.draw(st.integers(0, 40))
-    records_of({name: whole[:at] + damage + whole[at + gone :]})
+    removed = data.draw(st.integers(0, 40))
+    records_of({name: whole[:at] + damage + whole[at + removed :]})
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -75,16 +75,16 @@ def test_files_that_were_cut_off(name, data):
 @settings(max_examples=examples(120), deadline=None)
 @given(st.sampled_from([name for name in sorted(FILES) if name.endswith(".json")]), st.data())
 def test_fields_that_hold_something_else(name, data):
-    told = json.loads(FILES[name])
-    way = data.draw(st.sampled_from(list(paths(told))))
-    records_of({name: json.dumps(changed(told, way, data.draw(JUNK))).encode()})
+    result = json.loads(FILES[name])
+    way = data.draw(st.sampled_from(list(paths(result))))
+    records_of({name: json.dumps(changed(result, way, data.draw(JUNK))).encode()})
 
 
 @pytest.mark.parametrize("name", [name for name in sorted(FILES) if name.endswith(".json")])
 def test_any_field_may_hold_what_no_name_may(name):
-    told = json.loads(FILES[name])
-    for way in paths(told):
-        records_of({name: json.dumps(changed(told, way, "\x00")).encode()})
+    result = json.loads(FILES[name])
+    for way in paths(result):
+        records_of({name: json.dumps(changed(result, way, "\x00")).encode()})
 
 
 @settings(max_examples=examples(80), deadline=None)

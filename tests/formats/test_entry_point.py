@@ -1,4 +1,4 @@
-"""A package that adds a format: the example of the docs, installed as pip would, and found by the command."""
+"""A package that adds a format: the example in the docs, installed as with pip, and found by the command."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Cutting JSON before it is parsed: whatever the chunks, the pieces are those that a parser would find."""
+"""Splitting JSON before parsing: the pieces do not depend on the chunks."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What comes in from another program goes out again as it was."""
+"""Lorebooks of other programs are exported as they were imported."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Files larger than memory: what is held does not grow with the file."""
+"""Files larger than memory: memory use does not grow with the file."""
 
 import json
 import subprocess
@@ -21,8 +21,8 @@ MEBIBYTE = 2**20
 
 
 def channel(size):
-    told = {**samples.discord_channel(), "messages": []}
-    head, tail = json.dumps(told).split('"messages": []')
+    request = {**samples.discord_channel(), "messages": []}
+    head, tail = json.dumps(request).split('"messages": []')
     yield head + '"messages": ['
     message = samples.discord_message("1", "x" * 4000, 1)
     for at in range(size // 4500):

@@ -1,4 +1,4 @@
-"""What has no place of its own is kept beside the message or the room."""
+"""Data without a field of its own is stored in the metadata."""
 
 import json
 

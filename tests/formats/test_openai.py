@@ -1,4 +1,4 @@
-"""OpenAI's form, whole and damaged."""
+"""OpenAI's format, complete and damaged."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ HELLO = {"role": "assistant", "content": "Hello"}
 TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
 
 
-def told(records):
+def message_rows(records):
     return [(each.room, each.role, each.content) for each in records if isinstance(each, Message)]
 
 
@@ -45,14 +45,14 @@ TWO = [("chat", "user", "Hi"), ("chat", "assistant", "Hello")]
 )
 def test_every_shape_says_the_same(read, data):
     records, skips = read(data)
-    assert (told(records), skips) == (TWO, [])
+    assert (message_rows(records), skips) == (TWO, [])
 
 
 @pytest.mark.parametrize("data", [lines_of, lambda rows: json.dumps(rows).encode()], ids=["lines", "array"])
 def test_conversations_are_a_room_each(read, data):
     rows = [{"messages": [HI]}, {"messages": [HELLO]}, {"id": "c-9", "messages": [HI, HELLO]}, [HI]]
     records, skips = read(data(rows), name="train.jsonl")
-    assert [room for room, _, _ in told(records)] == ["train", "train/2", "train/c-9", "train/c-9", "train/4"]
+    assert [room for room, _, _ in message_rows(records)] == ["train", "train/2", "train/c-9", "train/c-9", "train/4"]
     assert not skips
 
 
@@ -62,7 +62,7 @@ def test_tools_stay_with_the_room(read):
 
 
 def test_the_room_can_be_named(read):
-    assert told(read(lines_of([HI]), room="lobby")[0])[0][0] == "lobby"
+    assert message_rows(read(lines_of([HI]), room="lobby")[0])[0][0] == "lobby"
 
 
 @pytest.mark.parametrize("nothing", [None, "", []])
@@ -162,7 +162,7 @@ DAMAGE = [
 @pytest.mark.parametrize(("line", "reason"), DAMAGE, ids=range(len(DAMAGE)))
 def test_a_damaged_line_costs_itself_alone(read, line, reason):
     records, skips = read(b"\n".join((json.dumps(HI).encode(), line, json.dumps(HELLO).encode())))
-    assert told(records) == TWO
+    assert message_rows(records) == TWO
     assert skips == [(":2", reason)]
 
 
@@ -170,19 +170,19 @@ def test_a_damaged_element_costs_itself_alone(read):
     records, skips = read(
         b'[{"role": "user", "content": "Hi"}, {"role": NaN}, {"role": "assistant", "content": "Hello"}]'
     )
-    assert told(records) == TWO
+    assert message_rows(records) == TWO
     assert skips == [("[1]", "is not JSON: JSON is malformed: invalid character")]
 
 
 def test_a_damaged_message_costs_itself_alone(read):
     records, skips = read(lines_of([{"messages": [HI, 7, {**HI, "role": "robot"}, HELLO]}]))
-    assert told(records) == TWO
+    assert message_rows(records) == TWO
     assert [place for place, _ in skips] == [":1: messages[1]", ":1: messages[2]"]
 
 
 def test_a_truncated_array_keeps_what_is_whole(read):
     records, skips = read(json.dumps([HI, HELLO, HI]).encode()[:-8])
-    assert told(records) == TWO
+    assert message_rows(records) == TWO
     assert skips == [("[2]", "the file ends in the middle of its array")]
 
 
@@ -203,7 +203,7 @@ def test_what_is_too_long_says_so(read):
 
 
 def test_half_a_pair_of_surrogates_is_mended(read):
-    assert told(read(b'{"role": "user", "content": "a\\ud83d"}')[0]) == [("chat", "user", "a�")]
+    assert message_rows(read(b'{"role": "user", "content": "a\\ud83d"}')[0]) == [("chat", "user", "a�")]
 
 
 def test_a_truncated_archive_keeps_what_is_whole(read):
@@ -268,7 +268,7 @@ def test_answers_of_a_batch_go_where_its_requests_went(read):
     assert asked[-1].room == records[0].room
 
 
-def test_a_request_of_a_batch_that_failed_is_told_with_its_reason(read):
+def test_a_failed_batch_request_is_reported_with_its_reason(read):
     lost = answered("q2", response=None, error={"code": "expired", "message": "It took too long."})
     refused = answered("q3", response={"status_code": 400, "body": {"error": {"message": "No such model."}}})
     records, skips = read(lines_of([answered("q1", "Hello!"), lost, refused]))

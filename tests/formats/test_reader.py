@@ -1,4 +1,4 @@
-"""Files, folders and archives: what is gone through, in which order, and what is refused as a whole."""
+"""Files, folders and archives: which are read, in which order, and which are refused."""
 
 import gzip
 import io

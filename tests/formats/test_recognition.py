@@ -1,4 +1,4 @@
-"""Which format a file is of, where much stands before what tells it."""
+"""Format detection if a file does not begin with its distinctive keys."""
 
 import json
 

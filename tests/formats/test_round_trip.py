@@ -1,4 +1,4 @@
-"""What an importer took, the exporter gives back: every field, known to us or not."""
+"""The exporter restores every field of an imported file, known or not."""
 
 import json
 import tempfile
@@ -72,11 +72,11 @@ def chats(draw):
 def test_a_chat_comes_back_as_it_was(rows):
     records = read("x.jsonl", samples.lines(rows))
     (room,) = of(Room, records)
-    told = [write_chat_head(room, user="", character=""), *map(write_chat_line, of(Message, records))]
-    assert told == rows
+    results = [write_chat_head(room, user="", character=""), *map(write_chat_line, of(Message, records))]
+    assert results == rows
 
 
-def test_a_message_that_was_edited_is_said_in_the_swipe_that_is_shown():
+def test_an_edited_message_is_written_to_the_selected_swipe():
     message = of(Message, read("x.jsonl", samples.lines(samples.tavern_chat())))[0]
     line = write_chat_line(msgspec.structs.replace(message, content="Come in.", edited=1.0))
     assert (line["mes"], line["swipes"]) == ("Come in.", ["Hello, Ada!", "Come in."])
@@ -84,8 +84,8 @@ def test_a_message_that_was_edited_is_said_in_the_swipe_that_is_shown():
 
 def test_a_room_of_ours_becomes_a_chat_and_is_read_again():
     room = Room(id="den", created=1_700_000_000.0)
-    said = Message(id="m1", room="den", content="Hi", sender="Ada", at=1_700_000_001.5)
-    rows = [write_chat_head(room, user="Ada", character="Nova"), write_chat_line(said)]
+    message = Message(id="m1", room="den", content="Hi", sender="Ada", at=1_700_000_001.5)
+    rows = [write_chat_head(room, user="Ada", character="Nova"), write_chat_line(message)]
     records = read("x.jsonl", samples.lines(rows))
     (again,) = of(Message, records)
     assert (again.content, again.sender, again.role, again.at) == ("Hi", "Ada", "user", 1_700_000_001.5)
@@ -106,9 +106,9 @@ def world():
 
 
 def test_a_new_card_has_its_book_in_the_form_of_cards():
-    told = write_card(Persona(id="nova", lorebooks=("Eldoria",)), *world())["data"]["character_book"]
-    assert [each["keys"] for each in told["entries"]] == [["eldoria", "forest"]]
-    assert "spec" not in told
+    data = write_card(Persona(id="nova", lorebooks=("Eldoria",)), *world())["data"]["character_book"]
+    assert [each["keys"] for each in data["entries"]] == [["eldoria", "forest"]]
+    assert "spec" not in data
 
 
 def test_a_card_that_came_without_a_book_gains_none():

@@ -1,4 +1,4 @@
-"""SillyTavern's folder and character cards: personas with their books, chats in rooms that know who is who."""
+"""SillyTavern's folder and character cards: personas with lorebooks, and rooms with their users."""
 
 import base64
 import zlib
@@ -51,8 +51,8 @@ def test_messages_keep_swipes_times_and_what_is_hidden(read):
     noon = 1_704_412_800.0 + 12 * 3600  # January 5, 2024
     assert [each.at - noon for each in messages] == [176 * 60, 177 * 60, 178 * 60, 179 * 60]
     assert [each.hidden for each in messages] == [False, False, True, False]
-    kept = messages[0].metadata["sillytavern"]
-    assert (kept["swipes"], kept["swipe_id"]) == (["Hello, Ada!", "Welcome aboard."], 1)
+    data = messages[0].metadata["sillytavern"]
+    assert (data["swipes"], data["swipe_id"]) == (["Hello, Ada!", "Welcome aboard."], 1)
     (room,) = of(Room, records).values()
     assert (room.id, room.persona) == ("Nova/Nova - x", "Nova")
     assert room.created == noon + 176 * 60 + 50.682

@@ -1,4 +1,4 @@
-"""SillyTavern's world as its user left it: names, notes, whom he plays, his lore, and groups without a word."""
+"""SillyTavern's settings: names, notes, user personas, lorebooks, and groups without chats."""
 
 import msgspec
 import pytest
@@ -29,7 +29,7 @@ def records(walk):
 # -- names -----------------------------------------------------------------------------------------------------------
 
 
-def test_messages_have_names_in_them_and_keep_what_they_said(records):
+def test_messages_contain_names_and_keep_their_original_text(records):
     said = [each for each in of(Message, records).values() if each.room in (world.CHAT, world.GREETED)]
     assert said[0].content == "Welcome aboard, Ada. I am Nova."
     assert said[0].metadata["sillytavern"]["mes"] == "Welcome aboard, {{user}}. I am <BOT>."
@@ -124,7 +124,7 @@ def test_roles_are_numbers_or_names():
 # -- people ----------------------------------------------------------------------------------------------------------
 
 
-def test_two_of_one_name_are_two_users_and_each_is_told_of_alone(records):
+def test_two_personas_with_one_name_become_two_users_with_their_own_memories(records):
     users = of(User, records)
     assert {id: user.name for id, user in users.items()} == {
         "Ada": "Ada",
@@ -132,8 +132,8 @@ def test_two_of_one_name_are_two_users_and_each_is_told_of_alone(records):
         "Eve": "Eve",
         "Zoe": "Zoe",
     }
-    told = {each.user: (each.content, each.pinned) for each in of(Memory, records).values()}
-    assert told == {"Ada": ("Ada is an engineer.", True), "Ada/ada-pilot": ("Ada flies with {{char}}.", True)}
+    found = {each.user: (each.content, each.pinned) for each in of(Memory, records).values()}
+    assert found == {"Ada": ("Ada is an engineer.", True), "Ada/ada-pilot": ("Ada flies with {{char}}.", True)}
     assert users["Eve"].notes == (Note(text="{{user}} is silent.", name="persona", depth=1, role="user"),)
     assert users["Zoe"].notes == ()  # her user does not want her told of
     assert users["Zoe"].metadata["description"] == "Nobody knows Zoe."
@@ -218,9 +218,9 @@ OLD, PAST = "2024-2-1 @10h 00m 00s 000ms", "2024-1-1 @10h 00m 00s 000ms"
 
 def older_group(**said):
     """A group as older versions have it: what its chats are about stands in the group's file, and they have no head."""
-    told = {**NOTE, "world_info": "Storms", "persona": "eve.png"}
+    data = {**NOTE, "world_info": "Storms", "persona": "eve.png"}
     past = {PAST: {**NOTE, "note_prompt": "P", "persona": "zoe.png"}, OLD: {"note_prompt": "not this one"}}
-    group = {**samples.tavern_group(), "chats": [OLD, PAST], "chat_metadata": told, "past_metadata": past, **said}
+    group = {**samples.tavern_group(), "chats": [OLD, PAST], "chat_metadata": data, "past_metadata": past, **said}
     spoken = samples.lines([samples.tavern_message("Nova", "Hello, {{user}}!", "2024-02-01T10:00:00Z")])
     files = {f"group chats/{chat}.jsonl": spoken for chat in (OLD, PAST)}
     return {**world.folder(), "groups/1700000000001.json": samples.written(group), **files}
@@ -247,8 +247,8 @@ def test_a_head_of_its_own_says_it_all(walk):
 )
 def test_who_is_muted_in_a_group_does_not_answer(walk, muted, answers):
     files = older_group(disabled_members=muted)
-    told = {"persona": "eve.png"}
-    quiet = {**samples.tavern_group(), "chat_id": "q", "chats": ["q"], "disabled_members": muted, "chat_metadata": told}
+    data = {"persona": "eve.png"}
+    quiet = {**samples.tavern_group(), "chat_id": "q", "chats": ["q"], "disabled_members": muted, "chat_metadata": data}
     rooms = of(Room, walk({**files, "groups/q.json": samples.written(quiet)})[0])
     assert [rooms[f"group/{chat}"].persona for chat in (OLD, "q")] == [answers] * 2
     assert rooms["group/q"].user == "Eve"
@@ -256,13 +256,13 @@ def test_who_is_muted_in_a_group_does_not_answer(walk, muted, answers):
 
 
 def test_what_a_chat_says_of_its_character_is_the_rooms(read):
-    said = {"scenario": " {{char}} is at sea. ", "system_prompt": "{{original}}\nBe brief.", "mes_example": "", "x": 1}
-    head = {**world.chat()[0], "chat_metadata": said}
+    data = {"scenario": " {{char}} is at sea. ", "system_prompt": "{{original}}\nBe brief.", "mes_example": "", "x": 1}
+    head = {**world.chat()[0], "chat_metadata": data}
     (room,) = of(Room, read(samples.lines([head, *world.chat()[1:]]), name="x.jsonl")[0]).values()
     assert room.character == Character(scenario="{{char}} is at sea.", prompt="Be brief.")
     assert write_chat_head(room, user="", character="") == head
     recast = msgspec.structs.replace(room, character=Character(examples="Aye.", scenario="{{char}} is at sea."))
-    changed = {**said, "system_prompt": "", "mes_example": "Aye."}
+    changed = {**data, "system_prompt": "", "mes_example": "Aye."}
     assert write_chat_head(recast, user="", character="")["chat_metadata"] == changed
 
 

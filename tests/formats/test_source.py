@@ -1,4 +1,4 @@
-"""Which file is it, can it be read, and who knows its format?"""
+"""Sources: detect a file's format and read it."""
 
 import json
 import os

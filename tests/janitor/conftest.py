@@ -1,4 +1,4 @@
-"""An engine on a real store of either sort, and rooms to put in order."""
+"""An engine on a real store of either kind, and rooms to clean up."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What the janitor is for: a flood costs a line, and a year fits a window, each decision on the record."""
+"""The effect of the janitor: a flood costs one line, and a year fits into a window, all on the record."""
 
 import asyncio
 
@@ -46,15 +46,15 @@ def test_a_flood_of_ten_thousand_costs_less_than_a_hundred_tokens(sqlite_url):
     )
     assert tidy.tokens - without.tokens < 100
     assert newest.decision("spam-9999").outcome == "kept"  # as long as it may be what is to be answered
-    kept = {decision.id for decision in tidy.decisions if decision.included}
-    assert {f"m{n}" for n in range(40)} <= kept
+    included = {decision.id for decision in tidy.decisions if decision.included}
+    assert {f"m{n}" for n in range(40)} <= included
     [line] = [package for package in tidy.inputs.packages if "near-identical" in package.text]
     assert line.text.startswith("10,000 near-identical messages from 3 senders, 10:00–10:33, e.g. “CONGRATS ")
     assert tidy.decision(line.id).outcome == "kept"
 
 
 @pytest.mark.parametrize("window", [WINDOW, 3_000])
-def test_a_flood_of_a_month_gone_by_is_told_as_long_as_its_messages_are_set_aside(sqlite_url, window):
+def test_a_flood_of_a_past_month_is_summarized_while_its_messages_are_archived(sqlite_url, window):
     """The month is told by its own messages, and stays out; the flood has no messages that could tell of it."""
     question = {"room": "r", "message": "Who sent spam about the lottery?", "window": window, "now": NOW}
 
@@ -98,9 +98,9 @@ def test_a_year_of_a_busy_room_fits_a_window_as_summaries_recent_and_what_was_fo
         assert context.tokens <= context.budget.available
         names = {package.id: package for package in context.inputs.packages}
         inside = [decision.id for decision in context.decisions if decision.included]
-        told = {seq for id in inside if id in covers for a, b in covers[id] for seq in range(a, b + 1)}
+        found = {seq for id in inside if id in covers for a, b in covers[id] for seq in range(a, b + 1)}
         verbatim = {names[id].position for id in inside if names[id].kind.startswith("message-")}
-        assert not {place.seq for place in places} - told - verbatim
+        assert not {place.seq for place in places} - found - verbatim
         assert len(context.decisions) == len(context.inputs.packages)
         assert "heliotrope-cormorant" in str(context.request)
         sorts = {component.name: component for component in context.components}
@@ -148,16 +148,16 @@ def test_a_message_belongs_to_the_summary_whose_spans_hold_it(drawn, oldest, asi
         assert whole.cluster == (own.cluster if complete else None)
 
 
-def test_the_newest_messages_do_not_give_way_and_are_not_told_twice():
-    def told(name, first, last, **metadata):
+def test_the_newest_messages_stay_and_are_not_summarized():
+    def report(name, first, last, **metadata):
         spans = ((first, last),)
         more = {"cluster": name, "first": first, "last": last, "spans": spans, "metadata": metadata}
         return Summary(id=name, room="r", content="", **more)
 
     summaries = [
-        told("today", 51, 60, janitor="day"),
-        told("flood", 55, 58, janitor="family"),
-        told("before", 31, 50, janitor="day"),
+        report("today", 51, 60, janitor="day"),
+        report("flood", 55, 58, janitor="family"),
+        report("before", 31, 50, janitor="day"),
         Summary(id="mine", room="r", content="", cluster="mine", first=1, last=60),
     ]
     assert [each.id for each in filter_summaries(summaries, 45)] == ["flood", "before", "mine"]

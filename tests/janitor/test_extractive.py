@@ -1,4 +1,4 @@
-"""Summaries without a model: they quote, they stay within their tokens, and they waste none on the same twice."""
+"""Summaries without a model: quotes within the token limit, without repetition."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from brimful.retrieval.analyzer import analyze
 WRITER = ExtractiveSummarizer(analyze)
 
 
-def told(*texts, tokens=100):
+def summarize(*texts, tokens=100):
     topics = tuple((Passage(text=text, speaker="Ada", at=float(at)),) for at, text in enumerate(texts))
     return asyncio.run(WRITER.summarize(Digest(title="t", topics=topics, tokens=tokens)))
 
@@ -22,31 +22,31 @@ def told(*texts, tokens=100):
 @given(st.lists(st.text(max_size=200), max_size=8), st.integers(1, 200))
 @settings(deadline=None)
 def test_every_line_quotes_somebody_and_all_stay_within_their_tokens(texts, tokens):
-    lines = told(*texts, tokens=tokens).splitlines()
-    said = " ".join(" ".join(text.split()) for text in texts)
+    lines = summarize(*texts, tokens=tokens).splitlines()
+    content = " ".join(" ".join(text.split()) for text in texts)
     for line in lines:
         quote = line.removeprefix("Ada: ").removesuffix(" …")
-        assert quote in said
+        assert quote in content
     assert len(lines) <= 1 or sum(len(line) + 1 for line in lines) <= 4 * tokens
 
 
-def test_what_matters_is_quoted_once_in_the_order_in_which_it_was_said():
+def test_important_sentences_are_quoted_once_in_their_order():
     release = "The release moves to Thursday because the importer tests are red."
     again = "So the release moves to Thursday, because tests of the importer are red."
     boat = "Bo bought a sailing boat in Lisbon for his holidays."
-    lines = told("Hi!", release, "ok", boat, again, "lol", tokens=40).splitlines()
+    lines = summarize("Hi!", release, "ok", boat, again, "lol", tokens=40).splitlines()
     assert len(lines) == 2
     assert lines[1] in (f"Ada: {boat}", f"Ada: {again}")
 
 
 def test_a_few_words_are_quoted_where_there_is_nothing_else():
-    assert told("Good morning!") == "Ada: Good morning!"
-    assert told("…", "?!") == ""
+    assert summarize("Good morning!") == "Ada: Good morning!"
+    assert summarize("…", "?!") == ""
 
 
 def test_an_abbreviation_ends_no_sentence():
     line = "412 near-identical messages from 3 senders, e.g. “Buy cheap watches today”"
-    assert told(line) == f"Ada: {line}"
+    assert summarize(line) == f"Ada: {line}"
 
 
 def test_nobody_is_quoted_with_words_that_another_wrote():

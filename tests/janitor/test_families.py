@@ -1,4 +1,4 @@
-"""Families are what is nearly equal, whatever the order of the others; a sketch only finds what is compared."""
+"""Families of near-duplicates do not depend on the order; sketches only select pairs to compare."""
 
 import random
 

@@ -1,14 +1,14 @@
-"""Numbers are facts: messages that differ in nothing else are a flood only if nobody could have written them."""
+"""Numbers are facts: messages that differ only in numbers are a flood only if no person could have written them."""
 
 import pytest
 
 from brimful.janitor.summaries import separate_floods
-from janitor_rooms import NOW, chatter, echoes, flood, said
+from janitor_rooms import NOW, chatter, echoes, flood, make_message
 
 
 def invoices(count, *, every=60.0):
     return [
-        said(
+        make_message(
             f"i{n}",
             f"Invoice {4700 + n} was paid on {n % 30 + 1} November, amount {137 * n + 90} EUR.",
             at=NOW + n * every,
@@ -31,13 +31,15 @@ def test_what_comes_too_fast_for_a_person_is_a_flood_whatever_its_numbers():
     assert sizes([*flood(100), *invoices(12), *chatter(12, at=NOW)]) == [100]
 
 
-def test_what_was_said_before_and_after_a_torrent_stays():
-    slow = [said(f"slow{n}", each.content, at=NOW + 3600 + 600 * n) for n, each in enumerate(flood(60)[40:])]
+def test_messages_before_and_after_a_flood_stay():
+    slow = [make_message(f"slow{n}", each.content, at=NOW + 3600 + 600 * n) for n, each in enumerate(flood(60)[40:])]
     assert sizes([*flood(150), *slow]) == [150]
 
 
-def test_equal_numbers_are_told_once_and_others_stay():
-    repeated = [said(f"again{n}", "Invoice 4700 was paid on 1 November, amount 90 EUR.", at=NOW + n) for n in range(11)]
+def test_equal_numbers_are_summarized_once_and_others_stay():
+    repeated = [
+        make_message(f"again{n}", "Invoice 4700 was paid on 1 November, amount 90 EUR.", at=NOW + n) for n in range(11)
+    ]
     found = separate_floods([*invoices(12), *repeated])
     assert [{each.content for each in group} for group in found.floods] == [{repeated[0].content}]
     assert len(found.rest) == 11
@@ -47,7 +49,7 @@ def test_equal_numbers_are_told_once_and_others_stay():
 def test_facts_stay_in_contexts_and_in_search(run, new_engine):
     async def story():
         async with new_engine() as engine:
-            await engine.post_many([*invoices(12, every=-60.0), said("end", "ok thanks", at=NOW)])
+            await engine.post_many([*invoices(12, every=-60.0), make_message("end", "ok thanks", at=NOW)])
             await engine.run_janitor("r")
             context = await engine.assemble(room="r", message="Which amount was paid for invoice 4707?", window=8_000)
             return context, await engine.search("invoice 4707", room="r")

@@ -1,4 +1,4 @@
-"""Laws of the janitor on a real store, with rooms that hypothesis makes up."""
+"""Properties of the janitor on a real store with generated rooms."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from strategies import examples
 
 TEXTS = st.sampled_from(["Lunch at noon?", "ok", "The build is green again, thanks to Bo."]) | st.text(max_size=30)
 AGES = st.sampled_from([0.0, 0.1, 1.0, 40.0, 100.0, 500.0, 900.0])
-SAID = st.tuples(TEXTS, AGES, st.booleans())
+MESSAGES = st.tuples(TEXTS, AGES, st.booleans())
 KNOWN = st.tuples(st.sampled_from(["Ada likes tea", "ada likes  TEA", "Bo sails"]), AGES, st.booleans())
 
 
@@ -33,8 +33,8 @@ def room_of(said, spam, drawn):
 
 
 @given(
-    said=st.lists(SAID, max_size=12),
-    later=st.lists(SAID, max_size=4),
+    said=st.lists(MESSAGES, max_size=12),
+    later=st.lists(MESSAGES, max_size=4),
     known=st.lists(KNOWN, max_size=4),
     spam=st.sampled_from([0, 9, 12]),
     drawn=st.integers(0, 12),

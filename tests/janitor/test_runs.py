@@ -1,4 +1,4 @@
-"""The janitor on real stores: what it does, what it leaves alone, and that all of it can be undone."""
+"""The janitor on real stores: what it does, what it leaves alone, and undo."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from brimful.engine.janitor import JANITOR_LEASE, MIN_BUILDS
 from brimful.errors import InvalidValue, StoreUnavailable, UnknownRecord
 from brimful.records import Memory, Message, Summary
 from brimful.testing import ScriptedProvider
-from janitor_rooms import DAY, NOW, chatter, echoes, said
+from janitor_rooms import DAY, NOW, chatter, echoes, make_message
 
 
 async def everything(engine):
@@ -69,7 +69,7 @@ def test_what_a_run_did_is_undone_to_the_last_record(run, new_engine):
     assert problems == []
 
 
-def test_a_day_that_grew_is_told_again_and_the_others_cost_nothing(run, new_engine):
+def test_a_day_that_grew_is_summarized_again_and_the_others_cost_nothing(run, new_engine):
     async def story():
         async with new_engine() as engine:
             await engine.post_many(chatter(50, at=NOW - 5 * DAY, every=DAY / 10))
@@ -93,14 +93,14 @@ class Everything:
         return " ".join(passage.text for topic in digest.topics for passage in topic)
 
 
-def test_edited_deleted_and_erased_messages_are_told_anew(run, new_engine):
+def test_edited_deleted_and_erased_messages_are_summarized_again(run, new_engine):
     async def story():
         async with new_engine() as engine:
             await engine.post_many(chatter(12, at=NOW - DAY))
             await engine.post(room="r", id="pw", text="The password of the harbour office is swordfish.", at=NOW - DAY)
-            await engine.post_many([said("last", "Bye.", at=NOW)])
+            await engine.post_many([make_message("last", "Bye.", at=NOW)])
             await engine.run_janitor("r", summarizer=Everything())
-            told = await engine.store.summaries("r")
+            result = await engine.store.summaries("r")
             await engine.delete("m3")
             await engine.edit("m4", "Something else entirely about penguins and glaciers.", at=NOW + 5)
             changed = await engine.run_janitor("r", summarizer=Everything())
@@ -111,7 +111,7 @@ def test_edited_deleted_and_erased_messages_are_told_anew(run, new_engine):
             after_undo = await engine.store.summaries("r")
             await engine.run_janitor("r", summarizer=Everything())
             past = await engine.store.snapshot(context.id)
-            return told, changed, kept, undone, after_undo, await engine.store.summaries("r"), past
+            return result, changed, kept, undone, after_undo, await engine.store.summaries("r"), past
 
     told, changed, kept, undone, after_undo, again, past = run(story())
     assert "swordfish" in told[0].content
@@ -183,7 +183,7 @@ def test_what_is_pinned_and_what_was_used_stays(run, new_engine):
     async def story():
         async with new_engine() as engine:
             old = chatter(40, at=NOW - 200 * DAY)
-            pinned = said(
+            pinned = make_message(
                 "pin", "Never touch this message, it is pinned.", at=NOW - 200 * DAY, metadata={"pinned": True}
             )
             await engine.post_many([*old, pinned, *chatter(5, at=NOW - 60, prefix="new", every=1.0)])
@@ -207,11 +207,11 @@ def test_what_is_pinned_and_what_was_used_stays(run, new_engine):
     assert [each.id for each in by_id] == ["m0", "pin"]
 
 
-def test_what_was_set_aside_is_told_where_history_reaches_back_beyond_it(run, new_engine):
+def test_archived_messages_are_summarized_if_history_reaches_back_beyond_them(run, new_engine):
     async def story():
         async with new_engine() as engine:
             day = chatter(12, at=NOW - 200 * DAY, every=60.0)
-            pinned = said("pin", "The key is under the mat.", at=NOW - 201 * DAY, metadata={"pinned": True})
+            pinned = make_message("pin", "The key is under the mat.", at=NOW - 201 * DAY, metadata={"pinned": True})
             await engine.post_many([pinned, *day, *chatter(30, at=NOW - 60, prefix="new", every=1.0)])
             small = {"window": 580, "completion": 100}
             for number in range(MIN_BUILDS):
@@ -226,16 +226,16 @@ def test_what_was_set_aside_is_told_where_history_reaches_back_beyond_it(run, ne
     assert told.content.splitlines()[-1] in str(context.request)
 
 
-def test_what_is_hidden_is_told_by_no_summary(run, new_engine):
+def test_hidden_messages_are_in_no_summary(run, new_engine):
     hidden = [
-        said("secret", "The password is swordfish.", at=NOW - 3 * DAY, hidden=True),
-        *(said(f"h{n}", "The password is swordfish!", at=NOW - 3 * DAY + n, hidden=True) for n in range(30)),
+        make_message("secret", "The password is swordfish.", at=NOW - 3 * DAY, hidden=True),
+        *(make_message(f"h{n}", "The password is swordfish!", at=NOW - 3 * DAY + n, hidden=True) for n in range(30)),
     ]
 
     async def story():
         async with new_engine() as engine:
-            await engine.post_many([said("plain", "The garden wants water.", at=NOW - 3 * DAY - 60), *hidden])
-            await engine.post_many([said("end", "Anybody here?", at=NOW)])
+            await engine.post_many([make_message("plain", "The garden wants water.", at=NOW - 3 * DAY - 60), *hidden])
+            await engine.post_many([make_message("end", "Anybody here?", at=NOW)])
             done = await engine.run_janitor("r")
             return done, await engine.store.summaries("r"), await engine.store.history("r", limit=100)
 
@@ -248,7 +248,7 @@ def test_what_is_hidden_is_told_by_no_summary(run, new_engine):
 def test_purged_is_purged_and_summaries_go_on_to_stand_for_it(run, new_engine):
     async def story():
         async with new_engine() as engine:
-            await engine.post_many([*echoes(25), said("end", "Anybody here?", at=NOW)])
+            await engine.post_many([*echoes(25), make_message("end", "Anybody here?", at=NOW)])
             first = await engine.run_janitor("r")
             kept = await engine.run_janitor("r", purge=True)
             again = await engine.run_janitor("r")

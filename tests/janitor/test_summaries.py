@@ -1,4 +1,4 @@
-"""Laws of the janitor, on rooms that hypothesis makes up."""
+"""Properties of summaries, with generated rooms."""
 
 import msgspec
 from hypothesis import given, settings
@@ -18,7 +18,7 @@ from brimful.janitor.summaries import (
 from brimful.janitor.topics import group_by_thread, merge_by_subject
 from brimful.records import Message
 from brimful.records.janitor import MessagePosition
-from janitor_rooms import DAY, NOW, echoes, said
+from janitor_rooms import DAY, NOW, echoes, make_message
 
 PLACES = st.lists(st.integers(1, 200), unique=True, max_size=60)
 
@@ -99,8 +99,8 @@ def covered(summaries):
 @settings(deadline=None)
 def test_every_message_is_covered_once_but_the_newest_and_what_is_pinned(messages):
     summaries, aside, _ = tidied(messages)
-    wanted = [each.seq for each in messages[:-1] if not each.metadata]
-    assert sorted(covered(summaries)) == wanted
+    expected = [each.seq for each in messages[:-1] if not each.metadata]
+    assert sorted(covered(summaries)) == expected
     assert not aside & {each.id for each in messages if each.metadata}
     assert messages[-1].id not in aside
     for each in summaries:
@@ -127,13 +127,15 @@ def test_a_second_run_has_nothing_to_do(messages):
     assert (again, still) == (summaries, aside)
 
 
-def test_floods_of_a_month_and_of_a_year_are_told_by_their_number_and_the_largest():
+def test_floods_of_a_month_and_of_a_year_are_summarized_by_number_and_the_largest():
     def shouted(name, count, at):
-        return [said(f"{name}-{n}", f"Buy {name} from us, they are the best", at=at + n * 0.1) for n in range(count)]
+        return [
+            make_message(f"{name}-{n}", f"Buy {name} from us, they are the best", at=at + n * 0.1) for n in range(count)
+        ]
 
     floods = {"apples": (20, 730), "watches": (60, 699), "lamps": (12, 698), "carpets": (40, 697), "yachts": (30, 600)}
     spam = [each for name, (size, days) in floods.items() for each in shouted(name, size, NOW - days * DAY)]
-    room = [*spam, said("end", "Good night.", at=NOW)]
+    room = [*spam, make_message("end", "Good night.", at=NOW)]
     messages = [msgspec.structs.replace(each, seq=at) for at, each in enumerate(room, start=1)]
     months, aside, _ = tidied(messages, now=NOW - 400 * DAY)
     apples, watches, lamps, carpets, yachts = (
@@ -162,7 +164,7 @@ def test_the_newest_message_alone_is_left_alone():
 
 
 def test_threads_follow_what_messages_answer():
-    said = [
+    messages = [
         Message(id="a", room="r", content="Who has the key?"),
         Message(id="b", room="r", content="Lunch?"),
         Message(id="c", room="r", content="I have it.", metadata={"reply_to": "a"}),
@@ -170,13 +172,17 @@ def test_threads_follow_what_messages_answer():
         Message(id="e", room="r", content="One", metadata={"thread_ts": 17.5, "thread_id": 9}),
         Message(id="f", room="r", content="Two", metadata={"thread_id": 9}),
     ]
-    assert [[each.id for each in thread] for thread in group_by_thread(said)] == [["a", "c", "d"], ["b"], ["e", "f"]]
+    assert [[each.id for each in thread] for thread in group_by_thread(messages)] == [
+        ["a", "c", "d"],
+        ["b"],
+        ["e", "f"],
+    ]
 
 
 def test_subjects_join_what_means_the_same():
     import numpy as np  # noqa: PLC0415 - of this test alone
 
-    said = [(Message(id=name, room="r", content=name),) for name in "abc"]
+    messages = [(Message(id=name, room="r", content=name),) for name in "abc"]
     vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1]], dtype=np.float32)
-    assert [[each.id for each in topic] for topic in merge_by_subject(tuple(said), vectors)] == [["a", "c"], ["b"]]
-    assert merge_by_subject(tuple(said), None) == tuple(said)
+    assert [[each.id for each in topic] for topic in merge_by_subject(tuple(messages), vectors)] == [["a", "c"], ["b"]]
+    assert merge_by_subject(tuple(messages), None) == tuple(messages)

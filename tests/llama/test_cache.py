@@ -1,4 +1,4 @@
-"""A server's own prompt cache holds from request to request, although the history outgrew the window long ago."""
+"""A server's own prompt cache keeps working after the history has outgrown the window."""
 
 from statistics import median
 

@@ -1,4 +1,4 @@
-"""Our count is the server's, to the token, and nothing that we send is ever too long."""
+"""Our count equals the server's, and no request is too long."""
 
 import json
 import unicodedata
@@ -34,10 +34,10 @@ def http():
 
 
 def built(family, server, seed, **options):
-    given = wild(seed, FAMILIES[family].special, **options)
-    packages = conversation(given.messages, model=server.info, min_tokens=24)
+    values = wild(seed, FAMILIES[family].special, **options)
+    packages = conversation(values.messages, model=server.info, min_tokens=24)
     try:
-        return assemble(packages, model=server.info, completion=COMPLETION, tools=given.tools, now=NOW)
+        return assemble(packages, model=server.info, completion=COMPLETION, tools=values.tools, now=NOW)
     except BudgetExceeded:  # a question, a system prompt and tools that are too much for any window of this size
         return reject()
 
@@ -90,7 +90,7 @@ def test_so_it_is_for_requests_that_clients_wrote(llama, http, family, seed):
         assert context.tokens == len(tokens)
 
 
-ASKED = [{"role": "user", "content": "hi"}]
+QUESTION = [{"role": "user", "content": "hi"}]
 CALLED = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": ["\ue000\u0378", 1e-7, null]}'}}
 PARTS = [{"type": "text", "text": "Look:"}, {"type": "text", "text": ""}, {"type": "text", "text": " at this"}]
 CLIENT_REQUESTS = {
@@ -98,14 +98,14 @@ CLIENT_REQUESTS = {
     "one part": {"messages": [{"role": "user", "content": PARTS[:1]}]},
     "reasoning": {
         "messages": [
-            *ASKED,
+            *QUESTION,
             {"role": "assistant", "content": None, "reasoning_content": "Let me think.", "tool_calls": [CALLED]},
             {"role": "tool", "tool_call_id": "c1", "content": "4"},
         ]
     },
-    "no thinking": {"messages": ASKED, "chat_template_kwargs": {"enable_thinking": False}},
-    "no effort": {"messages": ASKED, "reasoning_effort": "none"},
-    "developer": {"messages": [{"role": "developer", "content": "Be brief."}, *ASKED]},
+    "no thinking": {"messages": QUESTION, "chat_template_kwargs": {"enable_thinking": False}},
+    "no effort": {"messages": QUESTION, "reasoning_effort": "none"},
+    "developer": {"messages": [{"role": "developer", "content": "Be brief."}, *QUESTION]},
 }
 
 
@@ -132,15 +132,15 @@ def test_a_full_window_is_filled_to_the_brim_and_never_refused(llama, http, fami
 @pytest.mark.parametrize("tool", [{"name": "now", "description": "Tells the time."}, {"name": "now", "strict": True}])
 def test_so_it_is_for_a_given_request_with_a_tool_that_takes_nothing(llama, http, family, tool):
     server = llama(family)
-    asked = {"messages": [{"role": "user", "content": "hi"}], "tools": [{"type": "function", "function": tool}]}
-    fitted = fit(asked | {"max_tokens": COMPLETION}, model=server.info)
+    request = {"messages": [{"role": "user", "content": "hi"}], "tools": [{"type": "function", "function": tool}]}
+    fitted = fit(request | {"max_tokens": COMPLETION}, model=server.info)
     assert fitted.tokens == billed(http, server, {**fitted.request, "max_tokens": 1})
 
 
 def test_what_is_sent_without_us_is_refused(llama, http):
     server = llama("qwen-2.5")
-    said = {"messages": [{"role": "user", "content": "word " * server.window}]}
-    answer = http.post(f"{server.address}/v1/chat/completions", json=said)
+    request = {"messages": [{"role": "user", "content": "word " * server.window}]}
+    answer = http.post(f"{server.address}/v1/chat/completions", json=request)
     assert (answer.status_code, answer.json()["error"]["type"]) == (400, "exceed_context_size_error")
 
 
@@ -157,14 +157,14 @@ def test_the_servers_template_is_ours(llama, http, family):
 @pytest.mark.parametrize("family", ["llama-3.1", "llama-3.2"])
 def test_a_day_costs_as_much_as_any_other(llama, http, family):
     server = llama(family)
-    said = [{"role": "user", "content": "hi"}]
-    rendered = http.post(f"{server.address}/apply-template", json={"messages": said}).json()["prompt"]
+    messages = [{"role": "user", "content": "hi"}]
+    rendered = http.post(f"{server.address}/apply-template", json={"messages": messages}).json()["prompt"]
     assert f"{datetime.now(UTC):%d %b %Y}" in rendered or f"{DEFAULT_DATE:%d %b %Y}" in rendered
-    today = billed(http, server, {"messages": said})
+    today = billed(http, server, {"messages": messages})
     days = (DEFAULT_DATE.replace(month=month, day=day) for month in range(1, 13) for day in (1, 9, 10, 28))
     bos = "<|begin_of_text|>"
     templates = (ChatTemplate.named(server.info.chat_template, bos=bos, today=day) for day in days)
-    assert {count_with_special_tokens("llama3", template.render(said)) for template in templates} == {today}
+    assert {count_with_special_tokens("llama3", template.render(messages)) for template in templates} == {today}
 
 
 @settings(max_examples=60)
@@ -220,9 +220,9 @@ def test_the_other_runtime_normalizes(llama, http):
 def test_a_message_that_the_server_goes_on_with_is_bounded(llama, http, family, seed):
     server = llama(family)
     history = [*wild(seed, turns=3).messages[:1], {"role": "user", "content": "hi"}]
-    begun = [message for message in history if message["role"] != "assistant"]
+    messages = [message for message in history if message["role"] != "assistant"]
     packages = conversation(
-        [*begun, {"role": "assistant", "content": wild(seed).messages[-1]["content"] or "Well"}], model=server.info
+        [*messages, {"role": "assistant", "content": wild(seed).messages[-1]["content"] or "Well"}], model=server.info
     )
     context = assemble(packages, model=server.info, completion=COMPLETION, now=NOW)
     assert billed(http, server, context.request) <= context.tokens

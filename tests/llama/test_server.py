@@ -1,4 +1,4 @@
-"""The server itself: it answers, it is shared, and it goes when nobody needs it."""
+"""The server itself: it answers, is shared, and stops when nobody needs it."""
 
 import os
 import subprocess
@@ -55,7 +55,7 @@ def test_a_server_ends_with_an_owner_that_is_killed():
 
 
 @pytest.mark.parametrize("content", [None, b"", b"GGUF of no kind"])
-def test_what_is_no_model_is_told(tmp_path, content):
+def test_an_invalid_model_is_reported(tmp_path, content):
     file = tmp_path / "model.gguf"
     if content is not None:
         file.write_bytes(content)

@@ -1,4 +1,4 @@
-"""What SillyTavern documents, by example; and what we do otherwise, on purpose."""
+"""What SillyTavern documents, by example, and what we do differently on purpose."""
 
 import pytest
 
@@ -147,7 +147,7 @@ def test_an_entry_does_not_bring_itself_in():
 # -- groups ----------------------------------------------------------------------------------------------------------
 
 
-def test_of_a_group_one_is_activated_and_the_others_know_by_whom_they_lost():
+def test_one_entry_of_a_group_is_activated_and_the_others_name_it():
     entries = [entry(f"e{at}", "rain", groups=("weather",)) for at in range(5)]
     activation = run(entries, "rain")
     (winner,) = [each.entry.id for each in activation.activated]
@@ -206,7 +206,7 @@ def test_an_entry_that_does_not_fit_stops_no_smaller_one_behind_it():
     ]
 
 
-def test_who_stays_is_said_by_priority_and_a_budget_may_be_ignored():
+def test_priority_decides_who_stays_and_a_budget_may_be_ignored():
     entries = [
         entry("low", "x", priority=1, order=900),
         entry("high", "x", priority=5),
@@ -256,7 +256,7 @@ def test_sticky_and_delay_count_messages(effects, expected):
         ({"delay": 5, "cooldown": 4}, "....x...x..."),
     ],
 )
-def test_what_is_spoken_of_all_the_time_comes_and_goes(effects, expected):
+def test_lore_whose_keyword_always_appears_comes_and_goes(effects, expected):
     book = Lorebook(id="w", scan_depth=1)
     assert over_time([entry("e", "tower", **effects)], ["tower"] * 12, book=book) == expected
 
@@ -295,7 +295,7 @@ def test_a_sticky_entry_wins_its_group_and_needs_no_second_roll():
         ({"triggers": ("quiet",)}, False),
     ],
 )
-def test_entries_choose_for_whom_they_are(filter, expected):
+def test_entries_are_limited_to_personas(filter, expected):
     who = PersonaInfo(names=frozenset({"nova", "Nova"}), tags=frozenset({"elf"}))
     entries = [entry("e", "x", **filter)]
     assert bool(activated(entries, "x", persona=who)) is expected

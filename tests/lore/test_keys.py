@@ -1,4 +1,4 @@
-"""Which keys stand in a text."""
+"""Which keywords appear in a text."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What holds for every book and every conversation."""
+"""Properties of all lorebooks and conversations."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from worlds import turns
 
 WORDS = ["elf", "king", "rain", "gold", "tower"]
 words = st.sampled_from(WORDS)
-said = st.lists(st.lists(words, max_size=4).map(" ".join), min_size=1, max_size=14)
+histories = st.lists(st.lists(words, max_size=4).map(" ".join), min_size=1, max_size=14)
 some = st.lists(words, max_size=2).map(tuple)
 
 
@@ -62,24 +62,24 @@ def run(books, entries, texts, found):
     return activate(LoreIndex(books, entries), turns(*texts), seed="room", count_tokens=cost, retrieved=found)
 
 
-@given(books, entries(), said, found)
+@given(books, entries(), histories, found)
 def test_the_same_comes_out_whatever_the_order_of_entries(books, entries, texts, found):
     assert run(books, entries, texts, found) == run(books, list(reversed(entries)), texts, found)
 
 
-@given(books, entries(), said, found)
+@given(books, entries(), histories, found)
 def test_an_entry_is_activated_or_held_back_and_never_both(books, entries, texts, found):
     activation = run(books, entries, texts, found)
-    told = [each.entry.id for each in activation.activated]
+    rows = [each.entry.id for each in activation.activated]
     held = [each.entry for each in activation.excluded]
-    assert not [id for id, times in Counter([*told, *held]).items() if times > 1]
+    assert not [id for id, times in Counter([*rows, *held]).items() if times > 1]
     assert [each.entry.order for each in activation.activated] == sorted(
         each.entry.order for each in activation.activated
     )
-    assert {*told, *held} <= {entry.id for entry in entries}
+    assert {*rows, *held} <= {entry.id for entry in entries}
 
 
-@given(books, entries(), said, found)
+@given(books, entries(), histories, found)
 def test_no_book_takes_more_than_its_budget(books, entries, texts, found):
     spent = Counter()
     for each in run(books, entries, texts, found).activated:
@@ -87,13 +87,13 @@ def test_no_book_takes_more_than_its_budget(books, entries, texts, found):
     assert all(book.budget is None or spent[book.id] <= book.budget for book in books.values())
 
 
-@given(books, entries(), said, found)
+@given(books, entries(), histories, found)
 def test_a_group_has_one_winner(books, entries, texts, found):
     groups = Counter(group for each in run(books, entries, texts, found).activated for group in each.entry.groups)
     assert all(times == 1 for times in groups.values())
 
 
-@given(books, entries(), said)
+@given(books, entries(), histories)
 def test_turns_that_are_passed_over_would_have_changed_nothing(books, entries, texts):
     shelf, thorough = LoreIndex(books, entries), LoreIndex(books, entries)
     thorough.stirring = None
@@ -102,7 +102,7 @@ def test_turns_that_are_passed_over_would_have_changed_nothing(books, entries, t
 
 
 @settings(max_examples=30)
-@given(entries(), said)
+@given(entries(), histories)
 def test_what_a_turn_tells_does_not_hang_on_when_it_is_built(entries, texts):
     """A turn that is built again after the room went on tells the same."""
     shelf = LoreIndex({}, entries)

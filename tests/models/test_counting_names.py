@@ -1,4 +1,4 @@
-"""The registry speaks of tokenizers, templates and rules by name: the counting room knows every one of them."""
+"""Counting knows every tokenizer, template and rule that the registry names."""
 
 from importlib.resources import files
 

@@ -1,4 +1,4 @@
-"""Files of one's own: they add, override and inherit, and every mistake is named with its file and key."""
+"""Model files add, override and inherit, and every error names the file and the key."""
 
 import contextlib
 

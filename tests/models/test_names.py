@@ -1,4 +1,4 @@
-"""Any name that people write finds its row, and never a sibling."""
+"""Every common name finds its row, and never a similar one."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Prices come from the price list that is installed, and from nowhere else."""
+"""Prices come from the installed price list only."""
 
 import socket
 import sys

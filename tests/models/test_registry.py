@@ -1,4 +1,4 @@
-"""Every row makes sense, and names only what the counting room knows."""
+"""Every row is plausible, and names only what counting knows."""
 
 import re
 import subprocess

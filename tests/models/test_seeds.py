@@ -1,4 +1,4 @@
-"""The windows of the seed documents, to the number."""
+"""The windows of the seed documents."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What answers cost: prices of a mean request, as often as there were answers."""
+"""The cost of answers: the price of a mean request times their number."""
 
 from decimal import Decimal
 

@@ -224,8 +224,8 @@ def test_times():
 
 def test_a_number_of_tokens_is_the_callers_bound():
     assert message("x", counter=COUNTER, tokens=99).tokens == brimful.Count(tokens=99, basis="bound")
-    given = brimful.Count(tokens=7, basis="provider")
-    assert message("x", counter=COUNTER, tokens=given).tokens is given
+    values = brimful.Count(tokens=7, basis="provider")
+    assert message("x", counter=COUNTER, tokens=values).tokens is values
     with pytest.raises(brimful.errors.InvalidPackage, match=r"^tokens"):
         message("x", counter=COUNTER, tokens=-1)
 
@@ -236,14 +236,21 @@ def test_what_is_no_content_is_refused(content):
         package("weather", content, counter=COUNTER)
 
 
-def said(role, text):
+def text_message(role, text):
     return Message(role=role, parts=(Text(text=text),))
 
 
 def test_a_conversation_requires_its_system_its_last_question_and_its_end():
     call = Message(role="assistant", parts=(brimful.ToolCall(id="a", name="f"),))
     answer = Message(role="tool", parts=(brimful.ToolResult(id="a", content="1"),))
-    messages = [said("system", "s"), said("user", "q1"), said("assistant", "a1"), said("user", "q2"), call, answer]
+    messages = [
+        text_message("system", "s"),
+        text_message("user", "q1"),
+        text_message("assistant", "a1"),
+        text_message("user", "q2"),
+        call,
+        answer,
+    ]
     made = conversation(messages, counter=COUNTER)
     assert [entry.kind for entry in made] == [
         "system-prompt",
@@ -256,13 +263,13 @@ def test_a_conversation_requires_its_system_its_last_question_and_its_end():
     assert [entry.flex.can_drop for entry in made] == [False, True, True, False, False, False]
     assert conversation(messages[:4], counter=COUNTER)[-1].kind == "message-current"
     assert conversation([], counter=COUNTER) == []
-    orphaned = conversation([said("user", "q"), said("assistant", "a"), answer], counter=COUNTER)
+    orphaned = conversation([text_message("user", "q"), text_message("assistant", "a"), answer], counter=COUNTER)
     assert [entry.flex.can_drop for entry in orphaned] == [False, True, True]
     assert conversation([answer], counter=COUNTER)[0].flex.can_drop
 
 
 def test_a_system_message_within_a_conversation_keeps_its_position():
-    messages = [said(role, role) for role in ("system", "system", "user", "assistant", "system", "user")]
+    messages = [text_message(role, role) for role in ("system", "system", "user", "assistant", "system", "user")]
     made = conversation((entry for entry in messages), counter=COUNTER, min_tokens=1)
     assert [entry.kind for entry in made] == [
         "system-prompt",

@@ -1,4 +1,4 @@
-"""Records of a store → packages that bear their ids."""
+"""Records of a store become packages with their ids."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""No test sees a key of the machine that it runs on."""
+"""No test sees the API keys of its machine."""
 
 import pytest
 

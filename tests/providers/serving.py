@@ -1,4 +1,4 @@
-"""A server that does as it is told, byte by byte, in the event loop of the test."""
+"""A scripted server, byte by byte, in the event loop of the test."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ def in_loop(test):
     return run
 
 
-class Asked(NamedTuple):
+class ReceivedRequest(NamedTuple):
     line: str
     headers: dict[str, str]
     body: bytes
@@ -46,8 +46,8 @@ class Server:
     async def serve(self, reader, writer):
         self.connections += 1
         try:
-            while (asked := await read_request(reader)) is not None:
-                self.asked.append(asked)
+            while (request := await read_request(reader)) is not None:
+                self.asked.append(request)
                 self.entered.set()
                 answer = next(self.answers)
                 if answer is None:
@@ -71,7 +71,7 @@ async def read_request(reader):
         return None
     line, *lines = head.strip().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in lines)}
-    return Asked(line, headers, await reader.readexactly(int(headers.get("content-length", 0))))
+    return ReceivedRequest(line, headers, await reader.readexactly(int(headers.get("content-length", 0))))
 
 
 @asynccontextmanager
@@ -96,10 +96,10 @@ async def connected(*answers, limits=None, **options):
 def answer(body=b"{}", status=200, **headers):
     """Write an answer that leaves the connection open."""
     body = body if isinstance(body, bytes) else json.dumps(body).encode()
-    told = {"content-type": "application/json", "content-length": len(body)} | {
+    result = {"content-type": "application/json", "content-length": len(body)} | {
         name.replace("_", "-"): value for name, value in headers.items()
     }
-    lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    lines = "".join(f"{name}: {value}\r\n" for name, value in result.items())
     reason = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "Overloaded"
     return f"HTTP/1.1 {status} {reason}\r\n{lines}\r\n".encode() + body
 

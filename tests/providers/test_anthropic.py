@@ -37,9 +37,9 @@ WHOLE = {
 
 
 def start(**usage):
-    told = {"input_tokens": 25, "cache_creation_input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 1}
+    data = {"input_tokens": 25, "cache_creation_input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 1}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "claude-opus-4-8"}
-    message |= {"stop_reason": None, "stop_sequence": None, "usage": told | usage}
+    message |= {"stop_reason": None, "stop_sequence": None, "usage": data | usage}
     return {"type": "message_start", "message": message}
 
 
@@ -97,11 +97,11 @@ def stream(*said):
 
 
 def test_request_path_headers_and_body():
-    asked = {"model": "m", "max_tokens": 9, "stream": True, "thinking": {"type": "enabled"}, "messages": []}
-    whole = json.loads(Anthropic().body(asked, stream=False))
-    assert whole == {key: value for key, value in asked.items() if key != "stream"}
+    request = {"model": "m", "max_tokens": 9, "stream": True, "thinking": {"type": "enabled"}, "messages": []}
+    whole = json.loads(Anthropic().body(request, stream=False))
+    assert whole == {key: value for key, value in request.items() if key != "stream"}
     assert json.loads(Anthropic().body(whole, stream=True)) == whole | {"stream": True}
-    assert Anthropic().path(asked, stream=True) == Anthropic().path(asked, stream=False) == "/v1/messages"
+    assert Anthropic().path(request, stream=True) == Anthropic().path(request, stream=False) == "/v1/messages"
     assert Anthropic().headers("sk") == {"anthropic-version": "2023-06-01", "x-api-key": "sk"}
     assert Anthropic().headers("") == {"anthropic-version": "2023-06-01"}
 

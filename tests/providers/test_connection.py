@@ -1,4 +1,4 @@
-"""What may go wrong on a line, against a real server in this process."""
+"""Connection failures, with a real server in this process."""
 
 import asyncio
 import gzip
@@ -39,23 +39,23 @@ async def test_bytes_and_headers_are_sent_unchanged():
         answered = await connection.post("/chat?x=1", odd, headers={"X-Beta": "tools"})
     assert (answered.status, answered.body, answered.headers["x-request-id"]) == (200, reply, "r1")
     assert "set-cookie" not in answered.headers
-    [asked] = server.asked
-    assert asked.body == odd
-    assert asked.line == "POST /chat?x=1 HTTP/1.1"
-    assert asked.headers["authorization"] == f"Bearer {SECRET}"
-    assert asked.headers["x-beta"] == "tools"
-    assert asked.headers["content-type"] == "application/json"
-    assert asked.headers["accept-encoding"] == "identity"
+    [response] = server.asked
+    assert response.body == odd
+    assert response.line == "POST /chat?x=1 HTTP/1.1"
+    assert response.headers["authorization"] == f"Bearer {SECRET}"
+    assert response.headers["x-beta"] == "tools"
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["accept-encoding"] == "identity"
 
 
 @in_loop
 async def test_a_request_header_overrides_the_connections():
     async with connected(answer(), headers={"x-api-key": "ours"}) as (server, connection):
         await connection.get("/models", headers={"X-Api-Key": "theirs"})
-    [asked] = server.asked
-    assert asked.line.startswith("GET /models ")
-    assert asked.headers["x-api-key"] == "theirs"
-    assert "content-type" not in asked.headers
+    [response] = server.asked
+    assert response.line.startswith("GET /models ")
+    assert response.headers["x-api-key"] == "theirs"
+    assert "content-type" not in response.headers
 
 
 @in_loop
@@ -63,7 +63,7 @@ async def test_cookies_are_not_shared_between_requests():
     async with connected(answer(set_cookie="session=theirs"), answer()) as (server, connection):
         await connection.post("/", b"{}")
         await connection.post("/", b"{}")
-    assert ["cookie" in asked.headers for asked in server.asked] == [False, False]
+    assert ["cookie" in response.headers for response in server.asked] == [False, False]
 
 
 @in_loop
@@ -284,8 +284,8 @@ async def test_a_read_timeout_is_not_retried():
 
 @in_loop
 async def test_a_stalled_stream_times_out():
-    begun = then_wait(chunked(b"data: 1\n\n", ended=False))
-    async with connected(begun, limits=Limits(read=0.05)) as (server, connection):
+    started = then_wait(chunked(b"data: 1\n\n", ended=False))
+    async with connected(started, limits=Limits(read=0.05)) as (server, connection):
         async with connection.stream("/chat", b"{}") as answering:
             assert await anext(answering.chunks) == b"data: 1\n\n"
             with pytest.raises(ProviderUnavailable, match=r"broke off: no data for 0\.05 seconds"):
@@ -297,8 +297,8 @@ async def test_a_stalled_stream_times_out():
 @in_loop
 async def test_an_exhausted_pool_is_an_error():
     limits = Limits(max_connections=1, pool=0.05)
-    begun = then_wait(chunked(b"data: 1\n\n", ended=False))
-    async with connected(begun, limits=limits) as (server, connection), connection.stream("/chat", b"{}"):
+    started = then_wait(chunked(b"data: 1\n\n", ended=False))
+    async with connected(started, limits=limits) as (server, connection), connection.stream("/chat", b"{}"):
         error = await failing(connection)
     assert (len(server.asked), error.reason) == (1, "all 1 connections have been in use for 0.05 seconds")
 
@@ -314,12 +314,12 @@ async def first_of(connection):
 async def cancelled(connection):
     async def follow():
         async with connection.stream("/chat", b"{}") as answering:
-            begun.set()
+            started.set()
             await answering.read()
 
-    begun = asyncio.Event()
+    started = asyncio.Event()
     task = asyncio.create_task(follow())
-    await begun.wait()
+    await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -343,8 +343,8 @@ async def unread(connection):
 @pytest.mark.parametrize("leave", [first_of, cancelled, thrown_out, unread])
 @in_loop
 async def test_leaving_a_stream_closes_it_and_frees_the_connection(leave):
-    begun = then_wait(chunked(b"data: 1\n\n", ended=False))
-    async with connected(begun, answer(b"next"), limits=Limits(max_connections=1, pool=0.2)) as (server, connection):
+    started = then_wait(chunked(b"data: 1\n\n", ended=False))
+    async with connected(started, answer(b"next"), limits=Limits(max_connections=1, pool=0.2)) as (server, connection):
         await leave(connection)
         await server.left.wait()
         assert (await connection.post("/chat", b"{}")).body == b"next"

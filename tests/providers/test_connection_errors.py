@@ -1,4 +1,4 @@
-"""httpx2's errors become ours; those that a local server cannot bring about are made up."""
+"""httpx2's errors become ours; those that a local server cannot cause are simulated."""
 
 import httpx2
 import pytest

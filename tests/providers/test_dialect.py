@@ -1,4 +1,4 @@
-"""Whatever a server sends: an answer, or an error of ours."""
+"""Whatever a server sends gives an answer or one of our errors."""
 
 import json
 from contextlib import suppress
@@ -21,8 +21,10 @@ STREAMS = {
 WHOLE = {
     "openai": test_openai.WHOLE,
     "anthropic": test_anthropic.WHOLE,
-    "gemini": test_gemini.said({"text": "a"}, {"functionCall": {"name": "b"}}, finish="STOP", usage=test_gemini.USAGE),
-    "ollama": test_ollama.said("a", tool_calls=[{"function": {"name": "b"}}]) | test_ollama.END,
+    "gemini": test_gemini.make_reply(
+        {"text": "a"}, {"functionCall": {"name": "b"}}, finish="STOP", usage=test_gemini.USAGE
+    ),
+    "ollama": test_ollama.make_reply("a", tool_calls=[{"function": {"name": "b"}}]) | test_ollama.END,
 }
 values = st.recursive(
     st.none()

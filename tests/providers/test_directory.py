@@ -1,4 +1,4 @@
-"""From names, addresses and models to providers."""
+"""Providers by name, URL and model."""
 
 import pytest
 
@@ -52,8 +52,8 @@ def test_providers_by_name_and_url(spec, wire, url, route):
 
 
 def test_a_provider_is_returned_unchanged():
-    given = ScriptedProvider()
-    assert make_provider(given) is given
+    values = ScriptedProvider()
+    assert make_provider(values) is values
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from brimful.providers.errors import parse_error_body
 DATA = Path(__file__).parent / "data"
 
 
-def said(file):
+def load_errors(file):
     entries = [json.loads(line) for line in (DATA / file).read_text(encoding="utf-8").splitlines()]
     return [pytest.param(entry, id=entry["of"]) for entry in entries]
 
@@ -29,17 +29,17 @@ def too_long(prompt, window):
     return body_of({"error": {"message": f"prompt is too long: {prompt} tokens > {window} maximum"}})
 
 
-@pytest.mark.parametrize("entry", said("overflows.jsonl"))
+@pytest.mark.parametrize("entry", load_errors("overflows.jsonl"))
 def test_an_overflow_is_recognized_with_its_numbers(entry):
     assert find_overflow(entry["status"], body_of(entry["says"])) == Overflow(**entry["told"])
 
 
-@pytest.mark.parametrize("entry", said("overflows.jsonl"))
+@pytest.mark.parametrize("entry", load_errors("overflows.jsonl"))
 def test_an_overflow_in_a_stream_is_recognized(entry):
     assert find_overflow(None, body_of(entry["says"])) == Overflow(**entry["told"])
 
 
-@pytest.mark.parametrize("entry", said("others.jsonl"))
+@pytest.mark.parametrize("entry", load_errors("others.jsonl"))
 def test_other_errors_are_not_overflows(entry):
     assert find_overflow(entry["status"], body_of(entry["says"])) is None
 

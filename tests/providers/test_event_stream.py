@@ -1,4 +1,4 @@
-"""Bytes that come in any pieces."""
+"""Events in arbitrary chunks."""
 
 import re
 from itertools import pairwise

@@ -21,7 +21,7 @@ USAGE = {
 }
 
 
-def said(*parts, finish=None, usage=None, **more):
+def make_reply(*parts, finish=None, usage=None, **more):
     candidate = {"content": {"parts": list(parts), "role": "model"}} | ({"finishReason": finish} if finish else {})
     return {
         "candidates": [candidate | more],
@@ -32,12 +32,12 @@ def said(*parts, finish=None, usage=None, **more):
 
 
 STREAM = events(
-    said({"text": "Hm, tea?", "thought": True}),
-    said({"text": "Naïve "}),
-    said({"text": "☕🫖", "thoughtSignature": "EjQK"}),
-    said({"functionCall": {"name": "look", "args": {"q": "tée"}}, "thoughtSignature": "EjQK"}),
-    said({"functionCall": {"id": "f2", "name": "now"}}),
-    said({"text": ""}, finish="STOP", usage=USAGE),
+    make_reply({"text": "Hm, tea?", "thought": True}),
+    make_reply({"text": "Naïve "}),
+    make_reply({"text": "☕🫖", "thoughtSignature": "EjQK"}),
+    make_reply({"functionCall": {"name": "look", "args": {"q": "tée"}}, "thoughtSignature": "EjQK"}),
+    make_reply({"functionCall": {"id": "f2", "name": "now"}}),
+    make_reply({"text": ""}, finish="STOP", usage=USAGE),
     end="\r\n\r\n",
 )
 
@@ -47,17 +47,17 @@ def read(body):
 
 
 def test_request_path_headers_and_body():
-    asked = {"model": "models/gemini-3-pro", "contents": [], "generationConfig": {"new": 1}}
-    assert json.loads(Gemini().body(asked, stream=True)) == {"contents": [], "generationConfig": {"new": 1}}
-    assert Gemini().path(asked, stream=False) == "/models/gemini-3-pro:generateContent"
-    assert Gemini().path(asked, stream=True) == "/models/gemini-3-pro:streamGenerateContent?alt=sse"
+    request = {"model": "models/gemini-3-pro", "contents": [], "generationConfig": {"new": 1}}
+    assert json.loads(Gemini().body(request, stream=True)) == {"contents": [], "generationConfig": {"new": 1}}
+    assert Gemini().path(request, stream=False) == "/models/gemini-3-pro:generateContent"
+    assert Gemini().path(request, stream=True) == "/models/gemini-3-pro:streamGenerateContent?alt=sse"
     assert Gemini().path({"model": "my model?"}, stream=False) == "/models/my%20model%3F:generateContent"
     assert Gemini().headers("k") == {"x-goog-api-key": "k"}
     assert Gemini().headers("") == {}
 
 
 def test_a_complete_answer():
-    reply = read(said({"text": "Hm.", "thought": True}, {"text": "Tea."}, finish="STOP", usage=USAGE, index=0))
+    reply = read(make_reply({"text": "Hm.", "thought": True}, {"text": "Tea."}, finish="STOP", usage=USAGE, index=0))
     assert reply.parts == (Text(text="Tea."),)
     assert (reply.finish, reply.model, reply.id) == ("stop", "gemini-3-pro", "Il0taoSYJ5Cez7")
     assert reply.usage == Usage(prompt=2500, cached=2048, completion=140, reasoning=100)
@@ -97,7 +97,7 @@ def test_a_stream_reads_the_same_however_it_is_split(cuts):
     ],
 )
 def test_finish_reasons(reason, finish):
-    assert read(said({"text": "Tea"}, finish=reason)).finish == finish
+    assert read(make_reply({"text": "Tea"}, finish=reason)).finish == finish
 
 
 def test_a_blocked_prompt_is_filtered():
@@ -108,21 +108,21 @@ def test_a_blocked_prompt_is_filtered():
 
 
 def test_the_first_candidate_is_the_answer():
-    body = said({"text": "A"}, finish="STOP")
+    body = make_reply({"text": "A"}, finish="STOP")
     body["candidates"].append({"index": 1, "content": {"parts": [{"text": "B"}]}, "finishReason": "MAX_TOKENS"})
     assert (read(body).text, read(body).finish) == ("A", "stop")
 
 
 def test_unknown_parts_are_ignored():
     reply = read(
-        said({"executableCode": {"code": "1"}}, {"text": "Tea"}, {"inlineData": {"data": "AA"}}, finish="STOP")
+        make_reply({"executableCode": {"code": "1"}}, {"text": "Tea"}, {"inlineData": {"data": "AA"}}, finish="STOP")
     )
     assert reply.parts == (Text(text="Tea"),)
 
 
 def test_a_stream_that_ends_too_early_is_an_error():
     with pytest.raises(ProviderUnavailable, match="broke off"):
-        read_stream(Gemini().reader("r"), events(said({"text": "Te"})))
+        read_stream(Gemini().reader("r"), events(make_reply({"text": "Te"})))
 
 
 def test_errors_come_as_an_object_or_in_a_list():
@@ -147,5 +147,5 @@ def test_an_answer_without_parts_is_an_empty_one():
 
 
 def test_calls_are_calls():
-    reply = read(said({"functionCall": {"id": "x", "name": "look", "args": {"n": 1}}}, finish="STOP"))
+    reply = read(make_reply({"functionCall": {"id": "x", "name": "look", "args": {"n": 1}}}, finish="STOP"))
     assert reply.parts == (ToolCall(id="x", name="look", arguments='{"n":1}'),)

@@ -1,4 +1,4 @@
-"""A real llama.cpp, in both dialects that it speaks."""
+"""A real llama.cpp server, in both of its dialects."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from brimful.errors import ContextOverflow
 from brimful.providers import make_provider
 from providers.serving import in_loop
 
-ASKED = {
+REQUESTS = {
     "openai": {
         "model": "smollm2",
         "max_completion_tokens": 6,
@@ -23,14 +23,14 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("wire", ASKED)
+@pytest.mark.parametrize("wire", REQUESTS)
 @in_loop
 async def test_whole_and_streamed_answers_and_counts_agree(llama, wire):
     provider = make_provider(f"{wire}:{llama('smollm2').address}/v1")
     try:
-        counted = await provider.count(ASKED[wire])
-        whole = await provider.send(ASKED[wire])
-        *pieces, last = [piece async for piece in provider.stream(ASKED[wire])]
+        counted = await provider.count(REQUESTS[wire])
+        whole = await provider.send(REQUESTS[wire])
+        *pieces, last = [piece async for piece in provider.stream(REQUESTS[wire])]
     finally:
         await provider.close()
     assert whole.text
@@ -41,12 +41,12 @@ async def test_whole_and_streamed_answers_and_counts_agree(llama, wire):
     assert last.reply.usage.cached > 0  # it has just read the same prompt
 
 
-@pytest.mark.parametrize("wire", ASKED)
+@pytest.mark.parametrize("wire", REQUESTS)
 @in_loop
 async def test_an_overflow_tells_the_window_and_the_server_s_own_count(llama, wire):
     smol = llama("smollm2")
     provider = make_provider(f"{wire}:{smol.address}/v1")
-    long = ASKED[wire] | {"messages": [{"role": "user", "content": "tea " * smol.window}]}
+    long = REQUESTS[wire] | {"messages": [{"role": "user", "content": "tea " * smol.window}]}
     try:
         counted = await provider.count(long)
         for asking in (provider.send(long), anext(provider.stream(long))):

@@ -25,7 +25,7 @@ END = {
 }
 
 
-def said(content="", *, at="2026-11-04T08:52:19.385406455Z", **message):
+def make_reply(content="", *, at="2026-11-04T08:52:19.385406455Z", **message):
     return {
         "model": "qwen3",
         "created_at": at,
@@ -35,13 +35,13 @@ def said(content="", *, at="2026-11-04T08:52:19.385406455Z", **message):
 
 
 STREAM = lines(
-    said(thinking="Hm, "),
-    said(thinking="tea?"),
-    said("Naïve "),
-    said("☕🫖"),
-    said(tool_calls=[{"function": {"name": "look", "arguments": {"q": "tée"}}}]),
-    said(tool_calls=[{"id": "call_9", "function": {"index": 1, "name": "now", "arguments": {}}}]),
-    said() | END,
+    make_reply(thinking="Hm, "),
+    make_reply(thinking="tea?"),
+    make_reply("Naïve "),
+    make_reply("☕🫖"),
+    make_reply(tool_calls=[{"function": {"name": "look", "arguments": {"q": "tée"}}}]),
+    make_reply(tool_calls=[{"id": "call_9", "function": {"index": 1, "name": "now", "arguments": {}}}]),
+    make_reply() | END,
 )
 
 
@@ -50,10 +50,10 @@ def read(body):
 
 
 def test_request_path_headers_and_body():
-    asked = {"model": "m", "stream": False, "options": {"num_ctx": 8192}, "messages": [], "keep_alive": "5m"}
-    assert json.loads(Ollama().body(asked, stream=False)) == asked
-    assert json.loads(Ollama().body(asked, stream=True)) == asked | {"stream": True}
-    assert Ollama().path(asked, stream=True) == Ollama().path(asked, stream=False) == "/api/chat"
+    request = {"model": "m", "stream": False, "options": {"num_ctx": 8192}, "messages": [], "keep_alive": "5m"}
+    assert json.loads(Ollama().body(request, stream=False)) == request
+    assert json.loads(Ollama().body(request, stream=True)) == request | {"stream": True}
+    assert Ollama().path(request, stream=True) == Ollama().path(request, stream=False) == "/api/chat"
     assert Ollama().headers("") == {}
     assert Ollama().headers("k") == {"authorization": "Bearer k"}
 
@@ -66,7 +66,7 @@ def test_rendered_requests_set_the_window_and_disable_truncation():
 
 
 def test_a_complete_answer():
-    reply = read(said("Tea.", thinking="Hm.") | END)
+    reply = read(make_reply("Tea.", thinking="Hm.") | END)
     assert reply.parts == (Text(text="Tea."),)
     assert (reply.finish, reply.model, reply.id) == ("stop", "qwen3", "")
     assert reply.usage == Usage(prompt=26, completion=282)
@@ -83,7 +83,7 @@ def test_a_stream():
 
 def test_calls_without_ids_get_one_that_differs_from_answer_to_answer():
     call = {"tool_calls": [{"function": {"name": "look", "arguments": {}}}] * 2}
-    one, again, other = (read(said(at=at, **call) | END).calls for at in ("2026-1", "2026-1", "2026-2"))
+    one, again, other = (read(make_reply(at=at, **call) | END).calls for at in ("2026-1", "2026-1", "2026-2"))
     assert one == again
     assert len({call.id for call in (*one, *other)}) == 4
 
@@ -107,13 +107,13 @@ def test_an_unterminated_last_line_counts():
     ],
 )
 def test_finish_reasons_and_usage(told, finish, usage):
-    reply = read(said("Tea") | told)
+    reply = read(make_reply("Tea") | told)
     assert (reply.finish, reply.usage) == (finish, usage)
 
 
 def test_a_stream_that_ends_too_early_is_an_error():
     with pytest.raises(ProviderUnavailable, match="broke off"):
-        read_stream(Ollama().reader("r"), lines(said("Te")) + b'{"model": "qw')
+        read_stream(Ollama().reader("r"), lines(make_reply("Te")) + b'{"model": "qw')
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_stream_that_ends_too_early_is_an_error():
 )
 def test_an_error_in_a_stream_is_raised(error, kind):
     reader = Ollama().reader("r")
-    reader.feed(lines(said("Te")))
+    reader.feed(lines(make_reply("Te")))
     with pytest.raises(ProviderError) as caught:
         reader.feed(lines({"error": error}))
     assert type(caught.value) is kind
@@ -135,7 +135,7 @@ def test_an_error_in_a_stream_is_raised(error, kind):
 
 def test_calls_are_calls():
     call = {"id": "x", "function": {"name": "look", "arguments": {"n": 1}}}
-    assert read(said(tool_calls=[call]) | END).parts == (ToolCall(id="x", name="look", arguments='{"n":1}'),)
+    assert read(make_reply(tool_calls=[call]) | END).parts == (ToolCall(id="x", name="look", arguments='{"n":1}'),)
 
 
 @pytest.mark.parametrize("body", [{}, {"done": True}, {"models": []}])

@@ -1,4 +1,4 @@
-"""OpenAI's dialect, as OpenAI and the servers that took it over speak it."""
+"""OpenAI's dialect, as OpenAI and compatible servers use it."""
 
 import json
 
@@ -91,32 +91,32 @@ def stream(*said, cuts=(), done=True):
 
 # -- asking ------------------------------------------------------------------------------------------------------------
 
-ASKED = {"model": "m", "max_completion_tokens": 9, "new_field": {"a": [None]}, "messages": [{"role": "user"}]}
+REQUEST = {"model": "m", "max_completion_tokens": 9, "new_field": {"a": [None]}, "messages": [{"role": "user"}]}
 
 
 def test_all_fields_of_a_request_are_sent():
-    assert json.loads(OpenAI().body(ASKED, stream=False)) == ASKED
-    assert OpenAI().path(ASKED, stream=False) == OpenAI().path(ASKED, stream=True) == "/chat/completions"
-    assert OpenAI(wire="text").path(ASKED, stream=True) == "/completions"
+    assert json.loads(OpenAI().body(REQUEST, stream=False)) == REQUEST
+    assert OpenAI().path(REQUEST, stream=False) == OpenAI().path(REQUEST, stream=True) == "/chat/completions"
+    assert OpenAI(wire="text").path(REQUEST, stream=True) == "/completions"
 
 
 def test_a_stream_requests_usage_and_keeps_other_stream_options():
-    asked = ASKED | {"stream_options": {"include_obfuscation": False}}
-    body = json.loads(OpenAI().body(asked, stream=True))
-    assert body == ASKED | {
+    request = REQUEST | {"stream_options": {"include_obfuscation": False}}
+    body = json.loads(OpenAI().body(request, stream=True))
+    assert body == REQUEST | {
         "stream": True,
         "stream_options": {"include_obfuscation": False, "include_usage": True},
     }
-    assert "stream_options" not in json.loads(OpenAI(requests_usage=False).body(asked, stream=True))
+    assert "stream_options" not in json.loads(OpenAI(requests_usage=False).body(request, stream=True))
 
 
 def test_the_stream_field_follows_how_the_request_is_sent():
-    asked = ASKED | {"stream": True, "stream_options": {"include_usage": True}}
-    assert json.loads(OpenAI().body(asked, stream=False)) == ASKED
+    request = REQUEST | {"stream": True, "stream_options": {"include_usage": True}}
+    assert json.loads(OpenAI().body(request, stream=False)) == REQUEST
 
 
 def test_the_limit_is_renamed_in_place():
-    body = json.loads(OpenAI(uses_max_tokens=True).body(ASKED, stream=False))
+    body = json.loads(OpenAI(uses_max_tokens=True).body(REQUEST, stream=False))
     assert list(body) == ["model", "max_tokens", "new_field", "messages"]
 
 

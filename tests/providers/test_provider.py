@@ -1,4 +1,4 @@
-"""Connection and dialect together, against a real server in this process."""
+"""Connection and dialect together, with a real server in this process."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ from brimful.records.reply import Reply, ReplyChunk
 from providers.serving import answer, chunked, in_loop, serving, then_hang_up, then_wait
 from providers.streams import events, lines
 
-ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+REQUEST = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 WHOLE = {
     "openai": {
         "choices": [{"index": 0, "message": {"content": "Tea."}, "finish_reason": "stop"}],
@@ -67,16 +67,16 @@ async def provided(*answers, wire="openai", limits=None):
 @in_loop
 async def test_a_whole_answer_in_each_dialect(wire):
     async with provided(answer(WHOLE[wire]), wire=wire) as (server, provider):
-        reply = await provider.send(ASKED)
+        reply = await provider.send(REQUEST)
     assert (reply.text, reply.finish, reply.usage) == ("Tea.", "stop", Usage(prompt=9, completion=2))
     assert server.asked[0].line == f"POST {PATHS[wire]} HTTP/1.1"
-    assert server.asked[0].json["messages"] == ASKED["messages"]
+    assert server.asked[0].json["messages"] == REQUEST["messages"]
 
 
 @in_loop
 async def test_a_stream_ends_with_the_complete_reply():
     async with provided(TALK) as (server, provider):
-        pieces = [piece async for piece in provider.stream(ASKED)]
+        pieces = [piece async for piece in provider.stream(REQUEST)]
     assert [piece.text for piece in pieces] == ["Te", "a.", ""]
     assert [piece.reply is not None for piece in pieces] == [False, False, True]
     assert pieces[-1].reply.text == "Tea."
@@ -87,54 +87,54 @@ async def test_a_stream_ends_with_the_complete_reply():
 async def test_ollama_streams_lines():
     said = lines({"message": {"content": "Te"}, "done": False}, WHOLE["ollama"] | {"message": {"content": "a."}})
     async with provided(chunked(said, content_type="application/x-ndjson"), wire="ollama") as (_, provider):
-        pieces = [piece async for piece in provider.stream(ASKED)]
+        pieces = [piece async for piece in provider.stream(REQUEST)]
     assert [piece.text for piece in pieces] == ["Te", "a.", ""]
 
 
 @in_loop
 async def test_an_unterminated_last_event_is_streamed():
     async with provided(chunked(events(chunk("Te")), events(chunk("a.", "stop")).strip())) as (_, provider):
-        pieces = [piece async for piece in provider.stream(ASKED)]
+        pieces = [piece async for piece in provider.stream(REQUEST)]
     assert [piece.text for piece in pieces] == ["Te", "a.", ""]
 
 
 @in_loop
 async def test_a_server_that_does_not_stream_is_read_anyway():
     async with provided(answer(WHOLE["openai"])) as (_, provider):
-        pieces = [piece async for piece in provider.stream(ASKED)]
+        pieces = [piece async for piece in provider.stream(REQUEST)]
     assert pieces[0] == ReplyChunk(text="Tea.")
     assert isinstance(pieces[-1].reply, Reply)
 
 
 @in_loop
 async def test_closing_the_stream_frees_its_connection():
-    begun = then_wait(chunked(events(chunk("Te")), ended=False))
+    started = then_wait(chunked(events(chunk("Te")), ended=False))
     limits = Limits(max_connections=1, pool=0.2)
-    async with provided(begun, answer(WHOLE["openai"]), limits=limits) as (server, provider):
-        stream = provider.stream(ASKED)
+    async with provided(started, answer(WHOLE["openai"]), limits=limits) as (server, provider):
+        stream = provider.stream(REQUEST)
         assert (await anext(stream)).text == "Te"
         await stream.aclose()
         await server.left.wait()
-        assert (await provider.send(ASKED)).text == "Tea."
+        assert (await provider.send(REQUEST)).text == "Tea."
 
 
 @in_loop
 async def test_cancelling_the_reader_of_a_stream_frees_its_connection():
     async def follow():
-        async for _ in provider.stream(ASKED):
-            begun.set()
+        async for _ in provider.stream(REQUEST):
+            started.set()
 
-    begun = asyncio.Event()
+    started = asyncio.Event()
     sent = then_wait(chunked(events(chunk("Te")), ended=False))
     limits = Limits(max_connections=1, pool=0.2)
     async with provided(sent, answer(WHOLE["openai"]), limits=limits) as (server, provider):
         task = asyncio.create_task(follow())
-        await begun.wait()
+        await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         await server.left.wait()
-        assert (await provider.send(ASKED)).text == "Tea."
+        assert (await provider.send(REQUEST)).text == "Tea."
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ async def test_cancelling_the_reader_of_a_stream_frees_its_connection():
 @in_loop
 async def test_a_stream_that_fails_midway_is_not_retried(sent, kind, said):
     async with provided(sent) as (server, provider):
-        stream = provider.stream(ASKED)
+        stream = provider.stream(REQUEST)
         assert (await anext(stream)).text == "Te"  # what came before the error counts
         with pytest.raises(kind, match=said) as caught:
             await anext(stream)
@@ -162,7 +162,7 @@ async def test_an_error_before_the_stream_is_raised_at_its_first_chunk():
     refused = answer({"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}, 400)
     async with provided(refused) as (_, provider):
         with pytest.raises(ContextOverflow) as caught:
-            await anext(provider.stream(ASKED))
+            await anext(provider.stream(REQUEST))
     assert (caught.value.window, caught.value.prompt) == (8, 9)
 
 
@@ -171,9 +171,9 @@ async def test_an_error_before_the_stream_is_raised_at_its_first_chunk():
 async def test_garbage_with_status_200_is_an_error(body):
     async with provided(answer(body), answer(body)) as (_, provider):
         with pytest.raises(ProviderError, match="cannot be read"):
-            await provider.send(ASKED)
+            await provider.send(REQUEST)
         with pytest.raises(ProviderError, match="cannot be read"):
-            await anext(provider.stream(ASKED))
+            await anext(provider.stream(REQUEST))
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------
@@ -188,32 +188,32 @@ async def test_garbage_with_status_200_is_an_error(body):
     ],
 )
 @in_loop
-async def test_servers_that_can_count_are_asked(wire, told, line):
+async def test_servers_that_can_count_do_so(wire, told, line):
     async with provided(answer(told), wire=wire) as (server, provider):
-        assert await provider.count(ASKED | {"max_tokens": 9}) == 812
+        assert await provider.count(REQUEST | {"max_tokens": 9}) == 812
     [asked] = server.asked
     assert asked.line == line
     if wire == "anthropic":
-        assert asked.json == ASKED  # it refuses all else
+        assert asked.json == REQUEST  # it refuses all else
     if wire == "gemini":
-        assert asked.json == {"generateContentRequest": ASKED | {"model": "models/m", "max_tokens": 9}}
+        assert asked.json == {"generateContentRequest": REQUEST | {"model": "models/m", "max_tokens": 9}}
 
 
 @pytest.mark.parametrize(
     "told", [answer({"error": "no"}, 404), answer(b"", 405), answer({"error": "huh?"}), answer(b"<html>")]
 )
 @in_loop
-async def test_servers_that_cannot_count_are_asked_once(told):
+async def test_servers_that_cannot_count_get_one_request(told):
     async with provided(told) as (server, provider):
-        assert await provider.count(ASKED) is None
-        assert await provider.count(ASKED) is None
+        assert await provider.count(REQUEST) is None
+        assert await provider.count(REQUEST) is None
     assert len(server.asked) == 1
 
 
 @in_loop
-async def test_ollama_is_not_asked_to_count():
+async def test_ollama_does_not_count():
     async with provided(wire="ollama") as (server, provider):
-        assert await provider.count(ASKED) is None
+        assert await provider.count(REQUEST) is None
     assert server.asked == []
 
 
@@ -222,17 +222,17 @@ async def test_ollama_is_not_asked_to_count():
 async def test_a_failed_count_is_tried_again(status, kind):
     async with provided(answer(b"", status), answer({"input_tokens": 3})) as (_, provider):
         with pytest.raises(kind):
-            await provider.count(ASKED)
-        assert await provider.count(ASKED) == 3
+            await provider.count(REQUEST)
+        assert await provider.count(REQUEST) == 3
 
 
 @in_loop
 async def test_a_prefix_is_removed_from_a_copy_of_the_request():
     async with provided(answer(WHOLE["openai"]), answer(WHOLE["openai"])) as (server, provider):
         prefixed = HttpProvider(provider.connection, OpenAI(), known=KNOWN_SERVERS["openrouter"])
-        asked = ASKED | {"model": "openrouter/qwen/qwen3-8b"}
-        await prefixed.send(asked)
+        request = REQUEST | {"model": "openrouter/qwen/qwen3-8b"}
+        await prefixed.send(request)
         await prefixed.send({"messages": []})
     assert server.asked[0].json["model"] == "qwen/qwen3-8b"
-    assert asked["model"] == "openrouter/qwen/qwen3-8b"
+    assert request["model"] == "openrouter/qwen/qwen3-8b"
     assert server.asked[1].json == {"messages": []}

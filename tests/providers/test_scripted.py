@@ -1,4 +1,4 @@
-"""The fake that answers from a script."""
+"""The fake provider that answers from a script."""
 
 import asyncio
 from itertools import repeat
@@ -13,7 +13,7 @@ from brimful.records.reply import Reply
 from brimful.testing import ScriptedProvider
 from providers.serving import in_loop
 
-ASKED = {"model": "m", "messages": [{"content": "one two three"}]}
+REQUEST = {"model": "m", "messages": [{"content": "one two three"}]}
 
 
 def words(request):
@@ -25,22 +25,22 @@ async def test_the_script_is_followed_in_order():
     error = ProviderUnavailable("scripted", "busy")
     reply = Reply(parts=(), finish="filtered")
     provider: Provider = ScriptedProvider(["Tea.", error, reply])
-    assert (await provider.send(ASKED)).parts == (Text(text="Tea."),)
+    assert (await provider.send(REQUEST)).parts == (Text(text="Tea."),)
     with pytest.raises(ProviderUnavailable) as caught:
-        await provider.send(ASKED)
+        await provider.send(REQUEST)
     assert caught.value is error
-    assert await provider.send(ASKED) is reply
-    assert provider.requests == [ASKED] * 3
+    assert await provider.send(REQUEST) is reply
+    assert provider.requests == [REQUEST] * 3
     with pytest.raises(ProviderError, match="script has no more lines"):
-        await provider.send(ASKED)
+        await provider.send(REQUEST)
 
 
 @in_loop
 async def test_a_scripted_stream_yields_words():
     provider = ScriptedProvider(repeat("Tea  at four."))
-    pieces = [piece async for piece in provider.stream(ASKED)]
+    pieces = [piece async for piece in provider.stream(REQUEST)]
     assert [piece.text for piece in pieces] == ["Tea ", " ", "at ", "four.", ""]
-    assert pieces[-1].reply == await provider.send(ASKED)
+    assert pieces[-1].reply == await provider.send(REQUEST)
     assert provider.aborted == 0
     assert "".join(piece.text for piece in pieces) == pieces[-1].reply.text
 
@@ -48,26 +48,26 @@ async def test_a_scripted_stream_yields_words():
 @in_loop
 async def test_an_overflow_consumes_no_line_of_the_script():
     provider = ScriptedProvider(["Tea."], tokens=words, window=2)
-    for asking in (provider.send(ASKED), anext(provider.stream(ASKED))):
+    for asking in (provider.send(REQUEST), anext(provider.stream(REQUEST))):
         with pytest.raises(ContextOverflow) as caught:
             await asking
         assert (caught.value.window, caught.value.prompt, caught.value.status) == (2, 3, 400)
     provider.window = 3
-    assert (await provider.send(ASKED)).usage == Usage(prompt=3, completion=1)
-    assert await provider.count(ASKED) == 3
+    assert (await provider.send(REQUEST)).usage == Usage(prompt=3, completion=1)
+    assert await provider.count(REQUEST) == 3
 
 
 @in_loop
 async def test_without_a_count_there_is_no_usage():
-    assert (await ScriptedProvider(["Tea."]).send(ASKED)).usage is None
-    assert await ScriptedProvider().count(ASKED) is None
+    assert (await ScriptedProvider(["Tea."]).send(REQUEST)).usage is None
+    assert await ScriptedProvider().count(REQUEST) is None
 
 
 @in_loop
 async def test_held_requests_wait_until_released():
     provider = ScriptedProvider(repeat("Tea."))
     provider.hold()
-    tasks = [asyncio.create_task(provider.send(ASKED)) for _ in range(2)]
+    tasks = [asyncio.create_task(provider.send(REQUEST)) for _ in range(2)]
     await asyncio.wait(tasks, timeout=0.01)
     assert not any(task.done() for task in tasks)
     assert provider.waiting == 2
@@ -80,14 +80,14 @@ async def test_held_requests_wait_until_released():
 @in_loop
 async def test_a_stream_can_be_held_in_the_middle_and_left():
     provider = ScriptedProvider(["Tea at four."])
-    stream = provider.stream(ASKED)
+    stream = provider.stream(REQUEST)
     assert (await anext(stream)).text == "Tea "
     provider.hold()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(anext(stream), 0.01)
     assert (provider.waiting, provider.aborted) == (0, 1)
     left = ScriptedProvider(["Tea at four."])
-    stream = left.stream(ASKED)
+    stream = left.stream(REQUEST)
     await anext(stream)
     await stream.aclose()
     assert left.aborted == 1

@@ -1,4 +1,4 @@
-"""Records: values that a store gives back as they were given, and clear errors for what it could not."""
+"""Records are stored and read back unchanged, and invalid ones raise clear errors."""
 
 import msgspec
 import pytest

@@ -15,7 +15,7 @@ def rendered(*messages, **fields):
     return anthropic.render(Prompt(model="claude-sonnet-5", messages=messages, **fields), window=200_000)
 
 
-def said(role, text, **fields):
+def text_message(role, text, **fields):
     return Message(role=role, parts=(Text(text=text),), **fields)
 
 
@@ -25,8 +25,8 @@ def text(value, **fields):
 
 def test_a_whole_request_key_by_key():
     request = rendered(
-        said("system", "Be kind.", cache=True),
-        said("user", "Weather?", name="Ada"),
+        text_message("system", "Be kind.", cache=True),
+        text_message("user", "Weather?", name="Ada"),
         Message(role="assistant", parts=(ToolCall(id="c1", name="weather", arguments='{"at": "Rome"}'),)),
         Message(role="tool", parts=(ToolResult(id="c1", content="no such place", is_error=True),)),
         tools=(Tool(name="weather"),),
@@ -47,7 +47,11 @@ def test_a_whole_request_key_by_key():
 
 
 def test_neighbours_of_one_speaker_share_a_turn_a_block_each():
-    request = rendered(said("user", "Hi", name="Ada"), said("user", "Hello", name="Bob"), said("system", "It is late."))
+    request = rendered(
+        text_message("user", "Hi", name="Ada"),
+        text_message("user", "Hello", name="Bob"),
+        text_message("system", "It is late."),
+    )
     assert request["messages"] == [
         {"role": "user", "content": [text("Ada: Hi"), text("Bob: Hello"), text("It is late.")]},
     ]
@@ -60,14 +64,14 @@ def test_results_come_first_and_what_the_tool_showed_follows():
         Message(role="assistant", parts=(ToolCall(id="c1", name="draw"), ToolCall(id="c2", name="draw"))),
         Message(role="tool", parts=(ToolResult(id="c2", content="two"), picture)),
         Message(role="tool", parts=(ToolResult(id="c1", content=""),)),
-        said("user", "Thanks"),
+        text_message("user", "Thanks"),
     )
     assert [block["type"] for block in request["messages"][2]["content"]] == ["tool_result"] * 2 + ["image", "text"]
     assert [block["tool_use_id"] for block in request["messages"][2]["content"][:2]] == ["c1", "c2"]
 
 
 def test_a_history_that_starts_and_ends_with_the_assistant_is_framed():
-    assert [turn["content"] for turn in rendered(said("assistant", "Welcome! "))["messages"]] == [
+    assert [turn["content"] for turn in rendered(text_message("assistant", "Welcome! "))["messages"]] == [
         [text("(conversation continues)")],
         [text("Welcome! ")],
         [text("(continue)")],
@@ -75,23 +79,23 @@ def test_a_history_that_starts_and_ends_with_the_assistant_is_framed():
 
 
 def test_only_a_system_prompt_gets_a_turn_to_answer():
-    assert rendered(said("system", "Be kind."))["messages"] == [
+    assert rendered(text_message("system", "Be kind."))["messages"] == [
         {"role": "user", "content": [text("(conversation continues)")]},
     ]
 
 
 def test_of_many_marks_the_first_and_the_last_three_stay():
-    messages = [said("user", str(n), cache=True) for n in range(7)]
+    messages = [text_message("user", str(n), cache=True) for n in range(7)]
     content = rendered(*messages, tools=(Tool(name="f"),))["messages"][0]["content"]
     assert [block["text"] for block in content if "cache_control" in block] == ["0", "4", "5", "6"]
 
 
 def test_the_tools_are_not_marked_where_nothing_else_is():
-    assert "cache_control" not in rendered(said("user", "Hi"), tools=(Tool(name="f"),))["tools"][0]
+    assert "cache_control" not in rendered(text_message("user", "Hi"), tools=(Tool(name="f"),))["tools"][0]
 
 
 def test_the_mark_of_a_message_left_out_moves_to_the_one_before():
-    content = rendered(said("user", "Hi"), said("user", " ", cache=True))["messages"][0]["content"]
+    content = rendered(text_message("user", "Hi"), text_message("user", " ", cache=True))["messages"][0]["content"]
     assert content == [text("Hi", cache_control=MARK)]
 
 
@@ -119,7 +123,7 @@ def test_arguments_that_are_not_an_object_are_stored_under_one_key():
 
 
 def test_the_default_limit_is_never_above_the_window():
-    prompt = Prompt(model="m", messages=(said("user", "Hi"),))
+    prompt = Prompt(model="m", messages=(text_message("user", "Hi"),))
     assert anthropic.render(prompt, window=1000)["max_tokens"] == 1000
 
 
@@ -147,11 +151,11 @@ def answer(id="c1", **changed):
     return {"type": "tool_result", "tool_use_id": id, **changed}
 
 
-def asked(*blocks):
+def turn(*blocks):
     return {"role": "user", "content": list(blocks)}
 
 
-def told(*blocks):
+def reply(*blocks):
     return {"role": "assistant", "content": list(blocks)}
 
 
@@ -159,45 +163,45 @@ def image(**source):
     return {"type": "image", "source": source}
 
 
-HI = asked(text("Hi"))
+HI = turn(text("Hi"))
 INVALID_MESSAGES = [
     ([], "messages: must not be empty"),
-    ([told(text("Hi"))], "messages[0]: the first turn must be the user's"),
+    ([reply(text("Hi"))], "messages[0]: the first turn must be the user's"),
     ([HI, HI], "messages[1]: two user turns in a row"),
-    ([HI, told(text("a")), told(text("b"))], "messages[2]: two assistant turns in a row"),
+    ([HI, reply(text("a")), reply(text("b"))], "messages[2]: two assistant turns in a row"),
     ([{"role": "tool", "content": "Be kind."}],
      "messages[0].role: must be one of user, assistant, system, not 'tool'"),
-    ([asked()], "messages[0].content: must not be empty"),
+    ([turn()], "messages[0].content: must not be empty"),
     ([{"role": "user", "content": " "}], "messages[0].content: must not be empty"),
     ([{"role": "user", "content": 7}], "messages[0].content: must be a list, not a number"),
-    ([asked(text(""))], "messages[0].content[0].text: must not be empty"),
-    ([asked({"type": "video"})], "messages[0].content[0].type: must be one of text, image, tool_result, not 'video'"),
-    ([HI, told(use())], "messages[1].content[0]: tool call 'c1' without its result"),
-    ([asked(answer())], "messages[0].content[0]: tool result for 'c1' without its call"),
-    ([HI, told(use()), HI, told(text("Well")), asked(answer())],
+    ([turn(text(""))], "messages[0].content[0].text: must not be empty"),
+    ([turn({"type": "video"})], "messages[0].content[0].type: must be one of text, image, tool_result, not 'video'"),
+    ([HI, reply(use())], "messages[1].content[0]: tool call 'c1' without its result"),
+    ([turn(answer())], "messages[0].content[0]: tool result for 'c1' without its call"),
+    ([HI, reply(use()), HI, reply(text("Well")), turn(answer())],
      "messages[1].content[0]: tool call 'c1' without its result",
      "messages[4].content[0]: tool result for 'c1' without its call"),
-    ([HI, told(use()), asked(text("Here:"), answer())],
+    ([HI, reply(use()), turn(text("Here:"), answer())],
      "messages[2].content[1]: tool results must come first in a user turn"),
-    ([HI, told(use(), use()), asked(answer(), answer())], "messages[1].content[1]: tool call id 'c1' is used twice"),
-    ([HI, told(use("c 1")), asked(answer("c 1"))],
+    ([HI, reply(use(), use()), turn(answer(), answer())], "messages[1].content[1]: tool call id 'c1' is used twice"),
+    ([HI, reply(use("c 1")), turn(answer("c 1"))],
      "messages[1].content[0].id: must be of a-z, A-Z, 0-9, _ and -, not 'c 1'"),
-    ([HI, told(use(name="a b", input="{}")), asked(answer())],
+    ([HI, reply(use(name="a b", input="{}")), turn(answer())],
      "messages[1].content[0].name: must be 1 to 64 of a-z, A-Z, 0-9, _ and -, not 'a b'",
      "messages[1].content[0].input: must be an object, not a string"),
-    ([HI, told(use()), asked(answer(is_error="yes"))],
+    ([HI, reply(use()), turn(answer(is_error="yes"))],
      "messages[2].content[0].is_error: must be true or false, not 'yes'"),
-    ([asked(use())], "messages[0].content[0].type: must be one of text, image, tool_result, not 'tool_use'"),
-    ([HI, told(text("Well, "))],
+    ([turn(use())], "messages[0].content[0].type: must be one of text, image, tool_result, not 'tool_use'"),
+    ([HI, reply(text("Well, "))],
      "messages[1].content: the last turn, if the assistant's, must not end with white space"),
     ([HI, {"role": "assistant", "content": "Well, "}],
      "messages[1].content: the last turn, if the assistant's, must not end with white space"),
-    ([asked(image(type="url", url="http://a.example"))],
+    ([turn(image(type="url", url="http://a.example"))],
      "messages[0].content[0].source.url: must start with https://, not 'http://a.example'"),
-    ([asked(image(type="base64", media_type="image/tiff", data=""))],
+    ([turn(image(type="base64", media_type="image/tiff", data=""))],
      f"messages[0].content[0].source.media_type: must be one of {', '.join(IMAGE_TYPES)}, not 'image/tiff'",
      "messages[0].content[0].source.data: must not be empty"),
-    ([asked(*(text(str(n), cache_control=MARK) for n in range(5)))],
+    ([turn(*(text(str(n), cache_control=MARK) for n in range(5)))],
      "request: has 5 cache breakpoints, at most 4 are allowed"),
 ]  # fmt: skip
 
@@ -233,13 +237,13 @@ def note(text):
 
 INVALID_SYSTEM_TURNS = [
     ([note("Be kind."), HI], "messages[0]: the first turn must be the user's"),
-    ([HI, told(text("Hi")), note("Be kind."), told(text("So?"))],
+    ([HI, reply(text("Hi")), note("Be kind."), reply(text("So?"))],
      "messages[2]: a system turn must follow a user turn"),
     ([HI, note("a"), note("b")], "messages[2]: two system turns in a row"),
     ([HI, note("a"), HI], "messages[2]: a system turn must be followed by an assistant turn"),
     ([HI, {"role": "system", "content": [image(type="url", url="https://a.example/b.png")]}],
      "messages[1].content[0].type: must be one of text, not 'image'"),
-    ([HI, told(use()), note("a"), told(text("Hi"))],
+    ([HI, reply(use()), note("a"), reply(text("Hi"))],
      "messages[2]: a system turn must follow a user turn",
      "messages[1].content[0]: tool call 'c1' without its result"),
 ]  # fmt: skip
@@ -255,8 +259,13 @@ def test_system_turns_out_of_place_are_named(case):
 
 
 def test_a_system_turn_of_its_own_where_the_model_takes_it():
-    spoken = (said("user", "Hi"), said("system", "It is late."), said("system", "Be brief."), said("assistant", "Yes?"))
-    request = rendered(*spoken, said("user", "Bye"), said("system", "Say goodbye."), system_turns=True)
+    spoken = (
+        text_message("user", "Hi"),
+        text_message("system", "It is late."),
+        text_message("system", "Be brief."),
+        text_message("assistant", "Yes?"),
+    )
+    request = rendered(*spoken, text_message("user", "Bye"), text_message("system", "Say goodbye."), system_turns=True)
     assert request["messages"] == [
         {"role": "user", "content": [text("Hi")]},
         {"role": "system", "content": [text("It is late."), text("Be brief.")]},
@@ -268,10 +277,15 @@ def test_a_system_turn_of_its_own_where_the_model_takes_it():
 
 
 def test_a_system_message_that_would_be_refused_there_speaks_as_the_user():
-    spoken = [said("user", "Hi"), said("assistant", "Yes?"), said("system", "It is late."), said("user", "Bye")]
+    spoken = [
+        text_message("user", "Hi"),
+        text_message("assistant", "Yes?"),
+        text_message("system", "It is late."),
+        text_message("user", "Bye"),
+    ]
     roles = [turn["role"] for turn in rendered(*spoken, system_turns=True)["messages"]]
     assert roles == ["user", "assistant", "user"]
-    before = [said("user", "Hi"), said("system", "It is late."), said("user", "Bye")]
+    before = [text_message("user", "Hi"), text_message("system", "It is late."), text_message("user", "Bye")]
     assert [turn["role"] for turn in rendered(*before, system_turns=True)["messages"]] == ["user"]
 
 
@@ -280,7 +294,7 @@ def test_pictures_in_a_tools_answer_are_read():
     request = {
         "model": "m",
         "max_tokens": 5,
-        "messages": [HI, told(use()), asked(answer(content=[text("Here:"), picture]), text("So?"))],
+        "messages": [HI, reply(use()), turn(answer(content=[text("Here:"), picture]), text("So?"))],
     }
     read = anthropic.parse(request).messages[2]
     shown = Media(modality="image", data="iVBO", media_type="image/png")

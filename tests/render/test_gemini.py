@@ -13,7 +13,7 @@ def rendered(*messages, model="gemini-3-pro", **fields):
     return gemini.render(Prompt(model=model, messages=messages, **fields), window=1_000_000)
 
 
-def said(role, text, **fields):
+def text_message(role, text, **fields):
     return Message(role=role, parts=(Text(text=text),), **fields)
 
 
@@ -25,7 +25,11 @@ UNIT = (
 
 def test_a_whole_request_key_by_key():
     request = rendered(
-        said("system", "Be kind."), said("user", "Hi"), *UNIT, tools=(Tool(name="look_up"),), max_output=500
+        text_message("system", "Be kind."),
+        text_message("user", "Hi"),
+        *UNIT,
+        tools=(Tool(name="look_up"),),
+        max_output=500,
     )
     assert list(request) == ["model", "generationConfig", "tools", "systemInstruction", "contents"]
     schema = {"properties": {}, "type": "object"}
@@ -55,12 +59,12 @@ def test_a_whole_request_key_by_key():
 
 @pytest.mark.parametrize(("model", "signed"), [("gemini-2.5-pro", False), ("gemini-4", True), ("gemini-10-pro", True)])
 def test_only_models_with_thought_signatures_get_one(model, signed):
-    call = rendered(said("user", "Hi"), *UNIT, model=model)["contents"][1]["parts"][0]
+    call = rendered(text_message("user", "Hi"), *UNIT, model=model)["contents"][1]["parts"][0]
     assert ("thoughtSignature" in call) is signed
 
 
 def test_neighbouring_texts_of_a_turn_are_joined():
-    contents = rendered(said("user", "Hi", name="Ada"), said("user", "Hello", name="Bob"))["contents"]
+    contents = rendered(text_message("user", "Hi", name="Ada"), text_message("user", "Hello", name="Bob"))["contents"]
     assert contents == [{"role": "user", "parts": [{"text": "Ada: Hi\n\nBob: Hello"}]}]
 
 

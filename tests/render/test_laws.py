@@ -1,4 +1,4 @@
-"""What holds for every wire and every valid prompt."""
+"""Properties of every wire format and every valid prompt."""
 
 import copy
 import json
@@ -45,7 +45,7 @@ arguments = st.sampled_from(["{}", '{"q": "tea", "n": [1, 2.5]}', "", "[1]", '{"
 
 
 @st.composite
-def spoken(draw, role):
+def text_messages(draw, role):
     part = texts if role != "user" else texts | media
     if role in ("system", "assistant"):
         part = st.one_of(texts, texts, media)
@@ -88,8 +88,8 @@ tools = st.lists(
 
 @st.composite
 def prompts(draw):
-    system = draw(st.lists(spoken("system"), max_size=2))
-    turn = st.sampled_from(["user", "assistant", "system"]).flatmap(spoken) | spoken("user") | tool_unit()
+    system = draw(st.lists(text_messages("system"), max_size=2))
+    turn = st.sampled_from(["user", "assistant", "system"]).flatmap(text_messages) | text_messages("user") | tool_unit()
     turns = draw(st.lists(turn, max_size=5))
     return Prompt(
         model="some-model",
@@ -143,8 +143,8 @@ def test_the_same_prompt_gives_the_same_bytes_and_they_are_json(prompt):
 @given(prompt=prompts())
 def test_every_text_survives_in_order(prompt):
     for wire in WIRES:
-        said = [part.text for part in parts_of(prompt, Text) if part.text.strip()]
-        assert stand_in_order(said, all_text(renderer_for(wire).parse(render(wire, prompt))))
+        lines = [part.text for part in parts_of(prompt, Text) if part.text.strip()]
+        assert stand_in_order(lines, all_text(renderer_for(wire).parse(render(wire, prompt))))
 
 
 @few
@@ -212,9 +212,9 @@ def test_model_tools_and_limit_survive(prompt):
 @given(prompt=prompts(), more=texts.filter(lambda text: text.text.strip()))
 def test_a_longer_conversation_begins_with_the_shorter_one(prompt, more):
     for wire in WIRES:
-        said = Message(role="user", parts=(Text(text="Hi"),))
-        short = Prompt(model=prompt.model, messages=(*prompt.messages, said))
-        long = Prompt(model=prompt.model, messages=(*short.messages, Message(role="assistant", parts=(more,)), said))
+        message = Message(role="user", parts=(Text(text="Hi"),))
+        short = Prompt(model=prompt.model, messages=(*prompt.messages, message))
+        long = Prompt(model=prompt.model, messages=(*short.messages, Message(role="assistant", parts=(more,)), message))
         before, after = units(wire, render(wire, short)), units(wire, render(wire, long))
         assert after[: len(before)] == before
 

@@ -1,4 +1,4 @@
-"""What all wires have in common."""
+"""What all wire formats have in common."""
 
 import pytest
 

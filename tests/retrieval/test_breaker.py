@@ -1,4 +1,4 @@
-"""The breaker: three failures open it, five minutes later one probe may close it. Time is an argument."""
+"""The breaker: three failures open it, and five minutes later one probe may close it. Time is an argument."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The cache: a hundred results for a minute, and nothing stale."""
+"""The cache: a hundred results for a minute, and none of them stale."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Several questions a build: event and goal, the last human words, the last act, and a focus."""
+"""The queries of a build: event and goal, the last human messages, the last action, and a focus."""
 
 import pytest
 
@@ -30,13 +30,13 @@ def test_all_four_questions_of_the_founding_document():
     }
 
 
-def test_at_most_three_human_messages_are_asked_oldest_first():
+def test_at_most_three_human_messages_are_queries_oldest_first():
     recent = [message(f"message {number}") for number in range(9, 0, -1)]
     assert by_name(make_queries("x", recent=recent))["human"] == "message 7\nmessage 8\nmessage 9"
     assert HUMAN_MESSAGES == 3
 
 
-def test_what_is_asked_now_weighs_most():
+def test_the_current_question_weighs_most():
     weights = {
         query.name: query.weight for query in make_queries("a", recent=[message("b"), message("c", "assistant")])
     }
@@ -44,12 +44,12 @@ def test_what_is_asked_now_weighs_most():
     assert max(WEIGHTS, key=WEIGHTS.get) == "event"
 
 
-def test_the_same_words_are_asked_once_and_nothing_is_asked_of_silence():
+def test_equal_queries_run_once_and_empty_ones_never():
     assert [query.name for query in make_queries("same", recent=[message("same")])] == ["event"]
     assert make_queries("  ", recent=[message("")]) == ()
 
 
-def test_a_very_long_message_is_asked_by_its_end():
+def test_the_end_of_a_very_long_message_is_the_query():
     (query,) = make_queries("start " + "word " * 5000 + "end?")
     assert len(query.text) <= MAX_QUERY_CHARS
     assert query.text.endswith("end?")

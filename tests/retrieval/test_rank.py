@@ -105,22 +105,22 @@ def test_nothing_finds_nothing():
 
 
 @given(shares, shares, st.booleans(), st.booleans())
-def test_what_was_said_and_by_whom_keeps_the_order_and_the_range(one, other, about, asks_when):
+def test_weighting_by_speaker_keeps_the_order_and_the_range(one, other, about, asks_when):
     question = Question(terms=("ann",) if about else (), meaning="", asks_when=asks_when)
     first, second = (adjust_relevance(each, question, speaker="Ann", text="Yesterday.") for each in (one, other))
     assert one - 1e-12 <= first <= 1.0
     assert one >= other or first <= second
 
 
-def test_a_speaker_and_a_time_that_are_asked_for_weigh_more():
+def test_a_speaker_and_a_time_in_the_question_weigh_more():
     question = parse_question("When did Ann move?")
-    heard = {
+    received = {
         (speaker, text): adjust_relevance(0.1, question, speaker=speaker, text=text)
         for speaker in ("Ann", "Bo")
         for text in ("Last week.", "Far away.")
     }
-    assert heard["Ann", "Last week."] > heard["Ann", "Far away."] > heard["Bo", "Last week."]
-    assert heard["Bo", "Far away."] == pytest.approx(0.1)
+    assert received["Ann", "Last week."] > received["Ann", "Far away."] > received["Bo", "Last week."]
+    assert received["Bo", "Far away."] == pytest.approx(0.1)
 
 
 def test_what_somebody_says_of_himself_weighs_more_and_a_memory_has_no_speaker():
@@ -150,13 +150,13 @@ places = st.dictionaries(st.integers(1, 12), cosines, max_size=8)
 def test_each_place_keeps_what_the_weightiest_question_says_of_it(asked, before):
     rankings = [rank_in_columns(ONE_TERM, near(each), conversation=False, limit=9) for each, _ in asked]
     weights = [weight for _, weight in asked]
-    wanted = {}
+    data = {}
     for number, ranking in enumerate(rankings):
         for found in ranking.matches():
             if found.position < before:
-                wanted.setdefault(found.position, []).append((-weights[number] * found.relevance, number, found))
+                data.setdefault(found.position, []).append((-weights[number] * found.relevance, number, found))
     best = sorted(
-        (min(each, key=lambda told: told[:2]) for each in wanted.values()), key=lambda e: (e[0], -e[2].position)
+        (min(each, key=lambda told: told[:2]) for each in data.values()), key=lambda e: (e[0], -e[2].position)
     )
     assert merge(rankings, weights, before=before, limit=5) == [(number, found) for _, number, found in best[:5]]
 

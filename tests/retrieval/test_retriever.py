@@ -1,4 +1,4 @@
-"""The breaker is the embedder's: what a store does wrong is said, and counts against nobody else."""
+"""The breaker belongs to the embedder: store failures are reported and do not count against it."""
 
 import asyncio
 

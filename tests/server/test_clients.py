@@ -77,33 +77,33 @@ def sent_for(proxy, context):
 
 def test_three_hundred_turns_with_tools_fit_through_the_proxy(qwen, proxy, gpt):
     messages = agent(300)
-    asked = {"model": qwen.model, "messages": messages, "tools": [TOOL], "max_tokens": 16, "temperature": 0}
+    request = {"model": qwen.model, "messages": messages, "tools": [TOOL], "max_tokens": 16, "temperature": 0}
     with (
         openai.OpenAI(base_url=f"{qwen.address}/v1", api_key="none", max_retries=0) as direct,
         pytest.raises(openai.BadRequestError, match="exceeds the available context size"),
     ):
-        direct.chat.completions.create(**asked)
-    raw = gpt.chat.completions.with_raw_response.create(**asked)
+        direct.chat.completions.create(**request)
+    raw = gpt.chat.completions.with_raw_response.create(**request)
     answer = raw.parse()
     assert answer.choices[0].finish_reason in ("stop", "length", "tool_calls")
     record = record_of(proxy, raw.headers["x-brimful-context"])
     assert "overflowed" not in [warning["kind"] for warning in record["warnings"]]
     assert answer.usage.prompt_tokens == record["tokens"] <= record["hard_limit"]
     assert record["tokens"] > 0.9 * record["hard_limit"]
-    kept = [each["id"] for each in record["decisions"] if each["outcome"] == "kept"]
+    included = [each["id"] for each in record["decisions"] if each["outcome"] == "kept"]
     out = {each["id"]: each for each in record["decisions"] if each["outcome"] == "dropped"}
-    assert len(kept) + len(out) == len(messages)
+    assert len(included) + len(out) == len(messages)
     assert out["msg-000001"]["why"].startswith("dropped: older than the history that fits")
     assert out["msg-000001"]["reason"] == "older"
-    assert sent_for(proxy, record["id"]) == [messages[int(id[4:])] for id in sorted(kept)]
+    assert sent_for(proxy, record["id"]) == [messages[int(id[4:])] for id in sorted(included)]
     assert record["answers"][0]["usage"]["prompt"] == record["tokens"]
 
 
 def test_streams_are_forwarded_in_chunks(qwen, proxy, gpt):
-    asked = {"model": qwen.model, "messages": agent(300), "tools": [TOOL], "max_tokens": 12, "temperature": 0}
-    whole = gpt.chat.completions.create(**asked)
+    request = {"model": qwen.model, "messages": agent(300), "tools": [TOOL], "max_tokens": 12, "temperature": 0}
+    whole = gpt.chat.completions.create(**request)
     with gpt.chat.completions.with_streaming_response.create(
-        **asked, stream=True, stream_options={"include_usage": True}
+        **request, stream=True, stream_options={"include_usage": True}
     ) as raw:
         chunks = list(raw.parse())
         context = raw.headers["x-brimful-context"]
@@ -114,9 +114,9 @@ def test_streams_are_forwarded_in_chunks(qwen, proxy, gpt):
 
 
 def test_choices_and_probabilities_are_forwarded(qwen, gpt):
-    said = [{"role": "user", "content": "Hi"}]
+    messages = [{"role": "user", "content": "Hi"}]
     answer = gpt.chat.completions.create(
-        model=qwen.model, messages=said, n=2, logprobs=True, top_logprobs=3, max_tokens=2
+        model=qwen.model, messages=messages, n=2, logprobs=True, top_logprobs=3, max_tokens=2
     )
     assert len(answer.choices) == 2
     assert len(answer.choices[0].logprobs.content[0].top_logprobs) == 3
@@ -166,13 +166,13 @@ def claude_asks(turns):
 
 
 def test_anthropics_client_gets_an_answer_instead_of_an_overflow(qwen, proxy, claude):
-    asked = claude_asks(300)
+    request = claude_asks(300)
     with (
         anthropic.Anthropic(base_url=qwen.address, api_key="none", max_retries=0) as direct,
         pytest.raises(anthropic.BadRequestError, match="exceeds the available context size"),
     ):
-        direct.messages.create(**asked)
-    raw = claude.messages.with_raw_response.create(**asked)
+        direct.messages.create(**request)
+    raw = claude.messages.with_raw_response.create(**request)
     answer = raw.parse()
     assert answer.role == "assistant"
     record = record_of(proxy, raw.headers["x-brimful-context"])
@@ -192,14 +192,14 @@ def test_anthropic_streams_are_forwarded(proxy, claude):
 
 
 def test_prompts_are_counted(claude):
-    asked = {key: value for key, value in claude_asks(3).items() if key != "max_tokens"}
-    assert 50 < claude.messages.count_tokens(**asked).input_tokens < 1000
+    request = {key: value for key, value in claude_asks(3).items() if key != "max_tokens"}
+    assert 50 < claude.messages.count_tokens(**request).input_tokens < 1000
 
 
 def test_a_required_part_that_is_too_long_is_an_anthropic_error(claude):
-    asked = claude_asks(0) | {"messages": [{"role": "user", "content": "word " * 9000}]}
+    request = claude_asks(0) | {"messages": [{"role": "user", "content": "word " * 9000}]}
     with pytest.raises(anthropic.BadRequestError, match=r"prompt is too long: \d+ tokens > \d+ maximum"):
-        claude.messages.create(**asked)
+        claude.messages.create(**request)
 
 
 # -- prompt caches ---------------------------------------------------------------------------------------------------
@@ -209,8 +209,8 @@ def test_the_upstreams_prompt_cache_holds_for_most_of_each_request(qwen, gpt):
     messages, shares = agent(90)[:-1], []
     for turn in range(90, 130):
         messages += called(turn)[:1]
-        asked = {"model": qwen.model, "messages": messages, "max_tokens": 1, "temperature": 0}
-        usage = gpt.chat.completions.create(**asked).usage
+        request = {"model": qwen.model, "messages": messages, "max_tokens": 1, "temperature": 0}
+        usage = gpt.chat.completions.create(**request).usage
         shares.append(usage.prompt_tokens_details.cached_tokens / usage.prompt_tokens)
         messages += called(turn)[1:]
     assert median(shares[2:]) >= 0.9

@@ -105,8 +105,8 @@ def test_the_first_upstream_that_serves_a_model_gets_it():
 def test_a_server_without_upstreams_only_shows_records(start):
     client = start(upstreams=[])
     assert client.get("/ready").status_code == 200
-    said = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
-    refused = client.post("/v1/chat/completions", json=said)
+    request = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
+    refused = client.post("/v1/chat/completions", json=request)
     assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
     assert "has no upstream" in refused.json()["error"]["message"]
     assert client.get("/brimful/v1/contexts/ctx-1").json()["error"]["code"] == "context_not_found"

@@ -15,15 +15,15 @@ HI = {"model": "gpt-4o", "max_tokens": 9, "messages": [{"role": "user", "content
 
 def is_told(answer, path):
     """Whether an answer is an error in the dialect of its endpoint."""
-    said = answer.json()
+    data = answer.json()
     assert answer.headers["content-type"].startswith("application/json")
-    assert isinstance(said["error"]["message"], str)
-    assert said["error"]["message"]
+    assert isinstance(data["error"]["message"], str)
+    assert data["error"]["message"]
     if path == MESSAGES:
-        assert said["type"] == "error"
-        assert set(said) == {"type", "error"}
+        assert data["type"] == "error"
+        assert set(data) == {"type", "error"}
     else:
-        assert {"message", "type", "param", "code"} <= set(said["error"])
+        assert {"message", "type", "param", "code"} <= set(data["error"])
     return True
 
 
@@ -60,9 +60,9 @@ def test_non_ascii_upstream_headers_are_forwarded(start, upstream, encoding):
     answer = JSONResponse(chat_answer())
     answer.raw_headers.append((b"x-note", note))
     upstream.answers = [answer]
-    came = start().post(CHAT, json=HI)
-    assert came.status_code == 200
-    assert (b"x-note", note) in came.headers.raw
+    response = start().post(CHAT, json=HI)
+    assert response.status_code == 200
+    assert (b"x-note", note) in response.headers.raw
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
@@ -180,11 +180,11 @@ def test_a_redirecting_upstream(start, upstream, path, status):
 
 @pytest.mark.parametrize("status", [-1, 0, 100, 200, 600, 699, 2013])
 def test_an_invalid_http_status(status):
-    told = to_api_error(
+    result = to_api_error(
         make_provider_error(ErrorSource(route="local"), status, b'{"error": {"message": "no"}}'), "openai"
     )
-    assert told.status == 502
-    assert told.message.startswith(f"local: answered {status}")
+    assert result.status == 502
+    assert result.message.startswith(f"local: answered {status}")
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])

@@ -21,8 +21,8 @@ def test_the_janitor_visits_all_tenants(start, tmp_path):
     async def wrote():
         for tenant in ("one", "two"):
             async with Engine(url, tenant=tenant, embedder="none") as engine:
-                said = [Message(id=f"m{n}", room="r", content=spam, sender="bot", at=now + n) for n in range(20)]
-                await engine.post_many(said)
+                messages = [Message(id=f"m{n}", room="r", content=spam, sender="bot", at=now + n) for n in range(20)]
+                await engine.post_many(messages)
 
     async def tidied():
         """Look until both tenants have their line."""

@@ -68,8 +68,8 @@ async def watched():
 
 
 def request(text):
-    said = {"model": "acme-1", "max_tokens": 10, "messages": [{"role": "user", "content": text}]}
-    return json.dumps(said, ensure_ascii=False).encode()
+    body = {"model": "acme-1", "max_tokens": 10, "messages": [{"role": "user", "content": text}]}
+    return json.dumps(body, ensure_ascii=False).encode()
 
 
 def post(port, body, conversation):

@@ -12,16 +12,16 @@ def test_small_answers_are_sent_at_once():
     """Each connection that comes in has Nagle's algorithm turned off, by asyncio, which must know what it is."""
 
     async def accepted():
-        told = asyncio.get_running_loop().create_future()
+        result = asyncio.get_running_loop().create_future()
 
         async def meet(_, writer):
-            told.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            result.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
             writer.close()
 
         with bind_socket(Config(listen="127.0.0.1:0"), "brimful.toml") as listening:
             async with await asyncio.start_server(meet, sock=listening):
                 _, writer = await asyncio.open_connection(*listening.getsockname()[:2])
-                found = await told
+                found = await result
                 writer.close()
         return found
 

@@ -47,9 +47,9 @@ def running(folder, upstream, *, grace=20.0, settings=""):
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environ) as process,
     ):
         try:
-            told = process.stdout.readline()
-            address = re.search(r"http://[\d.:]+", told)
-            assert address, told + (folder / "errors").read_text()
+            output = process.stdout.readline()
+            address = re.search(r"http://[\d.:]+", output)
+            assert address, output + (folder / "errors").read_text()
             with httpx2.Client(base_url=address[0], timeout=120) as client:
                 yield client, process
         finally:
@@ -135,9 +135,9 @@ def test_health_and_readiness(start):
 def test_each_request_logs_one_line_without_contents_or_keys(tmp_path, upstream):
     sentence = "a very private sentence"
     with running(tmp_path, upstream) as (client, process):
-        said = HI | {"messages": [{"role": "user", "content": sentence}]}
-        answer = client.post(CHAT, json=said, headers={"authorization": "Bearer sk-private"})
-        client.post("/v1/nothing", json=said)
+        messages = HI | {"messages": [{"role": "user", "content": sentence}]}
+        answer = client.post(CHAT, json=messages, headers={"authorization": "Bearer sk-private"})
+        client.post("/v1/nothing", json=messages)
         stop(process)
         lines = process.stdout.read()
     line = json.loads(lines.splitlines()[0])

@@ -22,11 +22,11 @@ MODES = pytest.mark.parametrize("mode", ["fit", "remember"])
 def value(client, line, **headers):
     """Return the number of a line of what Prometheus reads; its labels may be told in part."""
     name, _, labels = line.partition("{")
-    wanted = [label for label in labels.rstrip("}").split(",") if label]
+    expected = [label for label in labels.rstrip("}").split(",") if label]
     found = [
         float(each.rpartition(" ")[2])
         for each in client.get("/metrics", headers=headers).text.splitlines()
-        if each.partition("{")[0].partition(" ")[0] == name and all(label in each for label in wanted)
+        if each.partition("{")[0].partition(" ")[0] == name and all(label in each for label in expected)
     ]
     return sum(found)
 

@@ -46,8 +46,8 @@ def chat_events(*texts, finish="stop"):
 
 def _chunk(delta, finish):
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    said = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "up", "choices": [choice]}
-    return f"data: {json.dumps(said)}\n\n"
+    data = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "up", "choices": [choice]}
+    return f"data: {json.dumps(data)}\n\n"
 
 
 def message_answer(text="Thursday.", *, prompt=12):

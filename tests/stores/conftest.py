@@ -1,4 +1,4 @@
-"""The databases that every test of a store runs on, and how a test waits."""
+"""The databases that every store test runs on."""
 
 import asyncio
 

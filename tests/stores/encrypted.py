@@ -1,4 +1,4 @@
-"""What tests of encryption share."""
+"""Helpers for encryption tests."""
 
 import contextlib
 import sqlite3

@@ -1,4 +1,4 @@
-"""Records to write and to find again."""
+"""Sample records."""
 
 from brimful.core.content import Media, Text, ToolCall
 from brimful.records import LoreEntry, Memory, Message, Summary
@@ -9,7 +9,7 @@ def words(text):
     return IndexEntry(terms=tuple(text.lower().split()), passage=text)
 
 
-def said(id, text="Hello there", room="general", **more):
+def make_message(id, text="Hello there", room="general", **more):
     return (Message(id=id, room=room, content=text, **more), words(text))
 
 
@@ -17,7 +17,7 @@ def known(id, text="Ada drinks tea", **more):
     return (Memory(id=id, content=text, **more), words(text))
 
 
-def told(id, text="The tower is old", lorebook="world", **more):
+def make_entry(id, text="The tower is old", lorebook="world", **more):
     return (LoreEntry(id=id, content=text, lorebook=lorebook, **more), words(text))
 
 

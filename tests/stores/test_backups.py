@@ -1,4 +1,4 @@
-"""The file of a backup: whole or not there, and nothing else is touched for it."""
+"""A backup is complete or absent, and touches nothing else."""
 
 import asyncio
 import sqlite3
@@ -10,7 +10,7 @@ import pytest
 from brimful.errors import InvalidValue, MigrationError, StoreCorrupt, StoreError, StoreUnavailable
 from brimful.stores import connect
 from brimful.stores.tuning import Tuning
-from stores.samples import said
+from stores.samples import make_message
 
 
 def test_what_is_no_backup_is_refused(sqlite_url, tmp_path, run):
@@ -32,7 +32,7 @@ def test_what_is_no_backup_is_refused(sqlite_url, tmp_path, run):
 def test_a_backup_of_a_newer_version_is_refused_before_it_is_taken_over(sqlite_url, tmp_path, run):
     async def restored():
         async with connect(sqlite_url) as database:
-            await database.tenant("acme").post([said("m1")])
+            await database.tenant("acme").post([make_message("m1")])
             await database.backup(tmp_path / "copy.db")
         copy = sqlite3.connect(tmp_path / "copy.db")
         copy.execute("INSERT INTO migrations VALUES ('9999_later', '')")
@@ -42,7 +42,7 @@ def test_a_backup_of_a_newer_version_is_refused_before_it_is_taken_over(sqlite_u
             with pytest.raises(MigrationError, match=r"copy\.db: was written by a newer version"):
                 await database.restore(tmp_path / "copy.db")
             assert await database.tenants() == []
-            await database.tenant("acme").post([said("m2")])
+            await database.tenant("acme").post([make_message("m2")])
             return await database.check()
 
     assert run(restored()) == []
@@ -51,7 +51,7 @@ def test_a_backup_of_a_newer_version_is_refused_before_it_is_taken_over(sqlite_u
 def test_a_backup_is_never_written_over_its_own_store(sqlite_url, tmp_path, run):
     async def story():
         async with connect(sqlite_url) as database:
-            await database.tenant("acme").post([said("m1")])
+            await database.tenant("acme").post([make_message("m1")])
             (tmp_path / "link.db").symlink_to(tmp_path / "store.db")
             (tmp_path / "other.db.part").symlink_to(tmp_path / "store.db")
             for name in ("store.db", "link.db", "other.db"):
@@ -79,10 +79,10 @@ def test_what_is_left_beside_an_older_backup_does_not_get_into_the_new_one(url, 
 
     async def story():
         async with connect(url) as database:
-            await database.tenant("acme").post([said("m1")])
+            await database.tenant("acme").post([make_message("m1")])
             await database.backup(copy)
             leave_log(copy)
-            await database.tenant("acme").post([said("m2")])
+            await database.tenant("acme").post([make_message("m2")])
             await database.backup(copy)
         async with connect(f"sqlite:///{copy}") as found:
             return await found.check(), await found.tenants(), len(await found.tenant("acme").history("general"))
@@ -99,7 +99,7 @@ def test_a_backup_is_only_read_when_it_is_restored(url, tmp_path, run, request, 
 
     async def story():
         async with connect(url) as database:
-            await database.tenant("acme").post([said("m1")])
+            await database.tenant("acme").post([make_message("m1")])
             await database.backup(folder / "copy.db")
         change_mode(folder / "copy.db", mode)
         before = (folder / "copy.db").read_bytes()
@@ -125,9 +125,9 @@ def test_a_backup_that_fails_leaves_nothing_behind_and_the_older_one_stands(url,
 
     async def story():
         async with connect(url) as database:
-            await database.tenant("acme").post([said("m1")])
+            await database.tenant("acme").post([make_message("m1")])
             await database.backup(tmp_path / "copy.db")
-            await database.tenant("acme").post([said("m2")])
+            await database.tenant("acme").post([make_message("m2")])
             with pytest.raises(OSError, match="of"):
                 await database.backup(tmp_path / "copy.db", stumble)
         assert {path.name for path in tmp_path.iterdir()} <= {"copy.db", "store.db"}
@@ -140,7 +140,7 @@ def test_a_backup_that_fails_leaves_nothing_behind_and_the_older_one_stands(url,
 def test_a_tenant_is_restored_to_postgres_as_a_whole_or_not_at_all(sqlite_url, postgres_url, tmp_path, run):
     async def story():
         async with connect(sqlite_url) as database:
-            await database.tenant("acme").post([said("m1")])
+            await database.tenant("acme").post([make_message("m1")])
             for name in ("good.db", "bad.db"):
                 await database.backup(tmp_path / name)
         bad = sqlite3.connect(tmp_path / "bad.db")
@@ -177,7 +177,7 @@ async def cancelled(copying, written):
         task.cancel()
         hop(20)
 
-    def told(done, total):
+    def report(done, total):
         written.append((done, total))
         if len(written) == 1 and threading.current_thread() is threading.main_thread():
             task.cancel()
@@ -185,7 +185,7 @@ async def cancelled(copying, written):
             loop.call_soon_threadsafe(cancel)
             known.wait(120)
 
-    task = asyncio.ensure_future(copying(told))
+    task = asyncio.ensure_future(copying(report))
     with pytest.raises(asyncio.CancelledError):
         await task
 
@@ -198,7 +198,7 @@ def test_copying_ends_soon_after_nobody_waits_for_it(url, tmp_path, run, request
     async def story():
         async with connect(url, tuning=tuning) as database:
             for tenant in ("acme", "other"):
-                await database.tenant(tenant).post([said("m1"), said("m2")])
+                await database.tenant(tenant).post([make_message("m1"), make_message("m2")])
             await database.backup(tmp_path / "copy.db")
             if way == "backup":
                 await cancelled(lambda told: database.backup(tmp_path / "more.db", told), written)

@@ -1,4 +1,4 @@
-"""Contents in memory: what is held is what was kept, and never more than is allowed."""
+"""The cache of contents returns what was stored, within its limit."""
 
 import tracemalloc
 
@@ -12,10 +12,10 @@ from brimful.core.content import Text
 from brimful.records import Content
 from brimful.stores.tables.contents import ContentCache
 
-kept = st.tuples(st.sampled_from(["t1", "t2"]), st.sampled_from("abcdef"), st.integers(0, 12))
+entries = st.tuples(st.sampled_from(["t1", "t2"]), st.sampled_from("abcdef"), st.integers(0, 12))
 
 
-@given(st.lists(kept, max_size=40), st.integers(12, 30))
+@given(st.lists(entries, max_size=40), st.integers(12, 30))
 def test_the_last_ones_that_fit_are_held(steps, max_bytes):
     cache, order = ContentCache(max_bytes=max_bytes), []
     for tokenizer, address, size in steps:
@@ -24,11 +24,11 @@ def test_the_last_ones_that_fit_are_held(steps, max_bytes):
         while sum(size for *_, size in order) > max_bytes:
             del order[0]
     for tokenizer in ("t1", "t2"):
-        wanted = {address: (f"{tokenizer}{address}", size) for each, address, size in order if each == tokenizer}
-        assert cache.known(tokenizer, "abcdef") == wanted
+        expected = {address: (f"{tokenizer}{address}", size) for each, address, size in order if each == tokenizer}
+        assert cache.known(tokenizer, "abcdef") == expected
 
 
-def test_what_was_asked_for_stays_longer():
+def test_recently_used_contents_stay():
     cache = ContentCache(max_bytes=2)
     for address in "ab":
         cache.keep("t", address, (address, 1), size=1)
@@ -53,7 +53,7 @@ def test_a_content_larger_than_all_that_is_allowed_drives_nothing_out():
     ],
     ids=["short", "wide", "parts"],
 )
-def test_what_is_held_takes_no_more_memory_than_is_reckoned(make):
+def test_the_cache_takes_no_more_memory_than_it_estimates(make):
     bodies = [msgspec.json.encode(make(number)) for number in range(5_000)]
     cache, expected = ContentCache(max_bytes=2**40), 0
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""What was acknowledged is there, whoever is killed when; rooms have neither gaps nor doubles."""
+"""Acknowledged messages survive killed processes, and rooms have neither gaps nor duplicates."""
 
 import os
 import random
@@ -33,12 +33,14 @@ def kill(writers, chance):
     for writer in writers:  # all at once: those that write without a pause may keep another one from opening the file
         writer.stdin.write(b"\n")
         writer.stdin.flush()
-    told = []
+    reports = []
     for writer in writers:
-        told += [writer.stdout.readline() for _ in range(chance.randint(FEWEST, MOST))]  # however slow the machine is
+        reports += [
+            writer.stdout.readline() for _ in range(chance.randint(FEWEST, MOST))
+        ]  # however slow the machine is
         time.sleep(chance.uniform(0.0, 0.05))  # the moment of a death cannot be an argument
         writer.kill()
-    acknowledged = {id for line in told for id in line.decode().split()}
+    acknowledged = {id for line in reports for id in line.decode().split()}
     for writer in writers:
         with writer:
             lines = writer.stdout.read().decode().split("\n")

@@ -1,4 +1,4 @@
-"""Encryption at rest: what is sealed comes back, nothing of it is on the disk, and whoever has no key is told so."""
+"""Encryption at rest: values are restored, nothing is readable on disk, and a missing key is reported."""
 
 import asyncio
 import subprocess
@@ -19,7 +19,7 @@ from brimful.records.search import IndexEntry
 from brimful.stores import connect
 from brimful.stores.vectors.float16 import normalize
 from stores.encrypted import TWO, files, kek, sql
-from stores.samples import PARTS, nearest, occurring, said, words
+from stores.samples import PARTS, make_message, nearest, occurring, words
 from strategies import COUNTER
 from support import build
 
@@ -122,9 +122,9 @@ def test_no_table_of_postgresql_tells_it_either(postgres_url, run):
     with psycopg.connect(postgres_url) as connection:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
         rows = [row for table in tables for row in connection.execute(b"TABLE " + table[0].encode())]
-    told = b"".join(cell if isinstance(cell, bytes) else str(cell).encode() for row in rows for cell in row)
+    result = b"".join(cell if isinstance(cell, bytes) else str(cell).encode() for row in rows for cell in row)
     assert len(rows) > 20
-    assert [word for word in ("vault", "behind", "painting", "beside", "lighthouse") if word.encode() in told] == []
+    assert [word for word in ("vault", "behind", "painting", "beside", "lighthouse") if word.encode() in result] == []
 
 
 def long_words(text):
@@ -132,7 +132,7 @@ def long_words(text):
 
 
 def test_one_content_is_kept_once_and_its_address_tells_nothing(store, run, url):
-    run(store.post([said("a", "Tea at five?"), said("b", "Tea at five?")]))
+    run(store.post([make_message("a", "Tea at five?"), make_message("b", "Tea at five?")]))
     rows = sql(url, "SELECT hash, uses FROM contents")
     assert [uses for _, uses in rows] == [2]
     assert rows[0][0].startswith("k1:")
@@ -141,7 +141,7 @@ def test_one_content_is_kept_once_and_its_address_tells_nothing(store, run, url)
 
 def test_two_tenants_share_no_address_and_no_term(sealed, run, url):
     for tenant in ("acme", "other"):
-        run(sealed.tenant(tenant).post([said("a", "Tea at five?")]))
+        run(sealed.tenant(tenant).post([make_message("a", "Tea at five?")]))
     assert len({hash for (hash,) in sql(url, "SELECT hash FROM contents")}) == 2
     terms = [set(msgspec.json.decode(terms)) for (terms,) in sql(url, "SELECT terms FROM documents")]
     assert len(terms) == 2
@@ -149,7 +149,7 @@ def test_two_tenants_share_no_address_and_no_term(sealed, run, url):
 
 
 def test_terms_are_found_and_stand_in_no_order(store, run, url):
-    run(store.post([said("a", "tea at five and tea at six"), said("b", "coffee")]))
+    run(store.post([make_message("a", "tea at five and tea at six"), make_message("b", "coffee")]))
     found = run(occurring(store, ["room:general"], ["tea", "coffee", "gin"]))
     assert found.document_frequency == (1, 1, 0)
     assert sorted(zip(found.doc, found.term, found.frequency, strict=True)) == [(1, 0, 2), (2, 1, 1)]
@@ -157,9 +157,9 @@ def test_terms_are_found_and_stand_in_no_order(store, run, url):
     assert msgspec.json.decode(kept[0]) == sorted(msgspec.json.decode(kept[0]))
 
 
-def test_vectors_are_sealed_and_found(store, run, url):
+def test_vectors_are_encrypted_and_found(store, run, url):
     run(store.use_embedder("e"))
-    run(store.post([said("a", "one"), said("b", "two")]))
+    run(store.post([make_message("a", "one"), make_message("b", "two")]))
     rows = normalize(np.random.default_rng(1).normal(size=(2, 16)).astype(np.float32))
     run(store.save_vectors("e", [1, 2], rows))
     assert [near.doc for near in run(nearest(store, ["room:general"], "e", rows[1], limit=1))] == [2]
@@ -169,7 +169,7 @@ def test_vectors_are_sealed_and_found(store, run, url):
 def test_a_store_may_keep_nothing_to_search(url, run):
     async def story(store):
         await store.use_embedder("e")
-        await store.post([said("a", "tea at five")])
+        await store.post([make_message("a", "tea at five")])
         return (await occurring(store, ["room:general"], ["tea"])).document_frequency, await store.backlog("e")
 
     assert run(opened(url, kek(search="none"), story)) == ((0,), [])
@@ -178,7 +178,7 @@ def test_a_store_may_keep_nothing_to_search(url, run):
 def test_a_store_that_keeps_nothing_to_search_forgets_what_it_kept(url, run):
     async def fill(_, store):
         await store.use_embedder("e")
-        await store.post([said("a", "tea at five"), said("b", "coffee")])
+        await store.post([make_message("a", "tea at five"), make_message("b", "coffee")])
         await store.save_vectors("e", [1], np.ones((1, 8), np.float32))
 
     async def seal(database, store):
@@ -203,9 +203,9 @@ def test_contents_of_any_size_and_form(store, run, content):
 
 
 def test_without_a_key_nothing_is_read_or_written(store, url, run):
-    run(store.post([said("a", "secret words")]))
+    run(store.post([make_message("a", "secret words")]))
     before = sql(url, "SELECT count(*) FROM contents")
-    for function in (lambda store: store.messages(["a"]), lambda store: store.post([said("b")])):
+    for function in (lambda store: store.messages(["a"]), lambda store: store.post([make_message("b")])):
         with pytest.raises(
             EncryptionError, match="tenant 'acme': is encrypted, but no key was given; set BRIMFUL_KEY"
         ) as no:
@@ -215,8 +215,8 @@ def test_without_a_key_nothing_is_read_or_written(store, url, run):
 
 
 def test_with_another_key_nothing_is_read_or_written(store, url, run):
-    run(store.post([said("a", "secret words")]))
-    for function in (lambda store: store.messages(["a"]), lambda store: store.post([said("b")])):
+    run(store.post([make_message("a", "secret words")]))
+    for function in (lambda store: store.messages(["a"]), lambda store: store.post([make_message("b")])):
         with pytest.raises(
             EncryptionError, match=f"wrapped by key {kek().id}, which is not among the keys given .{kek(TWO).id}"
         ) as no:
@@ -226,11 +226,11 @@ def test_with_another_key_nothing_is_read_or_written(store, url, run):
 
 
 def test_another_tenant_in_the_clear_is_none_of_its_business(url, run):
-    run(opened(url, kek(), lambda store: store.post([said("a")])))
+    run(opened(url, kek(), lambda store: store.post([make_message("a")])))
 
     async def story():
         async with connect(url) as database:
-            return await database.tenant("open").post([said("a", "hello")])
+            return await database.tenant("open").post([make_message("a", "hello")])
 
     assert run(story())[0].content == "hello"
 
@@ -238,8 +238,8 @@ def test_another_tenant_in_the_clear_is_none_of_its_business(url, run):
 def test_a_first_write_that_fails_leaves_no_key_behind(sealed, run):
     store = sealed.tenant("acme")
     with pytest.raises(AttributeError):
-        run(store.post([said("a"), (None, words(""))]))
-    run(store.post([said("a", "still works")]))
+        run(store.post([make_message("a"), (None, words(""))]))
+    run(store.post([make_message("a", "still works")]))
     assert run(store.messages(["a"]))[0].content == "still works"
 
 
@@ -260,7 +260,7 @@ def test_a_first_write_that_fails_leaves_no_key_behind(sealed, run):
     ],
 )
 def test_rows_that_were_swapped_cut_or_changed_are_noticed(store, sealed, url, run, change):
-    run(store.post([said("a", "first secret"), said("b", "second secret")]))
+    run(store.post([make_message("a", "first secret"), make_message("b", "second secret")]))
     run(sealed.close())
     sql(url, change)
     with pytest.raises(EncryptionError, match="restore a backup") as refused:
@@ -311,7 +311,7 @@ def test_a_row_of_another_tenant_does_not_open(sealed, url, run):
         run(sealed.tenant("other").get(Room, "r"))
 
 
-def test_a_row_in_the_clear_is_refused_where_all_is_sealed(store, url, run):
+def test_a_plain_row_in_an_encrypted_store_is_refused(store, url, run):
     run(store.put(Room(id="r", goal="tea")))
     sql(url, "UPDATE rooms SET body = ?", msgspec.json.encode(Room(id="r", goal="gin")))
     with pytest.raises(EncryptionError, match="rooms r is not encrypted") as refused:

@@ -1,4 +1,4 @@
-"""Users, personas, rooms and lorebooks, and what goes with them."""
+"""Users, personas, rooms and lorebooks, and what belongs to them."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from brimful.errors import InvalidValue
 from brimful.packagers import message
 from brimful.records import Lorebook, Memory, Persona, Room, Snapshot, User
 from brimful.records.search import IndexEntry, TermQuery
-from stores.samples import known, occurring, said, summed, told, words
+from stores.samples import known, make_entry, make_message, occurring, summed, words
 from strategies import COUNTER
 from support import build
 
@@ -41,7 +41,7 @@ def test_records_are_listed_by_id(store, run):
 def test_a_user_goes_with_rooms_and_memories(store, run):
     run(store.put(User(id="ada")))
     run(store.put(Room(id="general", user="ada")))
-    run(store.post([said("m1", "Secret tea"), said("m2", "Other talk", room="other")]))
+    run(store.post([make_message("m1", "Secret tea"), make_message("m2", "Other talk", room="other")]))
     run(store.save_memories([known("k1", user="ada"), known("k2", "Bob drinks milk", user="bob")]))
     run(store.save_summaries([summed("s1")]))
     assert run(store.remove(User, "ada")) is True
@@ -53,21 +53,21 @@ def test_a_user_goes_with_rooms_and_memories(store, run):
     assert (found.document_frequency, found.documents, found.words) == ((0, 0), 0, 0)
 
 
-def test_a_removed_room_begins_anew(store, run):
-    run(store.post([said("m1"), said("m2")]))
+def test_a_removed_room_starts_empty(store, run):
+    run(store.post([make_message("m1"), make_message("m2")]))
     before = run(store.scope_version(["room:general"]))
     run(store.remove(Room, "general"))
-    assert run(store.post([said("m1", "Again")]))[0].seq == 1
+    assert run(store.post([make_message("m1", "Again")]))[0].seq == 1
     assert run(store.scope_version(["room:general"])) != before
     assert run(occurring(store, ["room:general"], ["hello", "again"])).document_frequency == (0, 1)
 
 
 def test_a_removed_room_takes_what_only_its_contexts_saw_along(store, database, run):
     """A message that was deleted before, and a question that was asked and never posted."""
-    run(store.post([said("m1", "a secret that was deleted"), said("m2", "and one that stands")]))
-    asked = message("a question that nobody posted", counter=COUNTER, id="now")
+    run(store.post([make_message("m1", "a secret that was deleted"), make_message("m2", "and one that stands")]))
+    turn = message("a question that nobody posted", counter=COUNTER, id="now")
     seen = message("a secret that was deleted", counter=COUNTER, id="m1")
-    run(store.save_context(Snapshot(id="c1", room="general", context=build([asked, seen]))))
+    run(store.save_context(Snapshot(id="c1", room="general", context=build([turn, seen]))))
     run(store.delete("m1"))
     assert run(store.remove(Room, "general")) is True
     assert run(database.check()) == []
@@ -76,7 +76,7 @@ def test_a_removed_room_takes_what_only_its_contexts_saw_along(store, database, 
 def test_a_persona_and_a_lorebook_go_with_what_is_theirs(store, run):
     run(store.put(Persona(id="helper")))
     run(store.save_memories([known("k1", persona="helper"), known("k2")]))
-    run(store.save_lore([told("e1"), told("e2", lorebook="other")]))
+    run(store.save_lore([make_entry("e1"), make_entry("e2", lorebook="other")]))
     assert run(store.get(Lorebook, "world")) == Lorebook(id="world")
     assert run(store.remove(Persona, "helper")) is True
     assert run(store.remove(Lorebook, "world")) is True
@@ -84,11 +84,11 @@ def test_a_persona_and_a_lorebook_go_with_what_is_theirs(store, run):
     assert [entry.id for entry in run(store.lore(["world", "other"]))] == ["e2"]
 
 
-def test_what_is_taken_out_and_no_context_saw_is_gone_from_the_disk(store, database, run):
-    run(store.post([said("m1", "said"), said("m2", "said, too")]))
+def test_deleted_content_that_no_context_uses_is_erased_from_disk(store, database, run):
+    run(store.post([make_message("m1", "said"), make_message("m2", "said, too")]))
     run(store.save_memories([known("k1", "remembered")]))
     run(store.put(Lorebook(id="world")))
-    run(store.save_lore([told("e1", "told")]))
+    run(store.save_lore([make_entry("e1", "told")]))
     run(store.save_summaries([summed("s1", "summed up")]))
     taken = [store.delete("m1"), store.remove_memory("k1"), store.remove_lore("e1"), store.remove_summary("s1")]
     assert [run(each) for each in taken] == [True] * 4

@@ -1,4 +1,4 @@
-"""What goes wrong is told clearly, loses nothing, and the store works on."""
+"""Failures are reported clearly, lose nothing, and the store keeps working."""
 
 import asyncio
 import secrets
@@ -14,7 +14,7 @@ import pytest
 from brimful.engine import Engine
 from brimful.errors import InvalidValue, StoreCorrupt, StoreError, StoreUnavailable
 from brimful.stores import connect
-from stores.samples import said
+from stores.samples import make_message
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def on_last_connection(database, run, sql):
 
 
 def posted(run, database, *ids, text="Hello there"):
-    return run(database.tenant("acme").post([said(id, text) for id in ids]))
+    return run(database.tenant("acme").post([make_message(id, text) for id in ids]))
 
 
 def ids(run, database):
@@ -45,9 +45,9 @@ def test_another_process_holds_the_lock(database, sqlite_url, run):
     posted(run, database, "m1")
     other = sqlite3.connect(path_of(sqlite_url), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StoreUnavailable, match="another process holds the lock; try again") as told:
+    with pytest.raises(StoreUnavailable, match="another process holds the lock; try again") as caught:
         posted(run, database, "m2")
-    assert told.value.retriable
+    assert caught.value.retriable
     assert ids(run, database) == ["m1"]
     other.execute("ROLLBACK")
     other.close()
@@ -70,7 +70,7 @@ def test_a_store_is_opened_and_read_while_another_process_writes(database, sqlit
 def test_who_reads_and_writes_in_turn_needs_one_connection_and_who_does_so_at_once_several(database, run):
     async def in_turn():
         for number in range(5):
-            await database.tenant("acme").post([said(f"m{number}")])
+            await database.tenant("acme").post([make_message(f"m{number}")])
             await database.tenant("acme").history("general", limit=10)
 
     async def at_once():
@@ -94,7 +94,7 @@ def test_a_program_may_go_to_another_folder(tmp_path, run, monkeypatch):
 
     async def story():
         async with connect("sqlite:///store.db") as database:
-            await database.tenant("acme").post([said("m1")])
+            await database.tenant("acme").post([make_message("m1")])
             (tmp_path / "elsewhere").mkdir()
             monkeypatch.chdir(tmp_path / "elsewhere")
             met = threading.Barrier(2)
@@ -128,9 +128,9 @@ def test_two_open_a_new_file_at_once(sqlite_url, run):
 def test_a_new_file_that_another_never_lets_go(sqlite_url, run):
     other = sqlite3.connect(path_of(sqlite_url), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StoreUnavailable, match="another process holds the lock; try again") as told:
+    with pytest.raises(StoreUnavailable, match="another process holds the lock; try again") as caught:
         run(connect(sqlite_url, wait=0.05).open())
-    assert told.value.retriable
+    assert caught.value.retriable
     other.close()
 
 
@@ -144,9 +144,9 @@ def test_the_disk_is_full(database, run):
             posted(run, database, f"m{number}", text=f"text {number} " * 200)
             kept.append(f"m{number}")
 
-    with pytest.raises(StoreUnavailable, match="the disk is full; make room and try again") as told:
+    with pytest.raises(StoreUnavailable, match="the disk is full; make room and try again") as caught:
         fill()
-    assert not told.value.retriable
+    assert not caught.value.retriable
     assert ids(run, database) == kept[::-1]
     assert run(database.check()) == []
     on_last_connection(database, run, "PRAGMA max_page_count = 1000000")
@@ -180,7 +180,9 @@ def test_the_file_was_cut_off(tmp_path, run):
 
     async def filled():
         async with connect(f"sqlite:///{path}") as database:
-            await database.tenant("acme").post([said(f"m{number}", "some text " * 100) for number in range(500)])
+            await database.tenant("acme").post(
+                [make_message(f"m{number}", "some text " * 100) for number in range(500)]
+            )
 
     run(filled())
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
@@ -221,11 +223,11 @@ def _open_files():
 def test_an_id_that_is_too_long_for_an_index_is_not_taken_for_a_lost_connection(postgres_url, run, length):
     async def written():
         async with connect(postgres_url) as database:
-            await database.tenant("acme").post([said(secrets.token_hex(length // 2), "hi")])
+            await database.tenant("acme").post([make_message(secrets.token_hex(length // 2), "hi")])
 
-    with pytest.raises(StoreError, match="too long for the server's index; give shorter ones") as told:
+    with pytest.raises(StoreError, match="too long for the server's index; give shorter ones") as caught:
         run(written())
-    assert not isinstance(told.value, StoreUnavailable)
+    assert not isinstance(caught.value, StoreUnavailable)
 
 
 def test_a_call_that_fails_half_way_changes_nothing(database, run):
@@ -240,7 +242,7 @@ def test_a_call_that_fails_half_way_changes_nothing(database, run):
 def test_a_store_in_memory_forgets(run, url):
     async def story():
         async with connect(url) as database:
-            await database.tenant("acme").post([said("m1")])
+            await database.tenant("acme").post([make_message("m1")])
             assert await database.check() == []
             return len(await database.tenant("acme").history("general"))
 
@@ -291,55 +293,55 @@ def test_no_error_and_no_repr_tells_a_password(run):
     database = connect("postgresql://ada:swordfish@localhost:1/chat?sslpassword=swordfish", wait=1.0)
     with pytest.raises(
         StoreUnavailable, match="cannot be reached; check the address, the user and the password"
-    ) as told:
+    ) as caught:
         run(database.open())
-    shown = "".join(traceback.format_exception(told.value)) + repr(database) + repr(told.value)
+    shown = "".join(traceback.format_exception(caught.value)) + repr(database) + repr(caught.value)
     assert "postgresql://ada@localhost:1/chat" in shown
     assert "swordfish" not in shown
     run(database.close())
 
 
-def test_lost_connections_are_made_again_before_anything_is_asked(postgres_url, run):
+def test_lost_connections_are_restored_before_a_request(postgres_url, run):
     async def story():
         async with connect(postgres_url) as database:
             store = database.tenant("acme")
-            await asyncio.gather(*(store.post([said(f"m{number}")]) for number in range(8)))
+            await asyncio.gather(*(store.post([make_message(f"m{number}")]) for number in range(8)))
             end_connections(postgres_url)
-            await store.post([said("later")])
+            await store.post([make_message("later")])
             return len(await store.history("general"))
 
     assert run(story()) == 9
 
 
-def test_a_connection_that_is_lost_in_the_midst_is_told_and_the_next_call_works(postgres_url, run):
+def test_a_lost_connection_is_reported_and_the_next_call_works(postgres_url, run):
     async def story():
         async with connect(postgres_url) as database:
             store = database.tenant("acme")
-            await store.post([said("m1")])
+            await store.post([make_message("m1")])
             with psycopg.connect(postgres_url) as other:
                 other.execute("LOCK TABLE messages")
-                waiting = asyncio.create_task(store.post([said("m2")]))
+                waiting = asyncio.create_task(store.post([make_message("m2")]))
                 while not other.execute(f"SELECT pid {WAITING}").fetchone():  # noqa: ASYNC110 - only the server knows
                     await asyncio.sleep(0.01)
                 other.execute(f"SELECT pg_terminate_backend(pid) {WAITING}")
-                with pytest.raises(StoreUnavailable, match="the connection is lost; call again") as told:
+                with pytest.raises(StoreUnavailable, match="the connection is lost; call again") as caught:
                     await waiting
-                assert told.value.retriable
-            assert [message.seq for message in await store.post([said("m2")])] == [2]
+                assert caught.value.retriable
+            assert [message.seq for message in await store.post([make_message("m2")])] == [2]
             return await database.check()
 
     assert run(story()) == []
 
 
-def test_a_pool_that_is_used_up_is_told(postgres_url, run):
+def test_an_exhausted_pool_is_reported(postgres_url, run):
     async def story():
         async with connect(postgres_url, wait=0.3) as database:
             store = database.tenant("acme")
-            await store.post([said("m1")])
+            await store.post([make_message("m1")])
             with no_new_connections(postgres_url):
-                with pytest.raises(StoreUnavailable, match="too busy, or out of reach; try again") as told:
+                with pytest.raises(StoreUnavailable, match="too busy, or out of reach; try again") as caught:
                     await store.history("general")
-                assert told.value.retriable
+                assert caught.value.retriable
             while True:  # the pool tries again after a while
                 with suppress(StoreUnavailable):
                     return len(await store.history("general"))

@@ -1,4 +1,4 @@
-"""Checking, copying, exporting: nothing is lost between two databases of any sort."""
+"""Checks, backups and exports: nothing is lost between two databases of any kind."""
 
 import asyncio
 import sqlite3
@@ -13,7 +13,7 @@ from brimful.records import Memory, Room, Snapshot
 from brimful.records.search import IndexEntry
 from brimful.stores import connect
 from brimful.stores.admin.backup import COPIED_TABLES
-from stores.samples import known, nearest, occurring, said, summed, told, words
+from stores.samples import known, make_entry, make_message, nearest, occurring, summed, words
 from stores.test_tenants import SECRET, context, fill, seen
 
 
@@ -26,7 +26,7 @@ async def worked(database):
     await fill(database.tenant("acme"), "tea for two")
     await fill(database.tenant("other"), SECRET)
     store = database.tenant("acme")
-    await store.post([said(f"x{number}", f"message number {number}") for number in range(1200)])
+    await store.post([make_message(f"x{number}", f"message number {number}") for number in range(1200)])
     await store.edit("x1", "edited text", words("edited text"), at=5.0)
     await store.delete("x2")
     await store.delete("x3", erase=True)
@@ -82,7 +82,7 @@ def test_a_check_finds_what_is_wrong(url, run, damage, what):
     async def filled():
         async with connect(url) as database:
             await fill(database.tenant("acme"), "tea")
-            await database.tenant("acme").post([said("lone", "said in no context")])
+            await database.tenant("acme").post([make_message("lone", "said in no context")])
 
     async def checked():
         async with connect(url) as database:
@@ -124,8 +124,10 @@ def test_a_backup_restores_everything(url, tmp_path, run, request):
             await database.restore(tmp_path / "copy.db")
             assert [each for each in await database.check() if each.level == "error"] == []
             after = await state(database.tenant("acme")), await seen(database.tenant("other"))
-            assert (await database.tenant("acme").post([said("next")]))[0].seq == before[0][1][0].message.seq + 1
-            await database.tenant("acme").post([said("next", room="new"), said("more", room="new")])
+            assert (await database.tenant("acme").post([make_message("next")]))[0].seq == before[0][1][
+                0
+            ].message.seq + 1
+            await database.tenant("acme").post([make_message("next", room="new"), make_message("more", room="new")])
             return after
 
     after = run(restored())
@@ -149,7 +151,7 @@ def test_a_backup_is_one_state_while_others_write(sqlite_url, tmp_path, run):
     async def story():
         async with connect(sqlite_url) as database:
             store = database.tenant("acme")
-            await store.post([said(f"m{number}", "some text " * 50) for number in range(3000)])
+            await store.post([make_message(f"m{number}", "some text " * 50) for number in range(3000)])
             writing = asyncio.create_task(_write_on(store))
             await database.backup(tmp_path / "copy.db")
             writing.cancel()
@@ -164,7 +166,7 @@ def test_a_backup_is_one_state_while_others_write(sqlite_url, tmp_path, run):
 
 async def _write_on(store):
     for number in range(10_000):
-        await store.post([said(f"w{number}", "more text " * 50)])
+        await store.post([make_message(f"w{number}", "more text " * 50)])
 
 
 def test_every_table_is_copied(sqlite_url, run):
@@ -189,7 +191,7 @@ def test_a_check_of_a_damaged_file_tells_what_is_damaged(sqlite_url, run, table)
 
     async def filled():
         async with connect(sqlite_url) as database:
-            await database.tenant("acme").post([said(f"m{number}", "some text " * 40) for number in range(500)])
+            await database.tenant("acme").post([make_message(f"m{number}", "some text " * 40) for number in range(500)])
 
     async def checked():
         async with connect(sqlite_url) as database:
@@ -248,7 +250,7 @@ def test_a_store_of_nothing_has_no_records(store, run):
 def test_records_of_one_kind_are_read_page_by_page(store, run):
     async def story():
         await store.save_memories([known(f"k{number:04d}", f"memory {number}") for number in range(1001)])
-        await store.save_lore([told(f"e{number:04d}", f"entry {number}") for number in range(501)])
+        await store.save_lore([make_entry(f"e{number:04d}", f"entry {number}") for number in range(501)])
         await store.save_summaries([summed(f"s{number}") for number in range(3)])
         await store.put(Room(id="general"))
         await store.save_context(Snapshot(id="c1", room="general", context=context("tea")))

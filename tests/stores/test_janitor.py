@@ -1,4 +1,4 @@
-"""What the janitor does in a store: nothing of it is lost, whoever copies, seals or removes it meanwhile."""
+"""The janitor's data in a store survives backups, encryption and removals."""
 
 import pytest
 
@@ -6,12 +6,12 @@ from brimful.errors import StoreUnavailable
 from brimful.records import Room
 from brimful.records.janitor import JanitorChange
 from brimful.stores import connect
-from stores.samples import known, occurring, said, summed, words
+from stores.samples import known, make_message, occurring, summed, words
 
 NOW = 1_794_744_000.0
 
 
-async def begun(house, holder="me", now=NOW):
+async def begin(house, holder="me", now=NOW):
     return await house.begin(holder=holder, now=now, lease=60.0)
 
 
@@ -22,11 +22,11 @@ def indexed(record):
 async def filled(database):
     """Write a room of two messages, a memory and a summary, and set aside all that can be; return before and after."""
     store, house = database.tenant("acme"), database.janitor("acme")
-    await store.post([said("m1", "one tea"), said("m2", "two teas")])
+    await store.post([make_message("m1", "one tea"), make_message("m2", "two teas")])
     await store.save_memories([known("k1", "Ada drinks tea"), known("pinned", "Bo drinks tea", pinned=True)])
     await store.save_summaries([summed("s1", "They spoke of tea", spans=((1, 1),), first=1, last=1)])
     before = [record async for record in store.export_records()]
-    run = await begun(house)
+    run = await begin(house)
     fresh = [summed("s1", "Tea, in short", spans=((1, 2),), first=1, last=2)[0], summed("s2", "More")[0]]
     change = JanitorChange(write=tuple(fresh), messages=("m1",), memories=("k1", "pinned"))
     await house.apply(run, change, indexed, now=NOW)
@@ -35,7 +35,7 @@ async def filled(database):
     return store, house, before
 
 
-def test_what_is_set_aside_is_not_told_and_not_found_but_it_is_there(database, run):
+def test_archived_messages_are_in_no_context_or_search_but_in_the_store(database, run):
     async def story():
         store, house, _ = await filled(database)
         history = [entry.message.id for entry in await store.history("general")]
@@ -45,7 +45,7 @@ def test_what_is_set_aside_is_not_told_and_not_found_but_it_is_there(database, r
         scopes = [memory.id for memory in await store.memories(scopes=["memory:::"])]
         ids = [memory.id for memory in await store.memories(ids=["k1"])]
         exported = [record.id async for record in store.export_records()]
-        again = await store.post([said("m1", "one tea")])
+        again = await store.post([make_message("m1", "one tea")])
         assert await house.count_archived() == {"messages": 1, "memories": 1}
         return history, at, found, by_id, scopes, ids, exported, again[0].seq
 
@@ -94,14 +94,14 @@ def test_a_copy_can_be_undone_as_well(database, run, keys, tmp_path):
         async with connect(f"sqlite:///{tmp_path}/copy.db", keys=keys) as copy:
             house = copy.janitor("acme")
             await house.undo(indexed, holder="me", now=NOW, lease=60.0)
-            return before, [record async for record in copy.tenant("acme").export_records()], await begun(house)
+            return before, [record async for record in copy.tenant("acme").export_records()], await begin(house)
 
     before, after, next_run = run(story())
     assert after == before
     assert next_run.number == 2
 
 
-def test_what_is_kept_for_undoing_is_sealed_anew_and_goes_with_its_room(database, run, keys):
+def test_undo_data_is_reencrypted_and_removed_with_its_room(database, run, keys):
     if keys is None:
         pytest.skip("nothing is sealed")
 
@@ -132,10 +132,10 @@ def test_a_room_that_is_removed_takes_along_what_undoing_would_give_back(databas
 def test_one_at_a_time(database, run):
     async def story():
         _, house, _ = await filled(database)
-        first = await begun(house)
+        first = await begin(house)
         with pytest.raises(StoreUnavailable, match="at work") as busy:
-            await begun(house, "you", NOW + 59)
-        second = await begun(house, "you", NOW + 61)
+            await begin(house, "you", NOW + 59)
+        second = await begin(house, "you", NOW + 61)
         with pytest.raises(StoreUnavailable, match="taken over"):
             await house.apply(first, JanitorChange(messages=("m2",)), indexed, now=NOW + 62)
         nothing = await house.end(second, {}, now=NOW + 63)

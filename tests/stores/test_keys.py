@@ -1,4 +1,4 @@
-"""Keys from code, from the environment and from a command: what is taken, what is refused, and what is never shown."""
+"""Keys from code, the environment and a command: what is accepted, what is refused, and what is never shown."""
 
 import base64
 import shlex

@@ -1,4 +1,4 @@
-"""The log: builds and answers in the order of their arrival, nothing missed, nothing twice."""
+"""The log: contexts and responses in order of arrival, without gaps or duplicates."""
 
 import asyncio
 
@@ -27,12 +27,12 @@ def answer(id, context="s1", **more):
 
 async def all_after(store, cursor, limit):
     """Follow to the end, and return what came, as ids."""
-    came = []
+    received = []
     while True:
         followed = await store.follow(cursor, limit=limit)
-        came += [event.id for event in followed.events]
+        received += [event.id for event in followed.events]
         if followed.cursor == cursor:
-            return came, cursor
+            return received, cursor
         cursor = followed.cursor
 
 
@@ -63,13 +63,13 @@ def test_what_was_cut_from_an_item_is_part_of_the_naive_prompt(store, run):
     assert run(store.builds())[0].naive == context.tokens + 400 - decision.tokens
 
 
-def test_builds_are_chosen_by_all_that_is_said(store, run):
+def test_builds_match_all_filters(store, run):
     context = build(pile())
     for number in range(12):
         room, persona = ("one", "two")[number % 2], ("a", "b", None)[number % 3]
-        asked = f"q{number // 2}"
-        said = {"at": float(number), "room": room, "persona": persona, "message": asked}
-        run(store.save_context(snapshot(context, id=f"s{number}", **said)))
+        question = f"q{number // 2}"
+        data = {"at": float(number), "room": room, "persona": persona, "message": question}
+        run(store.save_context(snapshot(context, id=f"s{number}", **data)))
 
     def ids(**chosen):
         return [each.id for each in run(store.builds(**chosen))]
@@ -141,7 +141,7 @@ def test_everything_comes_once_and_in_order(store, run):
     assert first == run(store.builds(limit=5))[-1]
 
 
-def test_what_is_gone_is_passed_over(store, run):
+def test_removed_events_are_skipped(store, run):
     run(store.put(Room(id="gone")))
     run(store.save_context(snapshot(build(pile()), id="s1", room="gone")))
     run(store.save_response(answer("a1", "s1", room="gone")))

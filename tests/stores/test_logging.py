@@ -1,4 +1,4 @@
-"""A store prints nothing by itself: what is amiss is told by errors."""
+"""A store prints nothing; problems are errors."""
 
 import subprocess
 import sys

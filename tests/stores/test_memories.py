@@ -5,7 +5,7 @@ import pytest
 
 from brimful.errors import InvalidValue
 from brimful.records import LoreEntry, Memory, Summary
-from stores.samples import known, occurring, summed, told
+from stores.samples import known, make_entry, occurring, summed
 
 
 def ids(records):
@@ -48,7 +48,7 @@ def test_the_last_of_an_id_in_one_call_stands(store, run):
     assert run(occurring(store, ["memory:::"], ["one", "two"])).document_frequency == (0, 1)
 
 
-def test_memories_are_chosen_by_all_that_is_said(store, run):
+def test_memories_match_all_filters(store, run):
     run(
         store.save_memories(
             [
@@ -113,12 +113,12 @@ def test_lore_comes_back_in_its_order(store, run):
         importance=1.0,
         settings={"depth": 2},
     )
-    run(store.save_lore([(entry, told("e1")[1]), told("e2", order=3), told("e3", lorebook="other")]))
+    run(store.save_lore([(entry, make_entry("e1")[1]), make_entry("e2", order=3), make_entry("e3", lorebook="other")]))
     assert run(store.lore(["world"]))[1] == entry
     assert ids(run(store.lore(["world"]))) == ["e2", "e1"]
     assert ids(run(store.lore(ids=["e3", "e1"]))) == ["e3", "e1"]
     assert ids(run(store.lore([]))) == []
-    run(store.save_lore([told("e1", "The tower fell")]))
+    run(store.save_lore([make_entry("e1", "The tower fell")]))
     assert run(store.lore(ids=["e1"]))[0].content == "The tower fell"
     assert run(store.remove_lore("e1")) is True
     assert run(store.remove_lore("e1")) is False

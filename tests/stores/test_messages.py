@@ -1,4 +1,4 @@
-"""Messages: appended without gaps, read in pages, edited, taken out."""
+"""Messages: appended without gaps, read in pages, edited and deleted."""
 
 import msgspec
 import pytest
@@ -6,11 +6,11 @@ import pytest
 from brimful.core.content import content_hashes
 from brimful.errors import InvalidValue
 from brimful.records import Message, Room, Summary, User
-from stores.samples import PARTS, occurring, said, words
+from stores.samples import PARTS, make_message, occurring, words
 
 
 def test_messages_get_their_place_in_their_room(store, run):
-    posted = run(store.post([said("a"), said("b", room="other"), said("c")]))
+    posted = run(store.post([make_message("a"), make_message("b", room="other"), make_message("c")]))
     assert [(message.id, message.room, message.seq) for message in posted] == [
         ("a", "general", 1),
         ("b", "other", 1),
@@ -36,15 +36,17 @@ def test_what_was_posted_comes_back_as_it_was(store, run):
 
 
 def test_the_first_message_of_an_id_stands(store, run):
-    first = run(store.post([said("a", "one"), said("a", "two"), said("b", "three")]))
-    again = run(store.post([said("b", "four"), said("c", "five"), said("a", "six", room="other")]))
+    first = run(store.post([make_message("a", "one"), make_message("a", "two"), make_message("b", "three")]))
+    again = run(
+        store.post([make_message("b", "four"), make_message("c", "five"), make_message("a", "six", room="other")])
+    )
     assert [(message.content, message.seq) for message in first] == [("one", 1), ("one", 1), ("three", 2)]
     assert [(message.content, message.seq) for message in again] == [("three", 2), ("five", 3), ("one", 1)]
     assert [each.message.id for each in run(store.history("general"))] == ["c", "b", "a"]
 
 
 def test_history_is_read_in_pages_from_the_newest(store, run):
-    run(store.post([said(f"m{n}", f"text {n}") for n in range(7)]))
+    run(store.post([make_message(f"m{n}", f"text {n}") for n in range(7)]))
     page = run(store.history("general", limit=3))
     assert [each.message.seq for each in page] == [7, 6, 5]
     assert [each.message.seq for each in run(store.history("general", before=5, limit=3))] == [4, 3, 2]
@@ -55,7 +57,11 @@ def test_history_is_read_in_pages_from_the_newest(store, run):
 def test_history_tells_the_counts_of_the_tokenizer(store, run):
     run(
         store.post(
-            [said("a", "one two"), said("b", "three"), (Message(id="c", room="general", content=PARTS), words(""))]
+            [
+                make_message("a", "one two"),
+                make_message("b", "three"),
+                (Message(id="c", room="general", content=PARTS), words("")),
+            ]
         )
     )
     run(store.save_counts("t1", {content_hashes("one two")[0]: 2, content_hashes(PARTS)[0]: 9}))
@@ -63,8 +69,8 @@ def test_history_tells_the_counts_of_the_tokenizer(store, run):
     assert [each.tokens for each in run(store.history("general", tokenizer="t2"))] == [None, None, None]
 
 
-def test_a_count_that_comes_later_is_told_with_what_was_read_before(store, run):
-    run(store.post([said("a", "one two")]))
+def test_a_count_stored_later_is_read(store, run):
+    run(store.post([make_message("a", "one two")]))
     assert run(store.history("general", tokenizer="t1"))[0].tokens is None
     run(store.save_counts("t1", {content_hashes("one two")[0]: 2}))
     assert run(store.history("general", tokenizer="t1"))[0].tokens == 2
@@ -73,7 +79,7 @@ def test_a_count_that_comes_later_is_told_with_what_was_read_before(store, run):
 
 
 def test_what_another_one_writes_is_read_at_once(database, store, run):
-    run(store.post([said("a", "one"), said("b", "two")]))
+    run(store.post([make_message("a", "one"), make_message("b", "two")]))
     run(store.history("general"))
     other = database.tenant(store.tenant)
     run(other.edit("a", "three", words("three"), at=5.0))
@@ -97,7 +103,7 @@ def test_a_text_that_reads_like_parts_is_another_content(store, run):
 
 
 def test_messages_come_in_the_order_of_the_question(store, run):
-    run(store.post([said(id) for id in "abc"]))
+    run(store.post([make_message(id) for id in "abc"]))
     assert [message.id for message in run(store.messages(["c", "x", "a"]))] == ["c", "a"]
     run(store.save_counts("t", {content_hashes("Hello there")[0]: 2}))
     found = run(store.messages_at("general", [3, 9, 1], tokenizer="t"))
@@ -106,7 +112,7 @@ def test_messages_come_in_the_order_of_the_question(store, run):
 
 
 def test_an_edited_message_keeps_its_place_and_is_found_by_its_new_words(store, run):
-    run(store.post([said("a", "tea please"), said("b", "thanks")]))
+    run(store.post([make_message("a", "tea please"), make_message("b", "thanks")]))
     edited = run(store.edit("a", "coffee please", words("coffee please"), at=9.0))
     assert (edited.content, edited.seq, edited.edited) == ("coffee please", 1, 9.0)
     assert run(store.messages(["a"])) == [edited]
@@ -116,8 +122,8 @@ def test_an_edited_message_keeps_its_place_and_is_found_by_its_new_words(store, 
     assert run(store.edit("nobody", "x", words("x"), at=1.0)) is None
 
 
-def test_a_deleted_message_is_gone_and_its_place_stays_empty(store, run):
-    run(store.post([said("a"), said("b"), said("c")]))
+def test_a_deleted_message_leaves_a_gap_at_its_position(store, run):
+    run(store.post([make_message("a"), make_message("b"), make_message("c")]))
     assert run(store.delete("b")) is True
     assert run(store.delete("b")) is False
     assert run(store.delete("nobody", erase=True)) is False
@@ -125,18 +131,18 @@ def test_a_deleted_message_is_gone_and_its_place_stays_empty(store, run):
     assert run(store.messages(["b"])) == run(store.messages_at("general", [2])) == []
     assert run(store.edit("b", "x", words("x"), at=1.0)) is None
     assert run(occurring(store, ["room:general"], ["hello"])).document_frequency == (2,)
-    assert run(store.post([said("d")]))[0].seq == 4
+    assert run(store.post([make_message("d")]))[0].seq == 4
 
 
 def test_a_deleted_message_does_not_come_back_by_posting_it_again(store, run):
-    run(store.post([said("a")]))
+    run(store.post([make_message("a")]))
     run(store.delete("a"))
-    assert run(store.post([said("a", "again")]))[0].content == ""  # what no context saw is gone with it
+    assert run(store.post([make_message("a", "again")]))[0].content == ""  # what no context saw is gone with it
     assert run(store.history("general")) == []
 
 
 def test_a_hidden_message_stays_and_is_not_found_and_no_summary_tells_of_it(store, run):
-    run(store.post([said("a", metadata={"x": 1}), said("b"), said("c")]))
+    run(store.post([make_message("a", metadata={"x": 1}), make_message("b"), make_message("c")]))
     for id, spans in (("s1", ((1, 1),)), ("s2", ((2, 3),))):
         summary = Summary(id=id, room="general", content="They said hello.", cluster=id, spans=spans)
         run(store.save_summaries([(summary, words("summed"))]))
@@ -152,7 +158,7 @@ def test_a_hidden_message_stays_and_is_not_found_and_no_summary_tells_of_it(stor
 
 
 def test_rooms_count_what_they_hold(store, run):
-    run(store.post([said("a"), said("b"), said("c")]))
+    run(store.post([make_message("a"), make_message("b"), make_message("c")]))
     run(store.delete("b"))
     assert run(store.count_messages(["general", "nowhere"])) == {"general": 2}
 
@@ -162,16 +168,16 @@ def test_rooms_of_a_user_come_by_who_spoke_last(store, run):
         run(store.put(Room(id=room, user="ada")))
     run(store.put(Room(id="r4", user="bob")))
     run(store.put(User(id="ada")))
-    run(store.post([said("a", room="r2", at=5.0), said("b", room="r1", at=6.0)]))
+    run(store.post([make_message("a", room="r2", at=5.0), make_message("b", room="r1", at=6.0)]))
     assert [room.id for room in run(store.rooms_of("ada"))] == ["r1", "r2", "r3"]
     assert [room.id for room in run(store.rooms_of("ada", limit=1))] == ["r1"]
 
 
 def test_a_room_keeps_its_messages_when_it_is_put_again(store, run):
-    run(store.post([said("a")]))
+    run(store.post([make_message("a")]))
     run(store.put(Room(id="general", name="General", goal="Talk.")))
     assert run(store.get(Room, "general")).goal == "Talk."
-    assert run(store.post([said("b")]))[0].seq == 2
+    assert run(store.post([make_message("b")]))[0].seq == 2
 
 
 @pytest.mark.parametrize("limit", [-1, 1.5, True, None])

@@ -11,7 +11,7 @@ from brimful.errors import MigrationError
 from brimful.stores import connect
 from brimful.stores.migrations import Migration, load_migrations
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
-from stores.samples import said
+from stores.samples import make_message
 
 OWN_TABLES = re.compile(r"text_index|vector_log|vector_blocks|sqlite_|postings")
 """How each of them searches."""
@@ -52,8 +52,8 @@ def test_every_table_but_one_has_a_tenant(sqlite_url, run):
 
 
 def test_opening_again_keeps_everything(url, run):
-    run(_opened(url, said("m1")))
-    run(_opened(url, said("m2")))
+    run(_opened(url, make_message("m1")))
+    run(_opened(url, make_message("m2")))
 
     async def read():
         async with connect(url, migrate=False) as database:
@@ -86,11 +86,11 @@ LATER = Tuning(migrations=lambda dialect: (*load_migrations(dialect), SECOND))
 
 
 def test_a_second_migration_is_applied_once_to_a_store_with_data(url, run):
-    run(_opened(url, said("m1")))
+    run(_opened(url, make_message("m1")))
     with pytest.raises(MigrationError, match="needs migration 0002_colors; open it with migrate=True"):
         run(_opened(url, migrate=False, tuning=LATER))
-    run(_opened(url, said("m2"), tuning=LATER))
-    run(_opened(url, said("m3", room="other"), tuning=LATER))
+    run(_opened(url, make_message("m2"), tuning=LATER))
+    run(_opened(url, make_message("m3", room="other"), tuning=LATER))
     assert sorted(rows(url, "SELECT id, color FROM rooms"), key=str) == [("general", "green"), ("other", None)]
     with pytest.raises(MigrationError, match=r"written by a newer version of Brimful \(migration 0002_colors\)"):
         run(_opened(url))
@@ -99,7 +99,7 @@ def test_a_second_migration_is_applied_once_to_a_store_with_data(url, run):
 def test_a_backup_of_an_older_version_is_migrated_when_it_is_restored(url, tmp_path, run):
     async def backed_up():
         async with connect(f"sqlite:///{tmp_path}/old.db") as database:
-            await database.tenant("acme").post([said("m1")])
+            await database.tenant("acme").post([make_message("m1")])
             await database.backup(tmp_path / "copy.db")
 
     async def restored():
@@ -117,7 +117,7 @@ def test_many_may_open_a_new_database_at_once(sqlite_url, run):
         databases = [connect(sqlite_url) for _ in range(5)]
         await asyncio.gather(*(database.open() for database in databases))
         for number, database in enumerate(databases):
-            await database.tenant("acme").post([said(f"m{number}")])
+            await database.tenant("acme").post([make_message(f"m{number}")])
             await database.close()
 
     run(together())

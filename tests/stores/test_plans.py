@@ -1,4 +1,4 @@
-"""No statement reads more than it needs: every one finds its rows by a key that goes beyond the tenant."""
+"""Every statement finds its rows by a key beyond the tenant, and reads no more than it needs."""
 
 import re
 import sqlite3
@@ -13,7 +13,7 @@ from brimful.stores.backends.sqlite import SqliteDriver
 from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.store import Store
 from brimful.stores.urls import parse_url
-from stores.samples import known, nearest, occurring, said, summed, told, words
+from stores.samples import known, make_entry, make_message, nearest, occurring, summed, words
 from strategies import COUNTER
 from support import build
 
@@ -52,7 +52,7 @@ async def everything(store):
     await store.list_records(User, after="a", limit=3)
     await store.rooms_of("ada")
     await store.count_messages(["general"])
-    await store.post([said("m1"), said("m2")])
+    await store.post([make_message("m1"), make_message("m2")])
     await store.edit("m1", "Tea", words("tea"), at=1.0)
     await store.hide(["m2"], superseded=True)
     await store.delete("m2", erase=True)
@@ -66,7 +66,7 @@ async def everything(store):
     await store.memories(scopes=["memory::ada:"])
     await store.pin("k1")
     await store.record_access(["k1"], at=1.0)
-    await store.save_lore([told("e1")])
+    await store.save_lore([make_entry("e1")])
     await store.lore(["world"])
     await store.lore(ids=["e1"])
     await store.save_summaries([summed("s1")])
@@ -155,9 +155,9 @@ def test_every_statement_finds_its_rows_by_a_key(plans):
     assert len(plans) > 80
     wrong = []
     for sql, plan in plans.items():
-        said = " ".join(sql.split())
-        if not any(whole in said for whole in WHOLE):
-            wrong += [(line, said) for line in plan if broad(line)]
+        text = " ".join(sql.split())
+        if not any(whole in text for whole in WHOLE):
+            wrong += [(line, text) for line in plan if broad(line)]
     assert not wrong, "\n".join(map(str, wrong))
 
 
@@ -213,12 +213,12 @@ def test_what_was_read_before_is_not_read_again(tmp_path, run):
     driver = Recording(parse_url(f"sqlite:///{tmp_path}/store.db"))
     run(driver.open(migrate=True))
     store = Store(driver, "acme", Keyring(None))
-    run(store.post([said("m1", "one"), said("m2", "two")]))
+    run(store.post([make_message("m1", "one"), make_message("m2", "two")]))
     first = run(store.history("general"))
     driver.said.clear()
     assert run(store.history("general")) == first
     assert [each.message.content for each in run(store.messages_at("general", [1, 2]))] == ["one", "two"]
     assert not [sql for sql in driver.said if "contents" in sql]
-    run(store.post([said("m3", "three")]))
+    run(store.post([make_message("m3", "three")]))
     assert [each.message.content for each in run(store.history("general"))] == ["three", "two", "one"]
     run(driver.close())

@@ -1,4 +1,4 @@
-"""The lexical index: a term's postings belong to one scope, and are exact after every change."""
+"""The full-text index: postings belong to one scope, and are exact after every change."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from brimful.records import Message
 from brimful.records.search import IndexEntry
-from stores.samples import known, occurring, said
+from stores.samples import known, make_message, occurring
 from strategies import examples
 
 ODD = ["Tea", "tea", "TEA", "tëa", "te\x00a", "te a", "it's", '"', "x" * 50, "x" * 51, "", "\ud800", "a:b", "日本", "ⅷ"]
@@ -78,7 +78,7 @@ def test_if_all_terms_are_common_the_newest_of_the_rarest_are_given(store, run):
     assert rows(found) == [(1, seq, 2, 1) for seq in (6, 5, 4, 3)]
 
 
-def test_of_the_newest_too_it_is_told_how_often_they_hold_the_term(store, run):
+def test_the_newest_documents_also_have_term_frequencies(store, run):
     posted(run, store, [["tea"], ["tea", "teapot", "tea"], ["teapot", "tea"], ["teapot"]])
     assert rows(run(occurring(store, ["room:general"], ["tea"], limit=2))) == [(0, 3, 2, 1), (0, 2, 3, 2)]
 
@@ -91,12 +91,12 @@ def test_the_version_changes_with_every_write_to_a_scope(store, run):
         seen.append(run(store.scope_version(["room:general", "memory:::"])))
         return seen[-1] != seen[-2]
 
-    assert moved(store.post([said("a")]))
+    assert moved(store.post([make_message("a")]))
     assert moved(store.save_memories([known("k1")]))
     assert moved(store.edit("a", "x", IndexEntry(terms=("x",)), at=1.0))
     assert moved(store.delete("a"))
     assert moved(store.remove_memory("k1"))
-    assert not moved(store.post([said("b", room="other")]))
+    assert not moved(store.post([make_message("b", room="other")]))
     assert len(set(seen)) == 6
 
 
@@ -111,11 +111,11 @@ def test_the_index_is_what_the_messages_are(database, run, steps):
     store = database.tenant(tenant)
     run(_clear(store))
     model = {}
-    gone = set()
+    removed = set()
     for what, which, words in steps:
         id = f"m{which}"
         indexed = IndexEntry(terms=tuple(words), passage=" ".join(words))
-        if what == "post" and id not in model and id not in gone:
+        if what == "post" and id not in model and id not in removed:
             run(store.post([(Message(id=id, room="r", content=id), indexed)]))
             model[id] = words
         elif what == "edit" and id in model:
@@ -123,13 +123,13 @@ def test_the_index_is_what_the_messages_are(database, run, steps):
             model[id] = words
         elif what == "delete" and id in model:
             run(store.delete(id))
-            gone.add(id)
+            removed.add(id)
             del model[id]
-    asked = ["tea", "milk", "Tea", "cake", "a b"]
-    found = run(occurring(store, ["room:r"], asked))
+    questions = ["tea", "milk", "Tea", "cake", "a b"]
+    found = run(occurring(store, ["room:r"], questions))
     items = {document.doc: document.item for document in run(store.documents(list(found.doc)))}
     seen = {
-        (items[doc], asked[term]): times
+        (items[doc], questions[term]): times
         for doc, term, times in zip(found.doc, found.term, found.frequency, strict=True)
     }
     assert seen == {(id, term): times for id, held in model.items() for term, times in Counter(held).items()}

@@ -1,4 +1,4 @@
-"""Vectors in few bits: each is coded by itself, however many are coded together."""
+"""Quantized vectors do not depend on their batch."""
 
 import numpy as np
 import pytest

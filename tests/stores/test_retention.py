@@ -1,4 +1,4 @@
-"""Retention: what is old goes, nothing else does, and the figures stay."""
+"""Retention: old records are deleted, nothing else is, and statistics stay."""
 
 import asyncio
 from itertools import pairwise
@@ -12,9 +12,9 @@ from brimful.packagers import message, package
 from brimful.records import Response
 from brimful.stores import connect
 from stores.encrypted import kek
-from stores.samples import said, words
+from stores.samples import make_message, words
 from stores.test_snapshots import pile, snapshot
-from stores.test_statistics import HOUR, START, events, kept, moments, shown
+from stores.test_statistics import HOUR, START, events, moments, save_all, shown
 from strategies import COUNTER, NOW, examples
 from support import build
 
@@ -23,7 +23,7 @@ FEW = settings(max_examples=examples(10), deadline=None, suppress_health_check=[
 NUMBERS = iter(range(10**6))
 
 
-def spoken(text, id, at, **more):
+def build_of(text, id, at, **more):
     """Return a build of one message and what is said in it."""
     context = build([message(text, counter=COUNTER, id=f"m-{id}", timestamp=NOW - 1), pile()[-1]])
     return snapshot(context, id=id, at=at, **more)
@@ -33,7 +33,7 @@ def spoken(text, id, at, **more):
 @given(given=events(), before=moments(), hours=st.lists(st.integers(-4, 61), min_size=2, max_size=2))
 def test_what_is_old_goes_and_nothing_else(database, run, given, before, hours):
     store = database.tenant(f"t{next(NUMBERS)}")
-    run(kept(store, given))
+    run(save_all(store, given))
     boundary = before // HOUR * HOUR
     old = [each for each in given if each.at < boundary]
     since, until = (START + hour * HOUR for hour in sorted(hours))
@@ -42,10 +42,10 @@ def test_what_is_old_goes_and_nothing_else(database, run, given, before, hours):
     foreseen = run(store.prune(before=before, dry_run=True))
     assert run(store.builds()) == run(store.builds())
     assert len(run(store.builds())) == sum(hasattr(each, "persona") for each in given)
-    gone = run(store.prune(before=before))
-    assert gone == foreseen
-    assert gone.before == boundary
-    assert gone.builds + gone.answers == len(old)
+    removed = run(store.prune(before=before))
+    assert removed == foreseen
+    assert removed.before == boundary
+    assert removed.builds + removed.answers == len(old)
     for each in given:
         if hasattr(each, "persona"):
             assert run(store.snapshot(each.id)) == (None if each in old else each)
@@ -58,7 +58,7 @@ def test_what_is_old_goes_and_nothing_else(database, run, given, before, hours):
 
 def test_of_hours_that_were_pruned_each_counts_where_it_begins(store, run):
     for number in range(4):
-        run(store.save_context(spoken("Tea", f"s{number}", START + number * HOUR + 1800)))
+        run(store.save_context(build_of("Tea", f"s{number}", START + number * HOUR + 1800)))
     run(store.prune(before=START + 2 * HOUR))
 
     def contexts(since, until):
@@ -79,37 +79,37 @@ def test_contents_go_with_the_last_build_that_saw_them(store, run):
     new = build([prompt, pile()[-1]])
     run(store.save_context(snapshot(old, id="old", at=START)))
     run(store.save_context(snapshot(new, id="new", at=START + 3 * DAY)))
-    gone = run(store.prune(before=START + 2 * DAY))
-    assert (gone.builds, gone.contents) == (1, 1)
-    assert gone.bytes > len("only once")
+    removed = run(store.prune(before=START + 2 * DAY))
+    assert (removed.builds, removed.contents) == (1, 1)
+    assert removed.bytes > len("only once")
     assert run(store.snapshot("new")).context == new
     assert run(store.prune(before=START + 9 * DAY)).contents == 2
 
 
 def test_contents_that_a_message_says_stay(store, run):
-    run(store.post([said("m1", "said and seen"), said("m2", "said and deleted")]))
+    run(store.post([make_message("m1", "said and seen"), make_message("m2", "said and deleted")]))
     for number, text in enumerate(("said and seen", "said and deleted")):
-        run(store.save_context(spoken(text, f"s{number}", START)))
+        run(store.save_context(build_of(text, f"s{number}", START)))
     run(store.delete("m2"))
-    gone = run(store.prune(before=START + 2 * DAY))
-    assert gone.contents == 2  # what was deleted, and the question that was never posted
+    removed = run(store.prune(before=START + 2 * DAY))
+    assert removed.contents == 2  # what was deleted, and the question that was never posted
     assert run(store.messages(["m1"]))[0].content == "said and seen"
-    again = spoken("said and deleted", "s9", START + 3 * DAY)
+    again = build_of("said and deleted", "s9", START + 3 * DAY)
     run(store.save_context(again))
     assert run(store.snapshot("s9")) == again
 
 
 def test_what_a_context_saw_of_another_stays_when_somebody_takes_the_same_back(store, run):
-    seen = spoken("Yes.", "s1", START)
+    seen = build_of("Yes.", "s1", START)
     run(store.save_context(seen))
-    run(store.post([said("m1", "Yes."), said("m2", "Yes.")]))
+    run(store.post([make_message("m1", "Yes."), make_message("m2", "Yes.")]))
     run(store.delete("m1"))
     run(store.edit("m2", "No.", words("No."), at=2.0))
     assert run(store.snapshot("s1")) == seen
 
 
 def test_encrypting_a_store_makes_no_content_older(url, run):
-    new = spoken("tea", "new", START + 5 * DAY)
+    new = build_of("tea", "new", START + 5 * DAY)
 
     async def story():
         async with connect(url) as database:
@@ -123,17 +123,17 @@ def test_encrypting_a_store_makes_no_content_older(url, run):
 
 
 def test_what_an_older_build_is_loaded_with_does_not_make_a_content_older(store, run):
-    run(store.save_context(spoken("tea", "new", START + 5 * DAY)))
-    run(store.save_context(spoken("tea", "old", START)))
+    run(store.save_context(build_of("tea", "new", START + 5 * DAY)))
+    run(store.save_context(build_of("tea", "old", START)))
     assert run(store.prune(before=START + 2 * DAY)).contents == 0
-    assert run(store.snapshot("new")) == spoken("tea", "new", START + 5 * DAY)
+    assert run(store.snapshot("new")) == build_of("tea", "new", START + 5 * DAY)
 
 
 def test_nothing_is_wrong_with_a_store_that_was_pruned(database, run):
     store = database.tenant("acme")
-    run(store.post([said("m1", "said and seen")]))
+    run(store.post([make_message("m1", "said and seen")]))
     for number in range(5):
-        run(store.save_context(spoken("said and seen", f"s{number}", START + number * DAY)))
+        run(store.save_context(build_of("said and seen", f"s{number}", START + number * DAY)))
         run(
             store.save_response(
                 Response(id=f"a{number}", context=f"s{number}", room="general", at=START + number * DAY)
@@ -143,24 +143,24 @@ def test_nothing_is_wrong_with_a_store_that_was_pruned(database, run):
     assert run(database.check()) == []
 
 
-def test_progress_is_told(store, run):
+def test_progress_is_reported(store, run):
     for number in range(3):
-        run(store.save_context(spoken("tea", f"s{number}", START)))
-    told = []
-    whole = run(store.prune(before=START + 2 * DAY, on_progress=told.append))
-    assert told[-1] == whole
-    assert [each.builds for each in told] == sorted(each.builds for each in told)
+        run(store.save_context(build_of("tea", f"s{number}", START)))
+    reports = []
+    whole = run(store.prune(before=START + 2 * DAY, on_progress=reports.append))
+    assert reports[-1] == whole
+    assert [each.builds for each in reports] == sorted(each.builds for each in reports)
 
 
-def test_what_is_pruned_while_it_is_said_again_is_not_lost(url, run):
+def test_content_posted_again_while_it_is_pruned_is_not_lost(url, run):
     """A build refers to a content at the moment at which it goes: it is kept, or written anew."""
 
     async def raced():
         async with connect(url) as one, connect(url) as other:
             for turn in range(15):
                 text = f"said again {turn}"
-                await one.tenant("acme").save_context(spoken(text, f"old{turn}", START))
-                new = spoken(text, f"new{turn}", START + 9 * DAY)
+                await one.tenant("acme").save_context(build_of(text, f"old{turn}", START))
+                new = build_of(text, f"new{turn}", START + 9 * DAY)
                 await asyncio.gather(
                     one.tenant("acme").prune(before=START + 2 * DAY), other.tenant("acme").save_context(new)
                 )
@@ -175,8 +175,8 @@ def test_nonsense_is_refused_by_name(store, run, before):
         run(store.prune(before=before))
 
 
-def test_figures_of_a_pruned_store_can_be_told_by_day(store, run):
-    run(store.save_context(spoken("tea", "s1", START)))
+def test_statistics_of_a_pruned_store_can_be_grouped_by_day(store, run):
+    run(store.save_context(build_of("tea", "s1", START)))
     before = run(store.statistics(by="day"))
     run(store.prune(before=START + DAY))
     assert [shown(each) for each in run(store.statistics(by="day"))] == [shown(each) for each in before]

@@ -1,4 +1,4 @@
-"""Who connects to PostgreSQL: an owner of the tables, a role that may use them, a superuser."""
+"""Roles in PostgreSQL: the owner of the tables, a role that may use them, and a superuser."""
 
 import psycopg
 import pytest
@@ -6,7 +6,7 @@ from psycopg import sql
 
 from brimful.errors import StoreUnavailable
 from brimful.stores import connect
-from stores.samples import said
+from stores.samples import make_message
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def addressed_as(url, role):
 
 async def written(url, id):
     async with connect(url) as database:
-        await database.tenant("acme").post([said(id)])
+        await database.tenant("acme").post([make_message(id)])
         return len(await database.tenant("acme").history("general")), await database.check()
 
 

@@ -1,4 +1,4 @@
-"""Keys that change while a store is in use, and a store that was in the clear."""
+"""Key rotation while a store is in use, and encryption of a plain store."""
 
 import asyncio
 import subprocess
@@ -17,7 +17,7 @@ from brimful.stores import connect
 from brimful.stores.admin.rotate_keys import BATCH_ROWS
 from stores.encrypted import ONE, TWO, files, sql
 from stores.encrypted import kek as keys_of
-from stores.samples import PARTS, known, nearest, occurring, said, summed, told, words
+from stores.samples import PARTS, known, make_entry, make_message, nearest, occurring, summed, words
 from strategies import COUNTER
 from support import build
 
@@ -27,10 +27,10 @@ async def filled(store):
     await store.put(Persona(id="p", prompt="You are Ottoline, a cat."))
     await store.put(Room(id="general", goal="Speak of tea and nothing else."))
     await store.use_embedder("e")
-    await store.post([said(f"m{n}", f"secret number {n % 7}", sender="Ada Lovelace") for n in range(20)])
+    await store.post([make_message(f"m{n}", f"secret number {n % 7}", sender="Ada Lovelace") for n in range(20)])
     await store.post([(Message(id="parts", room="general", content=PARTS), words("look at parts"))])
     await store.save_memories([known("k", "Ada drinks tea, never coffee")])
-    await store.save_lore([told("l", "The tower is old", keys=("lighthouse",))])
+    await store.save_lore([make_entry("l", "The tower is old", keys=("lighthouse",))])
     await store.save_summaries([summed("s", "They spoke of tea")])
     await store.delete("m19")
     packages = [message("secret number 0", counter=COUNTER, id="m0"), current("Only asked, and never posted")]
@@ -91,11 +91,11 @@ def stop_after(batches):
     """Return a hook that ends a walk after so many batches."""
     left = iter(range(batches))
 
-    def told(_):
+    def report(_):
         if next(left, None) is None:
             raise StopError
 
-    return told
+    return report
 
 
 # -- the key from outside --------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_the_key_from_outside_is_rotated_without_touching_a_row(sqlite_url, run)
         async with connect(sqlite_url, keys=kek(ONE, TWO)) as reader:
             before = await seen(reader.tenant("acme"))
             rewrapped = await with_store(sqlite_url, kek(TWO, ONE), rotate)
-            await reader.tenant("acme").post([said("later", room="elsewhere")])
+            await reader.tenant("acme").post([make_message("later", room="elsewhere")])
             return before, rewrapped, await seen(reader.tenant("acme"))
 
     assert run(both()) == (first, (2, first), first)
@@ -179,11 +179,11 @@ def test_an_interrupted_rotation_is_finished_and_begins_no_other(url, run):
 def test_a_process_that_knows_an_older_key_reads_and_writes_on(url, run):
     async def story():
         async with connect(url, keys=kek()) as one, connect(url, keys=kek()) as two:
-            await one.tenant("acme").post([said("a", "by the first")])
+            await one.tenant("acme").post([make_message("a", "by the first")])
             await two.tenant("acme").messages(["a"])
             await one.encryption("acme").rotate_data_key()
             read = await two.tenant("acme").messages(["a"])
-            await two.tenant("acme").post([said("b", "by the second")])
+            await two.tenant("acme").post([make_message("b", "by the second")])
             return read[0].content, [key.rows for key in await one.encryption("acme").keys()]
 
     content, rows = run(story())
@@ -195,7 +195,9 @@ def test_two_that_write_first_at_once_share_their_keys(url, run):
     async def story():
         async with connect(url, keys=kek()) as one, connect(url, keys=kek()) as two:
             stores = [one.tenant("acme"), two.tenant("acme")]
-            await asyncio.gather(*(store.post([said(f"m{n}", room=f"r{n}")]) for n, store in enumerate(stores * 4)))
+            await asyncio.gather(
+                *(store.post([make_message(f"m{n}", room=f"r{n}")]) for n, store in enumerate(stores * 4))
+            )
             return [await store.messages([f"m{n}" for n in range(8)]) for store in stores]
 
     first, second = run(story())
@@ -222,7 +224,7 @@ asyncio.run(write(*sys.argv[1:]))
 
 
 def test_rotations_under_writers_of_other_processes_lose_nothing(url, run):
-    run(with_store(url, kek(), lambda _, store: store.post([said("first")])))
+    run(with_store(url, kek(), lambda _, store: store.post([make_message("first")])))
     command = [sys.executable, "-c", textwrap.dedent(WRITER), url]
     writers = [subprocess.Popen([*command, name]) for name in ("one", "two")]
 
@@ -243,13 +245,13 @@ def test_rotations_under_writers_of_other_processes_lose_nothing(url, run):
 # -- from the clear --------------------------------------------------------------------------------------------------
 
 
-def test_a_store_in_the_clear_is_read_on_and_then_sealed(sqlite_url, run):
+def test_a_plain_store_stays_readable_and_can_be_encrypted(sqlite_url, run):
     async def fill(_, store):
         return await filled(store)
 
     async def seal(database, store):
         mixed = await seen(store)
-        await store.post([said("new", "said since then: tea", room="elsewhere")])
+        await store.post([make_message("new", "said since then: tea", room="elsewhere")])
         uses = await database.encryption("acme").keys()
         changed = await database.encryption("acme").encrypt()
         assert await database.check() == []
@@ -280,11 +282,11 @@ def test_uses_are_moved_with_their_contents(sqlite_url, run):
     assert sorted(sql(sqlite_url, "SELECT uses FROM contents")) == before
 
 
-def test_what_is_said_again_while_it_is_sealed_is_one_content(url, run):
+def test_content_posted_again_during_encryption_is_stored_once(url, run):
     run(with_store(url, None, lambda _, store: filled(store)))
 
     async def seal(database, store):
-        await store.post([said("again", "secret number 1")])
+        await store.post([make_message("again", "secret number 1")])
         docs = [each.doc for each in await store.backlog("e", limit=1000)][-1:]
         await store.save_vectors("e", docs, np.eye(1, 16, k=9, dtype=np.float32))
         await database.encryption("acme").encrypt()
@@ -319,7 +321,7 @@ def test_sealing_goes_on_where_it_was_interrupted(url, run):
     assert keys[0].number == 0
 
 
-def test_what_was_erased_before_it_was_sealed_stays_erased(url, run):
+def test_content_erased_before_encryption_stays_erased(url, run):
     run(with_store(url, None, lambda _, store: filled(store)))
 
     async def seal(database, store):
@@ -337,7 +339,7 @@ def test_more_rows_than_a_batch(url, run):
     count = 2 * BATCH_ROWS + 3
 
     async def fill(_, store):
-        await store.post([said(f"m{n:05}", f"text {n}") for n in range(count)])
+        await store.post([make_message(f"m{n:05}", f"text {n}") for n in range(count)])
 
     async def seal(database, store):
         await database.encryption("acme").encrypt()
@@ -356,7 +358,7 @@ def test_encrypting_without_a_key_says_how_to_make_one(url, run):
         run(with_store(url, None, lambda database, _: database.encryption("acme").encrypt()))
 
 
-def test_a_row_that_was_put_in_the_clear_on_purpose_can_be_sealed(sqlite_url, run):
+def test_a_row_stored_in_plain_text_on_purpose_can_be_encrypted(sqlite_url, run):
     async def story(database, store):
         await store.put(Room(id="r", goal="tea"))
         sql(sqlite_url, "UPDATE rooms SET body = ?", msgspec.json.encode(Room(id="r", goal="coffee")))

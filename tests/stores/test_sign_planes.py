@@ -1,4 +1,4 @@
-"""Planes of signs hold what was put in, whatever its parts; the likely are those that agree where a query says most."""
+"""Sign planes hold every vector, and a scan selects those that agree with the query's largest components."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def test_signs_are_counted_right_however_many_of_a_query_are_up(ups, best):
 
 
 @pytest.mark.parametrize("share", [0.05, 1.0])
-def test_none_that_are_gone_are_likely_and_the_share_is_of_those_that_are_left(share):
+def test_removed_vectors_are_not_chosen_and_the_share_is_of_the_rest(share):
     alive = np.zeros(20_001, np.uint8)
     alive[1::10] = 1
     chosen = scan_signs(planes_of(levels_of(20_001)).all, alive, query_of(2), share)

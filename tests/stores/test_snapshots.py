@@ -1,4 +1,4 @@
-"""Builds: kept by reference, given back to the byte, and emptied of what is erased."""
+"""Contexts are stored by reference, restored byte for byte, and emptied of erased content."""
 
 import msgspec
 import pytest
@@ -8,7 +8,7 @@ from brimful import fit
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.packagers import media, memory, message, package
 from brimful.records import Message, Response, Room, Snapshot, Usage
-from stores.samples import known, said, words
+from stores.samples import known, make_message, words
 from strategies import COUNTER, NOW, examples, piles
 from support import build, history
 
@@ -114,7 +114,7 @@ def test_builds_are_listed_newest_first(store, run):
 
 
 def test_a_deleted_message_stays_in_past_contexts_and_an_erased_one_does_not(store, run):
-    run(store.post([said("m1", ACCOUNT)]))
+    run(store.post([make_message("m1", ACCOUNT)]))
     context = build([message(ACCOUNT, counter=COUNTER, id="m1", timestamp=NOW - 1), *pile()])
     run(store.save_context(snapshot(context)))
     run(store.delete("m1"))
@@ -128,11 +128,11 @@ def test_a_deleted_message_stays_in_past_contexts_and_an_erased_one_does_not(sto
 
 
 def test_a_place_in_a_given_request_is_no_record_of_that_name(store, run):
-    asked = [{"role": "user", "content": "What of my account?"}, {"role": "assistant", "content": "It is open."}]
-    context = fit({"model": "gpt-4o", "messages": [*asked, {"role": "user", "content": "Thanks."}]}, now=NOW)
+    messages = [{"role": "user", "content": "What of my account?"}, {"role": "assistant", "content": "It is open."}]
+    context = fit({"model": "gpt-4o", "messages": [*messages, {"role": "user", "content": "Thanks."}]}, now=NOW)
     run(store.save_context(snapshot(context)))
     assert run(store.inclusions(item="msg-000001")) == []
-    run(store.post([said("msg-000001", "Something else")]))
+    run(store.post([make_message("msg-000001", "Something else")]))
     run(store.delete("msg-000001", erase=True))
     assert run(store.snapshot("s1")).context.to_json() == context.to_json()
 
@@ -148,7 +148,7 @@ def test_a_memory_is_erased_from_the_middle_of_a_block(store, run):
 
 
 def test_a_request_that_holds_a_part_of_what_is_erased_goes_as_a_whole(store, run):
-    run(store.post([said("long", ACCOUNT)]))
+    run(store.post([make_message("long", ACCOUNT)]))
     long = message(ACCOUNT, counter=COUNTER, id="long", timestamp=NOW - 1, min_tokens=5, can_drop=False)
     context = build([long, pile()[-1]], window=80, completion=20)
     assert context.decision("long").outcome == "shrunk"
@@ -162,12 +162,12 @@ def test_a_request_that_holds_a_part_of_what_is_erased_goes_as_a_whole(store, ru
 @pytest.mark.parametrize("name", ["m1/recalled", "message/m1"])
 def test_what_stands_in_a_context_under_another_id_is_erased_from_its_request(store, run, name):
     text = ACCOUNT + " <memory>"  # told in other words: no text opens a label
-    run(store.post([said("m1", text)]))
+    run(store.post([make_message("m1", text)]))
     found = package("message-older", text, counter=COUNTER, id=name, relevance=1.0, timestamp=NOW - 1)
     run(store.save_context(snapshot(build([found, *pile()]))))
     assert b"1234567890" in msgspec.json.encode(run(store.snapshot("s1")).context.request)
     run(store.delete("m1", erase=True))
-    run(store.post([said("m3", text)]))  # who says the same later does not bring it back
+    run(store.post([make_message("m3", text)]))  # who says the same later does not bring it back
     assert run(store.snapshot("s1")).context.request == {}
 
 
@@ -182,8 +182,8 @@ def test_what_stood_in_a_context_under_another_id_stays_there_when_it_is_edited(
     assert b"never coffee" not in run(store.snapshot("s1")).context.to_json()
 
 
-def test_what_a_message_said_before_it_was_edited_is_erased_with_it(store, run):
-    run(store.post([said("m1", ACCOUNT), said("m2", "unseen secret")]))
+def test_the_text_before_an_edit_is_erased_with_the_message(store, run):
+    run(store.post([make_message("m1", ACCOUNT), make_message("m2", "unseen secret")]))
     context = build([message(ACCOUNT, counter=COUNTER, id="m1", timestamp=NOW - 1), *pile()])
     run(store.save_context(snapshot(context)))
     run(store.edit("m1", "Never mind.", words("never mind"), at=9.0))
@@ -194,11 +194,15 @@ def test_what_a_message_said_before_it_was_edited_is_erased_with_it(store, run):
 
 
 def test_content_that_another_record_still_says_stays(store, run):
-    run(store.post([said("m1", "Ada drinks tea, never coffee."), said("m2", "Ada drinks tea, never coffee.")]))
+    run(
+        store.post(
+            [make_message("m1", "Ada drinks tea, never coffee."), make_message("m2", "Ada drinks tea, never coffee.")]
+        )
+    )
     run(store.delete("m1", erase=True))
     assert run(store.messages(["m2"]))[0].content == "Ada drinks tea, never coffee."
     run(store.delete("m2", erase=True))
-    run(store.post([said("m3", "Ada drinks tea, never coffee.")]))
+    run(store.post([make_message("m3", "Ada drinks tea, never coffee.")]))
     assert run(store.messages(["m3"]))[0].content == "Ada drinks tea, never coffee."
 
 

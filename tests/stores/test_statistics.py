@@ -1,4 +1,4 @@
-"""Figures: whatever was built and answered when, they are what plain sums over the records come to."""
+"""Statistics equal plain sums over the records."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -62,7 +62,7 @@ def events(draw):
     return found
 
 
-async def kept(store, given):
+async def save_all(store, given):
     for each in given:
         await (store.save_context(each) if isinstance(each, Snapshot) else store.save_response(each))
 
@@ -88,7 +88,7 @@ def by_hand(pairs):
     """Sum up records plainly: what the figures must be."""
     contexts = [each.context for each, _ in pairs if isinstance(each, Snapshot)]
     answers = [(each, of) for each, of in pairs if isinstance(each, Response)]
-    told = [(each, of) for each, of in answers if each.usage is not None and each.usage.prompt]
+    rows = [(each, of) for each, of in answers if each.usage is not None and each.usage.prompt]
     seen = [
         (each.kind, {package.id: package.relevance for package in context.inputs.packages}[each.id])
         for context in contexts
@@ -97,7 +97,7 @@ def by_hand(pairs):
     ]
     rated = [relevance for _, relevance in seen if relevance is not None]
     timed = [each.seconds for each, _ in answers if each.seconds is not None]
-    known = [(each, of) for each, of in told if of is not None]
+    known = [(each, of) for each, of in rows if of is not None]
     tokens = [context.tokens for context in contexts]
     shares = [context.percent / 100 for context in contexts]
     many = max(1, len(contexts))
@@ -126,8 +126,8 @@ def by_hand(pairs):
         "openings": sum(OPENED in context.inputs.degraded for context in contexts),
         "uptime": 1
         - sum(any(each in (OFF, FAILED) for each in context.inputs.degraded) for context in contexts) / many,
-        "answers": (len(answers), len(told)),
-        "prompt": sum(each.usage.prompt for each, _ in told),
+        "answers": (len(answers), len(rows)),
+        "prompt": sum(each.usage.prompt for each, _ in rows),
         "counted": sum(of.context.tokens for _, of in known),
         "naive prompts": sum(naive(of.context) for _, of in known),
         "error": (
@@ -200,16 +200,16 @@ def shown(figures: Statistics):
 )
 def test_figures_of_any_time_are_the_sums_of_its_records(database, run, given, asked):
     store = database.tenant(f"t{next(NUMBERS)}")
-    run(kept(store, given))
+    run(save_all(store, given))
     [found] = run(store.statistics(**asked))
     assert shown(found) == by_hand(chosen(given, **asked))
 
 
 @FEW
 @given(given=events(), since=st.none() | moments(), by=st.sampled_from(["hour", "day", "model", "policy", "persona"]))
-def test_figures_told_apart_are_those_of_each_part(database, run, given, since, by):
+def test_grouped_statistics_equal_those_of_each_group(database, run, given, since, by):
     store = database.tenant(f"t{next(NUMBERS)}")
-    run(kept(store, given))
+    run(save_all(store, given))
     groups = {}
     for each, of in chosen(given, since=since):
         groups.setdefault(key_of(by, each, of), []).append((each, of))
@@ -234,10 +234,10 @@ def key_of(by, each, of):
             return (of.persona or "") if of else ""
 
 
-def test_a_room_that_is_gone_stays_counted_among_all(store, run):
+def test_a_removed_room_stays_in_the_totals(store, run):
     run(store.put(Room(id="one")))
-    given = [Snapshot(id=f"s{n}", room=("one", "two")[n % 2], at=START + n, context=CONTEXTS[n % 3]) for n in range(6)]
-    run(kept(store, [*given, Response(id="a", context="s0", room="one", at=START)]))
+    values = [Snapshot(id=f"s{n}", room=("one", "two")[n % 2], at=START + n, context=CONTEXTS[n % 3]) for n in range(6)]
+    run(save_all(store, [*values, Response(id="a", context="s0", room="one", at=START)]))
     times = [{}, {"since": START + 0.5}, {"until": START + 4.5}]
     before = [run(store.statistics(**time)) for time in times]
     run(store.remove(Room, "one"))

@@ -1,4 +1,4 @@
-"""No tenant sees, finds or changes what another one has: by every method, and by the server itself."""
+"""No tenant can read, search or change another's data, by any method or on the server."""
 
 from contextlib import suppress
 
@@ -12,7 +12,7 @@ from brimful.packagers import memory
 from brimful.records import Lorebook, Persona, Response, Room, Snapshot, User
 from brimful.records.usage import UsageReport
 from brimful.stores import Store
-from stores.samples import known, nearest, occurring, said, summed, told, words
+from stores.samples import known, make_entry, make_message, nearest, occurring, summed, words
 from strategies import COUNTER
 from support import build
 
@@ -35,7 +35,7 @@ CALLS = {
     "rooms_of": lambda store: store.rooms_of("ada"),
     "count_messages": lambda store: store.count_messages(["general"]),
     "remove": lambda store: store.remove(Room, "general"),
-    "post": lambda store: store.post([said("m1", "mine"), said("m9", "mine")]),
+    "post": lambda store: store.post([make_message("m1", "mine"), make_message("m9", "mine")]),
     "history": lambda store: store.history("general", tokenizer="t"),
     "messages": lambda store: store.messages(["m1", "m2"]),
     "messages_at": lambda store: store.messages_at("general", [1, 2]),
@@ -47,7 +47,7 @@ CALLS = {
     "pin": lambda store: store.pin("k2"),
     "remove_memory": lambda store: store.remove_memory("k2", erase=True),
     "record_access": lambda store: store.record_access(["k1", "k2"], at=1.0),
-    "save_lore": lambda store: store.save_lore([told("e1", "mine")]),
+    "save_lore": lambda store: store.save_lore([make_entry("e1", "mine")]),
     "lore": lambda store: store.lore(["world"]),
     "remove_lore": lambda store: store.remove_lore("e2"),
     "save_summaries": lambda store: store.save_summaries([summed("s1", "mine")]),
@@ -91,9 +91,9 @@ async def fill(store, text):
     await store.put(Persona(id="helper", prompt=text))
     await store.put(Lorebook(id="world", name=text))
     await store.put(Room(id="general", goal=text, user="ada"))
-    await store.post([said("m1", text), said("m2", f"{text} again")])
+    await store.post([make_message("m1", text), make_message("m2", f"{text} again")])
     await store.save_memories([known("k1", text), known("k2", f"{text} again")])
-    await store.save_lore([told("e1", text), told("e2", text)])
+    await store.save_lore([make_entry("e1", text), make_entry("e2", text)])
     await store.save_summaries([summed("s1", text), summed("s2", text)])
     await store.save_context(Snapshot(id="c1", room="general", context=context(text)))
     await store.save_response(Response(id="r1", context="c1", room="general", metadata={"text": text}))

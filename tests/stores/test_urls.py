@@ -1,4 +1,4 @@
-"""What a store is opened with: an address, of which a password is never shown, and a time to wait."""
+"""Store URLs: passwords are never shown, and the time to wait is checked."""
 
 import pytest
 
@@ -26,10 +26,10 @@ def test_a_password_ends_where_the_server_says_and_is_not_shown(password):
     ],
 )
 def test_an_address_whose_password_would_pass_for_a_server_is_refused_without_showing_it(login):
-    with pytest.raises(InvalidValue, match="password as %40 %2F %25 %20") as told:
+    with pytest.raises(InvalidValue, match="password as %40 %2F %25 %20") as caught:
         connect(f"postgresql://{login}@db.example.org/chat")
-    assert "fish" not in repr(told.value)
-    assert "12" not in repr(told.value)
+    assert "fish" not in repr(caught.value)
+    assert "12" not in repr(caught.value)
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "postgresql://ada@localhost/chat"])

@@ -1,4 +1,4 @@
-"""What requests came to: kept once, read newest first, summed up by model and route."""
+"""Usage reports: stored once, read newest first, summed by model and route."""
 
 import asyncio
 

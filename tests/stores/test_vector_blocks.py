@@ -1,4 +1,4 @@
-"""Blocks of the log of vectors: a long one is read from them, and they hold nothing that is gone, or in the clear."""
+"""Blocks of the vector log: long logs are read from them, and they hold nothing removed or in plain text."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from brimful.stores import connect
 from brimful.stores.tuning import Tuning
 from brimful.stores.vectors.float16 import normalize
 from stores.encrypted import TWO, files, kek, sql
-from stores.samples import nearest, said
+from stores.samples import make_message, nearest
 
 ENTRIES = 8
 DIMS = 70
@@ -30,7 +30,7 @@ def vectors(count, seed=0):
 async def filled(store, count, first=0):
     """Post so many messages, embed them in small batches, and return their vectors."""
     await store.use_embedder("e")
-    await store.post([said(f"m{n}", f"text {n}") for n in range(first, first + count)])
+    await store.post([make_message(f"m{n}", f"text {n}") for n in range(first, first + count)])
     made = vectors(count, seed=first)
     for start in range(0, count, 5):
         waiting = await store.backlog("e", limit=5)
@@ -48,11 +48,11 @@ def blocks(url):
 
 
 def reopened(run, url, keys, story):
-    async def told():
+    async def report():
         async with connect(url, keys=keys, tuning=SMALL) as database:
             return await story(database.tenant("acme"))
 
-    return run(told())
+    return run(report())
 
 
 def test_a_long_log_is_kept_in_blocks_and_read_from_them(store, run, url, keys):
@@ -62,11 +62,11 @@ def test_a_long_log_is_kept_in_blocks_and_read_from_them(store, run, url, keys):
     async def all_found(store):
         return [await found(store, vector) for vector in made]
 
-    wanted = [[f"m{n}"] for n in range(30)]
-    assert run(all_found(store)) == wanted
+    expected = [[f"m{n}"] for n in range(30)]
+    assert run(all_found(store)) == expected
     # Whoever read these vectors now would fail.
     sql(url, "UPDATE vectors SET vector = x'00' WHERE number IN (SELECT vector FROM vector_log WHERE number <= 24)")
-    assert reopened(run, url, keys, all_found) == wanted
+    assert reopened(run, url, keys, all_found) == expected
 
 
 def test_a_block_goes_with_a_document_and_is_made_again_without_it(store, run, url, keys):
@@ -86,12 +86,12 @@ def test_a_block_goes_with_a_document_and_is_made_again_without_it(store, run, u
     async def later(store):
         return await found(store, made[10]), await found(store, made[11]), await found(store, more[9])
 
-    told = reopened(run, url, keys, later)
-    assert told == run(later(store))
-    assert (told[0] != ["m10"], told[1:]) == (True, (["m11"], ["m39"]))
+    result = reopened(run, url, keys, later)
+    assert result == run(later(store))
+    assert (result[0] != ["m10"], result[1:]) == (True, (["m11"], ["m39"]))
 
 
-def test_who_holds_a_log_in_memory_learns_from_blocks_what_is_gone(store, run, url, keys):
+def test_a_log_in_memory_follows_removals_in_blocks(store, run, url, keys):
     """A document of the first block goes, and the word of it stands in a later block."""
     made = run(filled(store, 12))
     run(store.delete("m3"))
@@ -100,9 +100,9 @@ def test_who_holds_a_log_in_memory_learns_from_blocks_what_is_gone(store, run, u
     async def all_but_one(store):
         return [await found(store, vector) for vector in made]
 
-    told = reopened(run, url, keys, all_but_one)
-    assert told[3] != ["m3"]
-    assert [item for n, item in enumerate(told) if n != 3] == [[f"m{n}"] for n in range(12) if n != 3]
+    result = reopened(run, url, keys, all_but_one)
+    assert result[3] != ["m3"]
+    assert [item for n, item in enumerate(result) if n != 3] == [[f"m{n}"] for n in range(12) if n != 3]
 
 
 def test_nothing_of_a_removed_room_stays(store, run, url):
@@ -139,21 +139,21 @@ def test_a_short_log_has_no_blocks(run, url, keys):
     assert blocks(url) == []
 
 
-def test_blocks_are_sealed_and_follow_a_rotation(run, url):
+def test_blocks_are_encrypted_and_follow_a_rotation(run, url):
     async def story():
         async with connect(url, tuning=SMALL) as database:
             made = await filled(database.tenant("acme"), 30)
         body = sql(url, "SELECT body FROM vector_blocks WHERE block = 1")[0][0]
         async with connect(url, keys=kek(search="vectors"), tuning=SMALL) as database:
             await database.encryption("acme").encrypt()
-            gone = blocks(url)
+            removed = blocks(url)
             await database.optimize()
             sealed = blocks(url)
             await database.encryption("acme").rotate_data_key()
             rotated = blocks(url)
             await database.optimize()
             answer = await found(database.tenant("acme"), made[12])
-        return body[-200:], gone, sealed, rotated, answer
+        return body[-200:], removed, sealed, rotated, answer
 
     levels, gone, sealed, rotated, answer = run(story())
     assert (gone, sealed, rotated, answer) == ([], [0, 1, 2], [], ["m12"])

@@ -1,4 +1,4 @@
-"""Codes find what exact search finds; few vectors are searched exactly; the cache stays within its bound."""
+"""Quantized search finds what exact search finds; small scopes are searched exactly; the cache is bounded."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Vectors: who waits for one, who is near, and what is forgotten."""
+"""Vectors: the backlog, nearest neighbors, and removal."""
 
 import numpy as np
 import psycopg
@@ -9,7 +9,7 @@ from brimful.records import Message, Room
 from brimful.records.search import IndexEntry
 from brimful.stores import connect
 from brimful.stores.tuning import Tuning
-from stores.samples import known, nearest, said, words
+from stores.samples import known, make_message, nearest, words
 
 DIMS = 16
 FEW = 60
@@ -47,7 +47,9 @@ def agrees(found, wanted):
 
 
 def posted(run, store, count, first=0, room="general"):
-    run(store.post([said(f"{room}-{n}", f"text {n} of {room}", room=room) for n in range(first, first + count)]))
+    run(
+        store.post([make_message(f"{room}-{n}", f"text {n} of {room}", room=room) for n in range(first, first + count)])
+    )
 
 
 def test_documents_wait_for_the_embedders_in_use(store, run):
@@ -116,11 +118,11 @@ def test_what_comes_and_goes_is_noticed(store, run):
 
 def test_equal_passages_share_a_vector_and_wait_no_longer(store, run):
     run(store.use_embedder("e"))
-    run(store.post([said("a", "same"), said("b", "same"), said("c", "other")]))
+    run(store.post([make_message("a", "same"), make_message("b", "same"), make_message("c", "other")]))
     waiting = run(store.backlog("e"))
     assert run(store.save_vectors("e", [waiting[0].doc], vectors(1))) == 2
     assert [each.item for each in run(store.backlog("e"))] == ["c"]
-    run(store.post([said("d", "same", room="general")]))
+    run(store.post([make_message("d", "same", room="general")]))
     assert [each.item for each in run(store.backlog("e"))] == ["c"]
     assert {item for _, item in near(run, store, vectors(1)[0])} == {"a", "b", "d"}
     run(store.delete("a"))
@@ -161,7 +163,7 @@ def test_vectors_of_another_length_are_refused(store, run):
         run(nearest(store, ["room:general"], "e", vectors(1, dims=8), limit=1))
 
 
-def test_vectors_that_nobody_asked_for_are_not_kept(store, run):
+def test_unrequested_vectors_are_not_stored(store, run):
     posted(run, store, 1)
     run(store.use_embedder("e"))
     doc = run(store.backlog("e"))[0].doc

@@ -1,4 +1,4 @@
-"""XAES-256-GCM: the vectors that its specification gives, and what must not open."""
+"""XAES-256-GCM: the test vectors of the specification, and what must not decrypt."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ def test_the_vectors_of_the_specification(key, bound, sealed):
 
 
 @given(st.binary(min_size=32, max_size=32), st.binary(), st.binary())
-def test_what_is_sealed_opens_again(key, text, bound):
+def test_encrypted_values_are_decrypted(key, text, bound):
     assert Cipher(key).decrypt(Cipher(key).encrypt(text, bound), bound) == text
 
 

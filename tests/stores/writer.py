@@ -5,7 +5,7 @@ import itertools
 import sys
 
 from brimful.stores import connect
-from stores.samples import said
+from stores.samples import make_message
 
 
 async def write(url, name):
@@ -14,9 +14,9 @@ async def write(url, name):
         print("ready", flush=True)  # noqa: T201 - whoever started it listens
         sys.stdin.readline()  # … and says when to begin
         for number in itertools.count():
-            batch = [said(f"{name}-{number}-{at}", f"text {number} by {name}") for at in range(1 + number % 3)]
+            batch = [make_message(f"{name}-{number}-{at}", f"text {number} by {name}") for at in range(1 + number % 3)]
             # An id that every writer posts: the first one stands, whoever it is.
-            shared = said(f"shared-{number}", f"shared by {name}")
+            shared = make_message(f"shared-{number}", f"shared by {name}")
             posted = await store.post([*batch, shared])
             print(*(message.id for message in posted), flush=True)  # noqa: T201
 

@@ -47,9 +47,9 @@ def test_an_answer_is_a_span(sqlite_url, seen):
     last = talk(sqlite_url, seen.hook, answer(prompt=900, cached=600, completion=7, reasoning=2))
     span = seen.span("chat gpt-4o")
     assert span.kind is SpanKind.CLIENT
-    told = dict(span.attributes)
+    result = dict(span.attributes)
     assert (
-        told
+        result
         | {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": "openai",
@@ -64,7 +64,7 @@ def test_an_answer_is_a_span(sqlite_url, seen):
             "brimful.context.id": last.context.id,
             "brimful.route": "scripted",
         }
-        == told
+        == result
     )
     assert span.end_time - span.start_time == round(last.response.seconds * 1e9)
 

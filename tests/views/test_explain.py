@@ -1,4 +1,4 @@
-"""What a record says of itself."""
+"""Explanations of a record."""
 
 import msgspec
 import pytest
@@ -75,7 +75,7 @@ def test_a_report_without_warnings_has_no_warnings():
     assert "WARNINGS" not in build(pile(), window=9000).report()
 
 
-def test_an_unknown_id_is_said_to_be_one():
+def test_an_unknown_id_is_reported():
     with pytest.raises(UnknownRecord, match="no candidate 'nobody'"):
         build(pile()).explain("nobody")
 
@@ -152,8 +152,8 @@ def test_diff_names_what_entered_left_and_changed_and_how_much_prefix_stayed():
     same = brimful.diff(small, small)
     assert (same.entered, same.left, same.changed, same.prefix_share) == ((), (), (), 1.0)
     fewer = build([entry for entry in pile() if entry.id != "mem-0"], window=700)
-    gone = next(change for change in brimful.diff(small, fewer).left if change.id == "mem-0")
-    assert (gone.before, gone.after, gone.after_reason) == ("kept", None, None)
+    removed = next(change for change in brimful.diff(small, fewer).left if change.id == "mem-0")
+    assert (removed.before, removed.after, removed.after_reason) == ("kept", None, None)
     assert any(change.before is None for change in brimful.diff(fewer, small).entered)
 
 
@@ -178,7 +178,7 @@ def test_components_of_kinds_that_are_not_there_are_empty():
     assert build(history(1)).component("lorebook").items == 0
 
 
-def test_what_history_ended_at_is_told():
+def test_the_end_of_history_is_explained():
     turns = [*history(30, size=20), message("so?", counter=COUNTER, id="now", current=True, timestamp=NOW)]
     first = build(turns, window=400)
     out = next(each.id for each in first.decisions if each.reason == "older")

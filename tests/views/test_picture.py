@@ -1,4 +1,4 @@
-"""Bands of a window, and its picture."""
+"""The bands of a window, and its picture."""
 
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET

@@ -1,4 +1,4 @@
-"""What a model saw, part by part."""
+"""What a model saw, section by section."""
 
 from hypothesis import given
 
@@ -44,8 +44,8 @@ def test_parts_stand_as_they_stand_in_the_prompt():
     before = {"layout.related": "system"}
     moved = [section.name for section in sections(everything(overrides=before))]
     assert moved == ["system", "pinned", "memories", "lorebook", "recent", "media", "current"]
-    said = str(everything().request)
-    places = [said.index(text) for text in ("be kind", "always tea", "word", "once tea", "a.png", "what now")]
+    content = str(everything().request)
+    places = [content.index(text) for text in ("be kind", "always tea", "word", "once tea", "a.png", "what now")]
     assert places == sorted(places)
 
 
@@ -59,10 +59,10 @@ def test_the_nearest_to_the_cut_come_first():
 def test_what_was_erased_is_known_by_its_hash():
     [entry] = history(1)
     assert not is_erased(entry)
-    gone = brimful.ContentPackage(
+    removed = brimful.ContentPackage(
         **{field: getattr(entry, field) for field in entry.__struct_fields__} | {"content": ""}
     )
-    assert is_erased(gone)
+    assert is_erased(removed)
     assert not is_erased(message("", counter=COUNTER, id="silent"))
 
 

@@ -47,9 +47,9 @@ def served(folder, store, *, require_keys=False, port=0):
         ThreadPoolExecutor(1) as pool,
     ):
         try:
-            told = process.stdout.readline()
-            address = re.search(r"http://[\d.:]+", told)
-            assert address, told + (folder / "errors").read_text()
+            output = process.stdout.readline()
+            address = re.search(r"http://[\d.:]+", output)
+            assert address, output + (folder / "errors").read_text()
             pool.submit(process.stdout.read)  # a full pipe would stop the server
             yield address[0]
         finally:

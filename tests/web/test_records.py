@@ -119,7 +119,7 @@ def test_a_room_has_its_own_character(own_shop, visit):
     expect(page.locator(".cost", has_text="5 tokens")).to_have_count(1)
     changed_elsewhere(address, "/rooms/support", character={"prompt": "You are the captain."})
     save(page, "Save")
-    character = kept(address, "/rooms/support")["character"]
+    character = get_json(address, "/rooms/support")["character"]
     assert (character["prompt"], character["scenario"]) == ("You are the captain.", "A shop at night.")
     assert (character["nickname"], character["description"]) == ("Captain", "")
     page.reload()
@@ -177,7 +177,7 @@ def changed_elsewhere(address, path, **said):
     assert httpx2.put(f"{address}/brimful/v1{path}", json=said).is_success
 
 
-def kept(address, path):
+def get_json(address, path):
     return httpx2.get(f"{address}/brimful/v1{path}").json()
 
 
@@ -191,11 +191,11 @@ def test_a_form_does_not_overwrite_changes_made_elsewhere(own_shop, visit):
     character = {"description": "A barista of rank.", "scenario": "A shop."}
     changed_elsewhere(address, "/personas/nova", **elsewhere, character=character)
     save(page, "Save")
-    nova = kept(address, "/personas/nova")
+    nova = get_json(address, "/personas/nova")
     assert (nova["name"], nova["prompt"], nova["completion"]) == ("Nova the second", "You are new.", 70)
     assert (nova["lorebooks"], [note["text"] for note in nova["notes"]]) == ([], ["Be brief."])
-    said = nova["character"]
-    assert (said["description"], said["scenario"]) == ("A barista of rank.", "A shop at night.")
+    data = nova["character"]
+    assert (data["description"], data["scenario"]) == ("A barista of rank.", "A shop at night.")
     expect(page.get_by_role("textbox", name="Prompt")).to_have_value("You are new.")
 
     page.goto(f"{address}/rooms/support")
@@ -205,7 +205,7 @@ def test_a_form_does_not_overwrite_changes_made_elsewhere(own_shop, visit):
     page.get_by_role("textbox", name="Note 1").fill("It is night.")
     changed_elsewhere(address, "/rooms/support", name="Front desk", user=None, headers=["Hello"])
     save(page, "Save")
-    room = kept(address, "/rooms/support")
+    room = get_json(address, "/rooms/support")
     assert (room["goal"], room["notes"][0]["text"]) == ("Be done by noon", "It is night.")
     assert (room["name"], room["user"], room["headers"]) == ("Front desk", None, ["Hello"])
 
@@ -217,14 +217,14 @@ def test_a_lorebook_an_entry_and_a_memory_keep_changes_made_elsewhere(own_shop, 
     page.get_by_role("spinbutton", name="Max tokens").fill("300")
     changed_elsewhere(address, "/lorebooks/shop", name="The new shop", recursion=2)
     save(page, "Save")
-    book = kept(address, "/lorebooks/shop")
+    book = get_json(address, "/lorebooks/shop")
     assert (book["budget"], book["name"], book["recursion"]) == (300, "The new shop", 2)
 
     record(page, "Lids are replaced").get_by_role("button", name=re.compile("^Edit")).click()
     page.get_by_role("textbox", name="Keywords, one per line").first.fill("lid\ncover")
     changed_elsewhere(address, "/lorebooks/shop/entries/lore-lid", content="Lids cost nothing.", importance=0.123456)
     save(page, "Save")
-    [entry] = [each for each in kept(address, "/lorebooks/shop/entries")["entries"] if each["id"] == "lore-lid"]
+    [entry] = [each for each in get_json(address, "/lorebooks/shop/entries")["entries"] if each["id"] == "lore-lid"]
     assert (entry["keys"], entry["content"]) == (["lid", "cover"], "Lids cost nothing.")
     assert entry["importance"] == 0.123456
 
@@ -233,6 +233,6 @@ def test_a_lorebook_an_entry_and_a_memory_keep_changes_made_elsewhere(own_shop, 
     page.get_by_role("combobox", name="Type").select_option("procedural")
     changed_elsewhere(address, "/memories/mem-2", content="Orders before one leave at once.", pinned=True, user="bob")
     save(page, "Save")
-    memory = kept(address, "/memories/mem-2")
+    memory = get_json(address, "/memories/mem-2")
     assert (memory["type"], memory["pinned"], memory["user"]) == ("procedural", True, "bob")
     assert memory["content"] == "Orders before one leave at once."

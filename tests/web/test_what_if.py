@@ -11,8 +11,8 @@ def test_the_picture_follows_the_slider(shop, visit):
     slider = page.get_by_role("slider", name="Window", exact=True)
     box = slider.bounding_box()
     middle = box["y"] + box["height"] / 2
-    asked = []
-    page.on("response", lambda response: asked.append(response) if "/what-if" in response.url else None)
+    questions = []
+    page.on("response", lambda response: questions.append(response) if "/what-if" in response.url else None)
     status = page.get_by_role("status").filter(has_text="tokens used")
     expect(status).to_contain_text("window 1,400")
     page.mouse.move(box["x"] + box["width"] * 0.2, middle)
@@ -25,7 +25,7 @@ def test_the_picture_follows_the_slider(shop, visit):
     window = int(page.get_by_role("spinbutton", name="Window, in tokens").input_value())
     expect(status).to_contain_text(f"window {window:,}")
     expect(page).to_have_url(re.compile(f"window={window}"))
-    assert 1 <= len(asked) <= 22  # as many as could be answered, and not one for each move in a queue
+    assert 1 <= len(questions) <= 22  # as many as could be answered, and not one for each move in a queue
 
 
 def test_an_impossible_window_shows_an_error_and_can_be_reset(shop, visit):

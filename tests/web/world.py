@@ -38,9 +38,9 @@ def _counted(request):
 
 def _talk(room, count, now):
     for at in range(count):
-        said = f"Turn {at}: the parcel is on its way, the grinder runs well, the beans of lot {at * 7} taste of plum."
+        text = f"Turn {at}: the parcel is on its way, the grinder runs well, the beans of lot {at * 7} taste of plum."
         sender, role = ("Ada", "user") if at % 2 == 0 else ("Nova", "assistant")
-        yield Message(id=f"{room}-{at:04d}", room=room, sender=sender, role=role, content=said, at=now - 9000 + at)
+        yield Message(id=f"{room}-{at:04d}", room=room, sender=sender, role=role, content=text, at=now - 9000 + at)
 
 
 async def _knowledge(engine, now):
@@ -66,7 +66,7 @@ async def support(url, *, tenant="default", turns=3):
         await _knowledge(engine, now)
         await engine.post_many(list(_talk("support", 60, now)))
         await engine.wait_indexed()
-        asked = [
+        questions = [
             await engine.respond(
                 "support",
                 "nova",
@@ -78,7 +78,7 @@ async def support(url, *, tenant="default", turns=3):
             )
             for turn in range(turns)
         ]
-        return [answer.response.context for answer in asked]
+        return [answer.response.context for answer in questions]
 
 
 async def say(url, text, *, room="support", tenant="default"):

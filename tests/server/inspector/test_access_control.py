@@ -70,12 +70,12 @@ def keyed(start, tmp_path):
     stories, keys = asyncio.run(prepare())
     client = start(require_keys=True, remember={"embedder": "none"})
 
-    def asked(who, method, path, body=None):
+    def ask(who, method, path, body=None):
         headers = {} if who is None else {"authorization": f"Bearer {keys[who]}"}
         where = ROOT + path.replace("{id}", stories["acme"].first)
         return client.request(method, where, json=body, headers=headers)
 
-    return asked
+    return ask
 
 
 @pytest.fixture

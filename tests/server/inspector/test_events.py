@@ -81,10 +81,10 @@ def test_a_stream_is_resumed_with_last_event_id(client, tmp_path):
     write(tmp_path, 3)
     with listening(client, **{"last-event-id": begin}) as stream:
         next(stream)
-        told = [next(stream) for _ in range(6)]
-    assert [json.loads(event["data"])["room"] for event in told] == ["r0", "r0", "r1", "r1", "r2", "r2"]
+        rows = [next(stream) for _ in range(6)]
+    assert [json.loads(event["data"])["room"] for event in rows] == ["r0", "r0", "r1", "r1", "r2", "r2"]
     write(tmp_path)
-    with listening(client, **{"last-event-id": told[-1]["id"]}) as stream:
+    with listening(client, **{"last-event-id": rows[-1]["id"]}) as stream:
         next(stream)
         assert json.loads(next(stream)["data"])["room"] == "r0"
 
@@ -116,11 +116,11 @@ def test_many_listeners_get_the_same_events(client, tmp_path):
 def test_event_streams_end_when_the_server_stops(tmp_path, upstream):
     with running(tmp_path, upstream, grace=60.0) as (client, process), listening(client) as stream:
         next(stream)
-        begun = time.monotonic()
+        started = time.monotonic()
         stop(process)
         assert list(stream) == []
         process.wait(30)
-        assert time.monotonic() - begun < 30
+        assert time.monotonic() - started < 30
 
 
 class Log:
@@ -149,7 +149,7 @@ class Log:
         return LogPage(cursor=str(int(cursor) + len(found)), events=found)
 
 
-async def heard(feed, cursor, many):
+async def receive(feed, cursor, many):
     ids = []
     while len(ids) < many:
         found = await feed.after(cursor)
@@ -163,7 +163,7 @@ def test_the_store_is_polled_once_for_all_listeners():
         log = Log()
         feed = Feed(log, poll_seconds=0.001)
         ends = [await feed.join() for _ in range(50)]
-        listeners = [asyncio.create_task(heard(feed, end, 500)) for end in ends]
+        listeners = [asyncio.create_task(receive(feed, end, 500)) for end in ends]
         for _ in range(5):
             log.add(100)
             await asyncio.sleep(0)
@@ -184,12 +184,12 @@ def test_a_slow_listener_gets_every_event_once():
         feed = Feed(log, poll_seconds=0.001)
         await feed.join()
         log.add(3 * BATCH_SIZE + 7)
-        late = asyncio.create_task(heard(feed, "0", 4 * BATCH_SIZE + 7))
+        late = asyncio.create_task(receive(feed, "0", 4 * BATCH_SIZE + 7))
         await asyncio.sleep(0)
         log.add(BATCH_SIZE)
-        told = await late
+        result = await late
         await feed.leave()
-        return told
+        return result
 
     assert asyncio.run(story()) == [f"a{n}" for n in range(4 * BATCH_SIZE + 7)]
 
@@ -203,9 +203,9 @@ def test_a_feed_restarts_after_everybody_left():
         log.add(5)
         end = await feed.join()
         log.add(2)
-        told = await heard(feed, end, 2)
+        result = await receive(feed, end, 2)
         await feed.leave()
-        return told
+        return result
 
     assert asyncio.run(story()) == ["a5", "a6"]
 

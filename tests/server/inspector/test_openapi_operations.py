@@ -38,10 +38,10 @@ def check(said, schema):
 @pytest.mark.parametrize(("method", "path", "body"), [*READS, *WRITES])
 def test_responses_match_their_schemas(client, kept, method, path, body):
     answer = client.request(method, ROOT + path.replace("{id}", kept.first), json=body)
-    said = operation(method, path)
-    check(answer.json(), said["responses"][str(answer.status_code)]["content"]["application/json"]["schema"])
+    data = operation(method, path)
+    check(answer.json(), data["responses"][str(answer.status_code)]["content"]["application/json"]["schema"])
     if body is not None:
-        check(body, said["requestBody"]["content"]["application/json"]["schema"])
+        check(body, data["requestBody"]["content"]["application/json"]["schema"])
 
 
 def test_all_operations_but_the_stream_are_tested():

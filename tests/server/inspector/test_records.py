@@ -256,9 +256,9 @@ def test_an_empty_memory_is_rejected(ask, get, content):
 
 @pytest.mark.parametrize("at", [1e15, -1e15, 1.7e12])
 def test_an_invalid_time_is_rejected(ask, at):
-    said = ask("POST", "/memories", 400, content="x", at=at)["error"]
-    assert said["param"] == "at"
-    assert "in seconds since 1970, not in milliseconds" in said["message"]
+    data = ask("POST", "/memories", 400, content="x", at=at)["error"]
+    assert data["param"] == "at"
+    assert "in seconds since 1970, not in milliseconds" in data["message"]
 
 
 LISTS = ["/contexts", "/rooms", "/personas", "/memories", "/lorebooks", "/statistics", "/rooms/tea/room/messages"]

@@ -19,12 +19,12 @@ from strategies import examples
 def suppose(client, kept):
     """Return a function that asks what if, of the first context."""
 
-    def asked(status=200, **body):
+    def ask(status=200, **body):
         answer = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json=body)
         assert answer.status_code == status, answer.text
         return answer.json()
 
-    return asked
+    return ask
 
 
 @pytest.fixture
@@ -37,12 +37,12 @@ def recorded(kept, tmp_path):
 
 
 def test_an_empty_body_changes_nothing(suppose, get, kept):
-    told = suppose()
-    assert (told["entered"], told["left"], told["changed"], told["exceeded"]) == ([], [], [], None)
-    assert told["prefix_share"] == 1
+    data = suppose()
+    assert (data["entered"], data["left"], data["changed"], data["exceeded"]) == ([], [], [], None)
+    assert data["prefix_share"] == 1
     as_it_was = get(f"/contexts/{kept.first}")
-    assert told["context"]["bands"] == as_it_was["bands"]
-    assert told["context"]["tokens"] == as_it_was["tokens"]
+    assert data["context"]["bands"] == as_it_was["bands"]
+    assert data["context"]["tokens"] == as_it_was["tokens"]
 
 
 def test_a_larger_window_includes_more_and_a_smaller_one_less(suppose):
@@ -75,11 +75,11 @@ def test_the_result_equals_replay(suppose, recorded, body):
 
 
 def test_required_items_that_do_not_fit_are_reported(suppose):
-    told = suppose(window=310)
-    assert told["context"] is None
-    assert told["exceeded"]["needed"] > told["exceeded"]["limit"]
-    assert "need" in told["exceeded"]["message"]
-    assert told["exceeded"]["required"]
+    data = suppose(window=310)
+    assert data["context"] is None
+    assert data["exceeded"]["needed"] > data["exceeded"]["limit"]
+    assert "need" in data["exceeded"]["message"]
+    assert data["exceeded"]["required"]
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_no_settings_break_it(client, kept, body):
     answer = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json=body)
     assert answer.status_code in (200, 400), answer.text
     if answer.status_code == 200:
-        told = answer.json()
-        assert (told["context"] is None) is not (told["exceeded"] is None)
+        data = answer.json()
+        assert (data["context"] is None) is not (data["exceeded"] is None)
         assert (
-            told["context"] is None or sum(b["tokens"] for b in told["context"]["bands"]) == told["context"]["window"]
+            data["context"] is None or sum(b["tokens"] for b in data["context"]["bands"]) == data["context"]["window"]
         )
 
 
@@ -136,10 +136,10 @@ def test_the_newest_work_runs_first_and_tenants_take_turns():
         executor = NewestFirstExecutor(workers=1)
         first = asyncio.create_task(executor.run("a", held.wait))
         await asyncio.sleep(0)
-        asked = [("a", 1), ("a", 2), ("b", 3), ("a", 4)]
+        questions = [("a", 1), ("a", 2), ("b", 3), ("a", 4)]
         waiting = [
             asyncio.create_task(executor.run(tenant, lambda number=number: done.append(number)))
-            for tenant, number in asked
+            for tenant, number in questions
         ]
         await asyncio.sleep(0)
         waiting[1].cancel()
@@ -170,9 +170,9 @@ def test_cancelled_work_keeps_its_slot_until_it_is_done():
             await asyncio.sleep(0)
         assert not second.done()
         held.set()
-        told = await second
+        result = await second
         await executor.close()
-        return told
+        return result
 
     assert asyncio.run(story()) == "second"
 
@@ -182,8 +182,8 @@ def test_an_error_is_raised_and_frees_the_slot():
         executor = NewestFirstExecutor(workers=1)
         with pytest.raises(ZeroDivisionError):
             await executor.run("a", lambda: 1 / 0)
-        told = await executor.run("a", time.time)
+        result = await executor.run("a", time.time)
         await executor.close()
-        return told
+        return result
 
     assert asyncio.run(story()) > 0

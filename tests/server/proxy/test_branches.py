@@ -24,8 +24,8 @@ def ask(client, upstream):
     upstream.answers = [lambda _: chat_answer(f"answer {len(upstream.bodies)}")]
 
     def asked(*texts, system="Be brief."):
-        said = [{"role": "assistant" if at % 2 else "user", "content": text} for at, text in enumerate(texts)]
-        messages = [{"role": "system", "content": system}, *said]
+        turns = [{"role": "assistant" if at % 2 else "user", "content": text} for at, text in enumerate(texts)]
+        messages = [{"role": "system", "content": system}, *turns]
         answer = client.post(CHAT, json={"model": "gpt-4o", "max_tokens": 100, "messages": messages}, headers=TALK)
         assert answer.status_code == 200, answer.text
         return answer.json()["choices"][0]["message"]["content"]
@@ -42,14 +42,14 @@ def sent(upstream):
 @pytest.fixture
 def branched(ask):
     """Return a conversation of three turns: what was said, in order."""
-    told = ["A?"]
+    rows = ["A?"]
     for text in ("B?", "C?", None):
-        told.append(ask(*told))
-        told += [text] if text else []
-    return told
+        rows.append(ask(*rows))
+        rows += [text] if text else []
+    return rows
 
 
-def kept(tmp_path, search=""):
+def stored_texts(tmp_path, search=""):
     """Return the texts in the room, each with whether it is superseded; or the results of a search."""
 
     async def read():
@@ -68,16 +68,16 @@ def test_the_conversation_continues_from_a_regenerated_answer(branched, ask, sen
     assert sent() == ["A?", a, "B?"]
     ask("A?", a, "B?", b2, "D?")
     assert sent() == ["A?", a, "B?", b2, "D?"]
-    assert [text for text, superseded in kept(tmp_path) if superseded] == [b1, "C?", c1]
-    assert [text for text, superseded in kept(tmp_path) if not superseded][:5] == ["A?", a, "B?", b2, "D?"]
+    assert [text for text, superseded in stored_texts(tmp_path) if superseded] == [b1, "C?", c1]
+    assert [text for text, superseded in stored_texts(tmp_path) if not superseded][:5] == ["A?", a, "B?", b2, "D?"]
 
 
 def test_an_edited_question_supersedes_the_old_one(branched, ask, sent, tmp_path):
     a = branched[1]
     last = ask("A?", a, "And the kettle?")
     assert sent() == ["A?", a, "And the kettle?"]
-    assert [text for text, superseded in kept(tmp_path) if superseded] == branched[2:]
-    assert set(kept(tmp_path, search="answer")) == {"A?", a, "And the kettle?", last}
+    assert [text for text, superseded in stored_texts(tmp_path) if superseded] == branched[2:]
+    assert set(stored_texts(tmp_path, search="answer")) == {"A?", a, "And the kettle?", last}
 
 
 def test_a_superseded_branch_can_be_resumed(branched, ask, sent):
@@ -89,11 +89,11 @@ def test_a_superseded_branch_can_be_resumed(branched, ask, sent):
 
 
 def test_a_retry_leaves_one_answer(branched, ask, sent):
-    told = [*branched, "E?"]
-    ask(*told)
-    last = ask(*told)
-    ask(*told, last, "F?")
-    assert sent() == [*told, last, "F?"]
+    rows = [*branched, "E?"]
+    ask(*rows)
+    last = ask(*rows)
+    ask(*rows, last, "F?")
+    assert sent() == [*rows, last, "F?"]
 
 
 def test_the_first_question_is_recognized(ask, sent):
@@ -106,17 +106,17 @@ def test_the_first_question_is_recognized(ask, sent):
 
 
 def test_going_far_back_is_recognized(ask, sent):
-    told = []
+    reports = []
     for turn in range(60):
-        told += [f"Question {turn}", f"told {turn}"]
-    ask(*told, "Now?")
-    ask(*told[:4], "Otherwise?")
-    assert sent() == [*told[:4], "Otherwise?"]
-    ask(*told[:4], "Thirdly?")
-    assert sent() == [*told[:4], "Thirdly?"]
+        reports += [f"Question {turn}", f"told {turn}"]
+    ask(*reports, "Now?")
+    ask(*reports[:4], "Otherwise?")
+    assert sent() == [*reports[:4], "Otherwise?"]
+    ask(*reports[:4], "Thirdly?")
+    assert sent() == [*reports[:4], "Thirdly?"]
 
 
-def said(*texts):
+def make_messages(*texts):
     roles = ("user", "assistant")
     return [Message(id=f"m{at}", room="r", role=roles[at % 2], content=text) for at, text in enumerate(texts)]
 
@@ -142,9 +142,9 @@ def said(*texts):
     ],
 )
 def test_only_clearly_abandoned_messages_are_superseded(sent, left):
-    found = find_overlap(said(*sent), said("A", "a", "B", "b", "C", "c"))
+    found = find_overlap(make_messages(*sent), make_messages("A", "a", "B", "b", "C", "c"))
     assert [message.content for message in found.left] == left
 
 
 def test_a_repeated_message_matches_its_last_occurrence():
-    assert find_overlap(said("ok", "Good.", "D"), said("ok", "Good.", "ok", "Good.")).left == ()
+    assert find_overlap(make_messages("ok", "Good.", "D"), make_messages("ok", "Good.", "ok", "Good.")).left == ()

@@ -13,7 +13,7 @@ from server.upstream import OVERFLOW, chat_events
 COMMENT = b": OPENROUTER PROCESSING\n\n"
 REFUSED = f"data: {json.dumps(OVERFLOW)}\n\n".encode()
 FAILED = b'data: {"error": {"message": "overloaded", "code": 503}}\n\n'
-SAID = "".join(chat_events("Thursday.")).encode()
+STREAM = "".join(chat_events("Thursday.")).encode()
 
 
 class Line:
@@ -49,18 +49,18 @@ def handed_on(*chunks, seconds=0.0):
 )
 def test_an_overflow_is_detected_in_any_chunking(chunks):
     with pytest.raises(ContextOverflow) as refused:
-        handed_on(*chunks, SAID)
+        handed_on(*chunks, STREAM)
     assert refused.value.window == 256
 
 
 @pytest.mark.parametrize(
     ("chunks", "held"),
     [
-        ((SAID,), 1),
-        ((COMMENT, SAID, REFUSED), 2),
-        ((COMMENT, FAILED, SAID), 2),
+        ((STREAM,), 1),
+        ((COMMENT, STREAM, REFUSED), 2),
+        ((COMMENT, FAILED, STREAM), 2),
         ((COMMENT, COMMENT), 2),
-        ((b"x" * MAX_HELD_BYTES, b"x", SAID), 2),
+        ((b"x" * MAX_HELD_BYTES, b"x", STREAM), 2),
         ((), 0),
     ],
 )
@@ -69,7 +69,7 @@ def test_everything_is_forwarded_after_the_first_event(chunks, held):
 
 
 def test_comments_are_held_back_only_briefly():
-    assert handed_on(*[COMMENT] * 9, SAID, seconds=2.0) == (4, [*[COMMENT] * 9, SAID])
+    assert handed_on(*[COMMENT] * 9, STREAM, seconds=2.0) == (4, [*[COMMENT] * 9, STREAM])
 
 
 def test_a_stream_that_breaks_before_the_first_event_is_an_error():

@@ -13,7 +13,7 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 THOUGHT = {"type": "thinking", "thinking": "Rain is likely. " * 30, "signature": "EqQBCgIYAg=="}
 HIDDEN = {"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix/LafPsn4aDFIT2Xlxh0L5L8rLVyIwxtE3rAFBa8cr3qpP"}
 SEARCH = {"type": "server_tool_use", "id": "srv-1", "name": "web_search", "input": {"query": "Paris"}}
-SAID = {"type": "text", "text": "Let me look."}
+TEXT_BLOCK = {"type": "text", "text": "Let me look."}
 USE = {"type": "tool_use", "id": "c1", "name": "weather", "input": {"city": "Paris"}}
 RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "rain"}]}
 TOOLS = [{"name": "weather", "input_schema": {"type": "object"}}]
@@ -35,8 +35,8 @@ def room(tmp_path):
 
 
 def ask(client, *messages, **more):
-    asked = {"model": "claude-sonnet-4-5", "max_tokens": 100, "tools": TOOLS, "messages": list(messages), **more}
-    answer = client.post(MESSAGES, json=asked, headers=TALK)
+    request = {"model": "claude-sonnet-4-5", "max_tokens": 100, "tools": TOOLS, "messages": list(messages), **more}
+    answer = client.post(MESSAGES, json=request, headers=TALK)
     assert answer.status_code == 200, answer.text
     return answer
 
@@ -47,9 +47,11 @@ def blocks_of(sent):
     return [{key: value for key, value in block.items() if key not in MARK} for block in found]
 
 
-@pytest.mark.parametrize("blocks", [[THOUGHT, USE], [THOUGHT, SAID, HIDDEN, USE], [HIDDEN, SAID, USE], [SEARCH, USE]])
+@pytest.mark.parametrize(
+    "blocks", [[THOUGHT, USE], [THOUGHT, TEXT_BLOCK, HIDDEN, USE], [HIDDEN, TEXT_BLOCK, USE], [SEARCH, USE]]
+)
 def test_reasoning_before_a_call_is_forwarded_and_not_stored(client, upstream, room, blocks):
-    kept = [block for block in blocks if block in (SAID, USE)]
+    kept = [block for block in blocks if block in (TEXT_BLOCK, USE)]
     upstream.answers = [message_answer() | {"content": blocks, "stop_reason": "tool_use"}, message_answer()]
     question = {"role": "user", "content": "How is the weather in Paris?"}
     ask(client, question)
@@ -88,10 +90,10 @@ def test_a_message_with_only_reasoning_is_not_stored(client, room):
 def test_reasoning_in_openais_format(client, upstream, room, step):
     question, result = {"role": "user", "content": "Rain?"}, {"role": "tool", "tool_call_id": "c1", "content": "yes"}
     upstream.answers = [chat_answer()]
-    asked = {"model": "gpt-4o", "messages": [question, step, result]}
-    assert client.post(CHAT, json=asked, headers=TALK).status_code == 200
+    request = {"model": "gpt-4o", "messages": [question, step, result]}
+    assert client.post(CHAT, json=request, headers=TALK).status_code == 200
     assert upstream.bodies[0]["messages"] == [question, step, result]
     assert "likely" not in str(room())
     thanks = [question, step, result, {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Thanks."}]
-    client.post(CHAT, json=asked | {"messages": thanks}, headers=TALK)
+    client.post(CHAT, json=request | {"messages": thanks}, headers=TALK)
     assert "likely" not in str(upstream.bodies[-1])

@@ -12,7 +12,7 @@ from stores.test_snapshots import pile, snapshot
 from support import build
 
 
-class Kept:
+class RecordingStore:
     """A store that notes what it is told to write, at once or when it may. `failures` are raised by id."""
 
     def __init__(self, **failures):
@@ -40,8 +40,8 @@ def writer(kept, tasks, wait=60.0):
 
 
 def test_an_early_answer_is_written_with_its_context():
-    async def told():
-        kept, tasks = Kept(), BackgroundTasks()
+    async def report():
+        kept, tasks = RecordingStore(), BackgroundTasks()
         records = writer(kept, tasks)
         records.write("acme", snapshot(build(pile())))
         await asyncio.sleep(0)
@@ -50,12 +50,12 @@ def test_an_early_answer_is_written_with_its_context():
         await tasks.drain()
         return kept.told
 
-    assert asyncio.run(told()) == [["s1", "a1"]]
+    assert asyncio.run(report()) == [["s1", "a1"]]
 
 
 def test_a_late_answer_is_written_after_its_context():
-    async def told():
-        kept, tasks = Kept(), BackgroundTasks()
+    async def report():
+        kept, tasks = RecordingStore(), BackgroundTasks()
         kept.may_write.clear()
         records = writer(kept, tasks, wait=0.0)
         records.write("acme", snapshot(build(pile())))
@@ -68,12 +68,12 @@ def test_a_late_answer_is_written_after_its_context():
         await records.add_response("acme", answer("a2"))
         return kept.told
 
-    assert asyncio.run(told()) == [["s1"], ["a1"], ["a2"]]
+    assert asyncio.run(report()) == [["s1"], ["a1"], ["a2"]]
 
 
 def test_of_two_contexts_with_one_id_the_first_is_written():
-    async def told():
-        kept, tasks = Kept(), BackgroundTasks()
+    async def report():
+        kept, tasks = RecordingStore(), BackgroundTasks()
         records = writer(kept, tasks)
         for _ in range(2):
             records.write("acme", snapshot(build(pile())))
@@ -82,12 +82,12 @@ def test_of_two_contexts_with_one_id_the_first_is_written():
         await records.add_response("acme", answer("a2"))
         return kept.told
 
-    assert asyncio.run(told()) == [["s1", "a1"], ["a2"]]
+    assert asyncio.run(report()) == [["s1", "a1"], ["a2"]]
 
 
 def test_records_that_come_while_others_are_written_go_together():
-    async def told():
-        kept, tasks = Kept(), BackgroundTasks()
+    async def report():
+        kept, tasks = RecordingStore(), BackgroundTasks()
         kept.may_write.clear()
         records = writer(kept, tasks)
         added = [asyncio.create_task(records.add("acme", answer("a0")))]
@@ -98,7 +98,7 @@ def test_records_that_come_while_others_are_written_go_together():
         await asyncio.gather(*added)
         return kept.told
 
-    assert asyncio.run(told()) == [["a0"], ["a1", "a2", "a3"]]
+    assert asyncio.run(report()) == [["a0"], ["a1", "a2", "a3"]]
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def test_records_that_come_while_others_are_written_go_together():
     ],
 )
 def test_a_record_that_cannot_be_saved_does_not_keep_others_from_being_saved(failure, written, caplog):
-    async def told():
-        kept, tasks = Kept(a1=failure), BackgroundTasks()
+    async def report():
+        kept, tasks = RecordingStore(a1=failure), BackgroundTasks()
         await writer(kept, tasks).add("acme", answer("a1"), answer("a2"))
         return kept.told
 
-    assert asyncio.run(told()) == written
+    assert asyncio.run(report()) == written
     assert caplog.text.count("recording a context failed") == 1

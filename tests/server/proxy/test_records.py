@@ -46,8 +46,8 @@ def test_the_clients_cache_breakpoints_limit_the_expectation(start, upstream):
     later = [*story, says("assistant", "Thursday."), says("user", "And then?")]
 
     def expected(messages, system):
-        asked = {"model": "claude-sonnet-4-5", "max_tokens": 100, "system": system, "messages": messages}
-        answer = client.post("/v1/messages", json=asked)
+        request = {"model": "claude-sonnet-4-5", "max_tokens": 100, "system": system, "messages": messages}
+        answer = client.post("/v1/messages", json=request)
         return record_of(client, answer)["answers"][0]["expected_cached"]
 
     assert expected(story, system) == 0
@@ -64,8 +64,8 @@ def test_a_breakpoint_of_the_whole_request_is_at_its_end(start, upstream, field,
     later = [*story, says("assistant", "Thursday."), says("user", "And then?")]
 
     def expected(messages):
-        asked = {"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": messages, **field}
-        return record_of(client, client.post("/v1/messages", json=asked))["answers"][0]["expected_cached"]
+        request = {"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": messages, **field}
+        return record_of(client, client.post("/v1/messages", json=request))["answers"][0]["expected_cached"]
 
     assert expected(story) == 0
     assert least <= expected(later) <= 2 * least

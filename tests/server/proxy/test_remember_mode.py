@@ -59,18 +59,18 @@ TOOLS = [
 
 
 def test_the_record_shows_what_was_sent(client, upstream):
-    asked = body([says("user", "When?")], tools=TOOLS, tool_choice="auto", odd={"x": [1.5, None]})
-    answer = client.post(CHAT, json=asked, headers=TALK)
+    request = body([says("user", "When?")], tools=TOOLS, tool_choice="auto", odd={"x": [1.5, None]})
+    answer = client.post(CHAT, json=request, headers=TALK)
     assert answer.status_code == 200
     shown = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}/request").json()
-    assert shown == upstream.bodies[0] == asked
+    assert shown == upstream.bodies[0] == request
 
 
 def test_the_clients_breakpoints_count_towards_the_limit(client, upstream):
     upstream.answers = [message_answer()]
     mark = {"cache_control": {"type": "ephemeral"}}
     tools = [{"name": name, "input_schema": {"type": "object"}, **mark} for name in ("one", "two", "three")]
-    asked = {
+    request = {
         "model": "claude-sonnet-4-5",
         "max_tokens": 100,
         "system": "Be brief. " * 500,
@@ -78,8 +78,8 @@ def test_the_clients_breakpoints_count_towards_the_limit(client, upstream):
         "messages": [says("user" if at % 2 == 0 else "assistant", f"{at} " + "word " * 300) for at in range(9)],
     }
     for _ in range(2):
-        assert client.post("/v1/messages", json=asked, headers=TALK).status_code == 200
-        asked["messages"] += [says("assistant", "Thursday."), says("user", "And then?")]
+        assert client.post("/v1/messages", json=request, headers=TALK).status_code == 200
+        request["messages"] += [says("assistant", "Thursday."), says("user", "And then?")]
     for sent in upstream.bodies:
         assert sent["tools"] == tools
         assert json.dumps(sent).count("cache_control") == 4
@@ -109,13 +109,13 @@ def test_a_reworded_answer_and_a_shortened_history_add_nothing_twice(client, roo
     client.post(
         CHAT, json=body([says("user", "One?"), says("assistant", "Thursday."), says("user", "Two?")]), headers=TALK
     )
-    told = [
+    rows = [
         says("assistant", "thursday, I said"),
         says("user", "Two?"),
         says("assistant", "Thurs day"),
         says("user", "Three?"),
     ]
-    client.post(CHAT, json=body(told), headers=TALK)
+    client.post(CHAT, json=body(rows), headers=TALK)
     assert [text for role, text in room() if role == "user"] == ["One?", "Two?", "Three?"]
     assert len(room()) == 6
 
@@ -150,8 +150,8 @@ def test_a_stream_is_stored(client, room):
 def test_a_stream_is_stored_before_its_end_is_forwarded(client, upstream, room, path, events, end):
     upstream.answers = [[*events("Thurs", "day."), ": the upstream holds the line\n\n"]]
     upstream.pause = 0.5
-    asked = body([says("user", "When?")], stream=True)
-    with client.stream("POST", path, json=asked, headers=TALK) as answer:
+    request = body([says("user", "When?")], stream=True)
+    with client.stream("POST", path, json=request, headers=TALK) as answer:
         next(line for line in answer.iter_lines() if end in line)
         assert room() == [("user", "When?"), ("assistant", "Thursday.")]
     client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}")
@@ -292,15 +292,15 @@ def test_a_header_sets_the_mode(client, room):
 
 def test_concurrent_requests_get_their_own_answers(client, upstream, room):
     upstream.answers = [lambda sent: chat_answer("To " + sent["messages"][-1]["content"])]
-    asked = [f"Question {number}?" for number in range(3)]
+    questions = [f"Question {number}?" for number in range(3)]
 
     def ask(text):
         return client.post(CHAT, json=body([says("user", text)]), headers=TALK).json()["choices"][0]["message"]
 
     with ThreadPoolExecutor(3) as pool:
-        answers = [answer["content"] for answer in pool.map(ask, asked)]
-    assert answers == [f"To {text}" for text in asked]
-    assert sorted(text for role, text in room() if role == "user") == asked
+        answers = [answer["content"] for answer in pool.map(ask, questions)]
+    assert answers == [f"To {text}" for text in questions]
+    assert sorted(text for role, text in room() if role == "user") == questions
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages"])

@@ -9,7 +9,7 @@ PDF = {"type": "document", "source": {"type": "url", "url": "https://example.com
 AUDIO = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
 
 
-def asked(*messages):
+def make_request(*messages):
     return {"model": "gpt-4o", "max_tokens": 9, "messages": list(messages)}
 
 
@@ -48,7 +48,7 @@ def client(start):
     ],
 )
 def test_parts_that_cannot_be_stored_are_rejected_with_their_position(client, upstream, path, message, place):
-    answer = client.post(path, json=asked(user("Hi"), message), headers=TALK)
+    answer = client.post(path, json=make_request(user("Hi"), message), headers=TALK)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"].startswith(f"messages[1]{place}: ")
     assert ("type" in answer.json()) == (path == MESSAGES)
@@ -58,19 +58,19 @@ def test_parts_that_cannot_be_stored_are_rejected_with_their_position(client, up
 @pytest.mark.parametrize("parts", [[PDF, TEXT], [TEXT, AUDIO]])
 def test_fit_mode_forwards_them(client, upstream, parts):
     path = MESSAGES if PDF in parts else CHAT
-    request = asked(user(parts))
+    request = make_request(user(parts))
     assert client.post(path, json=request, headers={"x-brimful-mode": "fit"}).status_code == 200
     assert upstream.bodies == [request]
 
 
 def test_images_and_tool_results_without_text_are_stored(client, upstream):
     picture = {"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "low"}}
-    assert client.post(CHAT, json=asked(user([TEXT, picture])), headers=TALK).status_code == 200
+    assert client.post(CHAT, json=make_request(user([TEXT, picture])), headers=TALK).status_code == 200
     assert upstream.bodies[0]["messages"][-1]["content"] == [TEXT, picture]
     call = {"type": "tool_use", "id": "t1", "name": "look_up", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "t1"}
     turns = [user("Look."), {"role": "assistant", "content": [call]}, user([result])]
-    assert client.post(MESSAGES, json=asked(*turns), headers=TALK).status_code == 200
+    assert client.post(MESSAGES, json=make_request(*turns), headers=TALK).status_code == 200
 
 
 def test_a_single_result_answers_a_stored_call(client, upstream):
@@ -81,7 +81,7 @@ def test_a_single_result_answers_a_stored_call(client, upstream):
         {"id": "1", "object": "chat.completion", "created": 1, "model": "up", "choices": [choice]},
         None,
     ]
-    client.post(CHAT, json=asked(user("Look.")), headers=TALK)
+    client.post(CHAT, json=make_request(user("Look.")), headers=TALK)
     result = {"role": "tool", "tool_call_id": "c1", "content": "green"}
-    assert client.post(CHAT, json=asked(result), headers=TALK).status_code == 200
+    assert client.post(CHAT, json=make_request(result), headers=TALK).status_code == 200
     assert [message["role"] for message in upstream.bodies[-1]["messages"]] == ["user", "assistant", "tool"]

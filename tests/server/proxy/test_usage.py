@@ -21,8 +21,8 @@ def answering(sent):
     """Answer as OpenAI does: the usage comes last, in an event of its own, if it was asked for."""
     *said, end = chat_events("Thurs", "day.")
     asked = (sent.get("stream_options") or {}).get("include_usage")
-    told = f"data: {json.dumps({'id': 'chatcmpl-1', 'choices': [], 'usage': USAGE})}\n\n"
-    return [*said, *([told] if asked else []), end]
+    text = f"data: {json.dumps({'id': 'chatcmpl-1', 'choices': [], 'usage': USAGE})}\n\n"
+    return [*said, *([text] if asked else []), end]
 
 
 def ask(client, **more):
@@ -58,7 +58,7 @@ def test_the_clients_own_choice_is_respected(start, upstream, mode):
 
 
 @MODES
-def test_unknown_servers_are_not_asked(start, upstream, mode):
+def test_unknown_servers_are_not_asked_for_usage(start, upstream, mode):
     upstream.answers = [answering]
     ask(start(mode=mode))
     assert "stream_options" not in upstream.bodies[0]
@@ -74,7 +74,7 @@ def test_unknown_servers_are_not_asked(start, upstream, mode):
         ({"url": "http://127.0.0.1:8081/v1"}, False, False),
     ],
 )
-def test_which_servers_are_asked(upstream, fit, remember):
+def test_which_servers_are_asked_for_usage(upstream, fit, remember):
     config = parse_config({"upstreams": [{"name": "up", **upstream}]}, "brimful.toml")
     line = Upstreams(config, environ={"OPENAI_API_KEY": "sk-1", "MISTRAL_API_KEY": "sk-2"}).find("openai", "gpt-4o")
     assert (line.requests_usage("fit"), line.requests_usage("remember")) == (fit, remember)

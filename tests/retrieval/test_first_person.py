@@ -1,4 +1,4 @@
-"""How much of a text is about who says it."""
+"""First-person detection."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ def test_who_speaks_of_nothing_else_speaks_of_himself(text):
 
 
 @pytest.mark.parametrize("text", ["", "?!", "How are you?", "That sounds great!", "Mimi, Ikea and Iran", "他住在北京"])
-def test_what_is_said_of_others_is_not_ones_own(text):
+def test_statements_about_others_are_not_first_person(text):
     assert first_person_share(text) == 0.0
 
 

@@ -17,12 +17,12 @@ from brimful.retrieval.time_expressions import TIME_QUESTION, is_time_question, 
         "你什么时候去的?",
     ],
 )
-def test_a_time_is_asked_for(text):
+def test_a_question_asks_for_a_time(text):
     assert is_time_question(text)
 
 
 @pytest.mark.parametrize("text", ["What happens when it rains?", "Where is it?", "", "whenever you like"])
-def test_no_time_is_asked_for(text):
+def test_a_question_asks_for_no_time(text):
     assert not is_time_question(text)
 
 

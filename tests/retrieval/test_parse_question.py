@@ -9,7 +9,7 @@ from brimful.retrieval.first_person import FIRST_PERSON_MARKERS, FIRST_PERSON_WO
 from brimful.retrieval.queries import parse_question
 
 
-def test_terms_are_asked_for_once():
+def test_terms_are_read_once():
     assert parse_question("tea or coffee, coffee or tea?").terms == ("tea", "coffe")
 
 
@@ -24,7 +24,7 @@ def test_a_question_of_nothing_but_names_and_small_words_means_what_it_says():
 
 
 @pytest.mark.parametrize("text", ["What did ann say?", "ANN’s plan", "Annes und Ann"])
-def test_a_named_speaker_is_spoken_about(text):
+def test_a_named_speaker_is_found_in_the_question(text):
     assert parse_question(text).is_about("Ann")
 
 

@@ -1,4 +1,4 @@
-"""A short text names an embedder."""
+"""Embedders by name."""
 
 import pytest
 

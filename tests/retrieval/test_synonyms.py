@@ -1,4 +1,4 @@
-"""Words that say nearly the same."""
+"""Synonyms."""
 
 import pytest
 from hypothesis import given
@@ -42,7 +42,7 @@ def test_a_dog_is_a_pet():
     assert ("dog", "pet") in parse_question("Which pets does she have?").related
 
 
-def test_what_is_asked_for_itself_stands_for_nothing_else():
+def test_a_query_term_is_no_synonym_of_another():
     others = [other for other, _ in find_synonyms(["pet", "dog"])]
     assert "puppi" in others
     assert not {"pet", "dog"} & set(others)
