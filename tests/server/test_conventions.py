@@ -38,7 +38,7 @@ def test_the_page_is_cached(start):
     ],
 )
 def test_a_wrong_method_is_answered_with_the_right_ones(start, path, methods):
-    answer = start().patch(path, json={})
+    answer = start(unknown_paths="refuse").patch(path, json={})
     assert answer.status_code == 405
     assert answer.headers["allow"] == methods
     assert answer.json()["error"]["type"] == "invalid_request_error"

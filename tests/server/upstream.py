@@ -135,7 +135,7 @@ class Upstream:
         known = path.endswith(("/chat/completions", "/messages", "/embeddings"))
         if answer is None and not known:
             answer = (404, {"type": "error", "error": {"type": "not_found_error", "message": "no such path"}})
-        if answer is None and body.get("stream"):
+        if answer is None and isinstance(body, dict) and body.get("stream"):
             answer = list((message_events if messages else chat_events)("Thurs", "day."))
         elif answer is None:
             answer = message_answer() if messages else chat_answer()

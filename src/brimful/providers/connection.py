@@ -399,7 +399,7 @@ class Connection:
         headers: Mapping[str, str] | None,
         on_sent: Callable[[], None] = _ignore_sent,
     ) -> _HttpRequest:
-        typed = {"content-type": "application/json"} if isinstance(body, bytes) else {}
+        typed = {"content-type": "application/json"} if body and isinstance(body, bytes) else {}
         all_headers = self.headers | typed | _check_headers(headers, _HEADER_VALUE)
         full_path = add_query(path, self._query)
         return _HttpRequest(method=method, path=full_path, body=body, headers=all_headers, on_sent=on_sent)

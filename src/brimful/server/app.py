@@ -38,7 +38,7 @@ from brimful.server.proxy.chat import ChatEndpoints
 from brimful.server.proxy.exchange import Mode, Relay
 from brimful.server.proxy.fit_mode import FitMode
 from brimful.server.proxy.models import ModelResolver
-from brimful.server.proxy.passthrough import Passthrough
+from brimful.server.proxy.passthrough import FORWARDED_METHODS, Passthrough
 from brimful.server.proxy.remember_mode import RememberMode
 from brimful.server.proxy.upstreams import Upstreams
 from brimful.server.telemetry import Telemetry
@@ -52,10 +52,6 @@ MAX_EVENT_STREAMS: Final = 1_000
 _NOT_FOUND: Final = 404
 _METHOD_NOT_ALLOWED: Final = 405
 _PROXY_PATHS: Final = b"/v1/"
-_SUGGESTIONS: Final = {
-    "/v1/responses": "only chat completions are supported: use /v1/chat/completions",
-    "/v1/completions": "only chat completions are supported: use /v1/chat/completions",
-}
 
 
 class Shutdown:
@@ -109,7 +105,10 @@ class Services:
             tasks=self._tasks,
             clock=clock,
         )
-        self.passthrough = Passthrough(self._upstreams, registry)
+        self.passthrough = Passthrough(
+            self._upstreams, registry, telemetry=self.telemetry, stopping=self.shutdown.forced, clock=clock
+        )
+        self.forwards_unknown_paths = config.unknown_paths == "forward"
         self.inspector = Inspector(
             self._tenants,
             registry,
@@ -133,6 +132,7 @@ class Services:
             rate_limiter=RateLimiter(concurrency=limits.concurrency, requests_per_minute=limits.requests_per_minute),
             stopping=self.shutdown.forced,
             max_body_bytes=limits.max_body_bytes,
+            max_upload_bytes=limits.max_upload_bytes,
             clock=clock,
         )
 
@@ -272,9 +272,10 @@ def _routes(services: Services) -> list[Route]:
         post("/v1/chat/completions", chat.endpoint("openai")),
         post("/v1/messages", chat.endpoint("anthropic")),
         post("/v1/messages/count_tokens", passthrough.count_tokens),
-        post("/v1/embeddings", passthrough.embeddings),
+        post("/v1/embeddings", passthrough.forward),
         get("/v1/models", passthrough.models),
         get("/v1/models/{model:path}", passthrough.model),
+        *_unknown_routes(services),
         *_inspector_routes(services),
         *_metrics_routes(services),
         Route("/openapi.json", _openapi),
@@ -282,6 +283,14 @@ def _routes(services: Services) -> list[Route]:
         Route("/ready", _ready(services)),
         *services.page.routes(),
     ]
+
+
+def _unknown_routes(services: Services) -> Iterator[Route]:
+    """Yield the route of all other paths of the APIs, unless they are refused."""
+    if services.forwards_unknown_paths:
+        path, passthrough = "/v1/{path:path}", services.passthrough
+        endpoint = Endpoint(path, passthrough.forward, services.gateway, serve_upload=passthrough.upload)
+        yield Route(path, endpoint, methods=FORWARDED_METHODS)
 
 
 def _inspector_routes(services: Services) -> Iterator[Route]:
@@ -353,8 +362,7 @@ def _allowed_methods(request: Request) -> set[str]:
 
 def _not_found(request: Request, status: int) -> Response:
     path = request.url.path
-    hint = _SUGGESTIONS.get(path, "see /openapi.json for all endpoints")
-    message = f"{request.method} {path[:200]} not found: {hint}"
+    message = f"{request.method} {path[:200]} not found: see /openapi.json for all endpoints"
     error_format = get_error_format(path, request.headers)
     return error_response(ApiError("not_found", message, status=status), error_format)
 

@@ -25,6 +25,8 @@ RecordMode = Literal["all", "trimmed", "none", "required"]
 
 `required` means all, and requests whose records cannot be written are refused.
 """
+UnknownPaths = Literal["forward", "refuse"]
+"""What happens to requests for other paths of the APIs."""
 Authorization = Literal["server", "client"]
 """Whose API key is sent to an upstream."""
 
@@ -36,6 +38,7 @@ _MAX_PORT: Final = 65_535
 _CHOICES: Final = {
     "mode": ModeName,
     "records": RecordMode,
+    "unknown_paths": UnknownPaths,
     "authorization": Authorization,
     "key_header": KeyHeader,
     "wires": IncomingWire,
@@ -91,6 +94,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """
 
     max_body_bytes: _PositiveInt = 32 * 1024 * 1024
+    max_upload_bytes: _PositiveInt = 1_000_000_000
     concurrency: _PositiveInt = 256
     requests_per_minute: _PositiveInt = 6_000
     failed_keys_per_minute: _PositiveInt = 10
@@ -143,6 +147,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     store: _ShortString = "sqlite:///brimful.db"
     mode: ModeName = "fit"
     records: RecordMode = "all"
+    unknown_paths: UnknownPaths = "forward"
     retention: _ShortString | None = None
     janitor_interval: _ShortString | None = None
     tenant: _ShortString = "default"

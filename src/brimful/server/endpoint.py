@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -27,15 +27,16 @@ _CLIENT_CLOSED: Final = 499  # as in nginx: the client disconnected
 
 _log = logging.getLogger("brimful.access")
 
+T = TypeVar("T")
 Handler = Callable[[Request, Client, bytes], Awaitable[Response]]
 """Handles a request of a client, whose body has been read."""
+UploadHandler = Callable[[Request, Client, "Upload"], Awaitable[Response]]
+"""Handles a request whose body is not JSON, and is read while it is handled."""
 
 
 async def read_body(request: Request, limit: int) -> bytes:
     """Return the body, decompressed; reject it as soon as it exceeds the limit."""
-    length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > limit:
-        raise _too_large(limit)
+    _check_length(request.headers, limit)
     chunks, size = [], 0
     try:
         async with asyncio.timeout(BODY_TIMEOUT):
@@ -45,7 +46,7 @@ async def read_body(request: Request, limit: int) -> bytes:
                     raise _too_large(limit)
                 chunks.append(chunk)
     except TimeoutError:
-        raise ApiError("invalid", f"the body did not arrive within {BODY_TIMEOUT:.0f} seconds", status=408) from None
+        raise _too_slow() from None
     return b"".join(chunks)
 
 
@@ -85,6 +86,52 @@ async def _decompressed(request: Request) -> AsyncIterator[bytes]:
         raise ApiError("invalid", f"the body cannot be decompressed ({', '.join(codings)}): {error}") from None
 
 
+class Upload:
+    """The body of a request, read as it is iterated over. Each chunk has to arrive within a minute."""
+
+    def __init__(self, request: Request, limit: int) -> None:
+        _check_length(request.headers, limit)
+        self._request = request
+        self._limit = limit
+        self._is_read = asyncio.Event()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield the chunks; reject the body as soon as it exceeds the limit."""
+        size, chunks = 0, aiter(self._request.stream())
+        try:
+            while (chunk := await asyncio.wait_for(anext(chunks, None), BODY_TIMEOUT)) is not None:
+                size += len(chunk)
+                if size > self._limit:
+                    raise _too_large(self._limit)
+                if chunk:
+                    yield chunk
+        except TimeoutError:
+            raise _too_slow() from None
+        finally:
+            self._is_read.set()
+
+    async def wait_for_disconnect(self) -> None:
+        """Wait until the body is read and the client disconnects. A disconnect in the middle ends the iteration."""
+        await self._is_read.wait()
+        await wait_for_disconnect(self._request.receive)
+
+
+def _has_upload(headers: Mapping[str, str]) -> bool:
+    """Return whether a request has a body that is not JSON."""
+    is_empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+    return not is_empty and "json" not in headers.get("content-type", "").lower()
+
+
+def _check_length(headers: Mapping[str, str], limit: int) -> None:
+    length = headers.get("content-length", "")
+    if length.isdigit() and int(length) > limit:
+        raise _too_large(limit)
+
+
+def _too_slow() -> ApiError:
+    return ApiError("invalid", f"the body did not arrive within {BODY_TIMEOUT:.0f} seconds", status=408)
+
+
 def _too_large(limit: int) -> ApiError:
     return ApiError("too_large", f"the body is larger than {limit:,} bytes")
 
@@ -97,11 +144,12 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     telemetry: Telemetry
     stopping: asyncio.Event
     max_body_bytes: int
+    max_upload_bytes: int
     clock: Callable[[], float]
 
 
 class Endpoint:
-    """An ASGI app that serves one path."""
+    """An ASGI app that serves one path. If there is no handler for uploads, all bodies are read before the handler."""
 
     def __init__(
         self,
@@ -109,9 +157,11 @@ class Endpoint:
         serve: Handler,
         gateway: Gateway,
         *,
+        serve_upload: UploadHandler | None = None,
         scope: access.Scope = "chat",
     ) -> None:
         self._path = path
+        self._serve_upload = serve_upload
         self._serve = serve
         self._gateway = gateway
         self._scope: access.Scope = scope
@@ -153,10 +203,7 @@ class Endpoint:
             log_fields |= {"tenant": client.tenant, "key": client.key}
             require_scope(client, self._scope)
             with gateway.rate_limiter.limit(f"{client.tenant}/{client.key}", now=gateway.clock()):
-                raw = await read_body(request, gateway.max_body_bytes)
-                response = await _run_until_disconnect(
-                    request.receive, gateway.stopping, self._serve(request, client, raw)
-                )
+                response = await self._respond(request, client)
                 await response(request.scope, request.receive, send)
         except ApiError as error:
             await self._reject(error, request, send)
@@ -165,6 +212,16 @@ class Endpoint:
             if api_error.kind == "internal":
                 log_failure(f"serving {request.url.path}", error)
             await self._reject(api_error, request, send)
+
+    async def _respond(self, request: Request, client: Client) -> Response:
+        gateway = self._gateway
+        if self._serve_upload is not None and _has_upload(request.headers):
+            upload = Upload(request, gateway.max_upload_bytes)
+            left, handling = upload.wait_for_disconnect(), self._serve_upload(request, client, upload)
+        else:
+            raw = await read_body(request, gateway.max_body_bytes)
+            left, handling = wait_for_disconnect(request.receive), self._serve(request, client, raw)
+        return await run_until_disconnect(left, gateway.stopping, handling)
 
     async def _reject(self, error: ApiError, request: Request, send: Send) -> None:
         log_fields = request.scope["brimful"]
@@ -183,9 +240,9 @@ def error_response(error: ApiError, error_format: ErrorFormat) -> Response:
     return Response(error_body(error, error_format), status_code=error.status, headers=headers)
 
 
-async def _run_until_disconnect(receive: Receive, stopping: asyncio.Event, handling: Awaitable[Response]) -> Response:
-    """Run a handler until it is done, the client disconnects, or the server stops."""
-    work, disconnected = asyncio.ensure_future(handling), asyncio.ensure_future(wait_for_disconnect(receive))
+async def run_until_disconnect(left: Awaitable[None], stopping: asyncio.Event, handling: Awaitable[T]) -> T:
+    """Wait for a result. Raise an error if the client has `left` before that, or if the server stops."""
+    work, disconnected = asyncio.ensure_future(handling), asyncio.ensure_future(left)
     stopped = asyncio.ensure_future(stopping.wait())
     try:
         await asyncio.wait({work, disconnected, stopped}, return_when=asyncio.FIRST_COMPLETED)

@@ -221,6 +221,14 @@ def openapi_document() -> bytes:
         "/v1/embeddings": {"post": _operation("Create embeddings", "openai", body=EmbeddingsRequest)},
         "/v1/models": {"get": _operation("List models", "openai")},
         "/v1/models/{model}": {"get": _operation("Show a model", "openai", parameters=[_path_parameter("model")])},
+        "/v1/{path}": {
+            method: _operation(
+                "Forward a request for any other path to an upstream",
+                "openai",
+                parameters=[_path_parameter("path"), _header_parameter("X-Brimful-Upstream", "The upstream's name.")],
+            )
+            for method in ("get", "post", "put", "patch", "delete")
+        },
         "/health": {"get": _status_operation("Liveness")},
         "/ready": {"get": _status_operation("Readiness")},
         "/openapi.json": {
@@ -319,6 +327,10 @@ def _status_operation(summary: str) -> dict[str, Any]:
 
 def _path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+
+
+def _header_parameter(name: str, description: str) -> dict[str, Any]:
+    return {"name": name, "in": "header", "description": description, "schema": {"type": "string", "minLength": 1}}
 
 
 def _json_content(kind: type) -> dict[str, Any]:

@@ -51,6 +51,7 @@ class _Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 **connection_settings(config),
+                ws="none",  # the proxy refuses WebSockets with an error that says so
                 timeout_graceful_shutdown=int(grace + _STREAM_END_SECONDS) + 1,
             )
         )

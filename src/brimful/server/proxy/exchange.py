@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, Protocol
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -21,7 +22,7 @@ from brimful.providers import HttpStream
 from brimful.records.reply import FinishReason, Reply
 from brimful.records.usage import UsageReport
 from brimful.server.background import BackgroundTasks
-from brimful.server.endpoint import wait_for_disconnect
+from brimful.server.endpoint import run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, ErrorFormat, error_body, to_api_error
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
@@ -131,6 +132,13 @@ def describe_dropped(context: Context) -> dict[str, str]:
     return {DROPPED_HEADER: f"messages={len(dropped)} tokens={tokens}"} if dropped or shrunk else {}
 
 
+def make_error_event(error: ApiError | ProviderError, error_format: ErrorFormat) -> bytes:
+    """Return the event that ends a stream with an error."""
+    api_error = to_api_error(error, error_format) if isinstance(error, ProviderError) else error
+    name = b"event: error\n" if error_format == "anthropic" else b""
+    return b"\n\n" + name + b"data: " + error_body(api_error, error_format) + b"\n\n"
+
+
 class StreamingAnswer(Response):
     """Forwards a stream as it comes.
 
@@ -165,34 +173,15 @@ class StreamingAnswer(Response):
                 self._answer.record_stream(self._listener, ended=ended)
 
     async def _forward(self, receive: Receive, send: Send) -> bool:
-        pump = asyncio.create_task(self._pump(send))
-        disconnect = asyncio.create_task(wait_for_disconnect(receive))
-        stop = asyncio.create_task(self._answer.stopping.wait())
         try:
-            await asyncio.wait({pump, disconnect, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if pump.done():
-                error = pump.exception()
-                if isinstance(error, ApiError):
-                    await self._end_with_error(send, error)
-                elif isinstance(error, ProviderError):
-                    await self._end_with_error(send, to_api_error(error, self._error_format))
-                elif error is not None:
-                    raise error
-                else:
-                    await self._end(send)
-                return error is None
-            if stop.done():
-                pump.cancel()
-                with suppress(asyncio.CancelledError, ProviderError):
-                    await pump
-                await self._end_with_error(
-                    send, ApiError("shutting_down", "the server is shutting down: the answer is incomplete")
-                )
+            await run_until_disconnect(wait_for_disconnect(receive), self._answer.stopping, self._pump(send))
+        except ClientDisconnect:
             return False
-        finally:
-            for task in (pump, disconnect, stop):
-                task.cancel()
-            await asyncio.gather(pump, disconnect, stop, return_exceptions=True)
+        except (ApiError, ProviderError) as error:
+            await self._end_with_error(send, error)
+            return False
+        await self._end(send)
+        return True
 
     async def _pump(self, send: Send) -> None:
         async for chunk in self._stream.chunks:
@@ -214,10 +203,8 @@ class StreamingAnswer(Response):
         else:
             await send({"type": "http.response.body", "body": self._rest(), "more_body": False})
 
-    async def _end_with_error(self, send: Send, error: ApiError) -> None:
-        body = error_body(error, self._error_format)
-        name = b"event: error\n" if self._error_format == "anthropic" else b""
-        last = self._rest() + b"\n\n" + name + b"data: " + body + b"\n\n"
+    async def _end_with_error(self, send: Send, error: ApiError | ProviderError) -> None:
+        last = self._rest() + make_error_event(error, self._error_format)
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
     def _rest(self) -> bytes:

@@ -1,71 +1,102 @@
-"""Endpoints that are passed through to the upstream: models, embeddings and token counts."""
+"""Requests that are forwarded as they are: models, token counts, and all paths that Brimful does not know."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from brimful.core.validation import decode_json
 from brimful.counting import counter_for
-from brimful.errors import ProviderError
+from brimful.errors import BrimfulError, ProviderError
 from brimful.models.registry import Registry
-from brimful.providers import HttpResponse
+from brimful.providers import HttpResponse, HttpStream
+from brimful.providers.connection import split_tokens
 from brimful.render.incoming import IncomingWire, read_incoming
 from brimful.server.access import Client
-from brimful.server.endpoint import JSON, read_json_object
-from brimful.server.errors import ApiError
-from brimful.server.proxy.upstreams import Upstream, Upstreams, get_response_headers, upstream_errors
+from brimful.server.endpoint import JSON, Upload, read_json_object, run_until_disconnect, wait_for_disconnect
+from brimful.server.errors import ApiError, ErrorFormat, get_error_format
+from brimful.server.proxy.exchange import make_error_event
+from brimful.server.proxy.upstreams import UPSTREAM_HEADER, Upstream, Upstreams, get_response_headers, upstream_errors
+from brimful.server.telemetry import Telemetry
 
+FORWARDED_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+"""Methods of paths that Brimful does not know; HEAD comes with GET."""
+_API_ROOT: Final = "/v1"
+_PATH: Final = re.compile(r"[\w!$&'()*+,;=:@%.~/-]*", re.ASCII)  # RFC 3986
 _MODEL_PATHS: Final[dict[IncomingWire, str]] = {"openai": "/models", "anthropic": "/v1/models"}
 _UNSUPPORTED: Final = (404, 405, 501)
+_NOT_IMPLEMENTED: Final = 501
+_MODELS_PER_PAGE: Final = 20  # Anthropic's default
+_MAX_MODELS_PER_PAGE: Final = 1_000
+_MAX_MODEL_PAGES: Final = 20  # of one upstream
 
 
 class Passthrough:
     """Forwards requests and answers unchanged."""
 
-    def __init__(self, upstreams: Upstreams, registry: Registry) -> None:
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        registry: Registry,
+        *,
+        telemetry: Telemetry,
+        stopping: asyncio.Event,
+        clock: Callable[[], float],
+    ) -> None:
         self._upstreams = upstreams
         self._registry = registry
+        self._telemetry = telemetry
+        self._stopping = stopping
+        self._clock = clock
+
+    async def forward(self, request: Request, client: Client, raw: bytes) -> Response:
+        """Forward a request whose body is JSON or empty, to the upstream of the model in it."""
+        model = _model_name(await read_json_object(raw)) if raw else ""
+        is_empty = not raw and request.method != "POST"
+        return await self._forward(request, client, model, None if is_empty else raw)
+
+    async def upload(self, request: Request, client: Client, upload: Upload) -> Response:
+        """Forward a request with any other body, such as a file, as it arrives."""
+        return await self._forward(request, client, "", upload)
 
     async def models(self, request: Request, client: Client, raw: bytes) -> Response:
         """List the models of all upstreams of a wire format. Anthropic clients send `anthropic-version`."""
         del client, raw
-        wire: IncomingWire = "anthropic" if "anthropic-version" in request.headers else "openai"
+        wire = _get_wire(request)
         upstreams = self._upstreams.of(wire)
-        if not upstreams:
-            raise ApiError("not_found", f"no upstream speaks the wire format {wire!r}")
-        path = _MODEL_PATHS[wire] + _query(request)
-        answers = await asyncio.gather(
-            *(_get(upstream, path, request.headers) for upstream in upstreams), return_exceptions=True
-        )
-        received = [answer for answer in answers if isinstance(answer, HttpResponse)]
-        if not received:
-            raise next(error for error in answers if isinstance(error, BaseException))
-        return _unchanged(received[0]) if len(upstreams) == 1 else _merge_lists(received)
+        if len(upstreams) <= 1:
+            upstream = self._upstreams.choose(wire, "", "")
+            return _unchanged(await _get(upstream, _MODEL_PATHS[wire] + _query(request), request.headers))
+        listing = (_list_models(upstream, request.headers) for upstream in upstreams)
+        results = await asyncio.gather(*listing, return_exceptions=True)
+        lists = [rows for rows in results if isinstance(rows, list)]
+        if not lists:
+            raise next(error for error in results if isinstance(error, BaseException))
+        models: dict[str, dict[str, Any]] = {}
+        for row in (row for rows in lists for row in rows):
+            models.setdefault(str(row.get("id")), row)
+        rows = list(models.values())
+        answer = {"object": "list", "data": rows} if wire == "openai" else get_page(rows, request.query_params)
+        return Response(msgspec.json.encode(answer), media_type=JSON)
 
     async def model(self, request: Request, client: Client, raw: bytes) -> Response:
         """Show one model."""
         del client, raw
-        wire: IncomingWire = "anthropic" if "anthropic-version" in request.headers else "openai"
-        name = request.path_params["model"]
-        if any(part in ("", ".", "..") for part in name.replace("\\", "/").split("/")):
+        wire, name = _get_wire(request), request.path_params["model"]
+        if _leaves_its_folder(name):
             raise ApiError(
                 "not_found", f"model {name[:80]!r} not found"
             )  # and no other path of the upstream, called with our key
         upstream = self._upstreams.find(wire, name)
         path = f"{_MODEL_PATHS[wire]}/{quote(name, safe='/:@')}{_query(request)}"
         return _unchanged(await _get(upstream, path, request.headers))
-
-    async def embeddings(self, request: Request, client: Client, raw: bytes) -> Response:
-        """Forward a request for embeddings."""
-        del client
-        body = await read_json_object(raw)
-        upstream = self._upstreams.find("openai", _model_name(body))
-        return _unchanged(await _post(upstream, f"/embeddings{_query(request)}", raw, request.headers))
 
     async def count_tokens(self, request: Request, client: Client, raw: bytes) -> Response:
         """Count a prompt at the upstream, or here if it cannot."""
@@ -74,7 +105,9 @@ class Passthrough:
         upstream = self._upstreams.find("anthropic", _model_name(body))
         path = f"/v1/messages/count_tokens{_query(request)}"
         try:
-            return _unchanged(await _post(upstream, path, raw, request.headers))
+            with upstream_errors(upstream):
+                headers = upstream.headers(request.headers)
+                return _unchanged(await upstream.connection.post(path, raw, headers=headers))
         except ProviderError as error:
             if error.status not in _UNSUPPORTED:
                 raise
@@ -85,19 +118,157 @@ class Passthrough:
         info = self._registry.resolve(upstream.config.like or _model_name(body))
         return counter_for(info).prompt(read_incoming(body, "anthropic").prompt).tokens
 
+    async def _forward(self, request: Request, client: Client, model: str, body: bytes | Upload | None) -> Response:
+        started = self._clock()
+        if "websocket" in split_tokens(request.headers.get("upgrade", "")):
+            message = "WebSocket connections, such as those of the Realtime API, are not supported"
+            raise ApiError("invalid", message, status=_NOT_IMPLEMENTED)
+        wire = _get_wire(request)
+        upstream = self._upstreams.choose(wire, model, request.headers.get(UPSTREAM_HEADER, ""))
+        path = get_upstream_path(request.scope["raw_path"].decode("latin-1"), wire) + _query(request)
+        request.scope["brimful"] |= {"mode": "forward", "upstream": upstream.config.name, "model": model}
+        seconds = max(0.0, self._clock() - started)
+        await self._telemetry.emitter(client.tenant).emit("sent", mode="forward", route=upstream.route, seconds=seconds)
+        headers = upstream.headers(request.headers) | _body_headers(request.headers, body)
+        async with AsyncExitStack() as connection:
+            connection.enter_context(upstream_errors(upstream))
+            stream = await connection.enter_async_context(
+                upstream.connection.stream(
+                    path, body, method=request.method, headers=headers | self._telemetry.trace_headers()
+                )
+            )
+            return ForwardedResponse(stream, connection.pop_all(), self._stopping, wire)
+
+
+class ForwardedResponse(Response):
+    """Forwards an answer as it arrives, without reading it.
+
+    If it breaks off, an event stream ends with an error event; of any other answer, the client's connection is closed.
+    """
+
+    def __init__(
+        self, stream: HttpStream, connection: AsyncExitStack, stopping: asyncio.Event, error_format: ErrorFormat
+    ) -> None:
+        super().__init__(status_code=stream.status, headers=get_response_headers(stream.headers))
+        length = [] if stream.length is None else [(b"content-length", str(stream.length).encode())]
+        self.raw_headers = [header for header in self.raw_headers if header[0] != b"content-length"] + length
+        self._stream = stream
+        self._connection = connection
+        self._stopping = stopping
+        self._error_format: ErrorFormat = error_format
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            last = b""
+            try:
+                await run_until_disconnect(wait_for_disconnect(receive), self._stopping, self._pump(send))
+            except (ApiError, ProviderError) as error:
+                scope["brimful"]["error"] = str(error)
+                if not self._stream.is_event_stream:
+                    return
+                last = make_error_event(error, self._error_format)
+            await send({"type": "http.response.body", "body": last, "more_body": False})
+        except ClientDisconnect:
+            pass
+        finally:
+            with suppress(BrimfulError):
+                await self._connection.aclose()
+
+    async def _pump(self, send: Send) -> None:
+        async for chunk in self._stream.chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+
+def get_upstream_path(path: str, wire: IncomingWire) -> str:
+    """Return the path of a request at its upstream; reject one that could lead anywhere else.
+
+    >>> get_upstream_path("/v1/files/f1", "openai"), get_upstream_path("/v1/files/f1", "anthropic")
+    ('/files/f1', '/v1/files/f1')
+    >>> get_upstream_path("/v1/%2e%2e/admin", "openai")
+    Traceback (most recent call last):
+    ...
+    brimful.server.errors.ApiError: invalid path '/v1/%2e%2e/admin'
+    """
+    inner = path.removeprefix(f"{_API_ROOT}/")
+    if inner == path or not _PATH.fullmatch(inner) or _leaves_its_folder(inner.removesuffix("/")):
+        raise ApiError("not_found", f"invalid path {path[:80]!r}")
+    return path if wire == "anthropic" else path.removeprefix(_API_ROOT)
+
+
+def _leaves_its_folder(path: str) -> bool:
+    """Return whether a part of a path is empty, `.` or `..`, however it is encoded."""
+    decoded = unquote(path)
+    while decoded != path:
+        path, decoded = decoded, unquote(decoded)
+    parts = re.split(r"[/\\]", path)
+    return not path.isprintable() or any(part.strip() in ("", ".", "..") for part in parts)
+
+
+def get_page(rows: list[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
+    """Return a page of models in Anthropic's format.
+
+    >>> get_page([{"id": "a"}, {"id": "b"}, {"id": "c"}], {"after_id": "a", "limit": "1"})
+    {'data': [{'id': 'b'}], 'has_more': True, 'first_id': 'b', 'last_id': 'b'}
+    """
+    limit = query.get("limit", str(_MODELS_PER_PAGE))
+    if not limit.isdecimal() or not 1 <= int(limit[:5]) <= _MAX_MODELS_PER_PAGE:
+        raise ApiError("invalid", f"limit: must be from 1 to {_MAX_MODELS_PER_PAGE}, not {limit[:40]!r}", param="limit")
+    ids = [row.get("id") for row in rows]
+    for cursor in ("after_id", "before_id"):
+        if cursor in query and query[cursor] not in ids:
+            raise ApiError("invalid", f"{cursor}: there is no model {query[cursor][:80]!r}", param=cursor)
+    if "before_id" in query:
+        rest = rows[: ids.index(query["before_id"])]
+        page = rest[-int(limit) :]
+    else:
+        rest = rows[ids.index(query["after_id"]) + 1 :] if "after_id" in query else rows
+        page = rest[: int(limit)]
+    first, last = (page[0].get("id"), page[-1].get("id")) if page else (None, None)
+    return {"data": page, "has_more": len(rest) > len(page), "first_id": first, "last_id": last}
+
+
+async def _list_models(upstream: Upstream, headers: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return all models of an upstream. Anthropic lists them in pages."""
+    rows: list[dict[str, Any]] = []
+    query = f"?limit={_MAX_MODELS_PER_PAGE}" if upstream.wire == "anthropic" else ""
+    path = _MODEL_PATHS[upstream.wire] + query
+    for _ in range(_MAX_MODEL_PAGES):
+        answer = await _get(upstream, path, headers)
+        try:
+            data = decode_json(answer.body)
+        except ValueError:
+            break
+        listed = data.get("data") if isinstance(data, dict) else None
+        rows += [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+        last = data.get("last_id") if isinstance(data, dict) and data.get("has_more") else None
+        if not isinstance(last, str) or upstream.wire != "anthropic":
+            break
+        path = f"{_MODEL_PATHS[upstream.wire]}{query}&after_id={quote(last, safe='')}"
+    return rows
+
 
 async def _get(upstream: Upstream, path: str, headers: Mapping[str, str]) -> HttpResponse:
     with upstream_errors(upstream):
         return await upstream.connection.get(path, headers=upstream.headers(headers))
 
 
-async def _post(upstream: Upstream, path: str, raw: bytes, headers: Mapping[str, str]) -> HttpResponse:
-    with upstream_errors(upstream):
-        return await upstream.connection.post(path, raw, headers=upstream.headers(headers))
+def _get_wire(request: Request) -> IncomingWire:
+    return get_error_format(request.scope["path"], request.headers)
 
 
 def _query(request: Request) -> str:
-    return f"?{request.url.query}" if request.url.query else ""
+    query = request.scope["query_string"].decode("latin-1").replace("#", "%23")
+    return f"?{query}" if query else ""
+
+
+def _body_headers(headers: Mapping[str, str], body: bytes | Upload | None) -> dict[str, str]:
+    """Return the headers that describe a body. An upload is forwarded as it is, compressed or not."""
+    names: Iterable[str] = ("content-type",)
+    if isinstance(body, Upload):
+        names = ("content-type", "content-encoding", "content-length")
+    return {name: headers[name] for name in names if name in headers and body is not None}
 
 
 def _model_name(body: Mapping[str, Any]) -> str:
@@ -107,18 +278,3 @@ def _model_name(body: Mapping[str, Any]) -> str:
 
 def _unchanged(answer: HttpResponse) -> Response:
     return Response(answer.body, status_code=answer.status, headers=get_response_headers(answer.headers))
-
-
-def _merge_lists(answers: Sequence[HttpResponse]) -> Response:
-    """Merge model lists, with each model once."""
-    rows: dict[str, Any] = {}
-    for answer in answers:
-        try:
-            data = decode_json(answer.body)
-        except ValueError:
-            continue
-        listed = data.get("data") if isinstance(data, dict) else None
-        for row in listed if isinstance(listed, list) else ():
-            if isinstance(row, dict):
-                rows.setdefault(str(row.get("id")), row)
-    return Response(msgspec.json.encode({"object": "list", "data": list(rows.values())}), media_type=JSON)

@@ -19,6 +19,7 @@ from brimful.server.config import Config, ModeName, UpstreamConfig
 from brimful.server.errors import ApiError
 from brimful.stores.admin.api_keys import PREFIX, parse_api_key
 
+UPSTREAM_HEADER: Final = "x-brimful-upstream"
 COMPLETION_PATHS: Final[dict[IncomingWire, str]] = {"openai": "/chat/completions", "anthropic": "/v1/messages"}
 _NOT_FORWARDED: Final = HOP_BY_HOP_HEADERS | {
     "accept-encoding",
@@ -130,6 +131,20 @@ class Upstreams:
             )
         why = f"no upstream serves the model {model!r}" if self._upstreams else "this server has no upstreams"
         raise ApiError("not_found", why, code="model_not_found", param="model")
+
+    def choose(self, wire: IncomingWire, model: str, name: str) -> Upstream:
+        """Return the upstream of a request that need not name a model: by its model, by name, or the first one."""
+        if model:
+            return self.find(wire, model)
+        upstreams = [each for each in self.of(wire) if name in ("", each.config.name)]
+        if upstreams:
+            return upstreams[0]
+        if not name:
+            why = f"no upstream speaks the wire format {wire!r}" if self._upstreams else "this server has no upstreams"
+            raise ApiError("not_found", why)
+        known = ", ".join(each.config.name for each in self.of(wire)) or "none"
+        message = f"{UPSTREAM_HEADER}: no upstream {name[:80]!r} speaks {wire!r}; there are: {known}"
+        raise ApiError("invalid", message, param=UPSTREAM_HEADER)
 
     async def close(self) -> None:
         """Close all connections."""
