@@ -2,6 +2,7 @@
 
 import copy
 import json
+from base64 import b64encode
 from itertools import pairwise
 
 import pytest
@@ -12,7 +13,9 @@ import brimful
 from brimful.assembly.fit import fit
 from brimful.core.content import Media
 from brimful.core.context import Context
-from brimful.errors import BudgetExceeded, InvalidRequest, InvalidValue
+from brimful.counting import make_overflow_report, make_usage_report
+from brimful.errors import BudgetExceeded, ContextOverflow, InvalidRequest, InvalidValue
+from brimful.records import Usage
 from strategies import examples
 
 NOW = 1_700_000_000
@@ -465,3 +468,45 @@ def test_a_beta_feature_widens_the_window_of_models_that_have_it(model, betas, w
 def test_betas_are_a_list_of_names(betas):
     with pytest.raises(InvalidValue, match="betas: must be a list"):
         fit({"model": "claude-sonnet-4-5", "messages": [says("user", "Hi")]}, wire="anthropic", betas=betas)
+
+
+URL = "https://example.org/report.pdf"
+PDF = b64encode(b"%PDF-1.4\n" + b"<< /Type /Page /Parent 1 0 R >>\n" * 3 + b"<< /Type /Pages >>" + b" " * 300).decode()
+
+
+@pytest.mark.parametrize(
+    ("wire", "block", "tokens"),
+    [
+        ("anthropic", {"type": "document", "source": {"type": "url", "url": URL}}, 45_000),
+        ("anthropic", {"type": "document", "source": {"type": "file", "file_id": "file_1"}, "title": "It"}, 45_000),
+        ("anthropic", {"type": "document", "source": {"type": "base64", "data": PDF}}, 13_500),
+        ("anthropic", {"type": "hologram", "hologram": {"url": URL}}, 45_000),
+        ("openai", {"type": "file", "file": {"file_id": "file-1"}}, 45_000),
+        ("openai", {"type": "file", "file": {"file_data": f"data:application/pdf;base64,{PDF}"}}, 13_500),
+        ("openai", {"type": "video_url", "video_url": {"url": "https://example.org/tea.mp4"}}, 15_000),
+        ("openai", {"type": "hologram", "file_id": "file-1"}, 45_000),
+    ],
+)
+def test_what_cannot_be_counted_is_assumed_and_passed_on(wire, block, tokens):
+    request = {"model": "claude-sonnet-4-5", "max_tokens": 50, "messages": [says("user", [block])]}
+    context = fit(request, wire=wire)
+    assert context.request == request
+    assert tokens <= context.tokens < tokens + 1_500
+    assert [notice.facts for notice in context.warnings if notice.kind == "unknown-size"] == [{"ids": ["msg-000000"]}]
+    report = make_usage_report(context, Usage(prompt=150_000), id="r", route="r", at=0.0)
+    assert report.features == {}
+    refusal = ContextOverflow("r", "too long", window=200_000, prompt=215_000)
+    assert make_overflow_report(context, refusal, id="r", route="r", at=0.0).window is None
+
+
+def test_a_document_counts_no_more_than_a_quarter_of_the_window():
+    block = {"type": "file", "file": {"file_id": "file-1"}}
+    context = fit({"model": "gpt-4", "max_tokens": 50, "messages": [says("user", [block])]})
+    assert 2_048 <= context.tokens < 2_100
+
+
+def test_urls_of_search_results_are_no_documents():
+    result = {"type": "web_search_result", "url": URL, "title": "Report"}
+    block = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [result]}
+    request = {"model": "claude-sonnet-4-5", "max_tokens": 50, "messages": [says("user", [block])]}
+    assert fit(request, wire="anthropic").tokens < 100

@@ -14,7 +14,7 @@ from brimful.core.validation import preview
 from brimful.errors import InvalidPackage
 
 Role = Literal["system", "user", "assistant", "tool"]
-Modality = Literal["image", "audio", "video"]
+Modality = Literal["image", "audio", "video", "document"]
 
 KNOWN_KINDS: Final = (
     "system-prompt",
@@ -55,7 +55,7 @@ class Text(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type"
 
 
 class Media(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="media"):
-    """An image, audio or video, by URL or as base64 `data`."""
+    """An image, audio, video or document, by URL or as base64 `data`."""
 
     modality: Modality
     url: str = ""
@@ -81,6 +81,11 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type
                 raise InvalidPackage(f"content.{field}", f"must be a positive whole number, not {preview(value)}")
         if self.seconds is not None:
             validation.normalize_field(self, "seconds", validation.require_duration)
+
+    @property
+    def has_unknown_size(self) -> bool:
+        """Whether its tokens can only be assumed: a document, or audio or video of unknown length."""
+        return self.modality == "document" or (self.modality != "image" and self.seconds is None)
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="tool_call"):

@@ -30,6 +30,7 @@ NoticeKind = (
     Degradation
     | Literal[
         "unknown-model",  # the window and the tokenizer are assumptions
+        "unknown-size",  # the tokens of documents, audio or video are an assumption
         "margin-used",  # part of the safety margin is in use
         "required-shrunk",  # required content had to be shortened to fit
         "pins-dropped",  # pinned or always-on content did not get in
@@ -40,7 +41,15 @@ NoticeKind = (
 DEGRADATIONS: Final[tuple[Degradation, ...]] = get_args(Degradation)
 NOTICE_KINDS: Final[tuple[NoticeKind, ...]] = (
     *DEGRADATIONS,
-    *("unknown-model", "margin-used", "required-shrunk", "pins-dropped", "special-tokens", "prompt-truncated"),
+    *(
+        "unknown-model",
+        "unknown-size",
+        "margin-used",
+        "required-shrunk",
+        "pins-dropped",
+        "special-tokens",
+        "prompt-truncated",
+    ),
 )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from brimful.core.arrange import Arrangement, arrange, find_history_start
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.candidates import canonical_order, dedupe_by_id, replace_unsupported_media, split_excluded
+from brimful.core.content import Media
 from brimful.core.context import COMPONENTS, Component, Context, Inputs, make_id_function
 from brimful.core.cost import NameStyle, base_cost, make_cost_function, make_heading_function, name_style, recount
 from brimful.core.decision import Decision, Region
@@ -259,6 +260,12 @@ def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
             text=f"unknown model {model.id!r}: assuming a window of {budget.window:,} tokens; pass window= to set it",
             facts={"model": model.id, "window": budget.window},
         )
+    if unknown := _find_unknown_sizes(context):
+        yield Notice(
+            kind="unknown-size",
+            text=f"documents, audio or video of unknown size, whose tokens are assumed: {_name_ids(unknown)}",
+            facts={"ids": unknown},
+        )
     if context.remaining < 0:
         yield Notice(
             kind="margin-used",
@@ -284,6 +291,17 @@ def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
             text=f"special tokens of chat templates were broken up in {_name_ids(broken)}",
             facts={"ids": list(broken)},
         )
+
+
+def _find_unknown_sizes(context: Context) -> list[str]:
+    """Return the packages in the request with media that cannot be counted."""
+    unknown = {
+        package.id
+        for package in context.inputs.packages
+        if not isinstance(package.content, str)
+        and any(isinstance(part, Media) and part.has_unknown_size for part in package.content)
+    }
+    return sorted(each.id for each in context.decisions if each.included and each.id in unknown) if unknown else []
 
 
 def _dropped_pins(context: Context) -> list[str]:

@@ -6,6 +6,7 @@ The rules and their numbers are in `media_rules.toml`.
 import base64
 import binascii
 import math
+import re
 import struct
 from collections.abc import Mapping
 from fractions import Fraction
@@ -26,6 +27,13 @@ _START_OF_FRAME: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JP
 _NO_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xDA)})  # JPEG markers without a length
 ASSUMED_SIDE: Final = 1024  # pixels, for an image of unknown size
 MAX_ASSUMED_SIDE: Final = 2048  # pixels that the margin of such an image covers
+PAGE_TOKENS: Final = 4_500  # of a PDF: up to 3,000 for its text, 1,500 for its picture (Anthropic, PDF support)
+ASSUMED_PAGES: Final = 10  # of a document that is not in the request
+_BYTES_PER_PAGE: Final = 50_000  # of a PDF that does not list its pages
+_BYTES_PER_TOKEN: Final = 3  # of any other document
+_MAX_DOCUMENT_SHARE: Final = 4  # a document counts at most this part of the window: whether it fits, the provider says
+_PDF_START: Final = "JVBERi0"  # %PDF- in base64
+_PDF_PAGE: Final = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
 ASSUMED_SECONDS: Final = 60.0  # for audio or video of unknown length
 FALLBACK_RULES: Final = {"image": "openai-tiles-85-170", "audio": "gemini-2-audio", "video": "gemini-2-video"}
 """For models without a rule: the most usual rule for images, the highest known rates for audio and video."""
@@ -322,7 +330,10 @@ def read_dimensions(data: str) -> Size | None:
 
 
 def _decode_header(data: str) -> bytes:
-    encoded = data[: _HEADER_BYTES * 4 // 3 // 4 * 4]
+    return _decode_base64(data[: _HEADER_BYTES * 4 // 3 // 4 * 4])
+
+
+def _decode_base64(encoded: str) -> bytes:
     try:
         return base64.b64decode(encoded)
     except (binascii.Error, ValueError):
@@ -411,8 +422,19 @@ class MediaCounter:
     Count(tokens=765, basis='approximate', tokenizer='openai-tiles-85-170', margin=0)
     """
 
-    def __init__(self, *, image: str | None = None, audio: str | None = None, video: str | None = None) -> None:
-        """Count with the named rules. Without a name, the fallback rule applies and counts are approximate."""
+    def __init__(
+        self,
+        *,
+        image: str | None = None,
+        audio: str | None = None,
+        video: str | None = None,
+        max_document: int | None = None,
+    ) -> None:
+        """Count with the named rules. Without a name, the fallback rule applies and counts are approximate.
+
+        A document counts at most `max_document` tokens.
+        """
+        self._max_document = max_document
         rules = media_rules()
         self._image_name, self._image = _find_rule("image", image, rules.image)
         self._audio_name, self._audio = _find_rule("audio", audio, rules.audio)
@@ -422,7 +444,12 @@ class MediaCounter:
     @classmethod
     def of(cls, model: ModelInfo) -> "MediaCounter":
         """Count with the model's rules."""
-        return cls(image=model.image_rule, audio=model.audio_rule, video=model.video_rule)
+        return cls(
+            image=model.image_rule,
+            audio=model.audio_rule,
+            video=model.video_rule,
+            max_document=model.window // _MAX_DOCUMENT_SHARE,
+        )
 
     def count(self, part: Media) -> Count:
         """Count one image, audio clip or video."""
@@ -433,6 +460,10 @@ class MediaCounter:
                 return self._count_rate(part, self._audio_name, self._audio)
             case "video":
                 return self._count_rate(part, self._video_name, self._video)
+            case "document":
+                tokens = assume_document_tokens(part)
+                limit = tokens if self._max_document is None else self._max_document
+                return Count(tokens=min(tokens, limit), basis="bound", tokenizer="document")
             case _:
                 assert_never(part.modality)
 
@@ -454,6 +485,21 @@ class MediaCounter:
         known = part.seconds is not None and self._named[part.modality]
         tokens = math.ceil((part.seconds or ASSUMED_SECONDS) * rule.per_second)
         return Count(tokens=tokens, basis="calibrated" if known else "approximate", tokenizer=name)
+
+
+def assume_document_tokens(document: Media) -> int:
+    """Return a bound for the tokens of most documents: by its pages if it is a PDF, by its size, or by neither.
+
+    >>> assume_document_tokens(Media(modality="document", url="https://example.com/report.pdf"))
+    45000
+    """
+    if not document.data:
+        return ASSUMED_PAGES * PAGE_TOKENS
+    size = len(document.data) * 3 // 4
+    if not document.data.startswith(_PDF_START):
+        return -(-size // _BYTES_PER_TOKEN)
+    pages = len(_PDF_PAGE.findall(_decode_base64(document.data)))
+    return (pages or -(-size // _BYTES_PER_PAGE)) * PAGE_TOKENS
 
 
 def _find_rule(modality: str, name: str | None, rules: Mapping[str, _RuleT]) -> tuple[str, _RuleT]:

@@ -102,11 +102,13 @@ def make_usage_report(  # noqa: PLR0913 - all describe one report
     `id` must be unique, for example the id of the response. `expected_cached` is the prefix that should have been in
     the provider's cache. `snapshot` is the context's id in the store, if it differs. `prompt` is its request as it is
     read back, if that was done already. The report's kind says whether the
-    prompt was truncated. If the server reports only uncached tokens, there is nothing to learn from.
+    prompt was truncated. If the server reports only uncached tokens, or the prompt has content that cannot be counted,
+    there is nothing to learn from.
     """
     count = _verified_count(context)
     measured = _measured_features(context, prompt)
     rest = is_uncached_only(count, usage, shared=expected_cached)
+    comparable = not rest and not has_unknown_size(context)
     media = int(measured.get("media", 0.0))
     return UsageReport(
         id=id,
@@ -120,7 +122,7 @@ def make_usage_report(  # noqa: PLR0913 - all describe one report
         margin=count.margin,
         basis=count.basis,
         tokenizer=default_calibration(context.inputs.model).tokenizer,
-        features={} if rest else measured,
+        features=measured if comparable else {},
         reported=0 if rest else usage.prompt,
         cached=usage.cached,
         expected_cached=expected_cached,
@@ -132,7 +134,10 @@ def make_usage_report(  # noqa: PLR0913 - all describe one report
 def make_overflow_report(
     context: Context, error: ContextOverflow, *, route: str, at: float, id: str, room: str | None = None
 ) -> UsageReport:
-    """Return a report of a request that was refused as too long. Pure."""
+    """Return a report of a request that was refused as too long. Pure.
+
+    If the request has content that cannot be counted, nothing is learned from it.
+    """
     count = _verified_count(context)
     reserve = context.budget.completion if error.input_only else 0  # a window is for prompt and answer
     return UsageReport(
@@ -147,8 +152,13 @@ def make_overflow_report(
         margin=count.margin,
         basis=count.basis,
         reported=error.prompt or 0,
-        window=error.window and error.window + reserve,
+        window=None if has_unknown_size(context) or error.window is None else error.window + reserve,
     )
+
+
+def has_unknown_size(context: Context) -> bool:
+    """Whether a request has content that cannot be counted, such as a document by URL."""
+    return any(notice.kind == "unknown-size" for notice in context.warnings)
 
 
 def canonical_model_id(model: ModelInfo) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from brimful.core.context import Context
 from brimful.core.notice import Notice
 from brimful.counting import make_overflow_report, make_usage_report
+from brimful.counting.usage import has_unknown_size
 from brimful.engine.calibration import get_default_route
 from brimful.engine.events import EventName, get_response_facts
 from brimful.engine.prompt_cache import LastRequests
@@ -127,14 +128,16 @@ class Exchange(Generic[P]):
 def get_retry_window(context: Context, overflow: ContextOverflow) -> int:
     """Return the window for which to rebuild a context that was too long. It serves this one retry only.
 
-    It is the window that the provider named, if any, reduced in proportion if the provider counts more tokens than us.
+    It is the window that the provider named, if any, reduced in proportion if the provider counts more tokens than us:
+    or by the difference, if that is due to content that cannot be counted.
     """
     budget = context.budget
     limit = overflow.window or int(min(budget.window, context.tokens + budget.completion) * _DEFAULT_SHRINK)
     if overflow.window and overflow.input_only:
         limit += budget.completion
     if overflow.prompt and overflow.prompt > context.tokens:
-        limit = int(limit * context.tokens / overflow.prompt)
+        excess = overflow.prompt - context.tokens
+        limit = limit - excess if has_unknown_size(context) else int(limit * context.tokens / overflow.prompt)
     return max(1, min(limit, budget.window - 1))
 
 

@@ -25,7 +25,7 @@ from brimful.core.validation import (
 )
 from brimful.errors import InvalidRequest, InvalidValue
 from brimful.render.anthropic import MAX_BREAKPOINTS
-from brimful.render.normalize import decode_data_url
+from brimful.render.normalize import IMAGE_STARTS, decode_data_url
 from brimful.render.renderer import Renderer
 from brimful.render.tools import json_text
 
@@ -45,6 +45,8 @@ _ANTHROPIC_ROLES: Final[dict[str, Role]] = {"assistant": "assistant", "system": 
 _MIN_DATA_CHARACTERS: Final = 256  # without a space; from here on, a string is taken for encoded data
 _IGNORED_FIELDS: Final = frozenset(("type", "id", "cache_control", "signature", "format", "detail", "media_type"))
 """Fields of a block that are not content."""
+_REFERENCE_FIELDS: Final = frozenset(("url", "uri", "file_id", "file_url", "file_uri"))
+"""Fields that name content which the provider fetches."""
 _PLAIN_TOOL_FIELDS: Final = frozenset(("name", "description", "strict", "parameters", "input_schema", "cache_control"))
 """Fields of a tool without arguments. A tool with other fields is of an unknown kind."""
 _LIMIT_FIELDS: Final = ("max_completion_tokens", "max_tokens")
@@ -289,6 +291,12 @@ def _openai_block(block: dict[str, Any]) -> Iterator[Part]:
             yield from read_image(url, rest.get("detail"))
         case {"type": "image_url", "image_url": str(url)}:
             yield from read_image(url)
+        case {"type": "file", "file": {"file_data": str(reference)} | {"file_id": str(reference)}} if reference:
+            yield _read_document(reference)
+        case {"type": "video_url", "video_url": {"url": str(url)}} if url:
+            yield decode_data_url(Media(modality="video", url=clean_text(url)))
+        case {"type": "audio_url", "audio_url": {"url": str(url)}} if url:
+            yield decode_data_url(Media(modality="audio", url=clean_text(url)))
         case {"type": "input_audio", "input_audio": {"data": str(data), **rest}} if data:
             form = _AUDIO_TYPES.get(text_or_empty(rest.get("format")), "")
             yield Media(modality="audio", data=clean_text(data), media_type=form)
@@ -362,6 +370,14 @@ def _anthropic_block(block: dict[str, Any]) -> Iterator[Part]:
             yield from read_image(url)
         case {"type": "image", "source": {"type": "base64", "data": str(data), **rest}} if data:
             yield Media(modality="image", data=clean_text(data), media_type=text_or_empty(rest.get("media_type")))
+        case {"type": "image", "source": {"type": "file", "file_id": id}}:
+            yield from read_image(id)
+        case {"type": "document", "source": {"type": "base64", "data": str(data), **rest}} if data:
+            yield Media(modality="document", data=clean_text(data), media_type=text_or_empty(rest.get("media_type")))
+            yield from read_unknown({"title": block.get("title"), "context": block.get("context")})
+        case {"type": "document", "source": {"url": str(reference)} | {"file_id": str(reference)}} if reference:
+            yield _read_document(reference)
+            yield from read_unknown({"title": block.get("title"), "context": block.get("context")})
         case {"type": "tool_use", "id": str(id), "name": str(name)}:
             yield ToolCall(id=clean_text(id), name=clean_text(name), arguments=json_text(block.get("input", {})))
         case _:
@@ -399,16 +415,21 @@ def read_image(url: object, detail: object = "auto") -> Iterator[Part]:
 
 
 def read_unknown(value: object) -> Iterator[Part]:
-    """Yield the content of a block of unknown form: its texts, and its data as an image of unknown size.
+    """Yield the content of a block of unknown form: its texts, and documents for its data and for references.
 
     >>> list(read_unknown({"type": "refusal", "refusal": "No."}))
     [Text(text='No.')]
+    >>> [part.modality for part in read_unknown({"type": "slides", "slides": {"file_id": "file-1"}})]
+    ['document']
     """
     if isinstance(value, str):
         yield _read_string(clean_text(value))
     elif isinstance(value, dict):
+        is_result = text_or_empty(value.get("type")).endswith("_result")  # of a search: its URLs are only named
         for key, item in value.items():
-            if key not in _IGNORED_FIELDS:
+            if key in _REFERENCE_FIELDS and isinstance(item, str) and item and not is_result:
+                yield _read_document(item)
+            elif key not in _IGNORED_FIELDS:
                 yield from read_unknown(item)
     elif isinstance(value, list):
         for item in value:
@@ -421,11 +442,18 @@ def _read_string(text: str) -> Part:
     )
     if not encoded:
         return Text(text=text)
-    return (
-        decode_data_url(Media(modality="image", url=text))
-        if text.startswith("data:")
-        else Media(modality="image", data=text)
-    )
+    if text.startswith("data:image/"):
+        return decode_data_url(Media(modality="image", url=text))
+    is_image = text.startswith(IMAGE_STARTS)
+    return Media(modality="image", data=text) if is_image else _read_document(text)
+
+
+def _read_document(reference: str) -> Media:
+    """Return a document by its URL, id or data."""
+    text = clean_text(reference)
+    if len(text) < _MIN_DATA_CHARACTERS or text.startswith(("data:", "http:", "https:")):
+        return decode_data_url(Media(modality="document", url=text))
+    return Media(modality="document", data=text)
 
 
 def read_tool_definition(described: dict[str, Any], schema: str) -> Tool:

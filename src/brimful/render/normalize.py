@@ -40,14 +40,22 @@ _SIGNATURES: Final = {
     ),
     "audio": (("UklGR", "audio/wav"), ("SUQz", "audio/mpeg"), ("//", "audio/mpeg"), ("T2dnUw", "audio/ogg")),
     "video": (("GkXfo", "video/webm"),),
+    "document": (),
 }
 """How the base64 data of each format starts."""
+IMAGE_STARTS: Final = tuple(start for start, _ in _SIGNATURES["image"])
 _SUFFIXES: Final = {
     "image": {"png": "image/png", "gif": "image/gif", "webp": "image/webp"},
     "audio": {"wav": "audio/wav", "ogg": "audio/ogg", "flac": "audio/flac"},
     "video": {"webm": "video/webm", "mov": "video/quicktime"},
+    "document": {"txt": "text/plain", "md": "text/markdown", "csv": "text/csv"},
 }
-_DEFAULT_TYPES: Final = {"image": "image/jpeg", "audio": "audio/mpeg", "video": "video/mp4"}
+_DEFAULT_TYPES: Final = {
+    "image": "image/jpeg",
+    "audio": "audio/mpeg",
+    "video": "video/mp4",
+    "document": "application/pdf",
+}
 _ALIASES: Final = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg", "audio/x-wav": "audio/wav"}
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from brimful.stores import connect
-from server.upstream import OVERFLOW, chat_answer, chat_events
+from server.upstream import OVERFLOW, chat_answer, chat_events, message_answer
 
 CHAT = "/v1/chat/completions"
 
@@ -322,3 +322,31 @@ def test_the_beta_header_widens_the_window(start, betas, window):
     request = body([says("user", "Hi")], model="claude-sonnet-4-5")
     answer = client.post("/v1/messages", json=request, headers={"anthropic-beta": betas})
     assert record_of(client, answer)["window"] == window
+
+
+def with_document(messages):
+    source = {"type": "url", "url": "https://example.org/report.pdf"}
+    question = [{"type": "document", "source": source}, {"type": "text", "text": "What does it say?"}]
+    return body([*messages[1:-1], says("user", question)], model="claude-sonnet-4-5")
+
+
+def test_a_document_that_is_larger_than_assumed_costs_history_its_place(start, upstream):
+    client = start(upstream={"window": 200_000})
+    request = with_document(long_chat(40, words=1_500))  # about 140,000 tokens beside the document
+    upstream.answers = [(400, too_long(205_000, 200_000)), message_answer()]
+    assert client.post("/v1/messages", json=request).status_code == 200
+    first, second = upstream.bodies
+    assert second["messages"][-1] == request["messages"][-1]
+    assert 0.5 < len(second["messages"]) / len(first["messages"]) < 1
+
+
+def test_a_document_that_does_not_fit_teaches_nothing(start, upstream):
+    client = start(upstream={"window": 200_000})
+    upstream.answers = [(400, too_long(1_215_000, 200_000))]
+    answer = client.post("/v1/messages", json=with_document(long_chat(4)))
+    assert answer.json() == too_long(1_215_000, 200_000)
+    upstream.answers = []
+    request = body(long_chat(4)[1:], model="claude-sonnet-4-5")
+    answer = client.post("/v1/messages", json=request)
+    assert record_of(client, answer)["window"] == 200_000
+    assert upstream.bodies[-1] == request
