@@ -75,3 +75,45 @@ def test_an_embedder_that_refuses_a_text_does_not():
     said = [result.degraded[1] for result in retrieved(Failing(), embedder, breaker, 3)]
     assert all("EmbeddingError: hash-32@1: too long" in each.text for each in said)
     assert breaker.state(1.0) == "closed"
+
+
+def test_an_embedder_that_hangs_costs_one_time_limit():
+    breaker = Breaker(now=0.0, failures=3)
+    embedder = HashEmbedder()
+    embedder.hang = True
+    notices = [result.degraded[1].kind for result in retrieved(Failing(), embedder, breaker, 3)]
+    assert notices == ["vector-search-failed", "vector-search-off", "vector-search-off"]
+    assert len(embedder.calls) == 1
+
+
+class ManualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock is set by the test."""
+
+    now = 0.0
+
+    def time(self):
+        return self.now
+
+
+def test_concurrent_searches_give_up_on_a_hanging_embedder_together():
+    embedder = HashEmbedder()
+    embedder.hang = True
+    retriever = Retriever(
+        Failing(), embedder, clock=lambda: 1.0, breaker=Breaker(now=0.0), cache=Cache(), time_limit=100.0
+    )
+
+    async def search(calls):
+        task = asyncio.create_task(retriever.retrieve(make_queries("Tea?"), SearchRequest(room="den"), now=1.0))
+        while len(embedder.calls) < calls:  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0)
+        return task
+
+    async def story(loop):
+        first = await search(1)
+        loop.now = 90.0
+        second = await search(2)
+        loop.now = 101.0
+        return [result.degraded[1].kind for result in await asyncio.gather(first, second)]
+
+    with asyncio.Runner(loop_factory=ManualLoop) as runner:
+        assert runner.run(story(runner.get_loop())) == ["vector-search-failed"] * 2

@@ -510,7 +510,7 @@ class Engine:
             model = self._settings.model
             info = default_registry().resolve(model) if isinstance(model, str) else model
             self._tokenizers.add(vocabulary_for(info))
-        if parts.indexer is not None and self._indexing:
+        if parts.indexer is not None and self._indexing and not self._database.read_only:
             await parts.indexer.start()
         return parts
 

@@ -1,8 +1,8 @@
 """A circuit breaker: stop calling a service that keeps failing, and probe it once after a cooldown.
 
-    closed ──3 failures in a row──▶ open ──5 minutes──▶ half-open ──a probe succeeds──▶ closed
-                                     ▲                      │
-                                     └────a probe fails─────┘
+    closed ──3 failures in a row, or a timeout──▶ open ──5 minutes──▶ half-open ──a probe succeeds──▶ closed
+                                                   ▲                      │
+                                                   └────a probe fails─────┘
 
 It does no I/O and reads no clock: callers pass the time.
 """
@@ -81,10 +81,13 @@ class Breaker:
         """Record that a call was cancelled before it returned, so that the next call may be the probe."""
         self._probed = None
 
-    def failed(self, now: float) -> None:
-        """Record a failure. Too many in a row, or a failed probe, open the breaker."""
+    def failed(self, now: float, *, timed_out: bool = False) -> None:
+        """Record a failure. Too many in a row, a failed probe, or one timeout open the breaker.
+
+        Each further timeout would make somebody wait for the whole time limit again.
+        """
         self._consecutive += 1
-        if self._opened is None and self._consecutive < self.failures:
+        if self._opened is None and self._consecutive < self.failures and not timed_out:
             return
         if self._opened is None:
             self.openings += 1

@@ -81,6 +81,7 @@ class Retriever:
         self._embedder = embedder
         self._clock = clock
         self._time_limit = seconds
+        self._running: dict[object, float] = {}  # when calls of the embedder started
 
     async def retrieve(self, queries: Sequence[Query], request: SearchRequest, *, now: float) -> SearchResult:
         """Return the most relevant records of all scopes, best first. Ages are relative to `now`."""
@@ -139,7 +140,12 @@ class Retriever:
             return None, ()
         if not self._breaker.allow(self._clock()):
             return None, self._skipped()
-        until = asyncio.get_running_loop().time() + self._time_limit
+        started = asyncio.get_running_loop().time()
+        until = (
+            min([started, *self._running.values()]) + self._time_limit
+        )  # if the embedder hangs, all give up together
+        call = object()
+        self._running[call] = started
         try:
             async with asyncio.timeout_at(until):
                 vectors = await embed_checked(embedder, main, "query")
@@ -150,8 +156,10 @@ class Retriever:
             if isinstance(error, EmbeddingError) and error.refused:  # one rejected query must not block all others
                 self._breaker.cancelled()
             else:
-                self._breaker.failed(self._clock())
+                self._breaker.failed(self._clock(), timed_out=isinstance(error, TimeoutError))
             return None, self._lost(error)
+        finally:
+            del self._running[call]
         self._breaker.succeeded(self._clock())
         try:
             async with asyncio.timeout_at(until):

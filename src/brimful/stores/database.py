@@ -132,6 +132,11 @@ class Database:
         """Close it."""
         await self.close()
 
+    @property
+    def read_only(self) -> bool:
+        """Whether it can be read but not written, such as a file on a read-only disk."""
+        return self.driver.read_only
+
     async def tenants(self) -> list[str]:
         """Return the names of all tenants with data, sorted."""
         return await self.driver.tenants()

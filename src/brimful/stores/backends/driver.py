@@ -37,6 +37,11 @@ class Driver(Protocol):
         """The SQL dialect."""
         ...
 
+    @property
+    def read_only(self) -> bool:
+        """Whether it can be read but not written."""
+        ...
+
     async def open(self, *, migrate: bool) -> None:
         """Open it and apply pending migrations."""
         ...

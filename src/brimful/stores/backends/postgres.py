@@ -186,6 +186,11 @@ class PostgresDriver:
             configure=_configure,
         )
 
+    @property
+    def read_only(self) -> bool:
+        """Return False: a server that cannot be written is not opened."""
+        return False
+
     async def open(self, *, migrate: bool) -> None:
         """Connect and apply pending migrations."""
         await self._on(lambda: self._prepare(migrate=migrate))

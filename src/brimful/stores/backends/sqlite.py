@@ -40,6 +40,7 @@ _UNAVAILABLE: Final = {
     sqlite3.SQLITE_NOMEM: "there is not enough memory",
     sqlite3.SQLITE_TOOBIG: "a value is larger than SQLite can hold",
 }
+_UNWRITABLE: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM)
 _LISTS: Final = re.compile(r"\bIN :(\w+)")
 READERS: Final = 4
 MIN_VERSION: Final = (3, 37, 0)  # strict tables
@@ -153,24 +154,27 @@ class SqliteDriver:
         # Absolute: connections are opened later, when the working directory may have changed.
         self.path = str(Path(target.path).absolute()) if target.path else ""
         self._wait = wait
+        self._read_only_uri = ""  # if the file can only be read
         self._open: list[sqlite3.Connection] = []
         self._idle: list[sqlite3.Connection] = []  # most recently used last
         self._writer = ThreadPoolExecutor(1, "brimful-write")
         # An in-memory database has only one connection.
         self._readers = self._writer if target.in_memory else ThreadPoolExecutor(READERS, "brimful-read")
 
+    @property
+    def read_only(self) -> bool:
+        """Whether the file can be read but not written."""
+        return bool(self._read_only_uri)
+
     async def open(self, *, migrate: bool) -> None:
-        """Open the file and apply pending migrations."""
+        """Open the file and apply pending migrations. A file that cannot be written is opened to be read."""
         await self._on(self._writer, lambda: self._prepare(migrate=migrate))
 
     async def close(self) -> None:
         """Close all connections after running calls have ended."""
         for pool in {self._writer, self._readers}:
             await asyncio.to_thread(pool.shutdown)
-        for connection in self._open:
-            connection.close()
-        self._open.clear()
-        self._idle.clear()
+        self._discard_connections()
 
     @property
     def open_connections(self) -> int:
@@ -234,6 +238,8 @@ class SqliteDriver:
             found += [Finding("error", f"rows of {table} belong to nothing") for table in sorted(orphaned)]
         except StoreCorrupt:
             found.append(Finding("error", "what rows refer to cannot be read"))
+        if self.read_only:
+            return [*found, Finding("warning", "the full-text index was not checked, since the file cannot be written")]
         try:
             self._query("INSERT INTO text_index (text_index) VALUES ('integrity-check')")
         except StoreCorrupt:
@@ -291,7 +297,8 @@ class SqliteDriver:
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
-            self.path or ":memory:",
+            self._read_only_uri or self.path or ":memory:",
+            uri=self.read_only,
             timeout=self._wait,
             isolation_level=None,  # explicit transactions only
             check_same_thread=False,  # connections are closed by another thread
@@ -302,8 +309,41 @@ class SqliteDriver:
         if sqlite3.sqlite_version_info < MIN_VERSION:
             needed = ".".join(map(str, MIN_VERSION))
             raise MigrationError(self._target.shown, f"needs SQLite {needed}, but this is {sqlite3.sqlite_version}")
-        with raise_store_errors(self._target.shown), self._connection() as connection:
-            self._keep_log(connection)
+        with raise_store_errors(self._target.shown):
+            try:
+                self._migrate(migrate=migrate)
+            except sqlite3.Error as error:
+                if not self._can_only_be_read(error):
+                    raise
+                self._migrate(migrate=migrate)
+
+    def _can_only_be_read(self, error: sqlite3.Error) -> bool:
+        """Return whether a file that cannot be written can be read, and use it like that from now on.
+
+        Without its log and the right to create one, SQLite reads a file only if it is declared immutable.
+        """
+        if _error_kind(error) not in _UNWRITABLE or not self.path or not Path(self.path).is_file():
+            return False
+        for options in ("mode=ro", "mode=ro&immutable=1"):
+            self._discard_connections()
+            self._read_only_uri = f"{Path(self.path).as_uri()}?{options}"
+            with suppress(sqlite3.Error), self._connection() as connection:
+                if _applied_migrations(connection):
+                    return True
+        self._discard_connections()
+        self._read_only_uri = ""
+        return False
+
+    def _discard_connections(self) -> None:
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
+        self._idle.clear()
+
+    def _migrate(self, *, migrate: bool) -> None:
+        with self._connection() as connection:
+            if not self.read_only:
+                self._keep_log(connection)
             if not self._pending(connection, migrate=migrate):
                 return  # no need to wait for a writer
             connection.execute("BEGIN IMMEDIATE")
