@@ -275,6 +275,13 @@ def test_a_model_with_an_unknown_window_gets_the_request_as_it_is(start, upstrea
     assert record["left_out"] == 0
 
 
+def test_a_limit_of_the_client_holds_for_unknown_windows_too(start, upstream):
+    client = start(upstream={"window": None})
+    answer = client.post(CHAT, json=unknown(long_chat(60)), headers={"x-brimful-max-prompt-tokens": "2000"})
+    assert len(upstream.bodies[0]["messages"]) < 60
+    assert record_of(client, answer)["tokens"] <= 2_000
+
+
 def test_an_invalid_request_for_an_unknown_model_is_refused(start, upstream):
     assert start(upstream={"window": None}).post(CHAT, json=unknown(["Hi"])).status_code == 400
     assert upstream.bodies == []

@@ -310,3 +310,12 @@ def test_an_impossible_max_tokens_uses_the_policys_reserve(client, upstream, pat
     assert upstream.bodies[0]["max_tokens"] == 32_000
     record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
     assert "smaller-reserve" in [warning["kind"] for warning in record["warnings"]]
+
+
+def test_a_model_with_an_unknown_window_gets_all_that_the_client_sent(start, upstream):
+    client = start(mode="remember", upstream={"window": None})
+    messages = [says("assistant" if n % 2 else "user", f"{n}: " + "word " * 300) for n in range(61)]
+    answer = client.post(CHAT, json=body(messages, model="acme-1"), headers=TALK)
+    assert upstream.bodies[0]["messages"] == messages
+    record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+    assert "unknown-window" in [warning["kind"] for warning in record["warnings"]]

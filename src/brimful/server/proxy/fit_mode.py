@@ -241,7 +241,7 @@ class FitMode:
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
         """Trim a request. One that fits for sure, or may, is sent at once and counted while the upstream works."""
         model = await self._models.of(request, self._tenants.calibrator(request.client.tenant))
-        if _has_messages(request) and (model.assumed or self._surely_fits(request, model)):
+        if _has_messages(request) and (self._passes_on(request, model) or self._surely_fits(request, model)):
             sent = asyncio.Event()
             context = asyncio.create_task(self._count_later(request, model, sent))
             if self.requires_records:
@@ -321,8 +321,10 @@ class FitMode:
     def _trim(self, request: ProxyRequest, model: ResolvedModel, notices: tuple[Notice, ...]) -> _FittedRequest:
         """Trim a request, as a continuation of the one before it."""
         started = self._clock()
-        assumed, model = model.assumed, window_for_request(model, request, self._policy)
-        seed = (request.client.tenant, request.upstream.route, model.model.id, str(model.window))
+        as_it_is = self._passes_on(request, model)
+        window = "" if model.assumed else str(model.window)
+        seed = (request.client.tenant, request.upstream.route, model.model.id, window)
+        model = window_for_request(model, request, self._policy)
         # As long as nothing was trimmed, there is no request to continue.
         chain = digest_chain(_comparable_messages(request), seed) if self._threads else None
         context = fit(
@@ -338,10 +340,14 @@ class FitMode:
             degraded=(*notices, *model.notices),
             origin=named_room(request),
         )
-        if assumed or is_unchanged(context):
+        if as_it_is or is_unchanged(context):
             return _FittedRequest(context, request.raw, self._clock() - started)
         self._threads.remember(chain or digest_chain(_comparable_messages(request), seed), context.history)
         return _FittedRequest(context, msgspec.json.encode(context.request), self._clock() - started)
+
+    def _passes_on(self, request: ProxyRequest, model: ResolvedModel) -> bool:
+        """Whether nobody knows a limit for the request."""
+        return model.assumed and request.max_prompt_tokens is None and self._policy.total_tokens is None
 
     def _surely_fits(self, request: ProxyRequest, model: ResolvedModel) -> bool:
         """Whether a request fits without being counted, since no text has more tokens than bytes."""

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from brimful.core.budget import allocate
 from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Policy
@@ -21,6 +22,8 @@ from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.upstreams import Upstream
 
 _GENEROSITY: Final = 1.1  # parts that are counted one by one come to more than the whole
+_STEP: Final = 1.25  # by which an assumed window grows until the request fits
+_MAX_STEPS: Final = 10  # a policy with a limit in tokens may never take it all
 _REQUEST_OVERHEAD: Final = 2_048  # tokens around a request at most
 
 
@@ -94,11 +97,16 @@ def window_for_request(model: ResolvedModel, request: ProxyRequest, policy: Poli
         return model
     incoming = read_incoming(request.body, request.wire)
     tokens = counter_for(model.model, policy.counting).prompt(incoming.prompt).upper
-    window = round_up(tokens * _GENEROSITY) + _REQUEST_OVERHEAD + (incoming.completion or policy.completion.tokens)
+    needed = round_up(tokens * _GENEROSITY) + _REQUEST_OVERHEAD
+    window = max(model.window, needed + (incoming.completion or 0))
+    for _ in range(_MAX_STEPS):  # the policy may give history only a part of the window
+        if allocate(policy, model.model, window=window, completion=incoming.completion).target_tokens >= needed:
+            break
+        window = round_up(window * _STEP)
     name = model.model.id
     text = (
         f"the window of {name!r} is not known, so the client's messages are sent as they are; "
         "set it as `window` of the upstream"
     )
     notice = Notice(kind="unknown-window", text=text, facts={"model": name})
-    return ResolvedModel(model=model.model, window=max(model.window, window), notices=(*model.notices, notice))
+    return ResolvedModel(model=model.model, window=window, notices=(*model.notices, notice))
