@@ -154,8 +154,8 @@ def make_heading_function(counter: TokenCounter) -> Callable[[ContentPackage], H
     costs: dict[tuple[bool, str], int] = {}
 
     def of(package: ContentPackage) -> Heading:
-        text = make_heading(package)
-        if not text or (region := region_of(package)) not in ("related", "pinned"):
+        region = region_of(package)
+        if region not in ("related", "pinned") or not (text := make_heading(package)):
             return NO_HEADING
         form = (package.timestamp != 0, text.partition(" ")[2])
         if form not in costs:

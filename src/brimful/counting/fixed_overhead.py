@@ -113,8 +113,14 @@ class FixedOverheadCounter:
         fixed = 0
         frames: dict[tuple[Role, str], tuple[list[str], int]] = {}  # few different ones for many messages
         for message in messages:
-            texts += _message_texts(message)
-            for name in _frame_names(message):
+            match message.parts:
+                case (Text(text=text),):  # as most are
+                    texts.append(text)
+                    names = [message.name]
+                case _:
+                    texts += _message_texts(message)
+                    names = _frame_names(message)
+            for name in names:
                 frame = frames.get((message.role, name))
                 if frame is None:
                     frame = frames[message.role, name] = self._frame(message.role, name)
@@ -162,8 +168,6 @@ def _message_texts(message: Message) -> list[str]:
 
 def _frame_names(message: Message) -> list[str]:
     """Return the name in each frame. Every tool result is a message of its own, or a block that costs as much."""
-    if _is_text(message):
-        return [message.name]
     results = sum(isinstance(part, ToolResult) for part in message.parts)
     own = [message.name] if results < len(message.parts) or not results else []
     return own + [""] * results

@@ -50,13 +50,17 @@ def package_turns(
     for at, each in enumerate(items):
         kind = "system-prompt" if at < leading else _kind(each.message, last=at == len(items) - 1)
         shortest = min_tokens if min_tokens is not None and _can_shorten(each, frame) else None
-        make = (
-            _cached_package
-            if sum(len(part_text(part)) for part in each.message.parts) <= _MAX_CACHED_CHARACTERS
-            else _package
-        )
+        make = _cached_package if _length(each.message) <= _MAX_CACHED_CHARACTERS else _package
         packages.append(make(each, kind, at in required, names, shortest, counter))
     return tuple(packages)
+
+
+def _length(message: Message) -> int:
+    match message.parts:
+        case (Text(text=text),):
+            return len(text)
+        case parts:
+            return sum(len(part_text(part)) for part in parts)
 
 
 def _package(
@@ -114,6 +118,9 @@ def _with_groups(items: Sequence[_Item]) -> Iterator[_Item]:
     members = Counter(leaders)
     incomplete = {leaders[at] for at in broken}
     for each, leader in zip(items, leaders, strict=True):
+        if members[leader] == 1 and leader not in incomplete:  # as most are
+            yield each
+            continue
         message = _as_plain_text(each.message) if leader in incomplete else each.message
         group = items[leader].id if members[leader] > 1 else None
         yield msgspec.structs.replace(each, message=message, group=group)
@@ -166,8 +173,9 @@ def _required_positions(items: Sequence[_Item]) -> set[int]:
 def _kind(message: Message, *, last: bool) -> str:
     if message.role == "tool":
         return "tool-result"
-    if any(isinstance(part, ToolCall) for part in message.parts):
-        return "tool-call"
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            return "tool-call"
     return "message-current" if last and message.role == "user" else "message-recent"
 
 

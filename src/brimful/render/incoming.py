@@ -186,7 +186,9 @@ def encode_json(value: object, wire: IncomingWire, field: str) -> bytes:
             raw = msgspec.json.encode(value, enc_hook=dump_model)
         except UnicodeEncodeError:
             raw = msgspec.json.encode(clean_data(value), enc_hook=lambda each: clean_data(dump_model(each)))
-        too_deep = raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and is_too_deep(msgspec.json.decode(raw))
+        is_flat = raw.find(b"{", 1) < 0 and raw.find(b"[", 1) < 0  # as most messages are
+        may_be_deep = not is_flat and raw.count(b"[") + raw.count(b"{") > MAX_DEPTH
+        too_deep = may_be_deep and is_too_deep(msgspec.json.decode(raw))
     except RecursionError:
         too_deep = True
     except (TypeError, ValueError, OverflowError) as error:
@@ -555,7 +557,7 @@ def _parts_by_position(messages: Sequence[Message]) -> dict[int, list[tuple[Role
     parts: dict[int, list[tuple[Role, Part]]] = {}
     for message in messages:
         for source in message.sources:
-            parts.setdefault(message_index(source), []).extend((message.role, part) for part in message.parts)
+            parts.setdefault(message_index(source), []).extend([(message.role, part) for part in message.parts])
     return parts
 
 

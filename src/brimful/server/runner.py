@@ -237,7 +237,10 @@ class LogFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record."""
-        first, *rest = super().format(record).splitlines() or [""]
+        text = super().format(record)
+        if text.isprintable():
+            return text
+        first, *rest = text.splitlines() or [""]
         lines = (first, *(f"    {line}" for line in rest))
         return "\n".join("".join(mark for mark in line if mark.isprintable()) for line in lines)
 

@@ -115,7 +115,11 @@ class _RequestEncoder:
             mark = self._marks.get(value)
             return self._reference(value) if mark is None else mark
         if isinstance(value, dict):
-            return {key: self.replace(item) for key, item in value.items()}
+            marks = self._marks
+            return {
+                key: marks[item] if type(item) is str and item in marks else self.replace(item)
+                for key, item in value.items()
+            }
         if isinstance(value, list | tuple):
             return [self.replace(item) for item in value]
         return value
