@@ -159,17 +159,17 @@ def _shared(before: list[int], after: list[int]) -> int:
 
 
 def _tokens(address: str, request: dict[str, Any]) -> list[int]:
-    prompt = _asked(f"{address}/apply-template", request)["prompt"]
-    tokens: list[int] = _asked(f"{address}/tokenize", {"content": prompt, "add_special": True})["tokens"]
+    prompt = _post(f"{address}/apply-template", request)["prompt"]
+    tokens: list[int] = _post(f"{address}/tokenize", {"content": prompt, "add_special": True})["tokens"]
     return tokens
 
 
 def _usage(address: str, request: dict[str, Any]) -> tuple[int, int]:
-    usage = _asked(f"{address}/v1/chat/completions", {**request, **SAYING_OK})["usage"]
+    usage = _post(f"{address}/v1/chat/completions", {**request, **SAYING_OK})["usage"]
     return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
 
 
-def _asked(url: str, body: dict[str, Any]) -> dict[str, Any]:
+def _post(url: str, body: dict[str, Any]) -> dict[str, Any]:
     request = urllib.request.Request(url, json.dumps(body).encode())  # noqa: S310 - our own server
     with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310 - our own server
         answered: dict[str, Any] = json.load(answer)

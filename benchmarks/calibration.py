@@ -177,11 +177,11 @@ _DRIFT_HEAD = ["reported from then on", "noticed", "after, median", "error befor
 def _drift(cases: Sequence[Case], name: str, factor: float) -> list[str]:
     runs = [_online(case, _changed(case.reported[name], factor)) for case in cases]
     noticed = [next((at for at, each in enumerate(run) if each.drifted), None) for run in runs]
-    told = [at - DRIFTS_AT for at in noticed if at is not None]
+    delays = [at - DRIFTS_AT for at in noticed if at is not None]
     return [
         f"× {factor}",
-        f"{len(told)} of {len(cases)}",
-        f"{median(told):.0f}" if told else "–",
+        f"{len(delays)} of {len(cases)}",
+        f"{median(delays):.0f}" if delays else "–",
         *(_mean_error(runs, first, last) for first, last in ((20, DRIFTS_AT), (45, 60), (60, REQUESTS))),
     ]
 

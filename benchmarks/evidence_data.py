@@ -64,32 +64,32 @@ def talks(data: Path) -> dict[str, list[Talk]]:
 
 def _locomo(file: Path) -> Iterator[Talk]:
     for sample in _read(file) if file.exists() else ():
-        told = sample["conversation"]
+        conversation = sample["conversation"]
         turns = []
-        for session in _sessions(told):
-            at = _time(told[f"{session}_date_time"], "%I:%M %p on %d %B, %Y")
-            turns += [_said(turn, turn["text"], at) for turn in told[session]]
+        for session in _sessions(conversation):
+            at = _time(conversation[f"{session}_date_time"], "%I:%M %p on %d %B, %Y")
+            turns += [_make_turn(turn, turn["text"], at) for turn in conversation[session]]
         answerable = [each for each in sample["qa"] if each["category"] != ADVERSARIAL]
-        yield Talk(sample["sample_id"], turns, list(_asked(answerable, turns)))
+        yield Talk(sample["sample_id"], turns, list(_read_questions(answerable, turns)))
 
 
 def _realtalk(file: Path) -> Talk:
-    told = _read(file)
+    data = _read(file)
     turns = [
-        _said(turn, turn["clean_text"], _time(turn["date_time"], "%d.%m.%Y, %H:%M:%S"))
-        for session in _sessions(told)
-        for turn in told[session]
+        _make_turn(turn, turn["clean_text"], _time(turn["date_time"], "%d.%m.%Y, %H:%M:%S"))
+        for session in _sessions(data)
+        for turn in data[session]
     ]
     once = list({turn.id: turn for turn in reversed(turns)}.values())[::-1]  # some ids come twice: the first counts
-    return Talk(file.stem, once, list(_asked(told["qa"], once)))
+    return Talk(file.stem, once, list(_read_questions(data["qa"], once)))
 
 
 def _beam(folder: Path) -> Talk:
     turns: list[Turn] = []
     at = None
-    for said in (said for batch in _read(folder / "chat.json") for group in batch["turns"] for said in group):
-        at = _time(said["time_anchor"], "%B-%d-%Y") if said.get("time_anchor") else at
-        turns.append(Turn(str(said["id"]), said["role"], _BEAM_MARK.sub("", said["content"]), at))
+    for message in (said for batch in _read(folder / "chat.json") for group in batch["turns"] for said in group):
+        at = _time(message["time_anchor"], "%B-%d-%Y") if message.get("time_anchor") else at
+        turns.append(Turn(str(message["id"]), message["role"], _BEAM_MARK.sub("", message["content"]), at))
     ids = {turn.id for turn in turns}
     probes = (probe for kind in _read(folder / "probing_questions/probing_questions.json").values() for probe in kind)
     questions = [Asked(probe["question"], frozenset(_numbers(probe.get("source_chat_ids"))) & ids) for probe in probes]
@@ -109,14 +109,14 @@ def _time(text: str, form: str) -> float:
     return datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()
 
 
-def _said(turn: dict[str, Any], text: str, at: float) -> Turn:
+def _make_turn(turn: dict[str, Any], text: str, at: float) -> Turn:
     """Return a turn; what a picture shows is part of what was said."""
     caption = turn.get("blip_caption") or ""
     shown = " ".join(caption) if isinstance(caption, list) else caption
     return Turn(turn["dia_id"], turn["speaker"], f"{text} [shares a photo: {shown}]" if shown else text, at)
 
 
-def _asked(questions: Iterable[dict[str, Any]], turns: list[Turn]) -> Iterator[Asked]:
+def _read_questions(questions: Iterable[dict[str, Any]], turns: list[Turn]) -> Iterator[Asked]:
     """Yield the questions whose evidence names turns that there are: ids are written in many ways."""
     ids = {turn.id for turn in turns}
     for question in questions:

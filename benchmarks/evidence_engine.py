@@ -24,7 +24,7 @@ async def _recalled(talk: Talk, model: str, embedder: str, budgets: Sequence[int
         async with Engine(f"sqlite:///{folder}/talk.db", model=model, embedder=embedder) as engine:
             await engine.post_many(list(messages(talk)))
             await engine.index()
-            return [await _asked(engine, talk, question, budgets) for question in talk.questions]
+            return [await _find_evidence(engine, talk, question, budgets) for question in talk.questions]
 
 
 def messages(talk: Talk) -> Sequence[Message]:
@@ -42,7 +42,7 @@ def messages(talk: Talk) -> Sequence[Message]:
     ]
 
 
-async def _asked(engine: Engine, talk: Talk, question: Asked, budgets: Sequence[int]) -> dict[int, set[str]]:
+async def _find_evidence(engine: Engine, talk: Talk, question: Asked, budgets: Sequence[int]) -> dict[int, set[str]]:
     largest, *smaller = sorted(budgets, reverse=True)
     context = await engine.assemble(
         room=ROOM,

@@ -79,9 +79,9 @@ def report(*, quick: bool) -> Section:
         began = time.perf_counter()
         asyncio.run(_made(file, shape))
         filled, size = time.perf_counter() - began, file.stat().st_size
-        rows = asyncio.run(_asked(file, shape))
-    said = f"{shape.total:,} builds; a file of {size / 1e9:.1f} GB, written in {duration(filled)}."
-    return Section("Figures of many builds", ABOUT, (table(["figures of", "builds", "time"], rows), said))
+        rows = asyncio.run(_time_queries(file, shape))
+    text = f"{shape.total:,} builds; a file of {size / 1e9:.1f} GB, written in {duration(filled)}."
+    return Section("Figures of many builds", ABOUT, (table(["figures of", "builds", "time"], rows), text))
 
 
 # -- a log -----------------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def _times(tally: Tally, count: int) -> Tally:
 # -- what is asked ---------------------------------------------------------------------------------------------------
 
 
-async def _asked(file: Path, shape: Shape) -> list[list[str]]:
+async def _time_queries(file: Path, shape: Shape) -> list[list[str]]:
     now = shape.now
     day, month = now - DAY * HOUR, now - 30 * DAY * HOUR
     questions: dict[str, dict[str, Any]] = {

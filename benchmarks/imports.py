@@ -72,8 +72,8 @@ def report(data: Path | None = None, *, quick: bool) -> Section:
                     file.writelines(written(size * MB, _sayings(data)))
                 url = f"sqlite:///{folder}/{form}-{size}.db"
                 first, again = _run(path, url), _run(path, url)
-                came = 0 if isinstance(first, Failure) else first.messages
-                rows += [_row(form, path, "first", came, first), _row(form, path, "again", came, again)]
+                received = 0 if isinstance(first, Failure) else first.messages
+                rows += [_row(form, path, "first", received, first), _row(form, path, "again", received, again)]
                 if form == "chatgpt":
                     readers = [_reader_row(name, path) for name in READERS]
                 path.unlink()
@@ -120,11 +120,11 @@ async def _taken(walk: Reader, url: str, tally: ImportTally) -> None:
 
 def _row(form: str, path: Path, which: str, came: int, run: Run | Failure) -> list[str]:
     size = path.stat().st_size / MB
-    begun = [form, which, f"{size:.0f} MB"]
+    started = [form, which, f"{size:.0f} MB"]
     if isinstance(run, Failure):
-        return [*begun, "–", run.reason, "–", "–", "–", "–"]
+        return [*started, "–", run.reason, "–", "–", "–", "–"]
     return [
-        *begun,
+        *started,
         f"{came:,}",
         duration(run.seconds),
         f"{size / run.seconds:.1f} MB",
@@ -190,8 +190,8 @@ def _reader_row(name: str, path: Path) -> list[str]:
 
 def _sayings(data: Path | None) -> Callable[[int], str]:
     texts, chosen = Texts(7, data), random.Random(7)
-    said = [texts.any(chosen.choice((80, 200, 400, 1_200))) for _ in range(SAYINGS)]
-    return lambda at: f"{at}: {said[at % SAYINGS]}"
+    lines = [texts.any(chosen.choice((80, 200, 400, 1_200))) for _ in range(SAYINGS)]
+    return lambda at: f"{at}: {lines[at % SAYINGS]}"
 
 
 def _chatgpt(size: int, saying: Callable[[int], str]) -> Iterator[str]:

@@ -122,10 +122,10 @@ async def _contexts(url: str, counts: Sequence[int]) -> dict[int, str]:
     async with Engine(url, model=MODEL, embedder=None) as engine:
         for count in counts:
             room = f"crowd-{count}"
-            said = "The kettle sings, the tea is green, and nobody minds the rain."
+            text = "The kettle sings, the tea is green, and nobody minds the rain."
             await engine.post_many(
                 [
-                    Message(id=f"{room}-{at}", room=room, content=f"{at}: {said}", at=NOW - count + at)
+                    Message(id=f"{room}-{at}", room=room, content=f"{at}: {text}", at=NOW - count + at)
                     for at in range(count - 1)
                 ]
             )
@@ -147,10 +147,10 @@ def _dragged(server: Server, context: str) -> list[float]:
             "POST", f"/brimful/v1/contexts/{context}/what-if", body, {"content-type": "application/json"}
         )
         answer = connection.getresponse()
-        told = answer.read()
+        result = answer.read()
         found.append(time.perf_counter() - began)
         if answer.status != http.HTTPStatus.OK:
-            raise RuntimeError(f"what-if answered {answer.status}: {told[:200]!r}")
+            raise RuntimeError(f"what-if answered {answer.status}: {result[:200]!r}")
     return found[1:]
 
 

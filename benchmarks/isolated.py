@@ -56,8 +56,8 @@ class Isolated:
         self._process = _START.Process(target=_serve, args=(theirs,), daemon=True)
         self._process.start()
         theirs.close()
-        begun = self._ask(self._start, (), START_SECONDS)
-        return begun if isinstance(begun, Failure) else None
+        started = self._ask(self._start, (), START_SECONDS)
+        return started if isinstance(started, Failure) else None
 
     def _ask(self, function: Callable[..., T], arguments: tuple[object, ...], seconds: float) -> T | Failure:
         if self._connection is None:

@@ -188,12 +188,12 @@ async def _share(engine: Engine, talk: Talk, question: Asked, window: int) -> fl
 async def _contexts(data: Path | None, a_day: int) -> str:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, said in (("flood", _flood(data)), ("year", _year(data, a_day))):
+        for name, messages in (("flood", _flood(data)), ("year", _year(data, a_day))):
             async with Engine(f"sqlite:///{folder}/{name}.db", model="gpt-4o", clock=lambda: NOW) as engine:
-                for at in range(0, len(said), BATCH):
-                    await engine.post_many(said[at : at + BATCH])
+                for at in range(0, len(messages), BATCH):
+                    await engine.post_many(messages[at : at + BATCH])
                 await engine.wait_indexed()
-                rows += [[f"{name}, {len(said):,} messages", *row] for row in await _measured(engine)]
+                rows += [[f"{name}, {len(messages):,} messages", *row] for row in await _measured(engine)]
     head = ["room", "", "tokens", "recent", "summaries", "retrieved", "represented", "fact included", "processed in"]
     return table(head, rows, words=2)
 
@@ -240,28 +240,28 @@ async def _represented(engine: Engine, context: Context, summaries: dict[str, Su
 
 def _flood(data: Path | None) -> list[Message]:
     texts = Texts(7, data)
-    said = [_said(f"m{n}", texts.prose(120), NOW - 30_000 + 60 * n, PEOPLE[n % 8]) for n in range(40)]
-    said.append(_said("fact", FACT, NOW - 20_000, "Ada"))
+    messages = [_make_message(f"m{n}", texts.prose(120), NOW - 30_000 + 60 * n, PEOPLE[n % 8]) for n in range(40)]
+    messages.append(_make_message("fact", FACT, NOW - 20_000, "Ada"))
     for n in range(FLOOD):
         text = f"Winner no. {n}! Claim your {n * 7 % 900 + 100} EUR gift card at http://win.example/{n * 31 % 9973}"
-        said.append(_said(f"spam{n}", text, NOW - 7_200 + n / 5, f"bot{n % 3}"))
-    return [*said, _said("end", "What was that?", NOW - 60, "Bo")]
+        messages.append(_make_message(f"spam{n}", text, NOW - 7_200 + n / 5, f"bot{n % 3}"))
+    return [*messages, _make_message("end", "What was that?", NOW - 60, "Bo")]
 
 
 def _year(data: Path | None, a_day: int) -> list[Message]:
     texts = Texts(11, data)
-    said = []
+    messages = []
     for day in range(365):
         begin = NOW - (365 - day) * DAY
         for n in range(a_day):
             text = texts.prose(texts.number(40, 200))
-            said.append(_said(f"d{day}-{n}", text, begin + n * DAY / a_day / 2, PEOPLE[texts.number(0, 7)]))
+            messages.append(_make_message(f"d{day}-{n}", text, begin + n * DAY / a_day / 2, PEOPLE[texts.number(0, 7)]))
         if day == 120:
-            said.append(_said("fact", FACT, begin + DAY / 2, "Ada"))
-    return said
+            messages.append(_make_message("fact", FACT, begin + DAY / 2, "Ada"))
+    return messages
 
 
-def _said(id: str, text: str, at: float, sender: str) -> Message:
+def _make_message(id: str, text: str, at: float, sender: str) -> Message:
     return Message(id=id, room="r", content=text, sender=sender, at=at)
 
 

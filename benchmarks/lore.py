@@ -92,8 +92,8 @@ def workload(size: int, data: Path | None) -> tuple[list[LoreEntry], list[Turn]]
         )
         for at in range(size)
     ]
-    said = [" ".join([texts.prose(CHARACTERS), *(chance.choice(names) for _ in range(MENTIONS))]) for _ in range(150)]
-    return entries, [Turn(id=f"m{at}", number=150 - at, text=text) for at, text in enumerate(said)]
+    lines = [" ".join([texts.prose(CHARACTERS), *(chance.choice(names) for _ in range(MENTIONS))]) for _ in range(150)]
+    return entries, [Turn(id=f"m{at}", number=150 - at, text=text) for at, text in enumerate(lines)]
 
 
 def name(chance: random.Random) -> str:

@@ -91,19 +91,19 @@ def _sent(address: str, family: Family, count: int) -> Iterator[Sent]:
         seed += 1
         if context is not None:
             done += 1
-            yield Sent(context.tokens, _asked(address, context), _full(context), _estimates(context))
+            yield Sent(context.tokens, _count_on_server(address, context), _full(context), _estimates(context))
 
 
 def _built(family: Family, model: ModelInfo, seed: int, *, long: bool) -> Context | None:
-    given = wild(seed, family.special, turns=160 if long else 8, length=250)
-    packages = conversation(given.messages, model=model, min_tokens=LEAST_OF_A_CUT)
+    values = wild(seed, family.special, turns=160 if long else 8, length=250)
+    packages = conversation(values.messages, model=model, min_tokens=LEAST_OF_A_CUT)
     try:
-        return assemble(packages, model=model, completion=COMPLETION, tools=given.tools, now=NOW)
+        return assemble(packages, model=model, completion=COMPLETION, tools=values.tools, now=NOW)
     except BudgetExceeded:  # tools and a system prompt that no window of this size can hold
         return None
 
 
-def _asked(address: str, context: Context) -> int | None:
+def _count_on_server(address: str, context: Context) -> int | None:
     body = {**context.request, **SAYING_OK}
     request = urllib.request.Request(f"{address}/v1/chat/completions", json.dumps(body).encode())  # noqa: S310 - ours
     try:

@@ -88,8 +88,8 @@ def started(*command: object) -> Iterator[Server]:
     arguments = [sys.executable, *map(str, command)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
         try:
-            told = process.stdout.readline() if process.stdout else ""
-            address = re.search(r"http://[\d.:]+", told)
+            output = process.stdout.readline() if process.stdout else ""
+            address = re.search(r"http://[\d.:]+", output)
             if address is None:
                 raise RuntimeError(f"{arguments} did not start")
             Thread(target=_drain, args=(process,), daemon=True).start()
@@ -208,26 +208,26 @@ def _memory(server: Server, requests: int) -> list[tuple[int, float]]:
     history = with_tools(turns=SHORT).messages
     found = []
     for part in range(5):
-        asyncio.run(_asked(server, history, part, requests // 5))
+        asyncio.run(_ask_questions(server, history, part, requests // 5))
         found.append(((part + 1) * (requests // 5), server.memory()))
     return found
 
 
-async def _asked(server: Server, history: Sequence[Any], part: int, count: int) -> None:
+async def _ask_questions(server: Server, history: Sequence[Any], part: int, count: int) -> None:
     waiting = iter(range(count))
 
     async def one() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         for at in waiting:
-            said = {"role": "user", "content": f"Question {part}-{at}."}
-            messages = [said, *history[: SHORT - 2], said]
+            message = {"role": "user", "content": f"Question {part}-{at}."}
+            messages = [message, *history[: SHORT - 2], message]
             body = json.dumps({"model": "gpt-4o", "max_tokens": 50, "messages": messages}).encode()
             head = f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
             writer.write(f"{head}\r\n\r\n".encode() + body)
-            told = await reader.readuntil(b"\r\n\r\n")
-            await reader.readexactly(int(re.findall(rb"(?i)content-length: (\d+)", told)[0]))
-            if not told.startswith(b"HTTP/1.1 200"):
-                raise RuntimeError(told.decode())
+            result = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(re.findall(rb"(?i)content-length: (\d+)", result)[0]))
+            if not result.startswith(b"HTTP/1.1 200"):
+                raise RuntimeError(result.decode())
         writer.close()
 
     await asyncio.gather(*(one() for _ in range(AT_A_TIME)))

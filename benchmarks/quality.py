@@ -99,7 +99,7 @@ def _whole_share(seed: int) -> float:
     """Return the worth of the memories that the engine chose over the highest possible at the same cost."""
     context = _assembled(seed)
     cost_of = make_cost_function(counter(MODEL), names="field")
-    memories = [given for given in context.inputs.packages if given.kind.startswith("memory")]
+    memories = [text for text in context.inputs.packages if text.kind.startswith("memory")]
     scores = {decision.id: decision.score.total for decision in context.decisions if decision.score}
     inside = sum(decision.cost for decision in context.decisions if decision.kind.startswith("memory"))
     beside = context.verification.parts - inside

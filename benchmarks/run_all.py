@@ -112,8 +112,8 @@ def _run(name: str, report: Callable[[], Section]) -> Section:
 def _circumstances(data: Path | None) -> str:
     texts = "a folder of real data" if data else "the manual and the sources that ship with Python"
     rows = [[f"`{package}`", _version(package)] for package in PACKAGES]
-    said = f"Python {platform.python_version()} on {os.cpu_count()} cores. Texts: {texts}."
-    return f"{said}\n\n{table(['package', 'version'], rows)}"
+    text = f"Python {platform.python_version()} on {os.cpu_count()} cores. Texts: {texts}."
+    return f"{text}\n\n{table(['package', 'version'], rows)}"
 
 
 def _version(package: str) -> str:

@@ -104,8 +104,8 @@ def conversation(texts: Texts, size: int, each: int) -> list[dict[str, str]]:
 
 
 def _question(history: Sequence[dict[str, str]], number: int) -> dict[str, Any]:
-    asked = {"role": "user", "content": f"And then, question {number}?"}
-    return {"model": "gpt-4o", "max_tokens": 500, "messages": [*history, asked]}
+    message = {"role": "user", "content": f"And then, question {number}?"}
+    return {"model": "gpt-4o", "max_tokens": 500, "messages": [*history, message]}
 
 
 # -- CPU -------------------------------------------------------------------------------------------------------------
@@ -150,11 +150,11 @@ async def _ask_mixed(server: Server, texts: Texts, chance: random.Random, count:
             head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
             length = f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n"
             writer.write(f"POST {PATH} HTTP/1.1\r\nhost: localhost\r\n{length}{head}\r\n".encode() + body)
-            told = await reader.read(-1)
+            result = await reader.read(-1)
             writer.close()
-            status = re.match(rb"HTTP/1.1 (\d+)", told)
+            status = re.match(rb"HTTP/1.1 (\d+)", result)
             if status is None or int(status[1]) not in allowed:
-                raise RuntimeError(told[:500].decode(errors="replace"))
+                raise RuntimeError(result[:500].decode(errors="replace"))
 
     await asyncio.gather(*(one() for _ in range(AT_A_TIME)))
 
@@ -164,15 +164,15 @@ def _mixed(texts: Texts, chance: random.Random, number: int) -> tuple[bytes, dic
     kind = chance.random()
     if kind < 0.3:
         room = {"x-brimful-mode": "remember", "x-brimful-conversation": f"room-{chance.randrange(1_000)}"}
-        said = {"role": "user", "content": texts.prose(chance.randrange(50, 500))}
-        return _encode([said], "gpt-4o", stream=kind < 0.1), room, (200,)
+        turn = {"role": "user", "content": texts.prose(chance.randrange(50, 500))}
+        return _encode([turn], "gpt-4o", stream=kind < 0.1), room, (200,)
     if kind < 0.32:
         return b'{"messages": 7}', {}, (400, 404)
     size = 400_000 if kind > 0.995 else int(2_000 * 10 ** (chance.random() * 1.5))
     history = conversation(texts, size, 50 if kind < 0.5 else 1_000)
     model = f"made-up-{number}" if kind < 0.4 else "gpt-4" if kind < 0.45 else "gpt-4o"
-    asked = {"role": "user", "content": f"Question {chance.random()}?"}
-    return _encode([*history, asked], model, stream=kind > 0.8), {}, (200,)
+    message = {"role": "user", "content": f"Question {chance.random()}?"}
+    return _encode([*history, message], model, stream=kind > 0.8), {}, (200,)
 
 
 def _encode(messages: Sequence[dict[str, str]], model: str, *, stream: bool) -> bytes:

@@ -77,18 +77,18 @@ class _Writer:
         for _ in range(self._random.randint(1, turns)):
             messages += self._turn(tools)
         if tools and self._random.random() < 0.3:
-            return Wild([*messages, self._said("user"), *self._called(tools)], tools)
+            return Wild([*messages, self._text_message("user"), *self._called(tools)], tools)
         return Wild([*messages, {"role": "user", "content": self._texts.text().strip() or "And now?"}], tools)
 
     def request(self, turns: int) -> dict[str, Any]:
         """Return a request with a conversation of that many turns at most."""
-        given = self.conversation(turns)
+        values = self.conversation(turns)
         request: dict[str, Any] = {
             "model": "m",
-            "messages": [self._as_clients_do(message) for message in given.messages],
+            "messages": [self._as_clients_do(message) for message in values.messages],
         }
-        if given.tools:
-            request["tools"] = given.tools
+        if values.tools:
+            request["tools"] = values.tools
         return request | self._random.choice(OPTIONS)
 
     def _as_clients_do(self, message: Message) -> Message:
@@ -108,16 +108,16 @@ class _Writer:
 
     def _turn(self, tools: list[dict[str, Any]]) -> list[Message]:
         chance = self._random.random()
-        asked = self._said("user")
+        asked = self._text_message("user")
         if tools and chance < 0.4:
-            return [asked, *self._called(tools), *([self._said("assistant")] if chance < 0.3 else [])]
+            return [asked, *self._called(tools), *([self._text_message("assistant")] if chance < 0.3 else [])]
         if chance < 0.45:
-            return [asked, self._said("user")]
+            return [asked, self._text_message("user")]
         if chance < 0.5:
-            return [asked, self._said("assistant"), self._said("assistant")]
-        return [asked, self._said("assistant")]
+            return [asked, self._text_message("assistant"), self._text_message("assistant")]
+        return [asked, self._text_message("assistant")]
 
-    def _said(self, role: str) -> Message:
+    def _text_message(self, role: str) -> Message:
         name = self._random.choice(NAMES) if role == "user" else ""
         return {"role": role, "content": self._texts.text(), **({"name": name} if name else {})}
 

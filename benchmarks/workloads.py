@@ -48,10 +48,10 @@ def workload(number: int, data: Path | None, requests: int) -> Iterator[dict[str
 
 def characters(request: dict[str, Any]) -> int:
     """Return how many characters a request has, as who counts four of them as a token would."""
-    said = [message.get("content") or "" for message in request["messages"]]
+    texts = [message.get("content") or "" for message in request["messages"]]
     calls = [call["function"] for message in request["messages"] for call in message.get("tool_calls", ())]
     written = [json.dumps(part, ensure_ascii=False) for part in (*calls, *request.get("tools", ()))]
-    return sum(map(len, [*said, *written]))
+    return sum(map(len, [*texts, *written]))
 
 
 class Room:

@@ -22,11 +22,11 @@ HEAD = "# Made by tools/freeze_characters.py: code points in hexadecimal, first-
 def main() -> None:
     """Ask about every character, and write what was said."""
     normalizer, splitter = BertNormalizer(), BertPreTokenizer()
-    gone = [character for character in EVERY if not normalizer.normalize_str(character)]
-    controls = [character for character in gone if unicodedata.category(character).startswith("C")]
+    removed = [character for character in EVERY if not normalizer.normalize_str(character)]
+    controls = [character for character in removed if unicodedata.category(character).startswith("C")]
     classes = {
         "controls": controls,
-        "marks": sorted(set(gone) - set(controls)),
+        "marks": sorted(set(removed) - set(controls)),
         "punctuation": [c for c in EVERY if len(splitter.pre_tokenize_str(f"a{c}b")) == len("a.b")],
         "ideographs": [
             c

@@ -109,8 +109,8 @@ def unpacked(place: Path) -> Path:
     if subprocess.run([*pip, "download", *options, SOURCES], check=False).returncode:  # noqa: S603 - our own arguments
         sys.exit(f"pip could not fetch {SOURCES}; the tests that need its vocabularies will be skipped")
     with tarfile.open(next(place.glob("*.tar.gz"))) as archive:
-        wanted = [member for member in archive if "/llama.cpp/models/" in member.name]
-        archive.extractall(place, wanted, filter="data")
+        expected = [member for member in archive if "/llama.cpp/models/" in member.name]
+        archive.extractall(place, expected, filter="data")
     return next(place.glob("*/vendor/llama.cpp/models"))
 
 
