@@ -52,6 +52,19 @@ def test_the_readme_example(run, new_engine):
     assert context.tokens <= context.budget.hard_limit
 
 
+def test_an_id_of_another_room_creates_no_room(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            await engine.post(room="a", text="Hello", id="m1", at=NOW)
+            with pytest.raises(InvalidValue, match="is the id of a message in room 'a'"):
+                await engine.post(room="b", text="Hello", id="m1", at=NOW)
+            return await engine.store.get(Room, "a"), await engine.store.get(Room, "b")
+
+    room, other = run(story())
+    assert room is not None
+    assert other is None
+
+
 def test_a_message_posted_twice_is_stored_once(run, new_engine):
     async def story():
         async with new_engine() as engine:

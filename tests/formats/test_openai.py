@@ -110,6 +110,20 @@ def test_parts_calls_results_names_and_refusals(read):
     assert nothing.content == ""
 
 
+def test_an_unknown_part_is_replaced_by_its_type_and_kept_in_the_metadata(read):
+    file = {"type": "file", "file": {"file_id": "f1"}}
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}}
+    look, see = {"type": "text", "text": "Look: "}, {"type": "output_text", "text": "I see. "}
+    rows = [{"role": "user", "content": [look, file]}, {"role": "assistant", "content": [see, image]}]
+    found, skipped = read(lines_of(rows))
+    assert [each.content for each in found] == [
+        (Text(text="Look: "), Text(text="[file]")),
+        (Text(text="I see. "), Text(text="[image_url]")),
+    ]
+    assert skipped == []
+    assert [each.metadata for each in found] == [{"unknown_parts": [file]}, {"unknown_parts": [image]}]
+
+
 def test_times_of_every_sort_and_none(read):
     rows = [
         HI,

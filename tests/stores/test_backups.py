@@ -53,14 +53,53 @@ def test_a_backup_is_never_written_over_its_own_store(sqlite_url, tmp_path, run)
         async with connect(sqlite_url) as database:
             await database.tenant("acme").post([make_message("m1")])
             (tmp_path / "link.db").symlink_to(tmp_path / "store.db")
-            (tmp_path / "other.db.part").symlink_to(tmp_path / "store.db")
-            for name in ("store.db", "link.db", "other.db"):
+            for name in ("store.db", "link.db"):
                 with pytest.raises(InvalidValue, match="is the store itself; write the copy to another file"):
                     await database.backup(tmp_path / name)
         async with connect(sqlite_url) as database:
             return len(await database.tenant("acme").history("general"))
 
     assert run(story()) == 1
+
+
+def test_a_damaged_store_is_not_backed_up_without_force(sqlite_url, tmp_path, run):
+    path = Path(sqlite_url.removeprefix("sqlite:///"))
+
+    async def filled():
+        async with connect(sqlite_url) as database:
+            await database.tenant("acme").post([make_message(f"m{number}", "some text " * 40) for number in range(500)])
+            await database.backup(tmp_path / "copy.db")
+
+    async def copied(**options):
+        async with connect(sqlite_url) as database:
+            await database.backup(tmp_path / "copy.db", **options)
+
+    run(filled())
+    sound = (tmp_path / "copy.db").read_bytes()
+    connection = sqlite3.connect(path)
+    (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'messages'").fetchone()
+    connection.close()
+    whole = bytearray(path.read_bytes())
+    whole[(page - 1) * 4096 : page * 4096] = b"\xaa" * 4096
+    path.write_bytes(whole)
+    with pytest.raises(StoreCorrupt, match=r"was not written, because the store is damaged \(.+\); --force"):
+        run(copied())
+    assert (tmp_path / "copy.db").read_bytes() == sound
+    assert not list(tmp_path.glob("*.part*"))
+    run(copied(force=True))
+    assert (tmp_path / "copy.db").read_bytes() != sound
+
+
+def test_two_backups_to_one_path_are_each_whole(url, tmp_path, run):
+    async def story():
+        async with connect(url) as database:
+            await database.tenant("acme").post([make_message(f"m{number}") for number in range(50)])
+            await asyncio.gather(*(database.backup(tmp_path / "copy.db") for _ in range(3)))
+        assert {path.name for path in tmp_path.iterdir()} <= {"copy.db", "store.db"}
+        async with connect(f"sqlite:///{tmp_path}/copy.db") as copy:
+            return len(await copy.tenant("acme").history("general")), await copy.check()
+
+    assert run(story()) == (50, [])
 
 
 def leave_log(path):

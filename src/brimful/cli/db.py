@@ -256,7 +256,7 @@ def check(*, db: Db = DEFAULT_DB, as_json: Json = False) -> None:
 def backup(
     *,
     file: Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="The file to write.")],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file; copy a damaged store.")] = False,
     db: Db = DEFAULT_DB,
     as_json: Json = False,
 ) -> None:
@@ -269,7 +269,7 @@ def backup(
     require_store(db)
     if file.exists() and not force:
         raise Failure(f"{file}: already exists; overwrite it with --force")
-    _copy(db, "backup", file, quiet=as_json)
+    _copy(db, "backup", file, quiet=as_json, force=force)
     if as_json:
         output.show_json({"file": str(file), "bytes": file.stat().st_size})
     else:
@@ -295,14 +295,17 @@ def restore(
         )
 
 
-def _copy(db: str, verb: Literal["backup", "restore"], file: Path, *, quiet: bool) -> None:
+def _copy(db: str, verb: Literal["backup", "restore"], file: Path, *, quiet: bool, force: bool = False) -> None:
     with progress(verb, 1, quiet=quiet) as advance:
 
         def report(done: int, total: int) -> None:
             advance(done / max(1, total))
 
         async def copy(database: "Database") -> None:
-            await (database.backup(file, report) if verb == "backup" else database.restore(file, report))
+            if verb == "backup":
+                await database.backup(file, report, force=force)
+            else:
+                await database.restore(file, report)
 
         asyncio.run(_with_database(db, copy))
 

@@ -23,6 +23,7 @@ NO_BATCH_ANSWER = "is a batch response without an answer"
 _TIMES: Final = ("timestamp", "created", "created_at")
 _TEXT_PARTS: Final = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
 """Other types of text parts, and the field with the text."""
+_MEDIA_PARTS: Final = ("image_url", "input_audio")
 _MESSAGE_FIELDS: Final = frozenset({"content", "tool_calls", "function_call", "refusal"})
 """A message has at least one of these; otherwise its format is unknown."""
 _KNOWN_FIELDS: Final = frozenset(
@@ -202,14 +203,22 @@ def _normalize_message(data: Mapping[str, Any]) -> dict[str, Any]:
     if _is_refusal(data):
         content = data["refusal"]
     if isinstance(content, list):
-        content = [_normalize_part(part) for part in content]
+        content = [_normalize_part(part, data["role"]) for part in content]
     return {**data, "content": content}
 
 
-def _normalize_part(part: Any) -> Any:
+def _normalize_part(part: Any, role: object) -> Any:
     if isinstance(part, dict) and isinstance(part.get("type"), str) and part["type"] in _TEXT_PARTS:
         return {"type": "text", "text": part.get(_TEXT_PARTS[part["type"]])}
-    return part
+    return {"type": "text", "text": f"[{part['type']}]"} if _is_unknown_part(part, role) else part
+
+
+def _is_unknown_part(part: Any, role: object) -> bool:
+    """Whether a part is of a type that messages of this role cannot have. It is kept in the metadata."""
+    if not isinstance(part, dict) or not isinstance(part.get("type"), str) or not part["type"]:
+        return False
+    media = _MEDIA_PARTS if role in ("user", "tool") else ()
+    return part["type"] != "text" and part["type"] not in _TEXT_PARTS and part["type"] not in media
 
 
 def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,7 +227,9 @@ def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:
     metadata = dict(value) if isinstance(value, dict) else _without_empty({"metadata": value})
     extra = _without_empty({key: value for key, value in data.items() if key not in _KNOWN_FIELDS})
     refused = True if _is_refusal(data) else data.get("refusal")
-    return {**extra, **metadata, **_without_empty({"refusal": refused})}
+    parts = data["content"] if isinstance(data.get("content"), list) else ()
+    unknown = [part for part in parts if _is_unknown_part(part, data["role"])]
+    return {**extra, **metadata, **_without_empty({"refusal": refused, "unknown_parts": unknown})}
 
 
 def _is_refusal(data: Mapping[str, Any]) -> bool:

@@ -154,15 +154,20 @@ class Database:
             found.append(Finding("error", "not all records can be read; restore a backup"))
         return found
 
-    async def backup(self, path: str | Path, progress: Progress = _ignore_progress) -> None:
-        """Copy everything to a SQLite file, without blocking writers. The file appears when it is complete."""
-        await run_cancellable(lambda go_on: self._backup(Path(path), _with_cancellation(progress, go_on), go_on))
+    async def backup(self, path: str | Path, progress: Progress = _ignore_progress, *, force: bool = False) -> None:
+        """Copy everything to a SQLite file, without blocking writers. The file appears when it is complete.
+
+        Raises `StoreCorrupt` if the store is damaged; with `force`, it is copied as it is.
+        """
+        await run_cancellable(
+            lambda go_on: self._backup(Path(path), _with_cancellation(progress, go_on), go_on, force=force)
+        )
 
     async def restore(self, path: str | Path, progress: Progress = _ignore_progress) -> None:
         """Restore a backup. The database must be empty."""
         await run_cancellable(lambda go_on: self._restore(Path(path), _with_cancellation(progress, go_on), go_on))
 
-    async def _backup(self, path: Path, progress: Progress, go_on: CheckCancelled) -> None:
+    async def _backup(self, path: Path, progress: Progress, go_on: CheckCancelled, *, force: bool) -> None:
         store = self.driver.path if isinstance(self.driver, SqliteDriver) else ""
         part = await asyncio.to_thread(_backup.begin_backup, path, store)
         try:
@@ -171,7 +176,7 @@ class Database:
             else:
                 async with Database(f"sqlite:///{part}", keys=self._keyring.keys, tuning=self._tuning) as copy:
                     await self._copy_to(copy, progress, go_on)
-            await asyncio.to_thread(_backup.finish_backup, part, path)
+            await asyncio.to_thread(_backup.finish_backup, part, path, force=force)
         except BaseException:
             await asyncio.to_thread(_backup.discard_backup, part)
             raise

@@ -9,8 +9,9 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
-from brimful.errors import InvalidValue
+from brimful.errors import InvalidValue, StoreCorrupt
 from brimful.stores.index.documents import list_embedders
 from brimful.stores.log.usage import USAGE_COLUMNS as OBSERVED
 from brimful.stores.session import Row, Session
@@ -55,23 +56,36 @@ NUMBERED_TABLES: Final = ("rooms", "snapshots", "usage_reports", "janitor_runs",
 
 
 def begin_backup(path: Path, store: str) -> Path:
-    """Return the temporary path of a backup. Raises if it would overwrite the store itself."""
-    part = Path(f"{path}.part")
-    if store and any(_is_same_file(each, Path(store)) for each in (path, part)):
+    """Return a temporary path of its own for a backup. Raises if the backup would overwrite the store itself."""
+    if store and _is_same_file(path, Path(store)):
         raise InvalidValue("path", f"{path} is the store itself; write the copy to another file")
-    discard_backup(part)
-    return part
+    return Path(f"{path}.{uuid4().hex[:12]}.part")
 
 
-def finish_backup(part: Path, path: Path) -> None:
+def finish_backup(part: Path, path: Path, *, force: bool) -> None:
     """Move a complete backup to its path. It has no WAL, so it can be read from anywhere.
 
+    A damaged one is refused, unless it is forced: it may be all that is left, but must not replace a sound backup.
     An older backup at that path may have left a WAL, which would be applied to the new one; so it is removed.
     """
     with closing(sqlite3.connect(part)) as copy:
+        if not force:
+            _require_sound(copy, path)
         copy.execute("PRAGMA journal_mode = DELETE")
     _remove_side_files(path)
     part.replace(path)
+
+
+def _require_sound(copy: sqlite3.Connection, path: Path) -> None:
+    try:
+        ((found, *_), *_) = copy.execute("PRAGMA quick_check(1)").fetchall()
+    except sqlite3.DatabaseError as error:
+        found = str(error)
+    if found != "ok":
+        found = " ".join(found.split())
+        raise StoreCorrupt(
+            str(path), f"was not written, because the store is damaged ({found}); --force copies it as it is"
+        )
 
 
 def read_only_uri(path: Path) -> str:

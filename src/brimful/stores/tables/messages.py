@@ -180,10 +180,12 @@ def post_messages(
 ) -> list[Message]:
     """Append messages to their rooms, and return them as stored: with their `seq`, and the first one of each id.
 
-    Missing rooms are created. With `keep_seq`, a message keeps its own `seq` if that is larger than the room's last.
+    Missing rooms are created, unless all of their messages are known, perhaps in other rooms.
+    With `keep_seq`, a message keeps its own `seq` if that is larger than the room's last.
     """
-    rooms = lock_rooms(session, (message.room for message, _ in messages))
     first = dict(reversed([(message.id, (message, entry)) for message, entry in messages]))
+    taken = messages_by_id(session, list(first), deleted=True)
+    rooms = lock_rooms(session, (message.room for id, (message, _) in first.items() if id not in taken))
     known = messages_by_id(session, list(first), deleted=True)
     fresh = [pair for id, pair in reversed(first.items()) if id not in known]
     numbered = [(_with_seq(message, rooms[message.room], keep_seq=keep_seq), entry) for message, entry in fresh]
