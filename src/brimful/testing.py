@@ -1,8 +1,10 @@
-"""Fakes for tests: a counter, an embedder and a provider without a model."""
+"""Fakes for tests: a counter, an embedder, a provider without a model, and a server like Azure's."""
 
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 
 import msgspec
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from brimful.protocols import Purpose, Vectors
 
-__all__ = ["HashEmbedder", "ScriptedProvider", "WordCounter"]
+__all__ = ["FakeAzure", "HashEmbedder", "ScriptedProvider", "WordCounter"]
 
 MEDIA_TOKENS = 100  # for any media item
 
@@ -242,6 +244,58 @@ class ScriptedProvider:
         if prompt is None:
             return reply
         return msgspec.structs.replace(reply, usage=Usage(prompt=prompt, completion=len(line.split())))
+
+
+class FakeAzure:
+    """An ASGI app that answers chat completions at the paths of Azure OpenAI, and is as strict about keys and versions.
+
+    A deployment is found at `/openai/deployments/NAME/chat/completions?api-version=…`, which takes the key in `api-key`
+    only, and as the `model` at `/openai/v1/chat/completions`. `requests` are the bodies that were accepted.
+    """
+
+    def __init__(self, *deployments: str, key: str, text: str = "Hello.") -> None:
+        self.requests: list[Request] = []
+        self._deployments = deployments
+        self._key = key
+        self._text = text
+
+    async def __call__(
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            return
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        status, answer = self._answer(scope["path"], scope["query_string"].decode(), headers, body)
+        sent = [(b"content-type", b"application/json"), (b"apim-request-id", b"r1")]
+        await send({"type": "http.response.start", "status": status, "headers": sent})
+        await send({"type": "http.response.body", "body": msgspec.json.encode(answer)})
+
+    def _answer(self, path: str, query: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, Any]]:
+        found = re.fullmatch(r"/openai/(v1|deployments/(?P<deployment>[^/]+))/chat/completions", path)
+        if found is None or (found["deployment"] and not parse_qs(query).get("api-version")):
+            return 404, _azure_error("404", "Resource not found")
+        is_bearer = headers.get("authorization") == f"Bearer {self._key}" and not found["deployment"]
+        if headers.get("api-key") != self._key and not is_bearer:
+            return 401, _azure_error("401", "Access denied due to invalid subscription key or wrong API endpoint.")
+        request = msgspec.json.decode(body, type=dict[str, Any])
+        if (found["deployment"] or request.get("model")) not in self._deployments:
+            return 404, _azure_error("DeploymentNotFound", "The API deployment for this resource does not exist.")
+        self.requests.append(request)
+        message = {"role": "assistant", "content": self._text}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return 200, {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+
+
+def _azure_error(code: str, message: str) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message}}
 
 
 def _words(text: str) -> Iterator[str]:

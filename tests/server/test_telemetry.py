@@ -126,7 +126,7 @@ def exporter():
 
 
 @MODES
-def test_spans_continue_the_clients_trace(start, exporter, mode):
+def test_spans_continue_the_clients_trace(start, upstream, exporter, mode):
     exporter.clear()
     client = start(telemetry={"otel": True}, mode=mode, remember={"embedder": "none"})
     parent = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
@@ -138,4 +138,6 @@ def test_spans_continue_the_clients_trace(start, exporter, mode):
     for name in ("brimful.assemble", "chat gpt-4o"):
         assert format(spans[name].context.trace_id, "032x") == "0af7651916cd43dd8448eb211c80319c"
         assert spans[name].parent.span_id == served.context.span_id
+    forwarded = upstream.requests[0][1]["traceparent"]
+    assert forwarded.split("-")[1:3] == ["0af7651916cd43dd8448eb211c80319c", format(served.context.span_id, "016x")]
     assert not [span for span in spans.values() if "hazelnut" in span.to_json()]

@@ -236,7 +236,8 @@ class Endpoint:
 def error_response(error: ApiError, error_format: ErrorFormat) -> Response:
     """Return the HTTP response for an error."""
     wait = {} if error.retry_after is None else {"retry-after": str(max(1, math.ceil(error.retry_after)))}
-    headers = {"content-type": JSON} | wait | error.headers
+    is_upstreams = error.body is not None and error.headers
+    headers = ({} if is_upstreams else {"content-type": JSON}) | wait | error.headers
     return Response(error_body(error, error_format), status_code=error.status, headers=headers)
 
 

@@ -47,6 +47,15 @@ def test_no_input_breaks_a_listener(kind, chunks):
     tee.reply()
 
 
+def test_a_listener_stops_at_its_limit():
+    tee = fed(
+        FullListener(make_dialect("openai", URL), "r", limit=5_000),
+        b"".join(event.encode() for event in chat_events(*["word "] * 100)),
+    )
+    assert 0 < len(tee.reply().text) < 500
+    assert not tee.complete
+
+
 def test_a_long_stream_takes_little_memory():
     ends = EdgeListener(make_dialect("openai", URL), "r")
     for _ in range(5000):

@@ -26,6 +26,7 @@ from brimful.server.proxy.upstreams import Upstream
 COMMENT_SECONDS: Final = 5.0  # after the first comment; then everything is forwarded
 MAX_HELD_BYTES: Final = 65_536  # without a complete event
 _EDGE_BYTES: Final = 16_384  # of the start and of the end, which contain finish reason and usage
+_MAX_LISTENED: Final = 268_435_456  # bytes; answers are far shorter, even with log probabilities
 _EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
 _STREAM_OPTIONS: Final = "stream_options"
 _INCLUDE_USAGE: Final = "include_usage"
@@ -153,10 +154,11 @@ class EdgeListener:
 
 
 class FullListener:
-    """Parses the whole answer."""
+    """Parses the whole answer, up to `limit` bytes."""
 
-    def __init__(self, dialect: Dialect, route: str) -> None:
+    def __init__(self, dialect: Dialect, route: str, limit: int = _MAX_LISTENED) -> None:
         self._reader = dialect.reader(route)
+        self._left = limit
         self._valid = True
         self.complete = False
         self.interrupted = False
@@ -167,7 +169,9 @@ class FullListener:
         return self._valid and self._reader.is_done
 
     def feed(self, chunk: bytes) -> None:
-        """Receive some bytes; ignore the rest after something that cannot be parsed."""
+        """Receive some bytes; ignore the rest after something that cannot be parsed, or beyond the limit."""
+        self._left -= len(chunk)
+        self._valid = self._valid and self._left >= 0
         if self._valid:
             try:
                 self._reader.feed(chunk)
