@@ -77,7 +77,8 @@ def name_style(packages: Iterable[ContentPackage], *, names_in_text: bool) -> Na
     """Return how speakers are named. In the text, only if there are several: small models copy the names they see."""
     if not names_in_text:
         return "field"
-    names = {fold(sender_of(package)) for package in packages if region_of(package) in ("history", "current")}
+    named = (package for package in packages if package.name and region_of(package) in ("history", "current"))
+    names = {fold(name) for name in {sender_of(package) for package in named}}
     return "text" if len(names - {""}) > 1 else "none"
 
 

@@ -135,6 +135,12 @@ def test_pages_of_memories_with_equal_times_miss_none(get, tmp_path):
         assert len(seen) == len(set(seen)) == (8 if query else 27)
 
 
+def test_an_expression_over_a_limit_is_refused(ask):
+    refused = ask("POST", "/lorebooks/teas/entries", 400, content="Boom.", keys=["/(?:a{1000}){100000}/"])
+    assert "unrolls to 100,100,000 elements; the limit is 20,000" in refused["error"]["message"]
+    ask("PUT", "/lorebooks/teas/entries/teas/1", 400, secondary=["/" + "|".join(map(str, range(1_100))) + "/"])
+
+
 def test_lorebooks_and_their_entries(ask, get):
     book = get("/lorebooks/teas")
     assert (book["entries"], book["tokens"]) == (1, count("Sencha is green.", model="gpt-4o").tokens)
