@@ -137,3 +137,16 @@ def test_an_overflow_tells_the_window():
     assert (observation.kind, observation.window, observation.reported) == ("overflow", 4096, 5000)
     bare = make_overflow_report(context, ContextOverflow(ROUTE, "too long"), route=ROUTE, at=1.0, id="over-2")
     assert (bare.window, bare.reported) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+        {"mcp_servers": [{"type": "url", "url": "https://example.org", "name": "it"}]},
+    ],
+)
+def test_usage_with_the_results_of_the_providers_own_tools_teaches_nothing(more):
+    request = {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": HISTORY[1:]}
+    assert seen(fit(request, wire="anthropic"), 300).features
+    assert seen(fit(request | more, wire="anthropic"), 3_000).features == {}

@@ -11,7 +11,7 @@ import msgspec
 from brimful.core.content import Media
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
-from brimful.core.prompt import Prompt
+from brimful.core.prompt import Prompt, Request
 from brimful.core.tokens import Count
 from brimful.counting.calibration import default_calibration
 from brimful.counting.counters import measure_prompt
@@ -23,6 +23,10 @@ from brimful.records.usage import UsageReport
 from brimful.render import renderer_of
 
 _SLACK_SHARE: Final = 0.03  # of a count: servers' templates differ from the makers' by a few tokens per message
+_SERVER_TOOLS: Final = ("web_search", "web_fetch", "code_execution", "mcp", "tool_search")
+"""How the types of tools begin that Anthropic runs (docs: Server tools)."""
+_SERVER_TOOL_FIELDS: Final = ("mcp_servers", "web_search_options")
+"""Fields of requests to Anthropic and OpenAI that let them run tools."""
 _SLACK_TOKENS: Final = 32  # for a default system prompt that a template adds or omits
 
 
@@ -103,12 +107,12 @@ def make_usage_report(  # noqa: PLR0913 - all describe one report
     the provider's cache. `snapshot` is the context's id in the store, if it differs. `prompt` is its request as it is
     read back, if that was done already. The report's kind says whether the
     prompt was truncated. If the server reports only uncached tokens, or the prompt has content that cannot be counted,
-    there is nothing to learn from.
+    or the provider runs tools and counts their results, there is nothing to learn from.
     """
     count = _verified_count(context)
     measured = _measured_features(context, prompt)
     rest = is_uncached_only(count, usage, shared=expected_cached)
-    comparable = not rest and not has_unknown_size(context)
+    comparable = not rest and not has_unknown_size(context) and not _runs_tools(context.request)
     media = int(measured.get("media", 0.0))
     return UsageReport(
         id=id,
@@ -159,6 +163,14 @@ def make_overflow_report(
 def has_unknown_size(context: Context) -> bool:
     """Whether a request has content that cannot be counted, such as a document by URL."""
     return any(notice.kind == "unknown-size" for notice in context.warnings)
+
+
+def _runs_tools(request: Request) -> bool:
+    """Whether the provider runs tools itself while it answers, so that their results are part of the usage."""
+    tools = request.get("tools")
+    types = (tool.get("type") for tool in tools if isinstance(tool, dict)) if isinstance(tools, list) else ()
+    run = any(isinstance(name, str) and name.startswith(_SERVER_TOOLS) for name in types)
+    return run or any(request.get(field) for field in _SERVER_TOOL_FIELDS)
 
 
 def canonical_model_id(model: ModelInfo) -> str:
