@@ -1,0 +1,108 @@
+"""Texts made of lines: tables, logs, code and diffs."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from brimful.shorten.detect import line_shape
+from brimful.shorten.segments import Segment
+
+_ERROR: Final = re.compile(
+    r"\b(?:error|exception|fatal|critical|fail(?:ed|ure)?|panic|traceback|denied|refused)\b", re.IGNORECASE
+)
+_WARNING: Final = re.compile(r"\bwarn(?:ing)?\b", re.IGNORECASE)
+_SIGNATURE: Final = re.compile(
+    r"^\s*(?:(?:export|pub(?:\([^)]*\))?|public|private|protected|internal|static|abstract|final|async|default|open"
+    r"|override|virtual|inline|const|unsafe|extern)\s+)*"
+    r"(?:def|class|fn|func|function|struct|enum|interface|trait|impl|type|module|namespace|record|object)\b"
+    r"|^\s*(?:[\w<>\[\],*&:]+\s+)+\w+\s*\([^;]*\)\s*(?:const|throws [\w, ]+)?\s*\{\s*$"
+    r"|^\s*(?:#{1,6} |@\w+)"
+)
+_IMPORT: Final = re.compile(r"^\s*(?:import|from \S+ import|#include|using|use|package|require)\b")
+_BLOCK: Final = 8  # lines of a body that are kept or left out together
+
+
+def _line_slices(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield start, end
+        start = end
+
+
+def split_table(text: str) -> list[Segment]:
+    """One segment for each row. The header (with the line below it in Markdown) stays as long as anything does."""
+    rows = list(_line_slices(text))
+    header = 2 if len(rows) > 1 and not text[rows[1][0] : rows[1][1]].strip("|:-+= \t\r\n") else 1
+    return [
+        Segment(start, end, 1000.0 if at < header else 1.5 if at in (header, len(rows) - 1) else 1.0)
+        for at, (start, end) in enumerate(rows)
+    ]
+
+
+def fold_log(text: str) -> str:
+    r"""Replace lines that repeat except for numbers by the first of them and how often they came.
+
+    >>> print(fold_log("start\npoll 1\npoll 2\npoll 3\nend\n"))
+    start
+    poll 1  [3 similar lines]
+    end
+    """
+    folded: list[tuple[str, str, int]] = []
+    for line in text.splitlines():
+        shape = line_shape(line)
+        if folded and folded[-1][1] == shape:
+            folded[-1] = (folded[-1][0], shape, folded[-1][2] + 1)
+        else:
+            folded.append((line, shape, 1))
+    return "\n".join(line if times == 1 else f"{line}  [{times:,} similar lines]" for line, _, times in folded)
+
+
+def split_log(text: str) -> list[Segment]:
+    """One segment for each line. Errors, what follows them indented, warnings, the first and last lines weigh more."""
+    slices, segments, after_error = list(_line_slices(text)), list[Segment](), False
+    shapes: set[str] = set()
+    for at, (start, end) in enumerate(slices):
+        line = text[start:end]
+        is_error = _ERROR.search(line) is not None
+        after_error = is_error or (after_error and line[:1] in " \t")
+        weight = 8.0 if is_error else 4.0 if after_error or _WARNING.search(line) else 1.0
+        if at in (0, len(slices) - 1):
+            weight = max(weight, 6.0)
+        shape = line_shape(line)
+        segments.append(Segment(start, end, weight if shape not in shapes else weight / 2))
+        shapes.add(shape)
+    return segments
+
+
+def split_code(text: str) -> list[Segment]:
+    """Signatures, decorators and headings are segments of their own and weigh more than the blocks between them."""
+    segments: list[Segment] = []
+    open_block = False
+    lines = 0
+    for start, end in _line_slices(text):
+        line = text[start:end]
+        signature, import_ = _SIGNATURE.match(line), _IMPORT.match(line)
+        if signature or import_ or not open_block or lines >= _BLOCK:
+            segments.append(Segment(start, end, 6.0 if signature else 0.5 if import_ else 1.0))
+            open_block, lines = not signature and not import_, 1
+        else:
+            segments[-1] = Segment(segments[-1].start, end, 1.0)
+            lines += 1
+    return segments
+
+
+def split_diff(text: str) -> list[Segment]:
+    """Headers of files stay; each hunk is kept or left out as a whole."""
+    segments: list[Segment] = []
+    in_hunk = False
+    for start, end in _line_slices(text):
+        line = text[start:end]
+        begins_file = line.startswith(("diff ", "Index: ")) or (line.startswith("--- ") and in_hunk)
+        begins_hunk = line.startswith("@@")
+        if not segments or begins_file or begins_hunk:
+            segments.append(Segment(start, end, 1.0 if begins_hunk else 50.0))
+        else:
+            segments[-1] = Segment(segments[-1].start, end, segments[-1].weight)
+        in_hunk = begins_hunk or (in_hunk and not begins_file)
+    return segments

@@ -1,0 +1,180 @@
+"""Prose: sentences and paragraphs. HTML becomes prose first."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
+from typing import Final
+
+from brimful.shorten.segments import GAP_MARK, Segment
+
+_SENTENCE_OR_LINE: Final = re.compile(r"""(?<![.!?…])[.!?…]++["'»”’)\]]*+(?=\s)|[。！？]+[」』”’）]*|(?=\n)""")
+_WORD: Final = re.compile(r"\S(?=\s)")
+_JOINER: Final = "\u200d"  # joins two emoji into one
+_PASSAGE: Final = 120  # characters of a segment, unless a sentence is longer
+_MAX_PASSAGE: Final = 600  # characters; longer sentences are divided at words
+_HEADING: Final = re.compile(r"\s*(?:#{1,6} |[^\n]{1,80}:\s*$)")
+
+
+def split_prose(text: str, size: int = _PASSAGE) -> list[Segment]:
+    """Divide a text into passages of one or a few sentences, `size` characters or a little more.
+
+    The beginning, the end and headings weigh more.
+    """
+    ends = sorted({*_passage_ends(text, size), len(text)})
+    starts = [0, *ends[:-1]]
+    last = len(ends) - 1
+    return [
+        Segment(start, end, _prose_weight(text[start:end], at, last))
+        for at, (start, end) in enumerate(zip(starts, ends, strict=True))
+        if end > start
+    ]
+
+
+def _passage_ends(text: str, size: int) -> list[int]:
+    ends, start = list[int](), 0
+    for match in _SENTENCE_OR_LINE.finditer(text):
+        end = _skip_spaces(text, match.end())
+        if end - start >= size or "\n\n" in text[match.end() : end]:
+            ends += _divide(text, start, end)
+            start = end
+    return [*ends, *_divide(text, start, len(text))]
+
+
+def _skip_spaces(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def _divide(text: str, start: int, end: int) -> list[int]:
+    """Return the ends of pieces of at most `_MAX_PASSAGE` characters, at words if there are any."""
+    ends = []
+    while end - start > _MAX_PASSAGE:
+        space = text.rfind(" ", start + 1, start + _MAX_PASSAGE)
+        start = space + 1 if space > 0 else whole_character(text, start + _MAX_PASSAGE) or start + _MAX_PASSAGE
+        ends.append(start)
+    return [*ends, end]
+
+
+def _prose_weight(passage: str, at: int, last: int) -> float:
+    if at == 0:
+        return 4.0
+    if at == last or _HEADING.match(passage):
+        return 2.5
+    return 1.0 + 1.0 / (at + 1)  # earlier passages weigh a little more, so that equal ones are taken in order
+
+
+def cut_text(text: str, limit: int, count: Callable[[str], int]) -> str | None:
+    """Return the longest prefix of the text that counts at most `limit` tokens, including the mark after it.
+
+    It ends at a sentence or a line; if not even the first one fits, at a word; if not even that fits, at a character.
+    A text that fits is returned unchanged; None means that nothing fits. The time depends on the length of the result.
+
+    >>> cut_text("One two. Three four. Five six.", 24, len)
+    'One two. Three four. […]'
+    >>> cut_text("One two. Three four. Five six.", 9, len)
+    'One […]'
+    >>> cut_text("One two. Three four. Five six.", 6, len)
+    'On […]'
+    >>> cut_text("One two. Three four. Five six.", 4, len) is None
+    True
+    """
+    if count(text) <= limit:
+        return text
+
+    def fits(end: int) -> bool:
+        return bool(text[:end].strip()) and count(_with_mark(text, end)) <= limit
+
+    for ends in (_match_ends(_SENTENCE_OR_LINE, text), _match_ends(_WORD, text), range(1, len(text))):
+        if (end := _last_fitting(ends, fits)) is not None:
+            whole = whole_character(text, end)
+            return _with_mark(text, whole if text[:whole].strip() else end)
+    return None
+
+
+def _with_mark(text: str, end: int) -> str:
+    return f"{text[:end].rstrip()} {GAP_MARK}"
+
+
+def _match_ends(pattern: re.Pattern[str], text: str) -> Sequence[int]:
+    return [match.end() for match in pattern.finditer(text) if match.end()]
+
+
+def _last_fitting(ends: Sequence[int], fits: Callable[[int], bool]) -> int | None:
+    """Find the last end that fits by galloping search, so that no long prefix is counted needlessly."""
+    low, high = -1, 0
+    while high < len(ends) and fits(ends[high]):
+        low, high = high, high * 2 + 1
+    high = min(high, len(ends))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(ends[middle]) else (low, middle)
+    return ends[low] if low >= 0 else None
+
+
+def whole_character(text: str, end: int) -> int:
+    """Step back so that no accent, joiner or skin tone is separated from its character."""
+    while 0 < end < len(text) and (_joins_previous(text[end]) or text[end - 1] == _JOINER):
+        end -= 1
+    return end
+
+
+def _joins_previous(character: str) -> bool:
+    return (
+        unicodedata.category(character) in ("Mn", "Me", "Mc")
+        or character == _JOINER
+        or "\U0001f3fb" <= character <= "\U0001f3ff"
+    )
+
+
+# -- HTML ------------------------------------------------------------------------------------------------------------
+
+_HIDDEN: Final = frozenset({"script", "style", "head", "noscript", "template", "svg", "nav", "iframe"})
+_BLOCKS: Final = frozenset(
+    {
+        *("address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "fieldset"),
+        *("figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header"),
+        *("hr", "li", "main", "ol", "p", "pre", "section", "table", "tr", "ul"),
+    }
+)
+
+
+def extract_html(html: str) -> str:
+    r"""Return the visible text of a page: one line for each block, `# ` before headings, `- ` before list items.
+
+    >>> extract_html("<html><head><title>x</title></head><body><h1>News</h1><p>It <b>rains</b>.</p></body></html>")
+    '# News\nIt rains.'
+    """
+    parser = _TextParser()
+    parser.feed(html)
+    parser.close()
+    lines = (" ".join(line.split()) for line in "".join(parser.pieces).split("\n"))
+    return "\n".join(line for line in lines if line)
+
+
+class _TextParser(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.pieces: list[str] = []
+        self._hidden: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del attrs
+        if tag in _HIDDEN:
+            self._hidden.append(tag)
+        elif tag in _BLOCKS:
+            self.pieces.append("\n" + ("# " if re.fullmatch(r"h[1-6]", tag) else "- " if tag == "li" else ""))
+        elif tag in ("td", "th"):
+            self.pieces.append(" | ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._hidden:
+            while self._hidden.pop() != tag:
+                pass
+        elif tag in _BLOCKS:
+            self.pieces.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.pieces.append(data.replace("\n", " "))

@@ -1,0 +1,111 @@
+"""Segments of a text, and the choice among them."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Final, Literal
+
+import msgspec
+
+from brimful.shorten.matching import match_query
+
+Kind = Literal["prose", "json", "table", "log", "code", "diff", "html"]
+
+GAP_MARK: Final = "[…]"
+
+_MATCH_WEIGHT: Final = 20.0  # of a segment that matches the query fully; plain segments weigh 1
+_MAX_TRIES: Final = 8
+_CLOSE_ENOUGH: Final = 0.98  # of the limit
+_SHORTEST: Final = 20  # characters that are worth another try
+
+
+class Segment(msgspec.Struct, frozen=True, gc=False):
+    """A slice of a text, and its weight per character. Segments follow each other without gaps."""
+
+    start: int
+    end: int
+    weight: float = 1.0
+
+
+class Shortened(msgspec.Struct, frozen=True, gc=False):
+    """A shorter text, what kind of text it was, and the estimated share of the whole that it is worth."""
+
+    text: str
+    kind: Kind
+    worth: float
+
+
+class Segments:
+    """The segments of a text, weighted by themselves and by how well they match a query."""
+
+    def __init__(self, text: str, segments: Sequence[Segment], query: str, *, by_lines: bool) -> None:
+        matches = match_query([text[part.start : part.end] for part in segments], query)
+        self._weights = [part.weight + _MATCH_WEIGHT * match for part, match in zip(segments, matches, strict=True)]
+        self._ranked = sorted(range(len(segments)), key=lambda at: (-self._weights[at], at))
+        self._text = text
+        self._segments = segments
+        self._by_lines = by_lines
+
+    def pick(self, limit: int, tokens: int, count: Callable[[str], int]) -> tuple[str, float] | None:
+        """Return the heaviest segments that fit, joined in order with marks for gaps, and their share of the weight.
+
+        The whole has this many `tokens`. What fits is estimated from characters, and the joined text is counted: few
+        counts, however many segments.
+        """
+        mark = len(_mark("\n" * 9, by_lines=self._by_lines))
+        low, high, room = 0, len(self._text), limit * len(self._text) // max(1, tokens)
+        best: tuple[str, list[int]] | None = None
+        for _ in range(_MAX_TRIES):
+            chosen = _take(self._segments, self._ranked, room, mark)
+            joined = _join(self._text, self._segments, chosen, by_lines=self._by_lines) if chosen else ""
+            size = count(joined)
+            if size <= limit:
+                low = room
+                best = (joined, chosen) if chosen else best
+            else:
+                high = room
+            if _CLOSE_ENOUGH * limit <= size <= limit or high - low <= _SHORTEST:
+                break
+            guess = room * limit // max(1, size)
+            room = guess if low < guess < high else (low + high) // 2
+        return None if best is None else (best[0], self._share(best[1]))
+
+    def _share(self, chosen: Sequence[int]) -> float:
+        sizes = [weight * (part.end - part.start) for weight, part in zip(self._weights, self._segments, strict=True)]
+        total = sum(sizes)
+        return sum(sizes[at] for at in chosen) / total if total else 0.0
+
+
+def _take(segments: Sequence[Segment], ranked: Sequence[int], room: int, mark: int) -> list[int]:
+    """Take what fits into a number of characters, the heaviest first. Each one may need a mark beside it."""
+    taken: set[int] = set()
+    for at in ranked:
+        size = segments[at].end - segments[at].start
+        marks = 1 - (at - 1 in taken) - (at + 1 in taken)
+        if size + mark * marks <= room:
+            taken.add(at)
+            room -= size + mark * marks
+    return sorted(taken)
+
+
+def _join(text: str, segments: Sequence[Segment], chosen: Sequence[int], *, by_lines: bool) -> str:
+    """Join the chosen segments. Where something is left out, there is a mark."""
+    pieces = [_gap(text[: segments[chosen[0]].start], by_lines=by_lines)]
+    for at, after in pairwise([*chosen, len(segments)]):
+        pieces.append(text[segments[at].start : segments[at].end])
+        end = segments[after].start if after < len(segments) else len(text)
+        pieces.append(_gap(text[segments[at].end : end], by_lines=by_lines))
+    return "".join(pieces).strip("\n" if by_lines else None)
+
+
+def _gap(left_out: str, *, by_lines: bool) -> str:
+    if not left_out.strip():
+        return left_out
+    return _mark(left_out, by_lines=by_lines) + ("\n" if by_lines or left_out.endswith("\n") else " ")
+
+
+def _mark(left_out: str, *, by_lines: bool) -> str:
+    """Say what is missing: a number of lines, or just that something is."""
+    if not by_lines:
+        return GAP_MARK
+    lines = left_out.strip("\n").count("\n") + 1
+    return f"[… {lines:,} {'line' if lines == 1 else 'lines'}]"

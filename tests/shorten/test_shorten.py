@@ -1,0 +1,139 @@
+"""Shortened texts fit, keep what matters, and stay what they were."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.shorten import GAP_MARK, detect, shorten
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(), inner, max_size=20),
+    max_leaves=60,
+)
+LINES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=80), max_size=60).map("\n".join)
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+@given(LINES, st.integers(0, 400), st.text(max_size=30))
+def test_never_over_the_limit(text, limit, query):
+    for count in (len, words):
+        shorter = shorten(text, limit, count, query)
+        assert shorter is None or (count(shorter.text) <= limit and 0 <= shorter.worth <= 1)
+
+
+@given(
+    st.lists(JSON, max_size=30) | st.dictionaries(st.text(), JSON, max_size=30),
+    st.integers(30, 2000),
+    st.text(max_size=20),
+)
+def test_json_stays_json(data, limit, query):
+    text = json.dumps(data, ensure_ascii=False, indent=2)
+    shorter = shorten(text, limit, len, query)
+    assert shorter is None or (len(shorter.text) <= limit and json.loads(shorter.text) is not None)
+    if len(json.dumps(data, ensure_ascii=False, separators=(",", ":"))) <= limit:
+        assert shorter is not None
+        assert json.loads(shorter.text) == data
+
+
+@given(st.lists(st.text("abcdefgh ", min_size=1, max_size=60), max_size=60), st.integers(10, 800))
+def test_prose_is_passages_in_order(sentences, limit):
+    text = " ".join(f"{sentence.strip()}." for sentence in sentences)
+    shorter = shorten(text, limit, len)
+    if shorter is not None:
+        at = 0
+        for passage in shorter.text.split(GAP_MARK):
+            at = text.index(passage.strip(), at) + len(passage.strip())
+
+
+@pytest.mark.parametrize("tokens", [330, 1_300, 2_700, 6_700, 30_000])
+def test_the_answer_is_found_in_long_prose(tokens):
+    filler = "We talked about the weather, the garden and what to cook on Sunday. "
+    half = filler * (tokens // 24)
+    text = f"{half}Mira's cello was made in Cremona in 1921. {half}"
+    shorter = shorten(text, 300, lambda part: len(part) // 4, query="Where was the cello of Mira made?")
+    assert shorter is not None
+    assert "made in Cremona in 1921" in shorter.text
+
+
+def test_a_table_keeps_its_header_and_matching_rows():
+    rows = [f"{number},user{number}@example.org,{number * 7}" for number in range(1000)]
+    text = "\n".join(["id,email,points", *rows])
+    assert detect(text) == "table"
+    shorter = shorten(text, 200, len, query="How many points has user617@example.org?")
+    assert shorter is not None
+    assert shorter.text.startswith("id,email,points\n")
+    assert "617,user617@example.org,4319" in shorter.text
+    assert " lines]" in shorter.text
+
+
+def test_a_markdown_table_keeps_the_line_below_its_header():
+    text = "| name | price |\n|---|---|\n" + "".join(f"| item {number} | {number} |\n" for number in range(100))
+    shorter = shorten(text, 120, len)
+    assert shorter is not None
+    assert shorter.text.startswith("| name | price |\n|---|---|\n")
+
+
+def test_a_log_folds_repeats_and_keeps_errors():
+    lines = [f"2026-11-02 10:00:{second:02} INFO polling queue {second}" for second in range(60)]
+    lines[40] = "2026-11-02 10:00:40 ERROR connection refused by 10.0.0.7"
+    lines[41] = "    at connect (net.js:12)"
+    shorter = shorten("\n".join(lines), 300, len)
+    assert shorter is not None
+    assert shorter.kind == "log"
+    assert "ERROR connection refused by 10.0.0.7\n    at connect (net.js:12)" in shorter.text
+    assert "[40 similar lines]" in shorter.text
+
+
+def test_code_keeps_signatures_and_the_part_that_matches():
+    bodies = [
+        f"def function_{n}(value):\n" + "".join(f"    step_{i} = value + {i}\n" for i in range(9)) for n in range(20)
+    ]
+    bodies[13] = "def parse_invoice(text):\n    total = text.split('TOTAL')[1]\n    return float(total)\n"
+    text = "\n".join(bodies)
+    assert detect(text) == "code"
+    shorter = shorten(text, 900, len, query="Why does the invoice total fail?")
+    assert shorter is not None
+    assert "total = text.split('TOTAL')[1]" in shorter.text
+    assert shorter.text.count("def function_") == 19
+
+
+def test_a_diff_keeps_file_headers_and_the_hunk_that_matches():
+    hunks = [f"@@ -{n},3 +{n},3 @@\n context\n-old value {n}\n+new value {n}\n" for n in range(1, 200, 10)]
+    hunks[7] = "@@ -71,3 +71,3 @@\n context\n-timeout = 30\n+timeout = 60\n"
+    text = "diff --git a/app.py b/app.py\n--- a/app.py\n+++ b/app.py\n" + "".join(hunks)
+    shorter = shorten(text, 250, len, query="the timeout")
+    assert shorter is not None
+    assert shorter.text.startswith("diff --git a/app.py b/app.py\n--- a/app.py\n+++ b/app.py\n")
+    assert "+timeout = 60" in shorter.text
+
+
+def test_html_becomes_text():
+    page = "<!DOCTYPE html><html><head><style>p {}</style></head><body><nav>Menu</nav><h1>Ladders</h1>"
+    page += "<p>They are <b>long</b>.</p>" * 50 + "<script>track()</script></body></html>"
+    shorter = shorten(page, 100, len)
+    assert shorter is not None
+    assert shorter.text.startswith("# Ladders\nThey are long.")
+    assert "track" not in shorter.text
+
+
+def test_json_keeps_ids_and_matching_elements():
+    users = [{"id": f"user_{n}", "name": f"Name {n}", "bio": "text " * 100} for n in range(200)]
+    text = json.dumps({"total": 200, "users": users}, indent=2)
+    shorter = shorten(text, 900, len, query="What is the name of user_137?")
+    assert shorter is not None
+    data = json.loads(shorter.text)
+    assert data["total"] == 200
+    assert any(isinstance(user, dict) and user["id"] == "user_137" for user in data["users"])
+    assert any(isinstance(user, str) and user.endswith("more") for user in data["users"])
+
+
+@pytest.mark.parametrize("text", ["{" * 5000, "[1, 2", "{not json", "[" * 100_000])
+def test_what_only_looks_like_json_is_cut_as_text(text):
+    shorter = shorten(text, 50, len)
+    assert shorter is not None or len(text) <= 50
