@@ -163,6 +163,8 @@ def _policies(draw):
         "margin.tokens": draw(st.integers(0, 60)),
         "completion.tokens": draw(st.integers(1, 80)),
         "layout.related": draw(st.sampled_from(["system", "before-current"])),
+        "forms.over": draw(st.sampled_from([2, 8, 300])),
+        "forms.min_tokens": draw(st.sampled_from([1, 2])),
     }
     for pool in policy.pools:
         at = f"pools.{pool.name}"

@@ -16,6 +16,10 @@ def words(count, word="word"):
     return " ".join([word] * count)
 
 
+NO_FORMS = {"forms.kinds": []}
+"""Overrides for policies that keep or drop items as a whole."""
+
+
 def build(pile, policy="default", *, window=1000, completion=100, overrides=None, counter=COUNTER, **more):
     """Build a context; what is said of the model goes to the model, the rest to the inputs."""
     fields = ("wire", "known", "assumed_window", "overhead", "modalities", "alternate")

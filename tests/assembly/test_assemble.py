@@ -115,7 +115,9 @@ def test_messages_that_may_be_cut_fill_the_window_to_the_brim():
     long = [{"role": "user", "content": f"Message {n}. " + "It says a lot. " * 150} for n in range(9)]
     for least in (None, 50):
         packages = brimful.conversation([*long, {"role": "user", "content": "So?"}], model="gpt-4o", min_tokens=least)
-        context = brimful.assemble(packages, model="gpt-4o", window=1800, completion=100, now=NOW)
+        context = brimful.assemble(
+            packages, model="gpt-4o", window=1800, completion=100, now=NOW, overrides={"forms.kinds": []}
+        )
         assert (context.tokens >= 0.97 * context.budget.available) is (least == 50)
     assert context.decision("msg-000006").outcome == "shrunk"
     with pytest.raises(brimful.errors.InvalidPackage, match=r"flex\.min_tokens"):
@@ -302,7 +304,7 @@ def test_count_says_how_sure_it_is():
 def test_a_huge_text_is_counted_and_refused_quickly():
     huge = brimful.package("message-current", "word " * 1_000_000, model="gpt-4o")
     with pytest.raises(brimful.errors.BudgetExceeded):
-        brimful.assemble([huge], model="gpt-4o", now=NOW)
+        brimful.assemble([huge], model="gpt-4o", now=NOW, overrides={"forms.kinds": []})
     smaller = brimful.package("message-current", "A word. " * 300_000, model="gpt-4o", min_tokens=100)
     context = brimful.assemble([smaller], model="gpt-4o", now=NOW)
     assert 0.97 * context.budget.hard_limit <= context.tokens <= context.budget.hard_limit

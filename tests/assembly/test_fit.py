@@ -139,17 +139,40 @@ def test_an_agents_long_run_keeps_its_question_and_its_last_step():
 
 def test_a_message_that_alone_is_too_large_is_refused_with_the_numbers():
     with pytest.raises(BudgetExceeded) as refused:
-        fitted(body([says("user", "word " * 3000)]), window=2000)
+        fitted(body([says("user", "word " * 3000)]), window=2000, overrides={"forms.kinds": []})
     assert refused.value.limit == 1900
     assert refused.value.needed > 3000
     assert refused.value.required[0][0] == "msg-000000"
+
+
+def test_a_message_that_alone_is_too_large_is_shortened_with_a_warning():
+    context = fitted(body([says("user", "Where is the key? " + "It rained. " * 3000)]), window=2000)
+    assert context.request["messages"][0]["content"].startswith("Where is the key? It rained.")
+    assert 0.97 * context.budget.available <= context.tokens <= context.budget.available
+    assert [notice.kind for notice in context.warnings] == ["required-shrunk"]
+
+
+def test_a_large_tool_result_is_shortened_before_what_the_user_wrote():
+    rows = json.dumps([{"id": f"order_{n}", "status": "sent", "note": "lorem " * 20} for n in range(500)])
+    call = {"id": "c1", "type": "function", "function": {"name": "orders", "arguments": "{}"}}
+    messages = [
+        says("user", "Where is order_417?"),
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": rows},
+    ]
+    context = fitted(body(messages), window=2000)
+    asked, _, result = context.request["messages"]
+    assert asked == messages[0]
+    assert {"order_417"} <= {row["id"] for row in json.loads(result["content"]) if isinstance(row, dict)}
+    assert context.decision("msg-000002").form == "excerpt"
+    assert context.decision("msg-000002").larger > 10_000 > context.decision("msg-000002").smaller > 0
 
 
 def test_it_may_be_cut_where_that_is_allowed():
     long = says("user", [{"type": "text", "text": "A sentence. " * 1000, "cache_control": {"type": "ephemeral"}}])
     context = fitted(body([says("system", "Be brief."), long]), window=600, min_tokens=50)
     text = context.request["messages"][1]["content"][0]["text"]
-    assert text.endswith("[…]")
+    assert "[…]" in text
     assert text.startswith("A sentence. A sentence.")
     assert context.request["messages"][1]["content"][0]["cache_control"] == {"type": "ephemeral"}
     assert context.decision("msg-000001").outcome == "shrunk"

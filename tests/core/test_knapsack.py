@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.core.knapsack import choose
+from brimful.core.knapsack import choose, choose_options
 from strategies import examples
 
 INSTANCES = st.lists(st.tuples(st.floats(0.01, 1.0), st.integers(0, 120)), max_size=60)
@@ -96,3 +96,47 @@ def test_equal_items_go_to_the_earlier_index():
 def test_nothing_fits_in_nothing():
     assert choose([1.0], [10], 9) == []
     assert choose([], [], 10) == []
+
+
+def best_options(classes, capacity):
+    best = [0.0] * (capacity + 1)
+    for options in classes:
+        best = [
+            max([best[room], *(best[room - weight] + value for value, weight in options if weight <= room)])
+            for room in range(capacity + 1)
+        ]
+    return best[capacity]
+
+
+CLASSES = st.lists(st.lists(st.tuples(st.floats(0.01, 1.0), st.integers(0, 120)), min_size=1, max_size=4), max_size=40)
+
+
+@settings(max_examples=examples(100))
+@given(CLASSES, st.integers(0, 1500))
+def test_one_option_of_each_is_chosen_within_one_percent_of_the_optimum(classes, capacity):
+    chosen = choose_options(classes, capacity)
+    assert sum(classes[at][option][1] for at, option in chosen.items()) <= capacity
+    value = sum(classes[at][option][0] for at, option in chosen.items())
+    assert value >= 0.99 * best_options(classes, capacity) - 1e-9
+
+
+def forms(random):
+    """An item in full, and in three smaller forms that are worth less, but more for each token."""
+    value, weight = random.random(), random.randrange(20, 400)
+    return [(value * share**0.5, max(1, int(weight * share))) for share in (1, 0.3, 0.1, 0.03)]
+
+
+def options_of_one_density(random):
+    return [(weight / 200, weight) for weight in random.sample(range(1, 200), 3)]
+
+
+@pytest.mark.parametrize("make", [forms, options_of_one_density])
+@pytest.mark.parametrize("seed", range(10))
+def test_many_items_in_several_forms_are_chosen_within_one_percent(make, seed):
+    random = Random(seed)
+    classes = [make(random) for _ in range(80)]
+    capacity = random.randrange(200, 2500)
+    chosen = choose_options(classes, capacity)
+    assert sum(classes[at][option][1] for at, option in chosen.items()) <= capacity
+    value = sum(classes[at][option][0] for at, option in chosen.items())
+    assert value >= 0.99 * best_options(classes, capacity)

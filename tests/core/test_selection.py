@@ -12,7 +12,7 @@ from brimful.core.selection import HistoryStart
 from brimful.packagers import memory, message, package, summary, tool_turn
 from brimful.policies import load_policy
 from strategies import COUNTER, NOW
-from support import build, history, words
+from support import NO_FORMS, build, history, words
 
 ALONE = {"pools.recent.min_items": 0, "pools.recent.limit.subtract": 0}
 
@@ -74,7 +74,8 @@ def test_history_steps_down_from_all_that_it_could_have_had():
 
 
 def test_what_later_pools_cannot_take_is_not_kept_for_them():
-    context = build([*history(50), memory(words(500), counter=COUNTER, id="large")], previous=began("m000"))
+    large = memory(words(500), counter=COUNTER, id="large")
+    context = build([*history(50), large], previous=began("m000"), overrides=NO_FORMS)
     assert context.component("recent").items == 50
     assert outcomes(context)["large"][0] == "dropped"
 
@@ -146,7 +147,7 @@ def test_what_is_required_counts_among_the_least_that_trimming_spares():
 
 def test_an_item_that_is_too_large_is_not_reported_as_max_items():
     large = message(words(2_000), counter=COUNTER, id="large", timestamp=NOW - 5_000)
-    context = build([*history(2), large], "window", overrides={**ALONE, "pools.recent.max_items": 3})
+    context = build([*history(2), large], "window", overrides={**ALONE, **NO_FORMS, "pools.recent.max_items": 3})
     assert outcomes(context)["large"] == ("dropped", "too-large")
 
 
@@ -175,7 +176,7 @@ def test_a_summary_of_a_part_does_not_stand_for_the_whole_unit():
         cluster="day-1",
     )
     part = summary("They looked.", counter=COUNTER, id="sum", of="day-1", covers=("turn",), timestamp=NOW)
-    found = outcomes(build([*turn, *history(40), part]))
+    found = outcomes(build([*turn, *history(40), part], overrides=NO_FORMS))
     assert (found["turn"][0], found["turn/a"][0]) == ("dropped", "dropped")
 
 

@@ -145,7 +145,7 @@ def test_a_context_warns_about_constant_lore_that_does_not_fit(run, new_engine):
             return crowded, await engine.assemble(room="r", message="Hi", now=NOW)
 
     crowded, poor = run(story())
-    assert [(notice.kind, notice.facts) for notice in crowded.warnings] == [("pins-dropped", {"ids": ["law"]})]
+    assert [(notice.kind, notice.facts) for notice in crowded.warnings] == [("required-shrunk", {"ids": ["law"]})]
     assert [(notice.kind, notice.facts) for notice in poor.warnings] == [("lore-dropped", {"entry": "law"})]
     assert poor.decision("law").reason == "excluded"
 

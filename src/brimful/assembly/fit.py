@@ -88,14 +88,13 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
         origin=require_unicode("origin", origin, InvalidValue),
         frame=frame,
     )
-    raw = incoming.raw if min_tokens is None else ()
     try:
-        return build_context(inputs, raw=raw)
+        return build_context(inputs, raw=incoming.raw)
     except BudgetExceeded:
         smaller = _with_smaller_reserve(inputs)
         if smaller is None or completion is not None:
             raise
-        return build_context(smaller, raw=raw)
+        return build_context(smaller, raw=incoming.raw)
 
 
 def _with_smaller_reserve(inputs: Inputs) -> Inputs | None:

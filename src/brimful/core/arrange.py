@@ -123,7 +123,11 @@ def find_history_start(selection: Selection) -> HistoryStart | None:
     if not units:
         return None
     summaries = sorted((unit for unit in units if unit.replaced_region), key=_start_key)
-    return HistoryStart(first=min(units, key=_start_key).key, summaries=tuple(unit.key for unit in summaries))
+    return HistoryStart(
+        first=min(units, key=_start_key).key,
+        summaries=tuple(unit.key for unit in summaries),
+        forms=tuple(sorted((unit.key, unit.limit) for unit in units if unit.whole)),
+    )
 
 
 # -- regions ---------------------------------------------------------------------------------------------------------

@@ -125,17 +125,21 @@ Part = Text | Media | ToolCall | ToolResult
 class Flex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How a package may be treated if there is not enough room.
 
-    `min_tokens` allows it to be shortened to that many tokens, at the end of a sentence or line.
+    `min_tokens` allows it to be shortened to that many tokens, whatever the policy says. `can_shrink=False` forbids
+    shortening.
     """
 
     can_drop: bool = True
     priority: int = 5
     min_tokens: int | None = None
+    can_shrink: bool = True
 
     def __post_init__(self) -> None:
         """Validate all fields."""
         if type(self.can_drop) is not bool:
             raise InvalidPackage("flex.can_drop", f"must be true or false, not {preview(self.can_drop)}")
+        if type(self.can_shrink) is not bool:
+            raise InvalidPackage("flex.can_shrink", f"must be true or false, not {preview(self.can_shrink)}")
         if type(self.priority) is not int or not 1 <= self.priority <= MAX_PRIORITY:
             raise InvalidPackage("flex.priority", f"must be a whole number from 1 to 10, not {preview(self.priority)}")
         if self.min_tokens is not None and not validation.is_whole_number(self.min_tokens):

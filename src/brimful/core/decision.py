@@ -44,6 +44,15 @@ def make_scorer(weights: Weights, now: float) -> Callable[[ContentPackage], Scor
 Region = Literal["system", "pinned", "history", "related", "note", "current"]
 """A region of the prompt. See `brimful.core.arrange` for their order."""
 
+FormName = Literal["full", "excerpt", "digest", "stub"]
+"""How much of an item the model sees.
+
+- `full`: all of it.
+- `excerpt`: the parts that matter most for the current message, in order.
+- `digest`: the parts that matter most by themselves, so that they stay the same from turn to turn.
+- `stub`: one line that says what it was.
+"""
+
 Outcome = Literal["kept", "shrunk", "replaced", "duplicate", "dropped"]
 
 Reason = Literal[
@@ -69,14 +78,15 @@ Reason = Literal[
 ]
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What happened to one candidate, and why.
 
     `tokens` is the candidate's count, or the count of what is left of it if it was shrunk. `cost` is what it took,
     including its message or label (0 if it is not in). `by` names the summary that replaced it, or the candidate that
     it duplicates. `rank` is its position in the order of its pool, from 1, and `cut` is the rank of the last one that
     is in. `group` names the unit it was kept or dropped with. `region` and `position` say where it is in the prompt:
-    positions count from 0. Both are None if it is not in.
+    positions count from 0. Both are None if it is not in. `form` says how much of it the model sees; `larger` and
+    `smaller` are the costs of the next larger and smaller form if it was shrunk (0 if there is none).
     """
 
     id: str
@@ -93,6 +103,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     group: str = ""
     region: Region | None = None
     position: int | None = None
+    form: FormName = "full"
+    larger: int = 0
+    smaller: int = 0
 
     @property
     def included(self) -> bool:

@@ -12,10 +12,11 @@ import msgspec
 from brimful.core import substitute
 from brimful.core.budget import ContextBudget
 from brimful.core.candidates import confirmed_duplicates, content_owners
+from brimful.core.cost import role_of
 from brimful.core.decision import Reason
-from brimful.core.forms import min_cost
+from brimful.core.forms import Shaper
 from brimful.core.policy import Policy, Pool
-from brimful.core.select import Queues, Room, Shrink, at_low_water, drop_worst, make_queue, rank_units, regrow, select
+from brimful.core.select import Queues, Room, at_low_water, drop_worst, make_queue, rank_units, regrow, select
 from brimful.core.selection import BaseCost, HistoryStart, PoolAccount, PoolUse, Selection, make_budget_error
 from brimful.core.units import Unit, total_cost, with_heading_costs
 
@@ -26,11 +27,11 @@ def fill(
     budget: ContextBudget,
     *,
     base: BaseCost,
-    shrink: Shrink,
+    shaper: Shaper,
     previous: HistoryStart | None = None,
 ) -> Selection:
     """Choose the units that get in."""
-    filling = _Filling(queues, policy, budget, base, shrink, previous)
+    filling = _Filling(queues, policy, budget, base, shaper, previous)
     filling.require()
     for pool in policy.pools:
         filling.fill_pool(pool)
@@ -43,6 +44,12 @@ def fill(
     return filling.selection()
 
 
+def _shrink_order(unit: Unit) -> tuple[bool, float, str]:
+    """Return the sort key by which required units are shrunk: what the user wrote comes last, unless it says it may."""
+    users = any(role_of(each) == "user" and each.flex.min_tokens is None for each in unit.packages)
+    return users, unit.score.total, unit.key
+
+
 class _Filling:
     """The state of one fill. Units are immutable; they move between lists."""
 
@@ -52,7 +59,7 @@ class _Filling:
         policy: Policy,
         budget: ContextBudget,
         base: BaseCost,
-        shrink: Shrink,
+        shaper: Shaper,
         previous: HistoryStart | None,
     ) -> None:
         self.queues = dict(queues.queues)
@@ -64,7 +71,7 @@ class _Filling:
         self.policy = policy
         self.budget = budget
         self.base = base
-        self.shrink = shrink
+        self.shaper = shaper
         self.previous = previous
         self.order: dict[str, list[Unit]] = {}
         self.chosen: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
@@ -102,22 +109,22 @@ class _Filling:
     # -- stages ------------------------------------------------------------------------------------------------------
 
     def require(self) -> None:
-        """Add the required units. If they do not fit, shrink those that may shrink, the least important first."""
-        over = self.total() - self.budget.hard_limit
-        for at, unit in sorted(enumerate(self.fixed), key=lambda row: (row[1].score.total, row[1].key)):
+        """Add the required units. If they do not fit, shrink those that may shrink, the user's own words last.
+
+        They may use the safety margin only in full.
+        """
+        if self.total() <= self.budget.hard_limit:
+            return
+        over = self.total() - self.budget.available
+        for at, unit in sorted(enumerate(self.fixed), key=lambda row: _shrink_order(row[1])):
             if over <= 0:
                 break
-            smaller = self._smallest(unit, unit.cost - over)
+            smaller = self.shaper.shrink(unit, unit.cost - over) or self.shaper.smallest(unit)
             if smaller is not None:
                 over -= unit.cost - smaller.cost
                 self.fixed[at] = smaller
-        if over > 0:
+        if self.total() > self.budget.hard_limit:
             raise make_budget_error(self.fixed, self.budget, self.base, self.total())
-
-    def _smallest(self, unit: Unit, room: int) -> Unit | None:
-        """Shrink to the room if possible, otherwise as far as the packages allow."""
-        minimum = min_cost(unit)
-        return None if minimum is None else self.shrink(unit, room) or self.shrink(unit, max(room, minimum))
 
     def fill_pool(self, pool: Pool) -> None:
         """Fill one pool up to its limit. If the policy trims later, other pools do not count yet."""
@@ -195,7 +202,7 @@ class _Filling:
             high = self._high_water(pool, room)
             max_items = inf if pool.max_items is None else pool.max_items
             if total_cost(span) <= high and room.items + sum(u.items for u in span) <= max_items:
-                grown = regrow(pool, span, older, room, high, self.shrink)
+                grown = regrow(pool, span, older, room, high, self.shaper)
                 self.order[pool.name], self.chosen[pool.name] = order, grown
                 self.stepped.update([pool.name] if len(grown) > len(span) else [])
                 return
@@ -204,7 +211,7 @@ class _Filling:
         if pool.summarize:
             order = self._summarized(pool, order, room)
         self.order[pool.name] = order
-        self.chosen[pool.name] = select(pool, order, room, self.shrink)
+        self.chosen[pool.name] = select(pool, order, room, self.shaper)
 
     def _span(self, pool: Pool, order: list[Unit]) -> tuple[list[Unit], list[Unit]] | None:
         """Return history from where it began last time, with the summaries that were in it, and what is older."""
@@ -217,7 +224,12 @@ class _Filling:
         if end is None:
             return None
         self._swap(again)
-        return units[: end + 1], units[end + 1 :]
+        limits = dict(self.previous.forms)
+        span = [
+            (unit.may_shrink and unit.key in limits and self.shaper.shrink(unit, limits[unit.key])) or unit
+            for unit in units[: end + 1]
+        ]
+        return span, units[end + 1 :]
 
     def _high_water(self, pool: Pool, room: Room) -> int:
         """Return the pool's room plus what the pools after it are certain to leave."""
@@ -239,7 +251,7 @@ class _Filling:
         swaps = substitute.find_swaps(order, self.summaries, protected, self._summaries_elsewhere(pool))
         if not swaps or total_cost(order) <= room.tokens:
             return order
-        reached = select(pool, rank_units(pool, substitute.apply_swaps(order, swaps)), room, self.shrink)
+        reached = select(pool, rank_units(pool, substitute.apply_swaps(order, swaps)), room, self.shaper)
         within = {unit.key for unit in reached}
         reachable = [swap for swap in swaps if swap.summary.key in within]
         within.update(unit.key for swap in reachable for unit in swap.members)
@@ -284,7 +296,7 @@ class _Filling:
     def _drop_worst(self, pool: Pool, over: int, spare: int, below: float | None = None) -> None:
         units = rank_units(pool, self.chosen[pool.name])
         items = sum(unit.items for unit in [*units, *self.fixed_in(pool)]) - spare
-        self.chosen[pool.name], dropped = drop_worst(units, over, items, below, self.shrink)
+        self.chosen[pool.name], dropped = drop_worst(units, over, items, below, self.shaper)
         self.reasons.update(dict.fromkeys(dropped, "trimmed"))
 
     # -- the result --------------------------------------------------------------------------------------------------

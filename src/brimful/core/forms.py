@@ -1,144 +1,190 @@
-"""Smaller forms of a unit: text cut at the end of a sentence or line, marked, and counted again."""
+"""Smaller forms of a unit: an excerpt for the current message, a digest, or one line, each counted again.
 
-import re
-import unicodedata
-from collections.abc import Callable, Sequence
+History gets digests and stubs, which do not depend on the current message, so that its prefix stays the same from turn
+to turn. Everything else gets excerpts.
+"""
+
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from brimful.core.content import ContentPackage, Part, Text, ToolResult
+from brimful.core.cost import count_content, region_of, role_of
+from brimful.core.decision import FormName
+from brimful.core.frame import part_text
+from brimful.core.labels import iso_date
+from brimful.core.policy import Forms
 from brimful.core.prompt import TokenCounter
-from brimful.core.units import Unit
+from brimful.core.units import Unit, time_key
+from brimful.shorten import GAP_MARK, Shortener
 
-CUT_MARK: Final = " […]"
-
-_SENTENCE_OR_LINE: Final = re.compile(r"""(?<![.!?…])[.!?…]++["'»”’)\]]*+(?=\s)|[。！？]+[」』”’）]*|(?=\n)""")
-_WORD: Final = re.compile(r"\S(?=\s)")
-_JOINER: Final = "\u200d"  # joins two emoji into one
-
-
-def cut_text(text: str, limit: int, count: Callable[[str], int]) -> str | None:
-    """Return the longest prefix of the text that counts at most `limit` tokens, including the mark after it.
-
-    It ends at a sentence or a line; if not even the first one fits, at a word; if not even that fits, at a character.
-    A text that fits is returned unchanged; None means that nothing fits. The time depends on the length of the result.
-
-    >>> cut_text("One two. Three four. Five six.", 24, len)
-    'One two. Three four. […]'
-    >>> cut_text("One two. Three four. Five six.", 9, len)
-    'One […]'
-    >>> cut_text("One two. Three four. Five six.", 6, len)
-    'On […]'
-    >>> cut_text("One two. Three four. Five six.", 4, len) is None
-    True
-    """
-    if count(text) <= limit:
-        return text
-
-    def fits(end: int) -> bool:
-        return bool(text[:end].strip()) and count(_with_mark(text, end)) <= limit
-
-    for ends in (_match_ends(_SENTENCE_OR_LINE, text), _match_ends(_WORD, text), range(1, len(text))):
-        if (end := _last_fitting(ends, fits)) is not None:
-            whole = _whole_character(text, end)
-            return _with_mark(text, whole if text[:whole].strip() else end)
-    return None
+_OPTION_SIZES: Final = (1_200, 400, 130)  # tokens of the excerpts from which a pool with the best set chooses
+_OPTION_SHARE: Final = 0.7  # of the full cost: larger excerpts are not worth it
+_MAX_QUERY_LENGTH: Final = 2_000  # characters
+_TITLE_LENGTH: Final = 60  # characters of an item's text in its stub
 
 
-def _with_mark(text: str, end: int) -> str:
-    return text[:end].rstrip() + CUT_MARK
+class Shaper:
+    """Makes smaller forms of units for one context. Equal arguments give equal forms, and each is made once."""
 
+    def __init__(self, counter: TokenCounter, rules: Forms, query: str) -> None:
+        self._counter = counter
+        self._rules = rules
+        self._query = query
+        self._known: dict[tuple[str, int], Unit | None] = {}
+        self._shorteners: dict[str, Shortener] = {}
 
-def _match_ends(pattern: re.Pattern[str], text: str) -> Sequence[int]:
-    return [match.end() for match in pattern.finditer(text) if match.end()]
+    def may_shrink(self, package: ContentPackage) -> bool:
+        """Whether the package may be shortened: because it says so, or because the policy does."""
+        return self._floor(package) is not None
 
+    def is_large(self, unit: Unit) -> bool:
+        """Whether the unit is so large that it should not take the room of others."""
+        return unit.cost > self._rules.over
 
-def _last_fitting(ends: Sequence[int], fits: Callable[[int], bool]) -> int | None:
-    """Find the last end that fits by galloping search, so that no long prefix is counted needlessly."""
-    low, high = -1, 0
-    while high < len(ends) and fits(ends[high]):
-        low, high = high, high * 2 + 1
-    high = min(high, len(ends))
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(ends[middle]) else (low, middle)
-    return ends[low] if low >= 0 else None
+    def shrink(self, unit: Unit, limit: int) -> Unit | None:
+        """Return the largest form of the unit that costs at most `limit`; None if there is none."""
+        whole = unit.whole or unit
+        key = (whole.key, limit)
+        if key not in self._known:
+            self._known[key] = self._shrink(whole, limit)
+        return self._known[key]
 
+    def smallest(self, unit: Unit) -> Unit | None:
+        """Return the smallest form of the unit; None if it cannot be shortened."""
+        whole = unit.whole or unit
+        costs = [
+            cost - package.tokens.upper + self._smallest_tokens(package) if self.may_shrink(package) else cost
+            for package, cost in zip(whole.packages, whole.costs, strict=True)
+        ]
+        return self.shrink(whole, sum(costs)) if sum(costs) < whole.cost else None
 
-def _whole_character(text: str, end: int) -> int:
-    """Step back so that no accent, joiner or skin tone is separated from its character."""
-    while 0 < end < len(text) and (_joins_previous(text[end]) or text[end - 1] == _JOINER):
-        end -= 1
-    return end
+    def options(self, unit: Unit) -> list[Unit]:
+        """Return the smaller forms of the unit from which the best set is chosen, largest first."""
+        whole = unit.whole or unit
+        sizes = (size for size in _OPTION_SIZES if size < _OPTION_SHARE * whole.cost)
+        made = (self.shrink(whole, size) for size in sizes)
+        return list({option.cost: option for option in made if option is not None}.values())
 
+    def _floor(self, package: ContentPackage) -> int | None:
+        """Return how many tokens an excerpt of the package has at least; None if it may not be shortened."""
+        if package.flex.min_tokens is not None:
+            return package.flex.min_tokens if package.flex.can_shrink else None
+        if not package.flex.can_shrink or not self._rules.allow(package.kind, package.tokens.upper):
+            return None
+        return self._rules.min_tokens if len(_longest_text(package)) > self._rules.over else None
 
-def _joins_previous(character: str) -> bool:
-    return (
-        unicodedata.category(character) in ("Mn", "Me", "Mc")
-        or character == _JOINER
-        or "\U0001f3fb" <= character <= "\U0001f3ff"
-    )
+    def _smallest_tokens(self, package: ContentPackage) -> int:
+        floor = self._floor(package)
+        if package.flex.min_tokens is not None:
+            # A cut at the end of a sentence is below its limit, so the limit is twice the minimum.
+            return min(package.tokens.upper, 2 * package.flex.min_tokens)
+        stub = self._stub(package)
+        return stub.tokens.upper if stub is not None else floor or package.tokens.upper
 
-
-def make_shrinker(counter: TokenCounter) -> Callable[[Unit, int], Unit | None]:
-    """Return a function that shrinks a unit to a number of tokens if its packages allow it, the largest first."""
-
-    def shrink(unit: Unit, room: int) -> Unit | None:
-        packages, costs, shrunk = list(unit.packages), list(unit.costs), list(unit.shrunk)
-        for at in sorted(range(unit.items), key=lambda at: (-unit.costs[at], at)):
-            over = sum(costs) - room
-            smaller = _shrink_package(packages[at], packages[at].tokens.upper - over, counter) if over > 0 else None
-            if smaller is not None:
-                costs[at] -= packages[at].tokens.upper - smaller.tokens.upper
-                packages[at] = smaller
-                shrunk.append(smaller.id)
-        if sum(costs) > room:
+    def _shrink(self, whole: Unit, limit: int) -> Unit | None:
+        packages, costs = list(whole.packages), list(whole.costs)
+        forms: dict[str, FormName] = {}
+        worth, stub_cost = 1.0, 0
+        for at in sorted(range(len(packages)), key=lambda at: (-costs[at], at)):
+            package, over = packages[at], sum(costs) - limit
+            form = self._shrink_package(package, package.tokens.upper - over) if over > 0 else None
+            if form is not None:
+                smaller, name, share = form
+                costs[at] -= package.tokens.upper - smaller.tokens.upper
+                packages[at], forms[package.id] = smaller, name
+                worth *= 1 - (1 - share) * whole.costs[at] / whole.cost
+                stub = self._stub(package)
+                stub_cost = whole.costs[at] - package.tokens.upper + stub.tokens.upper if stub else 0
+        if not forms or sum(costs) > limit:
             return None
         return msgspec.structs.replace(
-            unit, packages=tuple(packages), shares=tuple(costs), cost=sum(costs), shrunk=tuple(shrunk)
+            whole,
+            packages=tuple(packages),
+            shares=tuple(costs),
+            cost=sum(costs),
+            forms=tuple(forms.items()),
+            whole=whole,
+            limit=limit,
+            worth=worth,
+            stub_cost=stub_cost,
         )
 
-    return shrink
+    def _shrink_package(self, package: ContentPackage, limit: int) -> tuple[ContentPackage, FormName, float] | None:
+        """Shorten the package's longest text to the limit, or to its smallest form if the limit is below that."""
+        floor = self._floor(package)
+        if floor is None:
+            return None
+        own = package.flex.min_tokens is not None
+        if limit >= floor or own:
+            form = self._excerpt(package, limit if limit >= floor else 2 * floor, floor if own else 1)
+            if form is not None:
+                return form
+        stub = None if own else self._stub(package)
+        return None if stub is None else (stub, "stub", 0.0)
+
+    def _excerpt(
+        self, package: ContentPackage, limit: int, least: int
+    ) -> tuple[ContentPackage, FormName, float] | None:
+        text = _longest_text(package)
+        rest = package.tokens.upper - self._counter.text(text).upper
+        in_history = region_of(package) == "history" and package.flex.can_drop
+        if package.id not in self._shorteners:
+            query = "" if in_history else self._query
+            self._shorteners[package.id] = Shortener(text, lambda part: self._counter.text(part).upper, query)
+        shorter = self._shorteners[package.id].shorten(limit - rest)
+        if shorter is None or shorter.text == text or self._counter.text(shorter.text).upper < least:
+            return None
+        smaller = self._with_text(package, text, shorter.text)
+        if smaller.tokens.upper > limit:
+            return None
+        return smaller, "digest" if in_history else "excerpt", shorter.worth
+
+    def _stub(self, package: ContentPackage) -> ContentPackage | None:
+        """Return the package as one line. Only turns have stubs: what was retrieved is better left out."""
+        if region_of(package) not in ("history", "current") or package.flex.min_tokens is not None:
+            return None
+        return self._with_text(package, _longest_text(package), describe(package))
+
+    def _with_text(self, package: ContentPackage, old: str, new: str) -> ContentPackage:
+        """Return the package with its longest text replaced."""
+        content = new if isinstance(package.content, str) else _replace_text(package.content, old, new)
+        return msgspec.structs.replace(
+            package, content=content, tokens=count_content(content, self._counter), hash="", normalized_hash=""
+        )
 
 
-def min_cost(unit: Unit) -> int | None:
-    """Return the approximate cost of the unit with everything cut that may be cut; None if nothing may."""
-    saved = 0
-    for package in unit.packages:
-        if _cuttable_text(package) is not None and package.flex.min_tokens is not None:
-            # A cut at the end of a sentence is below its limit, so the limit is twice the minimum.
-            saved += max(0, package.tokens.upper - 2 * package.flex.min_tokens)
-    return unit.cost - saved if saved else None
+def find_query(packages: Sequence[ContentPackage]) -> str:
+    """Return what the excerpts are for: the current message, or else the last words of the user."""
+    current = [package for package in packages if package.kind == "message-current"]
+    turns = current or [each for each in packages if role_of(each) == "user" and region_of(each) == "history"]
+    return max(turns, key=time_key).text[:_MAX_QUERY_LENGTH] if turns else ""
 
 
-def _shrink_package(package: ContentPackage, limit: int, counter: TokenCounter) -> ContentPackage | None:
-    """Cut the package's text to the limit, or nearly to its minimum if the limit is below that."""
-    text, minimum = _cuttable_text(package), package.flex.min_tokens
-    if text is None or minimum is None:
-        return None
-    shorter = cut_text(text, limit if limit >= minimum else 2 * minimum, lambda part: counter.text(part).upper)
-    if shorter is None or (count := counter.text(shorter)).upper < minimum:
-        return None
-    return msgspec.structs.replace(
-        package, content=_with_text(package, shorter), tokens=count, hash="", normalized_hash=""
-    )
+def describe(package: ContentPackage) -> str:
+    """Return one line that says what a package was: its kind, from whom and when, its beginning and its size."""
+    kind = "tool result" if package.kind == "tool-result" else "message"
+    who = f" from {package.name}" if package.name else ""
+    day = f", {date}" if (date := iso_date(package.timestamp)) else ""
+    title = " ".join(_longest_text(package)[: 4 * _TITLE_LENGTH].split())[:_TITLE_LENGTH].rstrip()
+    return f"[{kind}{who}{day}, {package.tokens.tokens:,} tokens, left out: {title} {GAP_MARK}]"
 
 
-def _cuttable_text(package: ContentPackage) -> str | None:
-    """Return the text that can be cut: a plain string, or a tool result."""
+def _longest_text(package: ContentPackage) -> str:
     if isinstance(package.content, str):
         return package.content
-    match package.content:
-        case (Text(text=text),) | (ToolResult(content=text),):
-            return text
-        case _:
-            return None
+    texts = (part_text(part) for part in package.content if isinstance(part, Text | ToolResult))
+    return max(texts, key=len, default="")
 
 
-def _with_text(package: ContentPackage, text: str) -> str | tuple[Part, ...]:
-    match package.content:
-        case (ToolResult() as result,):
-            return (msgspec.structs.replace(result, content=text),)
-        case _:
-            return text
+def _replace_text(parts: tuple[Part, ...], old: str, new: str) -> tuple[Part, ...]:
+    replaced: list[Part] = []
+    found = False
+    for part in parts:
+        if not found and isinstance(part, Text) and part.text == old:
+            part, found = Text(text=new), True  # noqa: PLW2901 - the part with another text
+        elif not found and isinstance(part, ToolResult) and part.content == old:
+            part, found = msgspec.structs.replace(part, content=new), True  # noqa: PLW2901
+        replaced.append(part)
+    return tuple(replaced)

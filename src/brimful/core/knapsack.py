@@ -1,16 +1,21 @@
-"""The 0/1 knapsack problem: near-optimal, deterministic, n log n."""
+"""The 0/1 and the multiple-choice knapsack problem: near-optimal, deterministic, n log n."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from math import inf
+
+import msgspec
 
 NODES = 4000  # of the branch-and-bound search: a few milliseconds, and optimal for random instances
 CLOSE_ENOUGH = 0.999  # of the upper bound: then a search is not worth it
 CORE = 40  # items on either side of the break item that the search may still decide
+OPTIONS_CORE = 16  # steps on either side, where there are several options of each item
 STEPS = 512  # of the capacity, for dynamic programming if the search gives up
 
 
 _Chosen = tuple[()] | tuple[int, "_Chosen"]  # the last item, and those before it
 _Set = tuple[float, int, _Chosen]  # value, weight, items
+_Picked = tuple[()] | tuple[int, int, "_Picked"]  # the last class and its option, and those before it
 _Decide = Callable[[list[float], list[int], int], tuple[list[int], bool]]
 
 
@@ -40,6 +45,95 @@ def choose(values: Sequence[float], weights: Sequence[int], capacity: int) -> li
         found, finished = _search(dense, values, weights, capacity, decide)
         best = max(best, found, key=lambda chosen: _total(values, chosen))
     return sorted(best)
+
+
+def choose_options(classes: Sequence[Sequence[tuple[float, int]]], capacity: int) -> dict[int, int]:
+    """Choose at most one option of each class, given as (value, weight), so that the total value is near the highest.
+
+    Return the index of the chosen option by class.
+
+    >>> choose_options([[(10, 8), (7, 3)], [(6, 5)]], 8)
+    {0: 1, 1: 0}
+    """
+    steps = [step for at, options in enumerate(classes) for step in _hull(at, options, capacity)]
+    steps.sort(key=lambda step: (-step.density, step.at, step.weight))
+    chosen: dict[int, int] = {}
+    room, blocked, broken, bound = capacity, set[int](), len(steps), 0.0
+    for rank, step in enumerate(steps):
+        if step.at not in blocked and step.more <= room:
+            chosen[step.at], room = step.option, room - step.more
+        else:
+            blocked.add(step.at)
+            if rank < broken:
+                broken = rank
+                bound = _options_value(classes, chosen) + step.density * room
+    if broken == len(steps) or _options_value(classes, chosen) >= CLOSE_ENOUGH * bound:
+        return chosen
+    near = list(dict.fromkeys(step.at for step in steps[max(0, broken - OPTIONS_CORE) : broken + OPTIONS_CORE]))
+    fixed = {step.at: step.option for step in steps[: max(0, broken - OPTIONS_CORE)] if step.at not in set(near)}
+    room = capacity - sum(classes[at][option][1] for at, option in fixed.items())
+    exact = fixed | _options_step_by_step({at: classes[at] for at in near}, room)
+    room = capacity - sum(classes[at][option][1] for at, option in exact.items())
+    for step in steps[broken:]:
+        if step.at not in exact and step.weight <= room:
+            exact[step.at], room = step.option, room - step.weight
+    return max(chosen, exact, key=lambda found: _options_value(classes, found))
+
+
+class _Step(msgspec.Struct, frozen=True, gc=False):
+    """A step from one option of a class to the next larger one that is worth it."""
+
+    at: int
+    option: int
+    density: float
+    more: int
+    weight: int
+
+
+def _hull(at: int, options: Sequence[tuple[float, int]], capacity: int) -> list[_Step]:
+    """Return the steps along the options that are best for some price of weight, smallest option first."""
+    hull: list[tuple[float, int, int]] = [(0.0, 0, -1)]
+    for value, weight, option in sorted(
+        (value, weight, option) for option, (value, weight) in enumerate(options) if weight <= capacity and value > 0
+    ):
+        while len(hull) > 1 and (weight <= hull[-1][1] or _slope(hull[-1], value, weight) >= _slope_between(hull)):
+            hull.pop()
+        if weight > hull[-1][1] or len(hull) == 1:
+            hull.append((value, weight, option))
+    return [
+        _Step(at, option, (value - low) / max(weight - under, 1e-9), weight - under, weight)
+        for (low, under, _), (value, weight, option) in pairwise(hull)
+    ]
+
+
+def _slope(point: tuple[float, int, int], value: float, weight: int) -> float:
+    return (value - point[0]) / max(weight - point[1], 1e-9)
+
+
+def _slope_between(hull: Sequence[tuple[float, int, int]]) -> float:
+    return _slope(hull[-2], hull[-1][0], hull[-1][1])
+
+
+def _options_value(classes: Sequence[Sequence[tuple[float, int]]], chosen: Mapping[int, int]) -> float:
+    return sum(classes[at][chosen[at]][0] for at in sorted(chosen))
+
+
+def _options_step_by_step(classes: Mapping[int, Sequence[tuple[float, int]]], capacity: int) -> dict[int, int]:
+    """Dynamic programming over classes: keep the best choice for every step of the capacity."""
+    found: dict[int, tuple[float, int, _Picked]] = {0: (0.0, 0, ())}
+    for at, options in classes.items():
+        for total, taken, picked in list(found.values()):
+            for option, (value, weight) in enumerate(options):
+                if taken + weight <= capacity:
+                    step = (taken + weight) * STEPS // max(1, capacity)
+                    if step not in found or total + value > found[step][0]:
+                        found[step] = (total + value, taken + weight, (at, option, picked))
+    _, _, rest = max(found.values(), key=lambda one: one[0])
+    chosen: dict[int, int] = {}
+    while rest:
+        at, option, rest = rest
+        chosen[at] = option
+    return chosen
 
 
 def _total(values: Sequence[float], chosen: Sequence[int]) -> float:

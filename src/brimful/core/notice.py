@@ -32,7 +32,7 @@ NoticeKind = (
         "unknown-model",  # the window and the tokenizer are assumptions
         "unknown-size",  # the tokens of documents, audio or video are an assumption
         "margin-used",  # part of the safety margin is in use
-        "required-shrunk",  # required content had to be shortened to fit
+        "required-shrunk",  # required, pinned or always-on content had to be shortened to fit
         "pins-dropped",  # pinned or always-on content did not get in
         "special-tokens",  # content spells out tokens of chat templates, which were broken up
         "prompt-truncated",  # the provider read only a part of the prompt

@@ -130,6 +130,21 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     special_tokens: SpecialTokens = "break"
 
 
+class Forms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may be shortened before it is dropped: items of these `kinds` with more than `over` tokens.
+
+    `min_tokens` is the smallest excerpt. Where there is not even room for that, history keeps one line about the item.
+    """
+
+    kinds: tuple[str, ...] = ()
+    over: int = 300
+    min_tokens: int = 60
+
+    def allow(self, kind: str, tokens: int) -> bool:
+        """Whether an item of this kind and size may be shortened."""
+        return tokens > self.over and _matches(self.kinds, kind)
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A named way to fill a window."""
 
@@ -143,6 +158,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pools: tuple[Pool, ...]
     trim: tuple[Step, ...] = ()
     layout: Layout = Layout()
+    forms: Forms = Forms()
 
     def pool(self, name: str) -> Pool:
         """Return the pool of that name."""
@@ -191,6 +207,8 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
     yield from _check_integer("margin.tokens", policy.margin.tokens, 0)
     yield from _check_integer("completion.tokens", policy.completion.tokens, 1)
     yield from _check_number("completion.max_share", policy.completion.max_share, 0.0, 1.0)
+    yield from _check_integer("forms.min_tokens", policy.forms.min_tokens, 1)
+    yield from _check_integer("forms.over", policy.forms.over, policy.forms.min_tokens)
     if policy.total_tokens is not None:
         yield from _check_integer("total_tokens", policy.total_tokens, 1)
 

@@ -4,28 +4,55 @@ A queue holds a pool's candidates, best first.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
 from brimful.core.candidates import Deduplicated, dedupe_by_content
-from brimful.core.knapsack import choose
+from brimful.core.forms import Shaper
+from brimful.core.knapsack import choose, choose_options
 from brimful.core.policy import Policy, Pool
 from brimful.core.substitute import split_summaries
 from brimful.core.units import Unit, total_cost
 
 _REGROW_BELOW = 2 / 3  # of low water: trimming never leaves less, so messages were deleted
+_NEWEST = 2  # messages of history that may take more than others
+_NEWEST_SHARE = 0.5  # of history, for each of the newest messages
+ITEM_SHARE = 0.125  # of the pool, for any other item that may shrink, if not everything fits
+_MAX_WITH_OPTIONS = 8  # units of an optimized pool that get smaller forms: the best ones
+_NO_OPTIONS: Final[Mapping[str, Sequence[Unit]]] = MappingProxyType({})
 _MAX_SHRINK_TRIES = 8  # candidates to try to shrink into the last gap of an optimized pool
 
 
-def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] = ()) -> list[Unit]:
-    """Return units with near the highest total score that fits into `tokens`, `beside` some that are already in.
+def choose_best_set(
+    units: Sequence[Unit], tokens: int, beside: Sequence[Unit] = (), options: Mapping[str, Sequence[Unit]] = _NO_OPTIONS
+) -> list[Unit]:
+    """Return units with near the highest total value that fits into `tokens`, `beside` some that are already in.
 
-    Never worse than taking whatever fits in the order of the list.
+    `options` are the smaller forms of units, by key: at most one form of each unit is chosen. Never worse than taking
+    whatever fits in the order of the list.
     """
     present = {unit.heading for unit in beside}
     headings = [unit.heading_due(present) for unit in units]
-    values = [unit.score.total for unit in units]
+    values = [unit.value for unit in units]
+    best = _choose_in_full(units, headings, values, tokens, present)
+    if not options:
+        return best
+    forms = [(unit, *options.get(unit.key, ())) for unit in units]
+    sharing = Counter(unit.heading for unit in units)
+    due = [-(-heading // sharing[unit.heading]) for unit, heading in zip(units, headings, strict=True)]
+    rows = [[(form.value, form.cost + share) for form in each] for each, share in zip(forms, due, strict=True)]
+    picked = {at: forms[at][form] for at, form in choose_options(rows, tokens).items()}
+    variants = [picked.get(at, unit) for at, unit in enumerate(units)]
+    dense = sorted(range(len(units)), key=lambda at: -variants[at].value / (variants[at].cost or 1))
+    return max(best, _take_what_fits(variants, _chosen_first(picked, dense), tokens, present), key=total_score)
+
+
+def _choose_in_full(
+    units: Sequence[Unit], headings: Sequence[int], values: Sequence[float], tokens: int, present: set[str]
+) -> list[Unit]:
     if not any(headings):
         return [units[at] for at in choose(values, [unit.cost for unit in units], tokens)]
     # Charge each unit with its share of a heading: first as if all units under it got in, then as they actually did.
@@ -48,8 +75,8 @@ def _choose_sharing_headings(
 
 
 def total_score(units: Sequence[Unit]) -> float:
-    """Return the sum of the scores."""
-    return sum(unit.score.total for unit in units)
+    """Return the sum of the values."""
+    return sum(unit.value for unit in units)
 
 
 def _chosen_first(chosen: Iterable[int], dense: Sequence[int]) -> list[int]:
@@ -68,10 +95,6 @@ def _take_what_fits(units: Sequence[Unit], order: Iterable[int], tokens: int, pr
             headings.add(unit.heading)
             tokens -= cost
     return [units[at] for at in sorted(taken)]
-
-
-Shrink = Callable[[Unit, int], Unit | None]
-"""Shrinks a unit to a number of tokens; returns None if it cannot."""
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -93,11 +116,11 @@ def rank_units(pool: Pool, units: Sequence[Unit]) -> list[Unit]:
             return sorted(units, key=lambda u: (-u.score.total, u.key))
 
 
-def select(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
+def select(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper) -> list[Unit]:
     """Return the units that get in, shrunk if necessary."""
     if pool.optimize:
-        return _select_best_set(pool, order, room, shrink)
-    return _select_in_order(pool, order, room, shrink)
+        return _select_best_set(pool, order, room, shaper)
+    return _select_in_order(pool, order, room, shaper)
 
 
 def at_low_water(pool: Pool, room: Room) -> tuple[Pool, Room]:
@@ -108,7 +131,7 @@ def at_low_water(pool: Pool, room: Room) -> tuple[Pool, Room]:
     return msgspec.structs.replace(pool, max_items=max_items), low
 
 
-def regrow(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high: int, shrink: Shrink) -> list[Unit]:
+def regrow(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high: int, shaper: Shaper) -> list[Unit]:
     """Return history as it is, or with older units before it if much of it is gone.
 
     It grows to low water of `high`, as if it had been trimmed, so that it stays there for many turns.
@@ -117,12 +140,12 @@ def regrow(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high
     if not older or total_cost(span) > low_room.tokens * _REGROW_BELOW:
         return span
     low_pool, low = at_low_water(pool, msgspec.structs.replace(room, tokens=high))
-    grown = select(low_pool, [*span, *older], low, shrink)
+    grown = select(low_pool, [*span, *older], low, shaper)
     return grown if len(grown) > len(span) else span
 
 
 def drop_worst(
-    units: Sequence[Unit], over: int, items: int, below: float | None, shrink: Shrink
+    units: Sequence[Unit], over: int, items: int, below: float | None, shaper: Shaper
 ) -> tuple[list[Unit], list[str]]:
     """Drop units from the end until `over` tokens are saved. Return those that are left and the keys of the others.
 
@@ -135,7 +158,7 @@ def drop_worst(
         if below is not None and worst.score.total >= below:
             left.append(worst)
             break
-        smaller = shrink(worst, worst.cost - over) if worst.may_shrink else None
+        smaller = shaper.shrink(worst, worst.cost - over) if worst.may_shrink else None
         if smaller is not None:
             left.append(smaller)
             break
@@ -146,18 +169,21 @@ def drop_worst(
     return left, dropped
 
 
-def _select_in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
+def _select_in_order(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper) -> list[Unit]:
     chosen: list[Unit] = []
     used, items = 0, room.items
     headings: set[str] = set()
-    for unit in order:
+    # In history, no item takes so much that others have no room, unless all fit.
+    capped = pool.contiguous and any(unit.may_shrink for unit in order) and total_cost(order) > room.tokens
+    for rank, unit in enumerate(order):
         if pool.max_items is not None and items + unit.items > pool.max_items:
             if pool.contiguous:
                 break
             continue
         limit = max(room.hard, room.tokens) if items < pool.min_items else room.tokens
         left = limit - used - unit.heading_due(headings)
-        taken = unit if unit.cost <= left else shrink(unit, left) if unit.may_shrink else None
+        cap = int(room.tokens * (_NEWEST_SHARE if pool.contiguous and rank < _NEWEST else ITEM_SHARE))
+        taken = _fit_unit(unit, left, cap, shaper, capped=capped)
         if taken is None:
             if pool.contiguous:
                 break
@@ -166,46 +192,82 @@ def _select_in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shri
         headings.add(taken.heading)
         used = limit - left + taken.cost
         items += taken.items
-    return chosen
+    return _grow_shrunk(chosen, room.tokens - used, shaper)
 
 
-def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
+def _fit_unit(unit: Unit, left: int, cap: int, shaper: Shaper, *, capped: bool) -> Unit | None:
+    """Return the unit, or a form of it if it does not fit or takes more than its cap."""
+    is_large = unit.may_shrink and shaper.is_large(unit)
+    if unit.cost <= left and not (capped and is_large and unit.cost > cap):
+        return unit
+    if not is_large:
+        return shaper.shrink(unit, left) if unit.may_shrink else None
+    smaller = shaper.shrink(unit, min(left, cap)) or shaper.smallest(unit)
+    return smaller if smaller is not None and smaller.cost <= left else shaper.shrink(unit, left)
+
+
+def _grow_shrunk(chosen: Sequence[Unit], left: int, shaper: Shaper) -> list[Unit]:
+    """Give what is left to units that were shrunk, first ones first."""
+    if not any(unit.whole for unit in chosen):
+        return list(chosen)
+    grown = []
+    for unit in chosen:
+        larger = unit
+        if unit.whole is not None and left > 0:
+            fits = unit.whole.cost <= unit.cost + left
+            larger = unit.whole if fits else shaper.shrink(unit, unit.cost + left) or unit
+            left -= larger.cost - unit.cost
+        grown.append(larger)
+    return grown
+
+
+def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper) -> list[Unit]:
     forced = (
-        _select_in_order(pool, order[: max(0, pool.min_items - room.items)], room, shrink) if pool.min_items else []
+        _select_in_order(pool, order[: max(0, pool.min_items - room.items)], room, shaper) if pool.min_items else []
     )
     keys = {unit.key for unit in forced}
     rest = [unit for unit in order if unit.key not in keys] if keys else order
     tokens = room.tokens - total_cost(forced)
-    chosen = forced + (choose_best_set(rest, tokens, beside=forced) if tokens > 0 else [])
+    options = _make_options(rest, tokens, shaper)
+    chosen = forced + (choose_best_set(rest, tokens, forced, options) if tokens > 0 else [])
     if pool.max_items is not None:
         # Limiting the best set can leave less than going down the list would have taken.
         chosen = max(
             _limit_items(chosen, pool.max_items - room.items),
-            _select_in_order(pool, order, room, shrink),
+            _select_in_order(pool, order, room, shaper),
             key=total_score,
         )
     if pool.max_items is None or room.items + len(chosen) < pool.max_items:
-        chosen += _fill_gap(rest, chosen, room.tokens, shrink)
-    return chosen
+        chosen += _fill_gap(rest, chosen, room.tokens, shaper)
+    return _grow_shrunk(chosen, room.tokens - total_cost(chosen), shaper)
+
+
+def _make_options(units: Sequence[Unit], tokens: int, shaper: Shaper) -> dict[str, Sequence[Unit]]:
+    """Make smaller forms of the best units that may shrink, unless everything fits in full."""
+    shrinkable = [unit for unit in units if unit.may_shrink]
+    if not shrinkable or total_cost(units) <= tokens:
+        return {}
+    best = sorted(shrinkable, key=lambda unit: (-unit.score.total, unit.key))[:_MAX_WITH_OPTIONS]
+    return {unit.key: shaper.options(unit) for unit in best}
 
 
 def _limit_items(chosen: Sequence[Unit], max_items: int) -> list[Unit]:
     kept: list[Unit] = []
     items = 0
-    for unit in sorted(chosen, key=lambda u: (-u.score.total, u.key)):
+    for unit in sorted(chosen, key=lambda u: (-u.value, u.key)):
         if items + unit.items <= max_items:
             kept.append(unit)
             items += unit.items
     return kept
 
 
-def _fill_gap(order: Sequence[Unit], chosen: Sequence[Unit], tokens: int, shrink: Shrink) -> list[Unit]:
+def _fill_gap(order: Sequence[Unit], chosen: Sequence[Unit], tokens: int, shaper: Shaper) -> list[Unit]:
     """Shrink the best unit that was left out into the remaining tokens."""
     taken, headings = {unit.key for unit in chosen}, {unit.heading for unit in chosen}
     left = tokens - total_cost(chosen)
     may_shrink = (unit for unit in order if unit.may_shrink and unit.key not in taken)
     for unit, _ in zip(may_shrink, range(_MAX_SHRINK_TRIES), strict=False):
-        shrunk = shrink(unit, left - unit.heading_due(headings))
+        shrunk = shaper.shrink(unit, left - unit.heading_due(headings))
         if shrunk is not None:
             return [shrunk]
     return []

@@ -134,10 +134,14 @@ def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int
 
 
 class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
-    """Where history began, and which summaries were in it: what the next context needs to keep its prefix."""
+    """Where history began, and which summaries were in it: what the next context needs to keep its prefix.
+
+    `forms` are the units that were shortened, each with the cost it was shortened to.
+    """
 
     first: str
     summaries: tuple[str, ...] = ()
+    forms: tuple[tuple[str, int], ...] = ()
 
 
 class BaseCost(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -17,7 +17,7 @@ from brimful.core.context import COMPONENTS, Component, Context, Inputs, make_id
 from brimful.core.cost import NameStyle, base_cost, make_cost_function, make_heading_function, name_style, recount
 from brimful.core.decision import Decision, Region
 from brimful.core.fill import fill
-from brimful.core.forms import make_shrinker
+from brimful.core.forms import Shaper, find_query
 from brimful.core.notice import Notice
 from brimful.core.prompt import Renderer, Request, TokenCounter
 from brimful.core.select import Queues, make_queues
@@ -35,7 +35,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     """The candidates of some inputs, ready to fill a window of any size.
 
     `excluded` holds decisions on candidates that cannot get in. `base` is the estimated cost of the request itself.
-    `make_id` returns the id of a context with these candidates.
+    `make_id` returns the id of a context with these candidates; `shaper` makes smaller forms of them.
     """
 
     inputs: Inputs
@@ -44,6 +44,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     base: BaseCost
     names: NameStyle
     make_id: Callable[[Inputs], str]
+    shaper: Shaper
     counter: TokenCounter
     renderer: Renderer
 
@@ -64,7 +65,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
             inputs.policy,
             budget,
             base=self.base if base is None else base,
-            shrink=make_shrinker(self.counter),
+            shaper=self.shaper,
             previous=inputs.previous,
         )
 
@@ -122,7 +123,10 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
     packages = recount(packages, counter)
     names = name_style(packages, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
     cost_of = make_cost_function(counter, names=names)
-    units, refused = make_units(packages, inputs.policy, cost_of, make_heading_function(counter), inputs.now)
+    shaper = Shaper(counter, inputs.policy.forms, find_query(packages))
+    units, refused = make_units(
+        packages, inputs.policy, cost_of, make_heading_function(counter), shaper.may_shrink, inputs.now
+    )
     required = [package for package in packages if not package.flex.can_drop]
     return Candidates(
         inputs=inputs,
@@ -134,6 +138,7 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
         ),
         names=names,
         make_id=make_id_function(inputs.packages),
+        shaper=shaper,
         counter=counter,
         renderer=renderer,
     )
@@ -272,14 +277,17 @@ def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
             text=f"{-context.remaining:,} tokens of the safety margin are in use",
             facts={"tokens": -context.remaining},
         )
-    shrunk = sorted(each.id for each in context.decisions if each.outcome == "shrunk" and each.reason == "required")
+    always = {package.id for package in context.inputs.packages if package.pinned or package.always_on}
+    shortened = (each for each in context.decisions if each.outcome == "shrunk")
+    shrunk = sorted(each.id for each in shortened if each.reason == "required" or each.id in always)
     if shrunk:
         yield Notice(
             kind="required-shrunk",
-            text=f"required content was shortened to fit: {_name_ids(shrunk)}",
+            text=f"required or pinned content was shortened to fit: {_name_ids(shrunk)}",
             facts={"ids": shrunk},
         )
-    if dropped := _dropped_pins(context):
+    out = (each for each in context.decisions if each.outcome == "dropped" and each.reason != "excluded")
+    if dropped := sorted(each.id for each in out if each.id in always):
         yield Notice(
             kind="pins-dropped",
             text=f"pinned or always-on content did not fit: {_name_ids(dropped)}",
@@ -302,15 +310,6 @@ def _find_unknown_sizes(context: Context) -> list[str]:
         and any(isinstance(part, Media) and part.has_unknown_size for part in package.content)
     }
     return sorted(each.id for each in context.decisions if each.included and each.id in unknown) if unknown else []
-
-
-def _dropped_pins(context: Context) -> list[str]:
-    """Return what should be in every context and was dropped."""
-    always = {package.id for package in context.inputs.packages if package.pinned or package.always_on}
-    if not always:
-        return []
-    out = (each for each in context.decisions if each.outcome == "dropped" and each.reason != "excluded")
-    return sorted(each.id for each in out if each.id in always)
 
 
 def _name_ids(ids: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage, ToolCall, ToolResult
 from brimful.core.cost import NO_HEADING, Heading
-from brimful.core.decision import Decision, Outcome, Reason, Region, Score, make_scorer
+from brimful.core.decision import Decision, FormName, Outcome, Reason, Region, Score, make_scorer
 from brimful.core.policy import Policy
 from brimful.errors import InvalidPackage
 
@@ -24,9 +24,12 @@ time_key: Final[Callable[[ContentPackage], TimeKey]] = attrgetter("timestamp", "
 class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Packages that are kept or dropped together, their cost, and the best score among them.
 
-    `key` is the id of the first package. `shares` is the cost of each package if there are several. `shrunk` names the
-    packages that were cut. For a summary that replaces a cluster, `replaced_region` is the region of the cluster, and
-    `moved` its time. The cost does not include the `heading`, which all units of a pool under it pay for together.
+    `key` is the id of the first package. `shares` is the cost of each package if there are several. In a smaller form,
+    `forms` names the form of each package that was shortened, `whole` is the unit in full, `limit` the cost it was
+    shortened to, `worth` the share of the whole that it is worth, and `stub_cost` what it would cost as a stub.
+
+    For a summary that replaces a cluster, `replaced_region` is the region of the cluster, and `moved` its time. The
+    cost does not include the `heading`, which all units of a pool under it pay for together.
     """
 
     key: str
@@ -37,7 +40,11 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fixed: bool
     may_shrink: bool
     shares: tuple[int, ...] = ()
-    shrunk: tuple[str, ...] = ()
+    forms: tuple[tuple[str, FormName], ...] = ()
+    whole: "Unit | None" = None
+    limit: int = 0
+    worth: float = 1.0
+    stub_cost: int = 0
     replaced_region: Region | None = None
     moved: TimeKey | None = None
     heading: str = ""
@@ -47,6 +54,11 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def costs(self) -> tuple[int, ...]:
         """The cost of each package."""
         return self.shares or (self.cost,)
+
+    @property
+    def value(self) -> float:
+        """Its score; in a smaller form, a part of it."""
+        return self.score.total * self.worth
 
     @property
     def when(self) -> TimeKey:
@@ -68,11 +80,13 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Return one decision for each package. A kept package that was cut is `shrunk`."""
         included = outcome == "kept"
         group = self.key if len(self.packages) > 1 else ""
+        forms = dict(self.forms) if included else {}
+        larger = dict(zip((p.id for p in self.packages), self.whole.costs, strict=True)) if self.whole else {}
         return [
             Decision(
                 id=package.id,
                 kind=package.kind,
-                outcome="shrunk" if included and package.id in self.shrunk else outcome,
+                outcome="shrunk" if package.id in forms else outcome,
                 reason=reason,
                 tokens=package.tokens.tokens,
                 cost=cost if included else 0,
@@ -82,6 +96,9 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 rank=rank,
                 cut=cut,
                 group=group,
+                form=(form := forms.get(package.id, "full")),
+                larger=larger[package.id] if form != "full" else 0,
+                smaller=self.stub_cost if form not in ("full", "stub") else 0,
             )
             for package, cost in zip(self.packages, self.costs, strict=True)
         ]
@@ -111,6 +128,7 @@ def make_units(
     policy: Policy,
     cost_of: Callable[[ContentPackage], int],
     heading_of: Callable[[ContentPackage], Heading],
+    may_shrink: Callable[[ContentPackage], bool],
     now: float,
 ) -> tuple[list[Unit], list[Decision]]:
     """Group packages into units and score them. Return the units, and decisions on packages that cannot be in one."""
@@ -126,21 +144,32 @@ def make_units(
             score=score_of(package),
             pool=pool_of(package),
             fixed=not flex.can_drop,
-            may_shrink=flex.min_tokens is not None,
+            may_shrink=may_shrink(package),
             heading=under[0],
             heading_cost=under[1],
         )
         for package in singles
     ]
     units += [
-        _make_group_unit(members, pool_of(members[0]), tuple(map(cost_of, members)), map(score_of, members))
+        _make_group_unit(
+            members,
+            pool_of(members[0]),
+            tuple(map(cost_of, members)),
+            map(score_of, members),
+            may_shrink=any(map(may_shrink, members)),
+        )
         for members in groups
     ]
     return _split_refused(units, unpaired)
 
 
 def _make_group_unit(
-    members: tuple[ContentPackage, ...], pool: str, costs: tuple[int, ...], scores: Iterable[Score]
+    members: tuple[ContentPackage, ...],
+    pool: str,
+    costs: tuple[int, ...],
+    scores: Iterable[Score],
+    *,
+    may_shrink: bool,
 ) -> Unit:
     return Unit(
         key=members[0].id,
@@ -149,7 +178,7 @@ def _make_group_unit(
         score=max(scores, key=lambda parts: parts.total),
         pool=pool,
         fixed=not all(package.flex.can_drop for package in members),
-        may_shrink=any(package.flex.min_tokens is not None for package in members),
+        may_shrink=may_shrink,
         shares=costs,
     )
 

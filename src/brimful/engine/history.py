@@ -12,6 +12,7 @@ from brimful.core.content import ContentPackage
 from brimful.core.cost import role_of, sender_of
 from brimful.core.policy import Policy
 from brimful.core.prompt import TokenCounter
+from brimful.core.select import ITEM_SHARE
 from brimful.counting import texts_in
 from brimful.engine.counts import ensure_counts, ensure_history_counts, run_in_thread_if_long
 from brimful.engine.personas import as_seen_by
@@ -52,11 +53,15 @@ class RecentHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryReach(msgspec.Struct, frozen=True, kw_only=True):
-    """How far back to read: at most this many tokens and messages. The first `sure` tokens will be in the window."""
+    """How far back to read: at most this many tokens and messages. The first `sure` tokens will be in the window.
+
+    A message that is longer than `item` tokens will be shortened to that if there is no room for all of it.
+    """
 
     tokens: int
     sure: int
     messages: int | None = None
+    item: int | None = None
 
 
 def get_history_reach(policy: Policy, budget: ContextBudget) -> HistoryReach:
@@ -66,9 +71,9 @@ def get_history_reach(policy: Policy, budget: ContextBudget) -> HistoryReach:
         return HistoryReach(tokens=0, sure=0, messages=0)
     limit = budget.limit(pool.name)
     low_water = 1.0 if pool.low_water is None else pool.low_water
-    return HistoryReach(
-        tokens=budget.available if pool.borrow else limit, sure=int(limit * low_water), messages=pool.max_items
-    )
+    tokens = budget.available if pool.borrow else limit
+    item = max(policy.forms.over, int(tokens * ITEM_SHARE)) if policy.forms.allow("message-recent", tokens) else None
+    return HistoryReach(tokens=tokens, sure=int(limit * low_water), messages=pool.max_items, item=item)
 
 
 class PackageCache:
@@ -136,7 +141,7 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
     messages: list[Message] = []
     packages: list[ContentPackage] = []
     read: list[int] = []
-    tokens, counted, page_size = 0, 0, cache.first_page(room, reach)
+    tokens, whole, counted, page_size = 0, 0, 0, cache.first_page(room, reach)
     before: int | None = None
     sure: int | None = None
     while _needs_more(messages, tokens, reach):
@@ -145,7 +150,7 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
         read += [entry.message.seq for entry in page]
         seen = [each for each in as_seen_by([entry.message for entry in page], persona) if not each.hidden]
         if current is not None and _was_answered(current, seen):
-            messages, packages, tokens, sure, before, current = [], [], 0, None, current.seq, None
+            messages, packages, tokens, whole, sure, before, current = [], [], 0, 0, None, current.seq, None
             continue
         for each in seen:
             if current is not None and each.id == current.id:
@@ -154,8 +159,9 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
             package, cost = await cache.package(message, counter, clusters.find(message))
             messages.append(message)
             packages.append(package)
-            tokens += cost
-            if tokens <= reach.sure:
+            tokens += cost if reach.item is None else min(cost, reach.item)
+            whole += cost
+            if whole <= reach.sure:
                 sure = message.seq
             elif tokens > reach.tokens and message.role != "tool":  # its call comes before it
                 break

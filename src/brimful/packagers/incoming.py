@@ -39,7 +39,7 @@ def package_turns(
     """Package a separate system prompt and turns in order, each of one or two messages.
 
     System messages, the last user message and the last message are required. `names` says whether speakers' names are
-    sent. With `min_tokens`, messages may be shortened if their frame allows it.
+    sent. Messages may be shortened if their frame allows it, with `min_tokens` whatever the policy says.
     """
     items = [_Item(id=SYSTEM_ID, position=-1, message=message) for message in system] + list(
         _with_groups(tuple(_list_items(turns)))
@@ -49,9 +49,15 @@ def package_turns(
     packages = []
     for at, each in enumerate(items):
         kind = "system-prompt" if at < leading else _kind(each.message, last=at == len(items) - 1)
-        shortest = min_tokens if min_tokens is not None and _can_shorten(each, frame) else None
+        can_shrink = _can_shorten(each, frame)
+        flex = Flex(
+            can_drop=at not in required,
+            priority=MAX_PRIORITY if at in required else get_defaults(kind).priority,
+            min_tokens=min_tokens if can_shrink else None,
+            can_shrink=can_shrink,
+        )
         make = _cached_package if _length(each.message) <= _MAX_CACHED_CHARACTERS else _package
-        packages.append(make(each, kind, at in required, names, shortest, counter))
+        packages.append(make(each, kind, names, flex, counter))
     return tuple(packages)
 
 
@@ -66,12 +72,11 @@ def _length(message: Message) -> int:
 def _package(
     item: _Item,
     kind: str,
-    required: bool,  # noqa: FBT001 - part of the cache key
-    names: bool,  # noqa: FBT001
-    min_tokens: int | None,
+    names: bool,  # noqa: FBT001 - part of the cache key
+    flex: Flex,
     counter: TokenCounter,
 ) -> ContentPackage:
-    message, defaults = item.message, get_defaults(kind)
+    message = item.message
     match message.parts:
         case (Text(text=text),):
             content: str | tuple[Part, ...] = text
@@ -84,18 +89,14 @@ def _package(
         tokens=count_content(content, counter),
         role=message.role,
         name=message.name if names else "",
-        importance=defaults.importance,
+        importance=get_defaults(kind).importance,
         position=max(0, item.position),
-        flex=Flex(
-            can_drop=not required,
-            priority=MAX_PRIORITY if required else defaults.priority,
-            min_tokens=min_tokens,
-        ),
+        flex=flex,
         group=item.group,
     )
 
 
-_Make = Callable[[_Item, str, bool, bool, int | None, TokenCounter], ContentPackage]
+_Make = Callable[[_Item, str, bool, Flex, TokenCounter], ContentPackage]
 _cached_package: Final[_Make] = memoize(
     _package, name="packages", size=lambda _, package: _PACKAGE_BYTES + content_bytes(package.content)
 )

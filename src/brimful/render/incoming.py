@@ -498,7 +498,8 @@ def make_frame(request: Request, parsed: IncomingRequest, wire: IncomingWire, *,
 class IncomingRenderer(msgspec.Struct, frozen=True):
     """Writes a client's request with the messages of a prompt, and reads it back.
 
-    `raw` are the messages of the request as JSON, if they are available and none of them was shortened.
+    `raw` are the messages of the request as JSON, if they are available. Those that were not shortened are sent as they
+    came.
     """
 
     frame: Frame
@@ -535,14 +536,13 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(prompt, body=request) if self.frame.wire == "openai" else prompt
 
     def _message(self, position: int, parts: Sequence[tuple[Role, Part]]) -> dict[str, Any]:
+        frame, texts = self.frame.messages[position], [part_text(part) for _, part in parts]
+        message: dict[str, Any] = (
+            {"role": parts[0][0], "content": texts[0]} if frame is None else fill_holes(frame, texts)
+        )
         if self.raw:
             original: dict[str, Any] = msgspec.json.decode(self.raw[position])
-            return original
-        frame = self.frame.messages[position]
-        if frame is None:
-            role, part = parts[0]
-            return {"role": role, "content": part_text(part)}
-        message: dict[str, Any] = fill_holes(frame, [part_text(part) for _, part in parts])
+            return original if original == message else message
         return message
 
     def _wants_opening(self, messages: Sequence[dict[str, Any]], selected: Collection[int]) -> bool:

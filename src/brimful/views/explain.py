@@ -85,7 +85,7 @@ def _describe(headline: str, decision: Decision, whys: Mapping[str, str]) -> str
         line += f", score {format_score(decision.score.total)}"
     rank = decision.rank
     if decision.included:
-        line += f", {decision.cost:,} tokens, rank {rank}" if rank else f", {decision.cost:,} tokens"
+        line += f", {decision.cost:,} tokens{_describe_form(decision)}" + (f", rank {rank}" if rank else "")
     elif rank > decision.cut:
         below = rank - decision.cut
         line += f", {below} rank{'s' if below > 1 else ''} below the cut"
@@ -93,6 +93,13 @@ def _describe(headline: str, decision: Decision, whys: Mapping[str, str]) -> str
         line += f", one unit with {decision.group!r}" if decision.group != decision.id else ", a unit of several"
     why = "" if decision.reason == "excluded" else whys.get(decision.id, "")
     return f"{line}; candidate because {why}" if why else line
+
+
+def _describe_form(decision: Decision) -> str:
+    if decision.form == "full":
+        return ""
+    smaller = f", {decision.smaller:,} as a stub" if decision.smaller else ""
+    return f" as {'an' if decision.form == 'excerpt' else 'a'} {decision.form} ({decision.larger:,} in full{smaller})"
 
 
 def format_score(score: float) -> str:
@@ -272,7 +279,8 @@ def _changes(
     ids |= {
         id
         for id, each in before.items()
-        if (now := after.get(id)) is None or each.outcome != now.outcome or each.reason != now.reason
+        if (now := after.get(id)) is None
+        or (each.outcome, each.reason, each.form) != (now.outcome, now.reason, now.form)
     }
     entered, left, changed = list[Change](), list[Change](), list[Change]()
     for id in sorted(ids):

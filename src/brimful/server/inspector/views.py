@@ -8,7 +8,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.context import Component, Context
-from brimful.core.decision import Decision, Outcome, Reason, Score
+from brimful.core.decision import Decision, FormName, Outcome, Reason, Score
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.prompt import Prompt
@@ -73,7 +73,8 @@ class DecisionView(View, frozen=True, kw_only=True, gc=False):
     """The decision about one candidate.
 
     `component` is the band it belongs to if included. `position` is its index in the request, null if not included.
-    `excerpt` is the beginning of its text.
+    `excerpt` is the beginning of its text. `form` says how much of it the model sees; `larger` and `smaller` are the
+    costs of the next larger and smaller form.
     """
 
     id: str
@@ -93,6 +94,9 @@ class DecisionView(View, frozen=True, kw_only=True, gc=False):
     excerpt: str
     at: float
     position: int | None
+    form: FormName
+    larger: int
+    smaller: int
 
 
 class AnswerView(View, frozen=True, kw_only=True):
@@ -474,4 +478,7 @@ def _decision_view(lines: DecisionLines, decision: Decision, package: ContentPac
         excerpt="" if brief else make_excerpt(content_text(package.content)),
         at=package.timestamp,
         position=decision.position,
+        form=decision.form,
+        larger=decision.larger,
+        smaller=decision.smaller,
     )
