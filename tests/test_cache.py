@@ -67,16 +67,16 @@ def test_keep_last_keeps_an_entry_of_any_size():
 
 def test_remeasure_evicts_what_has_grown():
     cache: LRU[str, list[int]] = LRU(max_size=4, size=lambda _, value: len(value))
-    cache.remeasure()
+    cache.remeasure(["a"])
     grown: list[int] = []
     cache["a"], cache["b"] = grown, [1, 2]
     grown += [1, 2, 3]
     assert cache.total_size == 2
-    cache.remeasure()
+    cache.remeasure(["a"])
     assert cache.items() == [("b", [1, 2])]
     counted: LRU[str, int] = LRU(max_entries=1)
     counted["a"] = 1
-    counted.remeasure()
+    counted.remeasure(["a"])
     assert list(counted) == ["a"]
 
 

@@ -90,7 +90,15 @@ class CacheBudget:
 
 
 SHARED_BUDGET: Final = CacheBudget(DEFAULT_BUDGET)
-"""The budget of all caches of this process. Its limit can be set."""
+"""The budget of all caches of this process but those of vectors. Its limit can be set."""
+VECTOR_BUDGET: Final = CacheBudget(2 * DEFAULT_BUDGET)
+"""The budget of vectors in memory. One room may need more than all other caches, and must not evict those."""
+
+
+def set_cache_limit(max_bytes: int) -> None:
+    """Limit all caches together, and the vectors in memory to twice as much."""
+    SHARED_BUDGET.max_bytes = max_bytes
+    VECTOR_BUDGET.max_bytes = 2 * max_bytes
 
 
 class LRU(Generic[K, V]):
@@ -237,12 +245,14 @@ class LRU(Generic[K, V]):
             self._sizes.clear()
             self._total = 0
 
-    def remeasure(self) -> None:
-        """Measure all entries again and evict what no longer fits. For values that grow after they were set."""
+    def remeasure(self, keys: Iterable[K]) -> None:
+        """Measure entries again and evict what no longer fits. For values that grow after they were set."""
         with self._changing():
-            if self._size is not None:
-                self._sizes = {key: self._size(key, value) for key, value in self._entries.items()}
-                self._total = sum(self._sizes.values())
+            for key in keys:
+                if self._size is not None and key in self._entries:
+                    size = self._size(key, self._entries[key])
+                    self._total += size - self._sizes[key]
+                    self._sizes[key] = size
             self._evict()
 
     def shrink(self, size: int) -> int:

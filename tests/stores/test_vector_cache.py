@@ -8,6 +8,7 @@ from pydoc_data.topics import topics
 import numpy as np
 import pytest
 
+from brimful.cache import CacheBudget
 from brimful.embedding.static import embed_static
 from brimful.stores.tuning import Tuning
 from brimful.stores.vectors.cache import GrowingArray, ScopeVectors, VectorCache
@@ -103,12 +104,13 @@ def test_what_was_held_exactly_is_encoded_when_it_grows_too_large():
 
 
 def test_the_shelves_hold_no_more_than_they_may():
-    shelves = VectorCache(max_bytes=3_000_000)
+    shelves = VectorCache(budget=CacheBudget(3_000_000))
     for number in range(10):
-        shelf = shelves.scope_vectors(("t", "e", 1, number), DIMS)
+        key = ("t", "e", 1, number)
+        shelf = shelves.scope_vectors(key, DIMS)
         rows = topical(1000, seed=number)
         shelf.add(*[np.arange(1000)] * 3, rows)
-        shelves.evict()
+        shelves.evict([key])
     assert list(shelves) == [("t", "e", 1, 8), ("t", "e", 1, 9)]
 
 

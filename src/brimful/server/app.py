@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from brimful.cache import MEBIBYTE, SHARED_BUDGET
+from brimful.cache import MEBIBYTE, set_cache_limit
 from brimful.core.policy import Policy
 from brimful.engine.retention import Retention
 from brimful.errors import InvalidConfig, StoreError
@@ -68,7 +68,7 @@ class Services:
     def __init__(
         self, config: Config, *, file: str, environ: Mapping[str, str] | None, clock: Callable[[], float]
     ) -> None:
-        SHARED_BUDGET.max_bytes = config.cache_mb * MEBIBYTE
+        set_cache_limit(config.cache_mb * MEBIBYTE)
         registry = load_registry(Path(file).parent / config.models) if config.models else default_registry()
         self._config = config
         self._upstreams = Upstreams(config, file=file, environ=environ)

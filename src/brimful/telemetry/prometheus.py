@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from brimful.cache import SHARED_BUDGET
+from brimful.cache import SHARED_BUDGET, VECTOR_BUDGET
 from brimful.engine.events import Event
 from brimful.errors import MissingExtra
 from brimful.models.registry import Registry
@@ -135,8 +135,8 @@ class Prometheus:
         return prometheus_client.generate_latest(registry)
 
     def _update_caches(self) -> None:
-        self._metrics["brimful_cache_limit_bytes"].set(SHARED_BUDGET.max_bytes)
-        for name, size in SHARED_BUDGET.sizes().items():
+        self._metrics["brimful_cache_limit_bytes"].set(SHARED_BUDGET.max_bytes + VECTOR_BUDGET.max_bytes)
+        for name, size in (SHARED_BUDGET.sizes() | VECTOR_BUDGET.sizes()).items():
             self._metrics["brimful_cache_bytes"].labels(name).set(size)
 
     def _record_context(self, event: Event) -> None:

@@ -53,7 +53,6 @@ _REMOVE_DOCUMENT: Final = (
     "INSERT INTO text_index (text_index, rowid, terms) SELECT 'delete', :doc, :terms WHERE :tenant = :tenant"
 )
 _NUMBERS: Final = msgspec.json.Decoder(list[int])
-MAX_BYTES: Final = 512 * 2**20  # of vectors in memory
 _INSERT: Final = """
 INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder, :hash, :vector) ON CONFLICT DO NOTHING
 """
@@ -195,11 +194,12 @@ class SqliteVectorIndex:
         found: list[tuple[int, int, float]] = []
         since = _generation(session, embedder)
         cache = self._cache(session.dialect.tuning)
-        for scope in scopes:
-            vectors = cache.scope_vectors((session.tenant, embedder, since, scope), len(query))
+        keys = [(session.tenant, embedder, since, scope) for scope in scopes]
+        for scope, key in zip(scopes, keys, strict=True):
+            vectors = cache.scope_vectors(key, len(query))
             follow_log(session, embedder, scope, vectors, len(query))
             found += vectors.nearest(query, limit, lambda numbers: _read_vectors(session, embedder, numbers))
-        cache.evict()
+        cache.evict(keys)
         found.sort(key=lambda near: (-near[2], -near[0]))
         return [VectorHit(doc=doc, seq=seq, similarity=similarity) for doc, seq, similarity in found[:limit]]
 
@@ -207,7 +207,7 @@ class SqliteVectorIndex:
         from brimful.stores.vectors.cache import VectorCache  # noqa: PLC0415 - numpy, only where there are vectors
 
         if self._vectors is None:
-            self._vectors = VectorCache(MAX_BYTES, tuning)
+            self._vectors = VectorCache(tuning)
         return self._vectors
 
 

@@ -1,6 +1,6 @@
 """Vectors of a scope in memory: as float32 when there are few, quantized when there are many."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from brimful.cache import LRU
+from brimful.cache import LRU, VECTOR_BUDGET, CacheBudget
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.vectors.float16 import Floats
 from brimful.stores.vectors.quantization import (
@@ -32,6 +32,8 @@ _SCANNED_SHARE: Final = 1 / 256  # plus this share of all vectors
 _SCANNED_MIN: Final = 1_500  # plus this many
 _RESCORED_PER_RESULT: Final = 32  # vectors ranked by int8 codes, per result
 _READ_PER_RESULT: Final = 5  # vectors read from the database, per result
+
+_SCOPE_BYTES: Final = 4_000  # memory of an empty scope: its arrays and its key
 
 CacheKey = tuple[str, str, int, int]
 """Tenant, embedder, generation of the embedder, scope."""
@@ -200,11 +202,11 @@ def quantize_documents(docs: Numbers, seqs: Numbers, rows: Numbers, vectors: Flo
 class VectorCache:
     """The most recently searched scopes, limited by bytes."""
 
-    def __init__(self, max_bytes: int, tuning: Tuning = DEFAULT_TUNING) -> None:
+    def __init__(self, tuning: Tuning = DEFAULT_TUNING, budget: CacheBudget = VECTOR_BUDGET) -> None:
         """Start empty."""
         self._tuning = tuning
         self._scopes: LRU[CacheKey, ScopeVectors] = LRU(
-            max_size=max_bytes, size=lambda _, scope: scope.nbytes, keep_last=True
+            name="vectors", size=lambda _, scope: _SCOPE_BYTES + scope.nbytes, keep_last=True, budget=budget
         )
 
     def __iter__(self) -> Iterator[CacheKey]:
@@ -215,9 +217,12 @@ class VectorCache:
         """Return the vectors of a scope, empty if it is not cached."""
         return self._scopes.setdefault(key, lambda: ScopeVectors(dims, self._tuning))
 
-    def evict(self) -> None:
-        """Drop the least recently searched scopes if the cache is too large. The last one always stays."""
-        self._scopes.remeasure()
+    def evict(self, searched: Iterable[CacheKey]) -> None:
+        """Measure the scopes that were searched, and drop the least recently used ones if the cache is too large.
+
+        The last one always stays.
+        """
+        self._scopes.remeasure(searched)
 
 
 def preselect(
