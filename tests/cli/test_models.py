@@ -59,9 +59,9 @@ def test_without_the_extra_the_error_explains_how_to_get_prices(run, run_json):
 
 
 def test_an_unknown_one(run):
-    result = run("models", "acme-1")
-    assert "unknown model 'acme-1'" in result.stderr
-    assert "8,192 tokens" in result.stdout
+    result = run("models", "gpt-4o", "acme-1", code=1)
+    assert "error: unknown model 'acme-1': assuming a window of 8,192 tokens" in result.stderr
+    assert result.stdout == ""
 
 
 def test_a_broken_file_of_ones_own(fails, monkeypatch):

@@ -30,10 +30,11 @@ from brimful.core.budget import ContextBudget
 from brimful.core.content import Media as MediaPart
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy, Pool, Step, Weights
+from brimful.core.validation import clean_text
 from brimful.counting import is_verified
 from brimful.counting.media import ASSUMED_SIDE, MediaCounter
 from brimful.errors import MissingExtra
-from brimful.models import default_registry, price
+from brimful.models import default_registry, price, unknown_model_warning
 from brimful.policies import load_policy, policy_names
 
 MODELS_EXAMPLES: Final = """\
@@ -76,7 +77,10 @@ def models(
 
     Add or correct models in the file named by BRIMFUL_MODELS.
     """
-    found = [resolve_model(name) for name in names] if names else sorted(default_registry(), key=_provider_and_id)
+    registry = default_registry()
+    found = [registry.resolve(clean_text(name)) for name in names] if names else sorted(registry, key=_provider_and_id)
+    for unknown in (info for info in found if not info.known):
+        raise Failure(unknown_model_warning(unknown))
     selected = [info for info in found if provider in (None, info.provider)]
     if not selected:
         providers = sorted({info.provider for info in found})
