@@ -16,7 +16,7 @@ if EXAMPLES not in sys.path:
 
 from llama_server import LlamaServer, LlamaUnavailable, smollm2  # noqa: E402
 
-__all__ = ["EXACT", "FAMILIES", "SAYING_OK", "Family", "LlamaServer", "LlamaUnavailable"]
+__all__ = ["BY_FILE", "EXACT", "FAMILIES", "SAYING_OK", "Family", "LlamaServer", "LlamaUnavailable"]
 
 TINY: Final = Path(sys.prefix, "llama-models")
 """Where `make` puts tiny models with real vocabularies; tools/tiny_models.py writes them."""
@@ -31,7 +31,10 @@ _GEMMA: Final = ("<bos>", "<eos>", "<|turn>", "<turn|>", "<|think|>", "<|tool_ca
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A model to serve: its name in our registry, and special tokens that texts may spell out."""
+    """A model to serve: its name in our registry, and special tokens that texts may spell out.
+
+    Without a name in the registry, it is counted by its GGUF file.
+    """
 
     name: str
     model: str
@@ -46,8 +49,11 @@ class Family:
         return file
 
     def info(self, window: int) -> ModelInfo:
-        """Return what our registry knows of it, served by llama.cpp with that window."""
-        return msgspec.structs.replace(resolve(self.model), runtime="llama.cpp", window=window)
+        """Return what our registry or its file knows of it, served by llama.cpp with that window."""
+        known = resolve(self.model) if self.model else resolve(f"my-{self.name}").with_tokenizer(str(self.file()))
+        return msgspec.structs.replace(
+            known, runtime="llama.cpp", window=window, max_output=min(known.max_output, window)
+        )
 
 
 FAMILIES: Final = {
@@ -60,7 +66,19 @@ FAMILIES: Final = {
         Family("llama-3.1", "llama-3.1-8b", _LLAMA),
         Family("llama-3.2", "llama-3.2-3b", _LLAMA),
         Family("gemma-4", "gemma-4-31b", _GEMMA),
+        Family("qwen-3.5", "", (*_QWEN, "<think>")),
+        Family("deepseek-llm", "", ("<｜User｜>", "<｜end▁of▁sentence｜>", "<think>")),
+        Family("deepseek-coder", "", ("<｜fim▁begin｜>", "<|EOT|>")),
+        Family("phi-3.5", "", ("<|user|>", "<|end|>", "<s>", "</s>")),
+        Family("llama-2", "", ("<s>", "</s>", "<unk>", "<|im_start|>")),
+        Family("command-r", "", ("<|START_OF_TURN_TOKEN|>", "<BOS_TOKEN>")),
+        Family("falcon", "", (">>TITLE<<", "<|endoftext|>")),
+        Family("gpt-2", "", ("<|endoftext|>", "<|user|>")),
+        Family("starcoder", "", ("<fim_prefix>", "<|endoftext|>")),
     )
 }
-EXACT: Final = tuple(name for name in FAMILIES if name != "smollm2")
+BY_FILE: Final = tuple(family.name for family in FAMILIES.values() if not family.model)
+"""Those that are counted by their GGUF files."""
+
+EXACT: Final = tuple(name for name in FAMILIES if name not in ("smollm2", *BY_FILE))
 """Those whose vocabulary we have: SmolLM2's is counted by another one."""

@@ -55,8 +55,8 @@ def llama(tmp_path_factory):
 @contextmanager
 def shared(place, model):
     """Serve the model for as long as anybody holds the pipe to the server: the system counts them, dead or alive."""
-    pipe, address = place.with_suffix(".pipe"), place.with_suffix(".address")
-    with place.with_suffix(".lock").open("w") as lock:
+    pipe, address = (place.with_name(f"{place.name}.{kind}") for kind in ("pipe", "address"))
+    with place.with_name(f"{place.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         held = _join(pipe, address)
         if held is None:

@@ -86,6 +86,16 @@ FAMILIES: Final = {
         settings=_OF_LLAMA,
     ),
     "gemma-4": Family(vocabulary="gemma-4", template="google-gemma-4-31B-it"),
+    # Vocabularies that the package does not have, each with the template of some model.
+    "qwen-3.5": Family(vocabulary="qwen35", template="Qwen3.5-4B", tokens=_QWEN_3, settings=_OF_QWEN),
+    "deepseek-llm": Family(vocabulary="deepseek-llm", template="llama-cpp-deepseek-r1"),
+    "deepseek-coder": Family(vocabulary="deepseek-coder", template="deepseek-ai-DeepSeek-V3.1"),
+    "phi-3.5": Family(vocabulary="phi-3", template="microsoft-Phi-3.5-mini-instruct"),
+    "llama-2": Family(vocabulary="llama-spm", template="NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use"),
+    "command-r": Family(vocabulary="command-r", template="CohereForAI-c4ai-command-r7b-12-2024-tool_use"),
+    "falcon": Family(vocabulary="falcon", template="ibm-granite-granite-4.0"),
+    "gpt-2": Family(vocabulary="gpt-2", template="GLM-4.6"),
+    "starcoder": Family(vocabulary="starcoder", template="HuggingFaceTB-SmolLM3-3B"),
 }
 
 

@@ -35,8 +35,13 @@ from brimful.render.incoming import INCOMING_WIRES
 WIRES: Final[tuple[str, ...]] = get_args(Wire)
 
 
-def resolve_model(model: str | ModelInfo, wire: Wire | None = None, betas: Sequence[str] = ()) -> ModelInfo:
-    """Return a model by name, with another wire format and beta features if they are given."""
+def resolve_model(
+    model: str | ModelInfo,
+    wire: Wire | None = None,
+    betas: Sequence[str] = (),
+    tokenizer: str | Path | None = None,
+) -> ModelInfo:
+    """Return a model by name, with another wire format, beta features and another tokenizer if they are given."""
     if not isinstance(model, str | ModelInfo):
         raise InvalidValue("model", f"must be a name or a ModelInfo, not {preview(model)}")
     require_unicode("model", model if isinstance(model, str) else model.id, InvalidValue)
@@ -45,6 +50,10 @@ def resolve_model(model: str | ModelInfo, wire: Wire | None = None, betas: Seque
     if isinstance(betas, str) or not all(isinstance(beta, str) for beta in require_list("betas", betas)):
         raise InvalidValue("betas", f"must be a list of names, not {preview(betas)}")
     info = (default_registry().resolve(model) if isinstance(model, str) else model).with_betas(betas)
+    if tokenizer is not None:
+        if not isinstance(tokenizer, str | Path):
+            raise InvalidValue("tokenizer", f"must be a name or a path, not {preview(tokenizer)}")
+        info = info.with_tokenizer(str(tokenizer))
     return info if wire is None else msgspec.structs.replace(info, wire=wire)
 
 

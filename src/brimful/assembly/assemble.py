@@ -178,20 +178,25 @@ def conversation(
     return package_conversation(history, counter=counter(model), start=start, min_tokens=min_tokens)
 
 
-def counter(model: str | ModelInfo, *, method: Method = "hybrid") -> TokenCounter:
-    """Return the token counter for a model. `hybrid` uses the best one available; each count has its basis."""
+def counter(model: str | ModelInfo, *, method: Method = "hybrid", tokenizer: str | Path | None = None) -> TokenCounter:
+    """Return the token counter for a model. `hybrid` uses the best one available; each count has its basis.
+
+    `tokenizer` is the name of another vocabulary, or the path of a `tokenizer.json` or GGUF file.
+    """
     if method not in METHODS:
         raise InvalidValue("method", f"must be one of {', '.join(METHODS)}, not {preview(method)}")
-    return counter_for(resolve_model(model), method)
+    return counter_for(resolve_model(model, tokenizer=tokenizer), method)
 
 
-def count(text: str, *, model: str | ModelInfo, method: Method = "hybrid") -> Count:
+def count(
+    text: str, *, model: str | ModelInfo, method: Method = "hybrid", tokenizer: str | Path | None = None
+) -> Count:
     """Count the tokens of a text for a model.
 
     >>> count("Fill the window to the brim.", model="gpt-4o")
     Count(tokens=7, basis='exact', tokenizer='o200k_base', margin=0)
     """
-    return counter(model, method=method).text(checked_text("text", text, InvalidValue))
+    return counter(model, method=method, tokenizer=tokenizer).text(checked_text("text", text, InvalidValue))
 
 
 def budget(

@@ -37,6 +37,7 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     *,
     wire: IncomingWire = "openai",
     model: str | ModelInfo | None = None,
+    tokenizer: str | Path | None = None,
     policy: str | Path | Policy = "fit",
     previous: Context | HistoryStart | None = None,
     window: int | None = None,
@@ -56,12 +57,13 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     output limit by default, and is added to a request that has none. `max_prompt_tokens` limits the request even if the
     window is larger. `betas` are beta features that you send in Anthropic's header: some widen the window. With
     `min_tokens`, texts may be shortened to that many tokens. `previous` is the context of the conversation's last
-    request: history then begins at the same message, so that prompt caches can be reused.
+    request: history then begins at the same message, so that prompt caches can be reused. `tokenizer` is the name of
+    another vocabulary, or the path of a `tokenizer.json` or GGUF file.
     """
     if isinstance(request, dict) and isinstance(request.get("messages"), list | tuple):
         request = {**request, "messages": plain_messages(request["messages"], wire)}
     incoming = read_incoming(request, wire)
-    info = resolve_model(incoming.model if model is None else model, wire, betas)
+    info = resolve_model(incoming.model if model is None else model, wire, betas, tokenizer)
     chosen = resolve_policy(policy, overrides, max_prompt_tokens)
     own = incoming.completion if completion is None else require_positive("completion", completion)
     if completion is not None:

@@ -23,7 +23,8 @@ Examples:
   brimful count "Fill the window to the brim." --model gpt-4o
   brimful count --file README.md --file CHANGELOG.md --json
   git diff | brimful count --model claude-sonnet-4-5
-  brimful count --messages --file request.json"""
+  brimful count --messages --file request.json
+  brimful count --messages --file request.json --tokenizer model.gguf"""
 
 _COLUMNS: Final = columns("tokens", "at most", "basis", "tokenizer", "source", right=("tokens", "at most"))
 
@@ -44,6 +45,12 @@ def count(
         typer.Option("--file", "-f", metavar="FILE", help="A UTF-8 file. Repeatable."),
     ] = None,
     model: Model = DEFAULT_MODEL,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            "--tokenizer", help="A vocabulary by name, or the path of a tokenizer.json or GGUF file of the model."
+        ),
+    ] = None,
     method: Annotated[
         Method,
         typer.Option("--method", help="Counting method; hybrid uses the best one for the model."),
@@ -65,6 +72,8 @@ def count(
     """
     sources = _sources(texts or [], files or [])
     info = resolve_model(model)
+    if tokenizer is not None:
+        info = info.with_tokenizer(tokenizer)
     counter = counter_for(info, method)
     if messages:
         counts = [counter.prompt(_prompt(name, text)) for name, text in sources]

@@ -37,6 +37,9 @@ UNKNOWN_PRIOR: Final = Prior(
 """For unknown models, until usage has been learned. Other languages vary more: 0.76 to 1.83."""
 
 
+_TOKENIZER_SUFFIXES: Final = (".json", ".gguf")
+
+
 class CacheRule(msgspec.Struct, frozen=True, kw_only=True):
     """When a provider caches a prompt prefix. `breakpoints` is 0 if caching is automatic."""
 
@@ -61,7 +64,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     it accepts a system message, `one_call` that it rejects two calls in one message, `short_ids` that it accepts only
     call ids of nine letters and digits, `system_turns` that the model accepts system messages between other turns
     although its wire format has a separate system prompt. `runtime` is what serves an open model, and `thinking`
-    whether its template enables thinking: None leaves that to the runtime.
+    whether its template enables thinking: None leaves that to the runtime. `tokenizer` is the name of a vocabulary, or
+    the path of a `tokenizer.json` or GGUF file, which also has the chat template.
     """
 
     id: str
@@ -115,3 +119,21 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     def names_in_text(self) -> bool:
         """Whether a speaker's name must be in the text, because chat templates have no names."""
         return self.overhead == "template"
+
+    @property
+    def has_tokenizer_file(self) -> bool:
+        """Whether the tokenizer is a file."""
+        return self.tokenizer is not None and self.tokenizer.lower().endswith(_TOKENIZER_SUFFIXES)
+
+    def with_tokenizer(self, tokenizer: str) -> "ModelInfo":
+        """Return the model with another tokenizer; the chat template of a file replaces the model's own.
+
+        >>> info = ModelInfo(id="m", provider="p", window=8192, max_output=1, wire="openai", prior=UNKNOWN_PRIOR)
+        >>> info.with_tokenizer("models/m.gguf").runtime
+        'llama.cpp'
+        """
+        changed = msgspec.structs.replace(self, tokenizer=tokenizer, prior=None)
+        if not changed.has_tokenizer_file:
+            return changed
+        runtime = "llama.cpp" if tokenizer.lower().endswith(".gguf") else self.runtime
+        return msgspec.structs.replace(changed, overhead="template", chat_template=None, runtime=runtime)

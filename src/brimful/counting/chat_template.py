@@ -55,13 +55,22 @@ class ChatTemplate:
         self,
         source: str,
         *,
+        tool_source: str = "",
         bos: str = "",
         eos: str = "",
         today: date = DEFAULT_DATE,
         runtime: Runtime = "transformers",
         thinking: bool | None = None,
     ) -> None:
-        """Compile the source; `bos` and `eos` are the tokens at the beginning and end of a text."""
+        """Compile the source; `bos` and `eos` are the tokens at the beginning and end of a text.
+
+        `tool_source` is the template for requests with tools, if it is another one.
+        """
+        self._for_tools: ChatTemplate | None = None
+        if tool_source:
+            self._for_tools = ChatTemplate(
+                tool_source, bos=bos, eos=eos, today=today, runtime=runtime, thinking=thinking
+            )
         self._is_llama_cpp = runtime == "llama.cpp"
         self._source = llama_cpp.patch_source(source) if self._is_llama_cpp else source
         self._render = _compile(self._source, today, runtime)
@@ -87,9 +96,7 @@ class ChatTemplate:
         if any(options.get(field) for field in _UNMODELLED_FIELDS):
             return False
         if self._is_llama_cpp:
-            return llama_cpp.is_modelled(self._source) and not (
-                self._capabilities.parts and any(_is_list_of_results(message) for message in messages)
-            )
+            return llama_cpp.is_modelled(self._source)
         return not any(_has_several_parts(message) for message in messages)
 
     def render(
@@ -104,6 +111,8 @@ class ChatTemplate:
 
         Messages and tools have OpenAI's form; `options` are the other fields of the request.
         """
+        if tools and self._for_tools:
+            return self._for_tools.render(messages, tools, options=options, answer=answer)
         try:
             if self._is_llama_cpp:
                 return self._render_as_llama_cpp(messages, tools, options, answer=answer)
@@ -177,8 +186,14 @@ def _compile(source: str, today: date, runtime: Runtime) -> Callable[..., str]:
     def raise_exception(message: str) -> NoReturn:
         raise TemplateError(message)
 
+    class LlamaEnvironment(SandboxedEnvironment):
+        """Gives every string C's methods."""
+
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            return super().getattr(llama_cpp.CString(obj) if type(obj) is str else obj, attribute)
+
     is_llama_cpp = runtime == "llama.cpp"
-    environment = (SandboxedEnvironment if is_llama_cpp else ImmutableSandboxedEnvironment)(
+    environment = (LlamaEnvironment if is_llama_cpp else ImmutableSandboxedEnvironment)(
         undefined=ChainableUndefined if is_llama_cpp else Undefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -292,10 +307,6 @@ def _wire_turn(message: Message) -> WireMessage:
 
 def _wire_call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-
-
-def _is_list_of_results(message: WireMessage) -> bool:
-    return message["role"] == "tool" and isinstance(message.get("content"), list)
 
 
 def _has_several_parts(message: WireMessage) -> bool:

@@ -8,7 +8,7 @@ from brimful.core.policy import Method
 from brimful.core.prompt import Prompt, TokenCounter
 from brimful.counting.approximate import ApproximateCounter
 from brimful.counting.calibration import CalibratedCounter, Calibration, MeasuringCounter, default_calibration
-from brimful.counting.chat_template import ChatTemplate
+from brimful.counting.chat_template import ChatTemplate, TemplateOptions
 from brimful.counting.features import Features
 from brimful.counting.fixed_overhead import FixedOverheadCounter
 from brimful.counting.media import MediaCounter
@@ -78,16 +78,19 @@ def _learned_calibration(model: ModelInfo, method: Method, calibration: Calibrat
 
 
 def _load_template(model: ModelInfo, tokenizer: str) -> ChatTemplate:
-    if not model.chat_template:
-        raise InvalidModel(model.id, "chat_template", "is required if overhead is 'template'")
     vocabulary = get_vocabulary(tokenizer)
-    return ChatTemplate.named(
-        model.chat_template,
-        bos=vocabulary.bos,
-        eos=vocabulary.eos,
-        runtime=model.runtime,
-        thinking=model.thinking,
-    )
+    options: TemplateOptions = {
+        "bos": vocabulary.bos,
+        "eos": vocabulary.eos,
+        "runtime": model.runtime,
+        "thinking": model.thinking,
+    }
+    if model.chat_template:
+        return ChatTemplate.named(model.chat_template, **options)
+    if not vocabulary.template:
+        where = f": {model.tokenizer} has none" if model.has_tokenizer_file else " if overhead is 'template'"
+        raise InvalidModel(model.id, "chat_template", f"is required{where}")
+    return ChatTemplate(vocabulary.template, tool_source=vocabulary.tool_template, **options)
 
 
 def _text_counter(
@@ -112,4 +115,8 @@ def _exact_text_counter(model: ModelInfo, learned: Calibration | None = None) ->
     if model.tokenizer is None:
         reason = "its vocabulary is not public" if model.known else "the model is not in the registry"
         raise TokenizerUnavailable(model.id, reason)
-    return ExactTextCounter(runtime_vocabulary(model.runtime, model.tokenizer), learned)
+    if not model.has_tokenizer_file:
+        return ExactTextCounter(runtime_vocabulary(model.runtime, model.tokenizer), learned)
+    from brimful.counting.tokenizer_files import add_tokenizer_file  # noqa: PLC0415 - few models need it
+
+    return ExactTextCounter(add_tokenizer_file(model.tokenizer, model.runtime), learned)

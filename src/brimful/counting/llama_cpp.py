@@ -5,7 +5,7 @@ Read in llama.cpp's `common/jinja` and `common/chat.cpp`, and confirmed by a rea
 - Numbers with a fraction have six digits: in JSON as C++ streams write them (`1.0` is `1`), elsewhere as
   `std::to_string` does (`1e-7` is `0.0`).
 - White space is what C's `isspace` says; Python strips more (a no-break space, for one).
-- `dictsort` sorts by bytes, and minds case; nothing (`None`) prints as nothing.
+- `dictsort` sorts by bytes, and minds case. `None` and objects print as nothing, and a list as its items.
 - Templates that support thinking enable it, unless the server was started with thinking disabled.
 - Of a message, only some fields reach the template. Content is a string or a list of parts, as the template wants it:
   the server finds out by trying. Parts are joined by line feeds.
@@ -108,8 +108,14 @@ def to_native(value: Any) -> Any:
 
 
 def printed_value(value: Any) -> Any:
-    """Return what is printed for a value: None prints as nothing."""
-    return "" if value is None else value
+    """Return what is printed for a value: None and objects print as nothing, and a list prints its items."""
+    match value:
+        case None | Mapping():
+            return ""
+        case list():
+            return "".join(str(printed_value(item)) for item in list.__iter__(value))  # not a look into a `_PartsProbe`
+        case _:
+            return value
 
 
 # -- requests: what of them reaches the template ---------------------------------------------------------------------
@@ -356,8 +362,8 @@ def trim(value: Any, chars: str | None = None) -> str:
 
 
 def items(value: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
-    """Return the items of an object; None has none."""
-    return [] if value is None else list(value.items())
+    """Return the items of an object; None and undefined values have none."""
+    return list(value.items()) if value else []
 
 
 def dictsort(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -387,7 +393,8 @@ class _JsonWriter:
                 )
                 return self._block("{", list(pairs), "}", level)
             case _:
-                return self._block("[", [self.write(item, level + 1) for item in value], "]", level)
+                items = list.__iter__(value) if isinstance(value, list) else value
+                return self._block("[", [self.write(item, level + 1) for item in items], "]", level)
 
     def _block(self, opening: str, items: list[str], closing: str, level: int) -> str:
         if not items or self._indent is None:

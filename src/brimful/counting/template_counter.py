@@ -39,6 +39,9 @@ CountText = Callable[[str], int]
 MEDIA_MARKERS: Final = 2  # tokens around an image in a rendered template
 THINKING_MARKERS: Final = 6  # maximum tokens of an empty thinking block
 _PROBE_NAME: Final = "probe_of_brimful"  # a name that no template prints by itself
+_PROBE_SCHEMA: Final[dict[str, Any]] = {"type": "object", "properties": {"a": {"type": "string", "description": "a"}}}
+_PROBE_TOOL: Final = Tool(name=_PROBE_NAME, description=_PROBE_NAME, parameters=_PROBE_SCHEMA)
+_TEXT_FIELDS: Final = ("content", "reasoning_content", "reasoning", "name")  # of a message
 _HI: Final = Message(role="user", parts=(Text(text="hi"),))
 
 
@@ -270,7 +273,7 @@ class TemplateCounter:
 
     @cached_property
     def _shows_tools(self) -> bool:
-        return self._shows((_HI,), (Tool(name=_PROBE_NAME, description=_PROBE_NAME),))
+        return self._shows((_HI,), (_PROBE_TOOL,))
 
     @cached_property
     def _shows_calls(self) -> bool:
@@ -286,10 +289,21 @@ class TemplateCounter:
 
     def _bound(self, prompt: Prompt) -> list[Count]:
         """Return an upper bound for a prompt that the template refuses: every part with its maximum overhead."""
-        sent = wire_messages(prompt.messages)
-        around = self.request_overhead() + sum(self.message_overhead(message["role"]) for message in sent)
-        texts = [tool_json(tool) for tool in prompt.tools] + [message["content"] for message in sent]
+        sent = _Request.of(prompt).messages
+        around = self.request_overhead() + sum(self.message_overhead(message.role) for message in prompt.messages)
+        around += self._toolset if prompt.tools else 0
+        texts = [tool_json(tool) for tool in prompt.tools]
+        texts += [text for message in sent for field in _TEXT_FIELDS for text in _texts_in(message.get(field))]
         return [Count(tokens=around, basis="bound"), self.tool_calls(_tool_calls(prompt)), *self.texts(texts)]
+
+    @cached_property
+    def _toolset(self) -> int:
+        """What the template writes about tools in general, and about one that hardly says anything."""
+        try:
+            with_tools = self._texts.rendered(self._render(_Request(wire_messages((_HI,)), wire_tools((_PROBE_TOOL,)))))
+        except TemplateRefused:
+            return 0
+        return max(0, with_tools.upper - self._rendered((_HI,), True))  # noqa: FBT003
 
     def _call(self, name: str, arguments: str) -> Count:
         count = self._calls.get((name, arguments))
@@ -307,6 +321,14 @@ class TemplateCounter:
         # A template that omits calls would show no difference: they are then charged as text.
         tokens = max(difference - self.message_overhead("assistant"), written.upper)
         return Count(tokens=tokens, basis=written.basis, tokenizer=self.tokenizer)
+
+
+def _texts_in(content: object) -> list[str]:
+    """Return the texts of a message's field: a string, or a list of parts."""
+    if isinstance(content, str):
+        return [content]
+    parts = content if isinstance(content, list) else []
+    return [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
 
 
 class _Request(msgspec.Struct, frozen=True):

@@ -9,10 +9,10 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from brimful.core.validation import clean_text
-from brimful.counting.vocabularies import VOCABULARIES, Vocabulary, get_vocabulary
+from brimful.counting.vocabularies import VOCABULARIES, Vocabulary, add_vocabulary, get_vocabulary
 from brimful.errors import CountingError
 
 if TYPE_CHECKING:
@@ -52,8 +52,25 @@ def _first_character(word: str) -> str:
 
 _Result = TypeVar("_Result")
 
+
+class TextTokenizer(Protocol):
+    """Counts texts with one vocabulary."""
+
+    def preload(self) -> None:
+        """Load everything, without blocking other threads."""
+        ...
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Count plain texts."""
+        ...
+
+    def count_special(self, text: str) -> int:
+        """Count a text in which special tokens are single tokens."""
+        ...
+
+
 _loading = threading.Lock()
-_loaded: dict[str, "_Tokenizer"] = {}
+_loaded: dict[str, TextTokenizer] = {}
 _preloaded: set[str] = set()
 
 
@@ -79,7 +96,7 @@ def count_texts(tokenizer: str, texts: Sequence[str]) -> list[int]:
     >>> count_texts("cl100k_base", ["one", "", "one two"])
     [1, 0, 2]
     """
-    return _get_tokenizer(tokenizer).count(texts)
+    return load_tokenizer(tokenizer).count(texts)
 
 
 def count_with_special_tokens(tokenizer: str, text: str) -> int:
@@ -88,7 +105,7 @@ def count_with_special_tokens(tokenizer: str, text: str) -> int:
     >>> count_with_special_tokens("llama3", "<|eot_id|>"), count_with_special_tokens("llama3", "<|think|>")
     (1, 5)
     """
-    return _get_tokenizer(tokenizer).count_special(text)
+    return load_tokenizer(tokenizer).count_special(text)
 
 
 def is_preloaded(tokenizer: str) -> bool:
@@ -102,7 +119,7 @@ def preload(tokenizer: str) -> None:
     The table for words of several tokens is built when the first such word is counted, which takes longer than loading
     the vocabulary and would block all threads.
     """
-    _get_tokenizer(tokenizer).preload()
+    load_tokenizer(tokenizer).preload()
     _preloaded.add(tokenizer)
 
 
@@ -160,7 +177,15 @@ class _Tokenizer:
         return False
 
 
-def _get_tokenizer(name: str) -> _Tokenizer:
+def add_tokenizer(name: str, tokenizer: TextTokenizer, vocabulary: Vocabulary) -> None:
+    """Add a tokenizer that is not built in."""
+    add_vocabulary(name, vocabulary)
+    with _loading:
+        _loaded[name] = tokenizer
+
+
+def load_tokenizer(name: str) -> TextTokenizer:
+    """Return the tokenizer of that name."""
     if (found := _loaded.get(name)) is not None:
         return found
     vocabulary = get_vocabulary(name)

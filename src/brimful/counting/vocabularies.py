@@ -48,6 +48,7 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
       related model with the same merges.
     - `in_llama_cpp`: the name of llama.cpp's variant, if it differs: it never normalizes, matches added tokens such as
       `<think>` in any text, and treats `</s>` in Qwen's vocabularies as a special token.
+    - `template`, `tool_template`: the chat template in the user's file, and the one for requests with tools.
     """
 
     loads: str
@@ -61,6 +62,8 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     special: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     in_llama_cpp: str = ""
+    template: str = ""
+    tool_template: str = ""
 
 
 VOCABULARIES: Final = {
@@ -158,6 +161,8 @@ VOCABULARIES: Final = {
 }
 """All tokenizers by name."""
 
+_from_files: dict[str, Vocabulary] = {}
+
 
 def is_verified(tokenizer: str) -> bool:
     """Whether an independent implementation has confirmed the tokenizer, so that its counts are exact.
@@ -183,12 +188,20 @@ def runtime_vocabulary(runtime: Runtime, tokenizer: str) -> str:
             assert_never(runtime)
 
 
+def add_vocabulary(name: str, vocabulary: Vocabulary) -> None:
+    """Add the vocabulary of a user's file."""
+    _from_files[name] = vocabulary
+
+
 def get_vocabulary(tokenizer: str) -> Vocabulary:
     """Return a vocabulary by name.
 
     >>> get_vocabulary("llama3").bos
     '<|begin_of_text|>'
     """
-    if tokenizer not in VOCABULARIES:
-        raise CountingError(f"no tokenizer {tokenizer!r}; known: {', '.join(VOCABULARIES)}")
-    return VOCABULARIES[tokenizer]
+    found = VOCABULARIES.get(tokenizer) or _from_files.get(tokenizer)
+    if found is None:
+        raise CountingError(
+            f"no tokenizer {tokenizer!r}; known: {', '.join(VOCABULARIES)}, or the path of a .json or .gguf file"
+        )
+    return found

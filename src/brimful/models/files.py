@@ -282,10 +282,14 @@ def _make_row(entry: ModelEntry, parent: ModelInfo) -> ModelInfo:
     # By default, only the window limits the output.
     max_output = min(parent.max_output, window) if parent.known else window
     values = {"source": entry.file, "max_output": max_output, **entry.fields}
+    if values.get("tokenizer"):
+        parent = parent.with_tokenizer(values["tokenizer"])
     row = msgspec.structs.replace(parent, **values, id=entry.id, canonical=entry.id, known=True, assumed_window=False)
+    if row.tokenizer and row.has_tokenizer_file:
+        row = msgspec.structs.replace(row, tokenizer=str(Path(entry.file).parent / Path(row.tokenizer).expanduser()))
     if row.max_output > row.window:
         raise entry.error("max_output", f"{row.max_output:,} is more than the window, {row.window:,}")
-    if row.overhead == "template" and not row.chat_template:
+    if row.overhead == "template" and not row.chat_template and not row.has_tokenizer_file:
         raise entry.error("chat_template", "is required if overhead is 'template'")
     return row
 
