@@ -114,6 +114,15 @@ def test_ollama_gets_its_dialect_with_the_model_s_prompt():
     assert second == {"model": "all-minilm", "input": ["tea"], "truncate": True, "dimensions": 3}
 
 
+def test_a_response_that_is_too_large_is_refused():
+    def flood(_):
+        return 200, " " * 70_000_000
+
+    with serving(flood) as server:
+        error = failure(OpenAIEmbedder("m", base_url=server.url))
+    assert error.reason == "the response is larger than 67,108,864 bytes"
+
+
 def test_empty_texts_are_not_sent_and_are_zero():
     with serving(openai) as server:
         rows = embed(OpenAIEmbedder("m", base_url=server.url), "", "tea", " \n")

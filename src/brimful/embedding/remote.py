@@ -20,6 +20,8 @@ _BATCH_TEXTS: Final = 128
 _BATCH_BYTES: Final = 250_000  # OpenAI takes 300,000 tokens in one request
 _PROBE: Final = "."  # embedded to learn the vector size if all texts are empty
 _MAX_SHOWN_CHARS: Final = 200  # of a server's error message
+_MAX_RESPONSE_BYTES: Final = 67_108_864  # far more than any batch of vectors takes
+_SUCCESS: Final = range(200, 300)  # HTTP statuses
 _REFUSED: Final = (400, 413, 422)  # HTTP statuses that reject a text, not the server failing
 _ADVICE: Final = {  # by HTTP status
     401: " (check the key: BRIMFUL_EMBEDDING_KEY)",
@@ -152,15 +154,25 @@ class RemoteEmbedder:
         httpx2 = _httpx2()
         try:
             async with asyncio.timeout(self._timeout):
-                reply = await self._get_client().post(self._dialect.url, content=msgspec.json.encode(body))
+                status, content = await self._receive(msgspec.json.encode(body))
         except TimeoutError as error:
             raise self._unreachable(f"no response within {self._timeout:g} seconds") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise self._unreachable(str(error) or type(error).__name__) from error
-        if not reply.is_success:
-            refused = reply.status_code in _REFUSED
-            raise EmbeddingError(self.id, self._refusal(reply.status_code, reply.text), refused=refused)
-        return reply.content
+        if status not in _SUCCESS:
+            message = self._refusal(status, content.decode(errors="replace"))
+            raise EmbeddingError(self.id, message, refused=status in _REFUSED)
+        return content
+
+    async def _receive(self, body: bytes) -> tuple[int, bytes]:
+        """Return the status and the content of a response."""
+        content = bytearray()
+        async with self._get_client().stream("POST", self._dialect.url, content=body) as reply:
+            async for chunk in reply.aiter_bytes():
+                content += chunk
+                if len(content) > _MAX_RESPONSE_BYTES:
+                    raise EmbeddingError(self.id, f"the response is larger than {_MAX_RESPONSE_BYTES:,} bytes")
+            return reply.status_code, bytes(content)
 
     def _get_client(self) -> "httpx2.AsyncClient":
         if self._client is None:

@@ -479,6 +479,7 @@ class Connection:
     async def _read_chunks(self, response: "httpx2.Response") -> AsyncGenerator[bytes, None]:
         """Yield the body within the limits, decompressed in pieces."""
         limits, size, event = self.limits, 0, _make_event_size(response.headers.get("content-type", ""))
+        is_compressed = "content-encoding" in response.headers
         try:
             async for chunk in response.aiter_bytes():
                 size += len(chunk)
@@ -488,6 +489,8 @@ class Connection:
                     what = "an event of the stream"
                     raise _too_large(self.route, what, limits.max_response_bytes, "max_response_bytes")
                 yield chunk
+                if is_compressed:
+                    await asyncio.sleep(0)  # a small piece of it may become a large one
         except load_libraries().httpx2.HTTPError as error:
             raise make_stream_error(self.route, error, self.limits) from error
 

@@ -119,6 +119,7 @@ def test_headers_about_the_client_are_not_forwarded(start, upstream):
         "connection": "keep-alive, x-hop",
         "x-hop": "1",
         "te": "trailers",
+        "if-none-match": '"etag"',
         "referer": "http://127.0.0.1:8080/secret",
         "accept-encoding": "gzip",
     }

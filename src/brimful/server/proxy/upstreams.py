@@ -30,11 +30,13 @@ _NOT_FORWARDED: Final = HOP_BY_HOP_HEADERS | {
     "expect",
     "forwarded",
     "host",
+    "if-modified-since",
+    "if-none-match",
     "origin",
     "referer",
     "x-real-ip",
 }
-"""Client headers about the connection to us, about the body as it came, or about the person who uses the client."""
+"""Client headers about the connection to us, the body as it came, caches, or the person who uses the client."""
 _PRIVATE_PREFIXES: Final = ("x-brimful-", "x-forwarded-", "sec-")
 _OWN_HEADERS: Final = ("date", "server")  # set by our own server
 _INERT_TYPES: Final = ("application/json", "text/event-stream")  # browsers show them as text
