@@ -504,18 +504,20 @@ def test_a_server_that_lists_no_models_is_used_anyway(run, new_engine):
 
 
 def test_a_server_that_was_too_busy_to_tell_its_window_is_asked_again(run, new_engine):
-    now, name = [NOW], "qwen2.5-7b-instruct-q4_k_m.gguf"
+    now, name, busy = [NOW], "qwen2.5-7b-instruct-q4_k_m.gguf", answered(b"", status=500)
 
     async def story():
         async with (
-            serving(answered(b"", status=500), SAYS_HI, listed(max_model_len=4_096), SAYS_HI) as server,
+            serving(busy, SAYS_HI, busy, SAYS_HI, SAYS_HI, listed(max_model_len=4_096), SAYS_HI) as server,
             new_engine(model=name, provider=f"{server.url}/v1", embedder="none", clock=lambda: now[0]) as engine,
         ):
-            first = await engine.respond("r", None, "Hello!")
-            now[0] += RETRY_SECONDS
-            return [first, await engine.respond("r", None, "And now?")]
+            answers = []
+            for _ in range(4):  # it is asked after 10 seconds, and after 20 more
+                answers.append(await engine.respond("r", None, "Hello!"))
+                now[0] += RETRY_SECONDS
+            return answers
 
-    assert [answer.context.budget.window for answer in run(story())] == [128_000, 4_096]
+    assert [answer.context.budget.window for answer in run(story())] == [128_000, 128_000, 128_000, 4_096]
 
 
 @pytest.mark.parametrize(

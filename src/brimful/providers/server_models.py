@@ -13,9 +13,10 @@ from brimful.providers.address import remove_version
 from brimful.providers.connection import Connection
 from brimful.providers.directory import find_server_by_url
 
-LIST_TIMEOUT: Final = 10.0  # seconds to list the models; a busy server may need some
+LIST_TIMEOUT: Final = 10.0  # seconds to list the models for the first time; a busy server may need some
+REFRESH_TIMEOUT: Final = 3.0  # seconds to list them again
 CACHE_SECONDS: Final = 300.0  # self-hosted servers are restarted with other windows
-RETRY_SECONDS: Final = 10.0  # until a server that did not answer is asked again
+RETRY_SECONDS: Final = 10.0  # until a server that did not answer is asked again, and twice as long each time
 LIST_PATHS: Final[dict[Wire, str]] = {"openai": "/models", "text": "/models", "anthropic": "/v1/models"}
 _WINDOW_FIELDS: Final = (
     "max_model_len",
@@ -37,8 +38,9 @@ class ServerModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _CachedModels(msgspec.Struct, frozen=True, kw_only=True):
-    models: tuple[ServerModel, ...]
-    until: float
+    models: tuple[ServerModel, ...] = ()
+    until: float = 0.0
+    failures: int = 0
 
 
 class ServerModels:
@@ -65,14 +67,17 @@ class ServerModels:
     async def _load(self, connection: Connection, path: str) -> tuple[ServerModel, ...]:
         """Return the models of a server. While it does not answer, what it said before is used."""
         async with self._locks.setdefault(connection.route, asyncio.Lock()):
-            cached = self._cache.get(connection.route)
-            if cached is not None and self._clock() < cached.until:
-                return cached.models
-            fetched = await _fetch_models(connection, path)
-            models = fetched if fetched is not None else cached.models if cached is not None else ()
-            until = self._clock() + (RETRY_SECONDS if fetched is None else CACHE_SECONDS)
-            self._cache[connection.route] = _CachedModels(models=models, until=until)
-            return models
+            cached = self._cache.get(connection.route, _CachedModels())
+            if self._clock() >= cached.until:
+                models = await _fetch_models(connection, path, REFRESH_TIMEOUT if cached.until else LIST_TIMEOUT)
+                now = self._clock()
+                if models is None:
+                    wait = min(CACHE_SECONDS, RETRY_SECONDS * 2**cached.failures)
+                    cached = _CachedModels(models=cached.models, until=now + wait, failures=cached.failures + 1)
+                else:
+                    cached = _CachedModels(models=models, until=now + CACHE_SECONDS)
+                self._cache[connection.route] = cached
+            return cached.models
 
 
 def parse_server_models(body: bytes) -> tuple[ServerModel, ...]:
@@ -98,10 +103,10 @@ def _parse_model(row: dict[str, Any], *, only: bool) -> ServerModel:
     return ServerModel(id=row["id"], window=min(windows, default=None), llama=llama, only=only and llama)
 
 
-async def _fetch_models(connection: Connection, path: str) -> tuple[ServerModel, ...] | None:
+async def _fetch_models(connection: Connection, path: str, seconds: float) -> tuple[ServerModel, ...] | None:
     """Return the models of a server; None if it does not answer now."""
     try:
-        async with asyncio.timeout(LIST_TIMEOUT):
+        async with asyncio.timeout(seconds):
             models = parse_server_models((await connection.get(path)).body)
             if any(model.window for model in models) or find_server_by_url(connection.url) is not None:
                 return models
