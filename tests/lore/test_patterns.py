@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from brimful.errors import InvalidValue
 from brimful.lore import LoreIndex, activate, check_keywords
 from brimful.lore.activation import MAX_SECONDS
+from brimful.lore.index import MAX_LOOKBACK
 from brimful.lore.patterns import MAX_ALTERNATIVES, MAX_LENGTH, MAX_SIZE, translate
 from worlds import activated, entry, run, turns
 
@@ -126,6 +127,11 @@ def test_a_stored_expression_over_a_limit_is_not_used_and_noticed():
     assert notice.kind == "lore-refused"
     assert "'/a{200000000}/' unrolls to 200,000,000 elements" in notice.text
     assert notice.text.endswith(", and 1 more")
+
+
+def test_a_long_period_does_not_make_every_turn_read_the_whole_room():
+    assert LoreIndex({}, [entry("e", "dragon", sticky=10**9)]).lookback == MAX_LOOKBACK
+    assert LoreIndex({}, [entry("e", "dragon", sticky=4, cooldown=6)]).lookback == 25
 
 
 def test_expressions_stop_when_their_time_is_over_and_continue_in_the_next_turn():

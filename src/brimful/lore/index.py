@@ -16,6 +16,7 @@ from brimful.lore.keys import Keyword, KeywordMatcher
 from brimful.lore.patterns import find_refusals
 from brimful.records.lorebook import Lorebook, LoreEntry
 
+MAX_LOOKBACK: Final = 4_000  # messages, however long sticky and cooldown periods are: every turn reads them
 _MAX_FALLBACKS: Final = 8  # of one decorator; V3 requires at least five
 
 
@@ -145,7 +146,7 @@ class LoreIndex:
     def lookback(self) -> int:
         """How many past messages can matter for sticky and cooldown: twice the longest effect, and the scan depth."""
         longest = max((entry.sticky + entry.cooldown for entry in self.timed_entries), default=0)
-        return 2 * longest + self.scan_depth if longest else 0
+        return min(MAX_LOOKBACK, 2 * longest + self.scan_depth) if longest else 0
 
     def _prepare(self, entry: LoreEntry, book: Lorebook) -> PreparedEntry:
         decorators, text = parse_decorators(entry.content)
