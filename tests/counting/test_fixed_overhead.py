@@ -89,9 +89,9 @@ def test_openai_cookbook_tools(family, tokens):
 def test_openai_tool_calls_as_users_were_billed(calls, tokens):
     call = ToolCall(id="a", name="calculator", arguments='{"a":2, "b":2}')
     result = Message(role="tool", parts=(ToolResult(id="a", content="4"),))
-    asked = text_message("user", "How much is 2 plus 2?")
+    message = text_message("user", "How much is 2 plus 2?")
     counter = counter_for(model(*GPT_4))
-    whole = counter.prompt(prompt(asked, Message(role="assistant", parts=(call,) * calls), *(result,) * calls))
+    whole = counter.prompt(prompt(message, Message(role="assistant", parts=(call,) * calls), *(result,) * calls))
     assert whole.tokens == tokens
 
 
@@ -129,8 +129,8 @@ def test_anthropic_documented_tool():
             "required": ["location"],
         },
     )
-    asked = text_message("user", "What's the weather like in San Francisco?")
-    count = claude(tool_system_tokens=346).prompt(prompt(asked, tools=(tool,)))
+    message = text_message("user", "What's the weather like in San Francisco?")
+    count = claude(tool_system_tokens=346).prompt(prompt(message, tools=(tool,)))
     assert 403 <= count.upper <= 500  # the documentation's example counts 403
 
 

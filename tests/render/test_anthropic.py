@@ -277,13 +277,13 @@ def test_a_system_turn_of_its_own_where_the_model_takes_it():
 
 
 def test_a_system_message_that_would_be_refused_there_speaks_as_the_user():
-    spoken = [
+    messages = [
         text_message("user", "Hi"),
         text_message("assistant", "Yes?"),
         text_message("system", "It is late."),
         text_message("user", "Bye"),
     ]
-    roles = [turn["role"] for turn in rendered(*spoken, system_turns=True)["messages"]]
+    roles = [turn["role"] for turn in rendered(*messages, system_turns=True)["messages"]]
     assert roles == ["user", "assistant", "user"]
     before = [text_message("user", "Hi"), text_message("system", "It is late."), text_message("user", "Bye")]
     assert [turn["role"] for turn in rendered(*before, system_turns=True)["messages"]] == ["user"]
