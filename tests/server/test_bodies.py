@@ -65,3 +65,12 @@ def test_the_deepest_request_has_a_record(start, mode):
     assert answer.status_code == 200
     sent = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}/request")
     assert sent.json()["extra"] == json.loads(nested)["extra"]
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("values", ["[],", "0,"])
+def test_many_small_values_are_rejected(start, upstream, path, headers, body, values):
+    answer = post(start(), path, headers, json.dumps(body)[:-1] + ', "extra": [' + values * 500_000 + "0]}")
+    assert answer.status_code == 413
+    assert error_message(answer, path) == "the body has more than 500,000 values"
+    assert upstream.requests == []

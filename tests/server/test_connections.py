@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -133,3 +135,15 @@ def test_a_client_that_does_not_read_is_disconnected(connect, upstream):
     head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
     connected().sendall(head + body)
     assert upstream.left.wait(30)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+def test_connections_stay_below_the_limit_of_open_files(tmp_path):
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (100, 264))\n"
+        "from brimful.server.config import parse_config; from brimful.server.connections import connection_settings\n"
+        "settings = connection_settings(parse_config({}, 'brimful.toml'))\n"
+        "print(settings['http'].limits.max_connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert run.stdout.split() == ["100", "264"]

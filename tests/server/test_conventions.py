@@ -41,7 +41,7 @@ def test_a_wrong_method_is_answered_with_the_right_ones(start, path, methods):
     answer = start(unknown_paths="refuse").patch(path, json={})
     assert answer.status_code == 405
     assert answer.headers["allow"] == methods
-    assert answer.json()["error"]["type"] == "invalid_request_error"
+    assert answer.json()["error"]["message"] == f"{path} does not support PATCH: use {methods}"
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions/", "/v1/messages/"])

@@ -7,7 +7,6 @@ the value as the record will hold it, or raises an error that names the field.
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -274,8 +273,12 @@ def find_duplicate_key(data: bytes, decoded: Any) -> str | None:
     duplicates: list[str] = []
 
     def collect(pairs: list[tuple[str, object]]) -> None:
-        if len(dict(pairs)) < len(pairs):
-            duplicates.extend(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                duplicates.append(key)
+                return
+            seen.add(key)
 
     json.loads(data.decode(), object_pairs_hook=collect)
     return duplicates[0] if duplicates else None

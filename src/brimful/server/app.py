@@ -347,17 +347,20 @@ def _not_found_handler(page: Page) -> Callable[[Request, Exception], Awaitable[R
     async def handle(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         index = page.index(request) if status == _NOT_FOUND else None
-        response = index or _not_found(request, status)
-        if status == _METHOD_NOT_ALLOWED:
-            response.headers["allow"] = ", ".join(sorted(_allowed_methods(request)))
-        return response
+        return index or (_method_not_allowed(request) if status == _METHOD_NOT_ALLOWED else _not_found(request, status))
 
     return handle
 
 
-def _allowed_methods(request: Request) -> set[str]:
+def _method_not_allowed(request: Request) -> Response:
+    path = request.url.path
     matching = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
-    return {method for route in matching for method in route.methods or ()}
+    allowed = ", ".join(sorted({method for route in matching for method in route.methods or ()}))
+    message = f"{path[:200]} does not support {request.method}: use {allowed}"
+    error = ApiError("not_found", message, status=_METHOD_NOT_ALLOWED, code="method_not_allowed")
+    response = error_response(error, get_error_format(path, request.headers))
+    response.headers["allow"] = allowed
+    return response
 
 
 def _not_found(request: Request, status: int) -> Response:

@@ -6,11 +6,13 @@ from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 import h11
+import msgspec
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from brimful.server.config import Config, ServerLimits
 from brimful.server.errors import ApiError, error_body
 
+_OTHER_FILES: Final = 64  # open files of a process besides connections: the store, the log
 _END_OF_HEADERS: Final = re.compile(rb"\n\r?\n")
 
 
@@ -115,9 +117,27 @@ class LimitedProtocol(H11Protocol):
             self._write_deadline = None
 
 
+def _affordable(connections: int) -> int:
+    """Return how many connections the process may have, after raising its limit of open files if possible.
+
+    An answer needs a second connection, to the upstream.
+    """
+    try:
+        import resource  # noqa: PLC0415 - not on Windows
+    except ImportError:
+        return connections
+    wanted = 2 * connections + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, min(connections, (soft - _OTHER_FILES) // 2))
+
+
 def connection_settings(config: Config) -> dict[str, Any]:
     """Return the settings of uvicorn that limit connections and say whose forwarded addresses are believed."""
-    limits = config.limits
+    limits = msgspec.structs.replace(config.limits, max_connections=_affordable(config.limits.max_connections))
     return {
         "http": type("Protocol", (LimitedProtocol,), {"limits": limits, "waiting": {}}),
         "h11_max_incomplete_event_size": limits.max_header_bytes,

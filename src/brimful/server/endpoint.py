@@ -21,6 +21,7 @@ from brimful.server.errors import STATUS_CODES, ApiError, ErrorFormat, error_bod
 from brimful.server.telemetry import Telemetry
 
 BODY_TIMEOUT: Final = 60.0  # seconds
+MAX_VALUES: Final = 500_000  # in a JSON body: small values take far more memory and time than their bytes suggest
 LARGE_BODY: Final = 262_144  # bytes; larger bodies are parsed in a thread
 JSON: Final = "application/json"
 _CLIENT_CLOSED: Final = 499  # as in nginx: the client disconnected
@@ -62,6 +63,8 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
         raise ApiError("invalid", f"the body {error}") from None
     if not isinstance(data, dict):
         raise ApiError("invalid", "the body must be a JSON object")
+    if _has_too_many_values(data):
+        raise ApiError("too_large", f"the body has more than {MAX_VALUES:,} values")
     if (key := find_duplicate_key(raw, data)) is not None:
         raise ApiError("invalid", f"the body has the key {preview(key)} more than once in one object")
     return data
@@ -130,6 +133,16 @@ def _check_length(headers: Mapping[str, str], limit: int) -> None:
 
 def _too_slow() -> ApiError:
     return ApiError("invalid", f"the body did not arrive within {BODY_TIMEOUT:.0f} seconds", status=408)
+
+
+def _has_too_many_values(data: dict[str, Any]) -> bool:
+    values = 0
+    level: list[Any] = [data]
+    while level and values <= MAX_VALUES:
+        values += sum(map(len, level))
+        items = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [item for each in items for item in each if isinstance(item, dict | list)]
+    return values > MAX_VALUES
 
 
 def _too_large(limit: int) -> ApiError:
