@@ -233,7 +233,7 @@ def test_images_are_counted_before_sending(start, upstream):
 def test_texts_are_shortened_if_configured(start, upstream):
     client = start(upstream={"window": 1000}, fit={"min_tokens": 50})
     client.post(CHAT, json=body([says("user", "A sentence. " * 2000)]))
-    assert upstream.bodies[0]["messages"][0]["content"].endswith("[…]")
+    assert "[…" in upstream.bodies[0]["messages"][0]["content"]
 
 
 def test_usage_is_stored_with_the_count(start, upstream, tmp_path):
