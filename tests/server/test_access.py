@@ -285,14 +285,17 @@ def test_other_names_of_the_machine_can_be_configured(start):
 
 def test_wrong_keys_are_slowed_down_and_counted(start, make_key):
     client = start(require_keys=True, limits={"failed_keys_per_minute": 3}, telemetry={"metrics": True})
-    _, known = make_key()
-    _, unused = make_key(scopes=("metrics",))
+    _, known = make_key(scopes=("chat", "metrics"))
+    _, unused = make_key()
     assert client.post(CHAT, json=HI, headers=bearer(known)).status_code == 200
     answers = [client.post(CHAT, json=HI, headers=bearer(f"bf-{at}")) for at in range(5)]
     assert [answer.status_code for answer in answers] == [401, 401, 401, 429, 429]
     assert answers[-1].json()["error"]["code"] == "too_many_failed_keys"
     assert 1 <= int(answers[-1].headers["retry-after"]) <= 21
     assert client.post(CHAT, json=HI, headers=bearer(known)).status_code == 200
+    metrics = client.get("/metrics", headers=bearer(known)).text
+    assert 'brimful_rejected_requests_total{kind="invalid_key"} 3.0' in metrics
+    assert 'brimful_rejected_requests_total{kind="too_many_failed_keys"} 2.0' in metrics
     forwarded = {"x-forwarded-for": "192.0.2.1"}  # no reason to believe it
     assert client.post(CHAT, json=HI, headers=bearer(unused) | forwarded).status_code == 429
 
