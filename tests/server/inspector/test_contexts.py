@@ -63,6 +63,7 @@ def test_a_context_is_shown(get, kept):
     (answer,) = seen["answers"]
     assert answer["usage"]["cached"] == 100
     assert answer["message"].endswith("/message")
+    assert answer["text"] == "Kabusecha."
     assert 0 < answer["cost"] < 1
 
 

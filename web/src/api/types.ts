@@ -63,6 +63,7 @@ export interface Answer {
   notices: Notice[];
   cost: number | null;
   message: string | null;
+  text: string;
 }
 
 export interface Band {

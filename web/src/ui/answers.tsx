@@ -1,4 +1,4 @@
-/** The model's answer to a context: tokens, time and cost. */
+/** The model's answer to a context: its text, tokens, time and cost. */
 
 import type { Answer } from "../api/types";
 import { money, percent, seconds, signed, whole } from "../logic/format";
@@ -17,6 +17,7 @@ function One({ answer, counted }: { answer: Answer; counted: number }) {
   const { usage } = answer;
   return (
     <>
+      {answer.text && <blockquote class="record-text">{answer.text}</blockquote>}
       <dl class="facts across">
         <div><dt>Model</dt><dd>{answer.model || "–"}</dd></div>
         {answer.route && <div><dt>Route</dt><dd>{answer.route}</dd></div>}

@@ -8,9 +8,11 @@ export function FirstContext({ filtered = false }: { filtered?: boolean }) {
   }
   return (
     <EmptyState title="No contexts yet" text="A context is what a model sees for one answer. Contexts appear here as soon as any process builds one with this store.">
-      <h3>Chat with a model</h3>
+      <h3>Build one without calling a model</h3>
+      <Shell>{'brimful message add "Hello!" --room hello && brimful assemble --room hello --model gpt-4o'}</Shell>
+      <h3>Chat with a model (needs its API key)</h3>
       <Shell>brimful chat --room hello --model gpt-4o-mini</Shell>
-      <h3>Or point your client at this server</h3>
+      <h3>Point your client at this server (if it was started with an upstream)</h3>
       <Shell>{`client = openai.OpenAI(base_url="${location.origin}/v1", api_key="none")`}</Shell>
     </EmptyState>
   );

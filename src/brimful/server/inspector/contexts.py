@@ -10,6 +10,7 @@ from brimful.core.content import ContentPackage
 from brimful.core.context import Context
 from brimful.engine.absence import find_absence
 from brimful.errors import UnknownRecord
+from brimful.packagers.records import plain_text
 from brimful.records import Snapshot
 from brimful.records.contexts import Build
 from brimful.server.background import BackgroundTasks
@@ -100,7 +101,13 @@ class Contexts:
         snapshot = await self._cache.snapshot(store, call.name())
         build = await get_build(store, snapshot)
         responses = await store.responses(context=snapshot.id, limit=_MAX_ANSWERS)
-        answers = tuple(await asyncio.to_thread(lambda: [self._prices.answer_view(each) for each in responses]))
+        posted = await store.messages([each.message for each in responses if each.message])
+        texts = {message.id: plain_text(message.content) for message in posted}
+        answers = tuple(
+            await asyncio.to_thread(
+                lambda: [self._prices.answer_view(each, texts.get(each.message or "", "")) for each in responses]
+            )
+        )
         names = await load_names(store, [snapshot])
         return HttpResponse(
             await asyncio.to_thread(_encode_view, snapshot, build.number, answers, names), media_type=JSON

@@ -103,7 +103,8 @@ class AnswerView(View, frozen=True, kw_only=True):
     """The answer to a context: finish reason, duration, reported usage and cost.
 
     `expected_cached` are the tokens expected in the prompt cache; `notices` report problems. `cost` is in US dollars,
-    null if no price is known. `message` is the id of the answer in its room.
+    null if no price is known. `message` is the id of the answer in its room, and `text` its text if that is
+    stored. Live events have no text.
     """
 
     id: str
@@ -119,6 +120,7 @@ class AnswerView(View, frozen=True, kw_only=True):
     expected_cached: int
     cost: float | None
     notices: tuple[Notice, ...]
+    text: str = ""
 
 
 class PromptPart(View, frozen=True, kw_only=True):
@@ -326,10 +328,11 @@ class Prices:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def answer_view(self, response: Response) -> AnswerView:
+    def answer_view(self, response: Response, text: str = "") -> AnswerView:
         """Return the view of an answer."""
-        fields = {field: getattr(response, field) for field in AnswerView.__struct_fields__ if field != "cost"}
-        return AnswerView(**fields, cost=self.of(response.model, response.usage, at=response.at))
+        own = [field for field in AnswerView.__struct_fields__ if field not in ("cost", "text")]
+        fields = {field: getattr(response, field) for field in own}
+        return AnswerView(**fields, text=text, cost=self.of(response.model, response.usage, at=response.at))
 
     def of(self, model: str, usage: Usage | None, *, at: float) -> float | None:
         """Return the cost of a model's usage at the prices of that time; None if unknown."""
