@@ -133,6 +133,25 @@ def test_a_smaller_window_is_learned_from_an_overflow(run, new_engine, streaming
     assert [event.facts["window"] for event in events if event.name == "overflowed"] == [2_000]
 
 
+@pytest.mark.parametrize("factor", [1, 2])
+def test_the_server_counts_a_request_near_the_limit(run, new_engine, factor):
+    provider = ScriptedProvider(["Yes."], tokens=lambda request: factor * tokens(request))
+    limit = 4_000 - 200
+
+    async def story():
+        async with new_engine(model="acme-1", provider=provider, embedder="none") as engine:
+            await engine.post_many(
+                [Message(id=f"m{n}", room="r", content="Words and more words. " * 20, at=NOW + n) for n in range(60)]
+            )
+            return await engine.respond("r", None, "Well?", window=4_000, completion=200)
+
+    answer = run(story())
+    [request] = provider.requests
+    assert factor * tokens(request) <= limit
+    rebuilt = [each.text for each in answer.context.warnings if each.kind == "overflowed"]
+    assert len(rebuilt) == (factor == 2)
+
+
 def test_a_second_overflow_is_raised(run, new_engine):
     refusal = ContextOverflow("scripted", "too long", status=400)
     provider = ScriptedProvider([refusal, refusal])

@@ -18,7 +18,7 @@ from brimful.engine.calibration import get_default_route
 from brimful.engine.events import EventName, get_response_facts
 from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.writer import new_id
-from brimful.errors import BudgetExceeded, ContextOverflow
+from brimful.errors import BudgetExceeded, ContextOverflow, ProviderError
 from brimful.records import Content, Response, Usage
 from brimful.records.reply import Reply
 from brimful.records.usage import UsageReport
@@ -26,6 +26,9 @@ from brimful.render import renderer_of
 
 _FEW_PACKAGES: Final = 64  # compared at once; more take milliseconds, in a thread
 _DEFAULT_SHRINK: Final = 0.75  # of the request, if the provider names no limit
+_NEAR_LIMIT: Final = (
+    0.9  # of the limit; from here on, the server is asked to count a request that we cannot count exactly
+)
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -79,8 +82,18 @@ class Exchange(Generic[P]):
     """Sends requests for one room to one route. A request that overflows is rebuilt and sent once more."""
 
     def __init__(
-        self, *, route: str, room: str, rebuild: Rebuild[P], learn: Learn, emit: Emit, clock: Callable[[], float]
+        self,
+        *,
+        route: str,
+        room: str,
+        rebuild: Rebuild[P],
+        learn: Learn,
+        emit: Emit,
+        clock: Callable[[], float],
+        count: Callable[[P], Awaitable[int | None]] | None = None,
     ) -> None:
+        """Send to a route; `count` lets the server count a request, and returns None if it cannot."""
+        self._count = count
         self._route = route
         self._room = room
         self._rebuild = rebuild
@@ -94,7 +107,7 @@ class Exchange(Generic[P]):
         If that fails too, or the request cannot get smaller, the provider's error is raised.
         """
         try:
-            return await deliver(prepared)
+            return await deliver(await self._check_count(prepared))
         except ContextOverflow as overflow:
             context = await prepared.get_context()
             smaller = None if context is None else await self._shrink(context, overflow)
@@ -103,6 +116,31 @@ class Exchange(Generic[P]):
             return await deliver(smaller)
         finally:
             prepared.cancel()
+
+    async def _check_count(self, prepared: PreparedRequest[P]) -> PreparedRequest[P]:
+        """Let the server count a request near the limit that we cannot count exactly; make it smaller if it is over."""
+        context = await prepared.get_context() if self._count else None
+        if self._count is None or context is None or context.verification.basis in ("exact", "provider"):
+            return prepared
+        verified = context.verification
+        if verified.tokens < _NEAR_LIMIT * verified.limit:
+            return prepared
+        try:
+            tokens = await self._count(prepared.payload)
+        except ProviderError:  # sending it may still work
+            return prepared
+        if tokens is None or tokens <= verified.limit:
+            return prepared
+        counted = ContextOverflow(self._route, "counted by the server", window=context.budget.window, prompt=tokens)
+        notice = Notice(
+            kind="overflowed",
+            text=f"{self._route} counts {tokens:,} tokens for {context.id}, and {verified.limit:,} fit: rebuilt",
+            facts={"route": self._route, "context": context.id, "window": context.budget.window, "prompt": tokens},
+        )
+        try:
+            return await self._rebuild(context, get_retry_window(context, counted), notice) or prepared
+        except BudgetExceeded:
+            return prepared
 
     async def _shrink(self, context: Context, overflow: ContextOverflow) -> PreparedRequest[P] | None:
         report = make_overflow_report(

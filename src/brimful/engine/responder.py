@@ -346,6 +346,7 @@ class Responder:
             learn=self._learn,
             emit=self._events.emit,
             clock=self._settings.clock,
+            count=turn.provider.count,
         )
 
     async def _stream(
