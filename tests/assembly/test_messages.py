@@ -162,6 +162,13 @@ def test_json_that_is_no_message_breaks_a_rule_of_the_provider(message):
             take([HI, message])
 
 
+def test_assemble_says_how_messages_become_packages():
+    with pytest.raises(
+        InvalidValue, match=r"packages\[0\]: must be a ContentPackage, not dict; .*brimful.conversation"
+    ):
+        brimful.assemble([HI], model="gpt-4o")
+
+
 def with_engine(tmp_path, story):
     async def run():
         async with brimful.Engine(f"sqlite:///{tmp_path}/chat.db", embedder="none", clock=lambda: NOW) as engine:

@@ -252,7 +252,8 @@ def _require_packages(packages: Iterable[ContentPackage]) -> tuple[ContentPackag
     entries = tuple(require_list("packages", packages))
     for at, entry in enumerate(entries):
         if not isinstance(entry, ContentPackage):
-            raise InvalidValue(f"packages[{at}]", f"must be a ContentPackage, not {type(entry).__name__}")
+            hint = "; make packages of messages with brimful.conversation"
+            raise InvalidValue(f"packages[{at}]", f"must be a ContentPackage, not {type(entry).__name__}{hint}")
     if not entries:
         raise InvalidValue("packages", "must not be empty")
     return entries
