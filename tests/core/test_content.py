@@ -307,3 +307,8 @@ def test_texts_of_other_types_become_plain_in_what_tools_say():
     assert {type(text) for text in (call.id, call.name, call.arguments)} == {str}
     assert {type(text) for text in (result.id, result.name, result.content)} == {str}
     assert (call.arguments, result.content) == ("{}", "tea")
+
+
+def test_whether_a_package_can_shrink_is_true_or_false():
+    with pytest.raises(InvalidPackage, match=r"flex\.can_shrink: must be true or false, not 'no'"):
+        Flex(can_shrink="no")

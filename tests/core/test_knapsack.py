@@ -120,6 +120,21 @@ def test_one_option_of_each_is_chosen_within_one_percent_of_the_optimum(classes,
     assert value >= 0.99 * best_options(classes, capacity) - 1e-9
 
 
+@pytest.mark.parametrize(
+    ("classes", "capacity", "chosen"),
+    [
+        ([[(0.5, 10), (0.5, 4)]], 20, {0: 1}),  # an option that is larger and worth no more
+        ([[(0.5, 10), (0.2, 10)]], 20, {0: 0}),
+        ([[(1.0, 6)], [(1.0, 6)], [(1.1, 9)], [(0.1, 1)]], 13, {0: 0, 1: 0, 3: 0}),
+        ([], 5, {}),
+        ([[(1.0, 10)]] * 40 + [[(0.0001, 1)]], 85, {**dict.fromkeys(range(8), 0), 40: 0}),
+        ([[(0.0, 1)], [(1.0, 9)]], 5, {}),
+    ],
+)
+def test_the_best_option_of_a_few_is_chosen(classes, capacity, chosen):
+    assert choose_options(classes, capacity) == chosen
+
+
 def forms(random):
     """An item in full, and in three smaller forms that are worth less, but more for each token."""
     value, weight = random.random(), random.randrange(20, 400)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from brimful.core.validation import decode_json, find_duplicate_key, require_calendar_time
+from brimful.core.validation import decode_json, find_duplicate_key, require_calendar_time, require_json_object
 from brimful.errors import InvalidPackage, InvalidValue
 
 
@@ -71,3 +71,11 @@ def test_nesting_up_to_the_limit_is_decoded():
 )
 def test_duplicate_keys_are_found(data, key):
     assert find_duplicate_key(data, decode_json(data)) == key
+
+
+def test_an_object_that_is_nested_too_deeply_is_refused():
+    nested = {"a": 1}
+    for _ in range(150):
+        nested = {"a": nested}
+    with pytest.raises(InvalidPackage, match="nested more than 128 levels deep"):
+        require_json_object("metadata", nested)

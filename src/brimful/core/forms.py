@@ -76,12 +76,11 @@ class Shaper:
         return self._rules.min_tokens if len(_longest_text(package)) > self._rules.over else None
 
     def _smallest_tokens(self, package: ContentPackage) -> int:
-        floor = self._floor(package)
         if package.flex.min_tokens is not None:
             # A cut at the end of a sentence is below its limit, so the limit is twice the minimum.
             return min(package.tokens.upper, 2 * package.flex.min_tokens)
         stub = self._stub(package)
-        return stub.tokens.upper if stub is not None else floor or package.tokens.upper
+        return self._rules.min_tokens if stub is None else stub.tokens.upper
 
     def _shrink(self, whole: Unit, limit: int) -> Unit | None:
         packages, costs = list(whole.packages), list(whole.costs)

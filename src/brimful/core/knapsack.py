@@ -98,7 +98,7 @@ def _hull(at: int, options: Sequence[tuple[float, int]], capacity: int) -> list[
     ):
         while len(hull) > 1 and (weight <= hull[-1][1] or _slope(hull[-1], value, weight) >= _slope_between(hull)):
             hull.pop()
-        if weight > hull[-1][1] or len(hull) == 1:
+        if value > hull[-1][0]:
             hull.append((value, weight, option))
     return [
         _Step(at, option, (value - low) / max(weight - under, 1e-9), weight - under, weight)

@@ -265,11 +265,8 @@ def find_duplicate_key(data: bytes, decoded: Any) -> str | None:
     'model'
     """
     # A colon follows each key. Without escaped ones, the decoded data has as many colons unless keys were dropped.
-    try:
-        if data.count(b":") == msgspec.json.encode(decoded).count(b":") and not _COLON_ESCAPE.search(data):
-            return None
-    except OverflowError:  # an integer beyond 64 bits
-        pass
+    if data.count(b":") == msgspec.json.encode(decoded).count(b":") and not _COLON_ESCAPE.search(data):
+        return None
     duplicates: list[str] = []
 
     def collect(pairs: list[tuple[str, object]]) -> None:
