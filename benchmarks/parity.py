@@ -3,19 +3,20 @@
 import json
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import mean, median
 from typing import Any
 
-from brimful import Context, assemble, conversation, counter
+from brimful import Context, assemble, conversation, counter, fit
 from brimful.core.model import ModelInfo
 from brimful.errors import BudgetExceeded
-from brimful.render import renderer_for
-from families import FAMILIES, SAYING_OK, Family, LlamaServer, LlamaUnavailable
+from brimful.render import renderer_for, request_bytes
+from families import BY_FILE, FAMILIES, SAYING_OK, Family, LlamaServer, LlamaUnavailable
 from tables import Section, percent, table
-from wild import wild
+from wild import wild, wild_request
 
 WINDOW = 4_096
 COMPLETION = 16
@@ -23,6 +24,8 @@ LEAST_OF_A_CUT = 24  # tokens that are left of a message, at the least, where it
 NOW = 1_800_000_000.0
 
 COUNTS = {"qwen-2.5": 600, "llama-3.1": 600, "gemma-4": 600, "qwen-3": 150, "llama-3.2": 150}
+CLIENT_REQUESTS = 500
+CLIENT_FAMILIES = ("qwen-2.5", "llama-3.1", "gemma-4", *BY_FILE)
 LONG = 8  # one in so many conversations is longer than the window
 AT_ONCE = 2  # servers
 QUICK = 12
@@ -36,6 +39,13 @@ for the model (`runtime = "llama.cpp"`) and sent. "Equal" means that our count o
 in {LONG} is longer than the window: "full" is the share of the allowed tokens that is used then, and messages may be
 cut for it. For comparison, the mean error of common estimates on the same requests."""
 
+CLIENTS = f"""The same for requests as clients write them: lists of parts, `reasoning_content`, `chat_template_kwargs`,
+`reasoning_effort`, developer messages; {CLIENT_REQUESTS} for each of twelve vocabularies, through `fit`. Those that
+Brimful does not have are read from the model's GGUF file. "Different" are requests that were called exact and that the
+server counts otherwise. A "bound" is an upper limit, for templates that omit tools or calls. "Refused" are requests
+that the template or the server rejects, such as two calls in one message or arguments that are not JSON."""
+
+_CLIENT_HEAD = ["exact and equal", "exact and different", "bound", "too low", "refused"]
 _HEAD = ["equal", "refused", "prompt tokens", "full, mean", "full, median", "chars/4, off by", "o200k, off by"]
 
 
@@ -53,7 +63,36 @@ def report(*, quick: bool) -> Section:
     """Run every family."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         rows = [*pool.map(lambda name: _row(FAMILIES[name], QUICK if quick else COUNTS[name]), COUNTS)]
-    return Section("The bill of a real server", ABOUT, (table(["model", *_HEAD], rows),))
+        count = QUICK if quick else CLIENT_REQUESTS
+        client_rows = [*pool.map(lambda name: _client_row(FAMILIES[name], count), CLIENT_FAMILIES)]
+    tables = (table(["model", *_HEAD], rows), CLIENTS, table(["vocabulary", *_CLIENT_HEAD], client_rows))
+    return Section("The bill of a real server", ABOUT, tables)
+
+
+def _client_row(family: Family, count: int) -> list[str]:
+    print(f"  parity: {family.name}, {count:,} requests of clients", flush=True)
+    model, found = family.info(2 * WINDOW), Counter[str]()
+    with LlamaServer(family.file(), context=2 * WINDOW) as server:
+        for seed in range(count):
+            context = fit(wild_request(seed, family.special) | {"max_tokens": COMPLETION}, model=model)
+            tokens = _server_count(server.address, context)
+            if tokens is None:
+                found["refused"] += 1
+                continue
+            found["too low"] += context.tokens < tokens
+            is_exact = context.verification.basis == "exact"
+            found[("different", "equal")[context.tokens == tokens] if is_exact else "bound"] += 1
+    return [family.name, *(f"{found[kind]:,}" for kind in ("equal", "different", "bound", "too low", "refused"))]
+
+
+def _server_count(address: str, context: Context) -> int | None:
+    url = f"{address}/v1/chat/completions/input_tokens"
+    request = urllib.request.Request(url, request_bytes(context.request))  # noqa: S310 - ours
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310 - ours
+            return int(json.load(answer)["input_tokens"])
+    except urllib.error.HTTPError:
+        return None
 
 
 def _row(family: Family, count: int) -> list[str]:
