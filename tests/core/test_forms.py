@@ -1,6 +1,7 @@
 """Smaller forms of long items: what they look like, and which of them is chosen."""
 
 from brimful import Count, ToolCall, ToolResult
+from brimful.core.labels import iso_date
 from brimful.packagers import memory, message, tool_turn
 from strategies import COUNTER, NOW
 from support import build, history, words
@@ -33,7 +34,8 @@ def test_where_not_even_a_digest_fits_one_line_stays():
     stubs = [each for each in context.decisions if each.form == "stub"]
     assert stubs
     assert stubs[0].smaller == 0
-    assert "[message from Ada, 2023-11-14, 800 tokens, left out: word word" in str(context.request)
+    day = iso_date(NOW - 2000)
+    assert f"[message from Ada, {day}, 800 tokens, left out: word word" in str(context.request)
 
 
 def test_a_form_stays_from_turn_to_turn():
