@@ -268,7 +268,7 @@ def _body_headers(headers: Mapping[str, str], body: bytes | Upload | None) -> di
     names: Iterable[str] = ("content-type",)
     if isinstance(body, Upload):
         names = ("content-type", "content-encoding", "content-length")
-    return {name: headers[name] for name in names if name in headers and body is not None}
+    return {name: headers[name] for name in names if name in headers}
 
 
 def _model_name(body: Mapping[str, Any]) -> str:
