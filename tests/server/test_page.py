@@ -87,6 +87,6 @@ def test_without_a_page_there_are_build_instructions(tmp_path):
 
 def test_errors_of_the_api_stay_json(start):
     client = start()
-    assert client.get("/v1/nothing", headers=HTML).json()["error"]["type"] == "invalid_request_error"
+    assert client.get("/brimful/v1/nothing", headers=HTML).json()["error"]["type"] == "invalid_request_error"
     assert client.get("/nothing").json()["error"]["type"] == "invalid_request_error"
     assert client.get("/", headers=HTML).headers["content-type"].startswith("text/html")
