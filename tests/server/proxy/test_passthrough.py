@@ -195,6 +195,7 @@ def test_the_upstream_of_an_unknown_path(start, upstream):
         return upstream.targets[0]
 
     assert target("POST", "/v1/completions", json={"model": "qwen-3"}) == "POST /b/v1/completions"
+    assert target("DELETE", "/v1/models/qwen-3/tuned") == "DELETE /b/v1/models/qwen-3/tuned"
     assert target("GET", "/v1/files") == "GET /a/v1/files"
     assert target("GET", "/v1/files", headers={"x-brimful-upstream": "b"}) == "GET /b/v1/files"
     model_first = {"headers": {"x-brimful-upstream": "a"}, "json": {"model": "qwen-3"}}

@@ -57,8 +57,8 @@ class Passthrough:
         self._clock = clock
 
     async def forward(self, request: Request, client: Client, raw: bytes) -> Response:
-        """Forward a request whose body is JSON or empty, to the upstream of the model in it."""
-        model = _model_name(await read_json_object(raw)) if raw else ""
+        """Forward a request whose body is JSON or empty, to the upstream of the model in its body or path."""
+        model = (_model_name(await read_json_object(raw)) if raw else "") or _deleted_model(request)
         is_empty = not raw and request.method != "POST"
         return await self._forward(request, client, model, None if is_empty else raw)
 
@@ -274,6 +274,12 @@ def _body_headers(headers: Mapping[str, str], body: bytes | Upload | None) -> di
 def _model_name(body: Mapping[str, Any]) -> str:
     name = body.get("model")
     return name if isinstance(name, str) else ""
+
+
+def _deleted_model(request: Request) -> str:
+    """Return the model of `DELETE /v1/models/{model}`, which has no body."""
+    name = request.scope["path"].removeprefix(f"{_API_ROOT}/models/")
+    return name if request.method == "DELETE" and name != request.scope["path"] else ""
 
 
 def _unchanged(answer: HttpResponse) -> Response:
