@@ -5,10 +5,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
+from brimful.errors import ContextOverflow, ProviderError, ProviderTimeout, ProviderUnavailable
 from brimful.protocols import Provider
 from brimful.providers import KNOWN_SERVERS, HttpProvider, Limits, make_provider
 from brimful.providers.openai import OpenAI
+from brimful.providers.server_counter import RETRY_SECONDS, ServerCounter
 from brimful.records import Usage
 from brimful.records.reply import Reply, ReplyChunk
 from providers.serving import answer, chunked, in_loop, serving, then_hang_up, then_wait
@@ -199,15 +200,43 @@ async def test_servers_that_can_count_do_so(wire, told, line):
         assert asked.json == {"generateContentRequest": REQUEST | {"model": "models/m", "max_tokens": 9}}
 
 
+@in_loop
+async def test_vllm_counts_at_its_own_path():
+    counts = [answer({"count": tokens, "max_model_len": 4_096, "tokens": []}) for tokens in (7, 8)]
+    request = REQUEST | {"tools": [], "chat_template_kwargs": {"enable_thinking": False}}
+    async with serving(answer({"detail": "Not Found"}, 404), *counts) as server:
+        provider = make_provider(f"openai:{server.url}/v1")
+        assert await provider.count(request | {"max_tokens": 9}) == 7
+        assert await provider.count(REQUEST) == 8
+        await provider.close()
+    paths = [asked.line.split()[1] for asked in server.asked]
+    assert paths == ["/v1/chat/completions/input_tokens", "/tokenize", "/tokenize"]  # what failed is not tried again
+    assert server.asked[1].json == request
+
+
 @pytest.mark.parametrize(
-    "told", [answer({"error": "no"}, 404), answer(b"", 405), answer({"error": "huh?"}), answer(b"<html>")]
+    "told",
+    [answer({"error": "no"}, 404), answer(b"", 405), answer(b"", 422), answer({"tokens": []}), answer(b"<html>")],
 )
 @in_loop
-async def test_servers_that_cannot_count_get_one_request(told):
-    async with provided(told) as (server, provider):
+async def test_servers_that_cannot_count_get_each_request_once(told):
+    async with provided(told, told) as (server, provider):
         assert await provider.count(REQUEST) is None
         assert await provider.count(REQUEST) is None
-    assert len(server.asked) == 1
+    assert [asked.line.split()[1] for asked in server.asked] == ["/chat/completions/input_tokens", "/tokenize"]
+
+
+@in_loop
+async def test_a_server_that_counts_too_slowly_gets_a_pause():
+    now = 0.0
+    async with provided() as (_, provider):
+        counter = ServerCounter(provider.connection, OpenAI(), timeout=0, clock=lambda: now)
+        with pytest.raises(ProviderTimeout, match="no count within"):
+            await counter.count(REQUEST)
+        assert await counter.count(REQUEST) is None
+        now = RETRY_SECONDS
+        with pytest.raises(ProviderTimeout):
+            await counter.count(REQUEST)
 
 
 @in_loop

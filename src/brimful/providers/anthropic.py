@@ -1,13 +1,14 @@
 """Anthropic's Messages API."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.providers.dialect import (
+    CountRequest,
     Draft,
     JsonObject,
     KeyHeader,
@@ -19,17 +20,12 @@ from brimful.providers.dialect import (
     join_pieces,
     make_key_header,
     make_usage,
-    parse_count,
     parse_reply,
 )
 from brimful.providers.event_stream import ServerEventDecoder
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.render.tools import json_text, request_bytes
-
-if TYPE_CHECKING:
-    from brimful.providers.connection import Connection
-
 
 API_VERSION: Final = "2023-06-01"  # a required header
 
@@ -73,11 +69,10 @@ class Anthropic(msgspec.Struct, frozen=True, kw_only=True):
         """Return a reader for a stream."""
         return Reader(_Draft(), ServerEventDecoder(), route)
 
-    async def count(self, connection: "Connection", request: Request) -> int | None:
-        """Count the tokens of a prompt."""
+    def count_requests(self, request: Request) -> Sequence[CountRequest]:
+        """Return the request that counts the tokens of a prompt."""
         fields = {key: value for key, value in request.items() if key in _COUNT_FIELDS}
-        answer = await connection.post("/v1/messages/count_tokens", request_bytes(fields))
-        return parse_count(answer.body, "input_tokens")
+        return (CountRequest("/v1/messages/count_tokens", fields, "input_tokens"),)
 
 
 class _Draft(Draft):

@@ -33,7 +33,7 @@ import msgspec
 
 from brimful.core.validation import preview
 from brimful.errors import InvalidValue, MissingExtra, ProviderError, ProviderTimeout, ProviderUnavailable
-from brimful.providers.address import add_query, get_route, parse_address
+from brimful.providers.address import add_query, get_route, parse_address, remove_version
 from brimful.providers.errors import ErrorSource, find_secrets, make_provider_error, shorten
 from brimful.providers.event_stream import EventSize
 
@@ -317,7 +317,7 @@ Body = bytes | AsyncIterable[bytes] | None
 
 class _HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     method: str
-    path: str
+    url: str
     body: Body
     headers: dict[str, str]
     on_sent: Callable[[], None]
@@ -359,13 +359,15 @@ class Connection:
         """Show only the route."""
         return f"Connection({self.route!r})"
 
-    async def get(self, path: str, *, headers: Mapping[str, str] | None = None) -> HttpResponse:
-        """Send a GET request."""
-        return await self._send_and_read(self._make_request("GET", path, None, headers))
+    async def get(self, path: str, *, headers: Mapping[str, str] | None = None, versioned: bool = True) -> HttpResponse:
+        """Send a GET request. If not `versioned`, the path replaces the API version at the end of the URL."""
+        return await self._send_and_read(self._make_request("GET", path, None, headers, versioned=versioned))
 
-    async def post(self, path: str, body: bytes, *, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    async def post(
+        self, path: str, body: bytes, *, headers: Mapping[str, str] | None = None, versioned: bool = True
+    ) -> HttpResponse:
         """Send JSON, and return the response."""
-        return await self._send_and_read(self._make_request("POST", path, body, headers))
+        return await self._send_and_read(self._make_request("POST", path, body, headers, versioned=versioned))
 
     @asynccontextmanager
     async def stream(
@@ -398,11 +400,13 @@ class Connection:
         body: Body,
         headers: Mapping[str, str] | None,
         on_sent: Callable[[], None] = _ignore_sent,
+        *,
+        versioned: bool = True,
     ) -> _HttpRequest:
         typed = {"content-type": "application/json"} if body and isinstance(body, bytes) else {}
         all_headers = self.headers | typed | _check_headers(headers, _HEADER_VALUE)
-        full_path = add_query(path, self._query)
-        return _HttpRequest(method=method, path=full_path, body=body, headers=all_headers, on_sent=on_sent)
+        url = (self.url if versioned else remove_version(self.url)) + add_query(path, self._query)
+        return _HttpRequest(method=method, url=url, body=body, headers=all_headers, on_sent=on_sent)
 
     async def _send_and_read(self, request: _HttpRequest) -> HttpResponse:
         async with self._send(request) as answer:
@@ -446,7 +450,7 @@ class Connection:
         try:
             http_request = client.build_request(
                 request.method,
-                self.url + request.path,
+                request.url,
                 content=request.body,
                 headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()],
                 extensions={"trace": trace.trace},

@@ -2,8 +2,8 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -16,10 +16,6 @@ from brimful.providers.errors import ErrorSource, make_provider_error
 from brimful.providers.event_stream import EventDecoder, StreamEvent
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
-
-if TYPE_CHECKING:
-    from brimful.providers.connection import Connection
-
 
 JsonObject = dict[str, Any]
 KeyHeader = Literal["authorization", "x-api-key", "api-key"]
@@ -34,6 +30,18 @@ class _CallDraft(msgspec.Struct, kw_only=True):
     id: str = ""
     name: str = ""
     arguments: list[str] = []
+
+
+class CountRequest(msgspec.Struct, frozen=True):
+    """A request for the token count of a prompt, which is in a `field` of the answer.
+
+    If not `versioned`, the path replaces the API version at the end of the server's URL.
+    """
+
+    path: str
+    body: Request
+    field: str
+    versioned: bool = True
 
 
 class Draft(ABC):
@@ -178,8 +186,8 @@ class Dialect(Protocol):
         """Return a reader for one streamed answer."""
         ...
 
-    async def count(self, connection: "Connection", request: Request) -> int | None:
-        """Let the server count the tokens of a prompt; return None if it cannot."""
+    def count_requests(self, request: Request) -> Sequence[CountRequest]:
+        """Return the requests that let a server count the tokens of a prompt, the most likely one first."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Gemini's generateContent API."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 from urllib.parse import quote
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.providers.dialect import (
+    CountRequest,
     Draft,
     JsonObject,
     Reader,
@@ -18,17 +19,12 @@ from brimful.providers.dialect import (
     as_string,
     join_pieces,
     make_usage,
-    parse_count,
     parse_reply,
 )
 from brimful.providers.event_stream import ServerEventDecoder
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.render.tools import json_text, request_bytes
-
-if TYPE_CHECKING:
-    from brimful.providers.connection import Connection
-
 
 _FILTERED_REASONS: Final = (
     "SAFETY RECITATION BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION"
@@ -66,11 +62,10 @@ class Gemini(msgspec.Struct, frozen=True, kw_only=True):
         """Return a reader for a stream."""
         return Reader(_Draft(), ServerEventDecoder(), route)
 
-    async def count(self, connection: "Connection", request: Request) -> int | None:
-        """Count the tokens of a prompt."""
+    def count_requests(self, request: Request) -> Sequence[CountRequest]:
+        """Return the request that counts the tokens of a prompt."""
         body = {"generateContentRequest": request | {"model": _get_model_path(request)}}
-        answer = await connection.post(_get_path(request, "countTokens"), request_bytes(body))
-        return parse_count(answer.body, "totalTokens")
+        return (CountRequest(_get_path(request, "countTokens"), body, "totalTokens"),)
 
 
 class _Draft(Draft):

@@ -1,13 +1,14 @@
 """Ollama's chat API. It silently truncates long prompts unless told not to, which `brimful.render` does."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.providers.dialect import (
+    CountRequest,
     Draft,
     JsonObject,
     Reader,
@@ -22,10 +23,6 @@ from brimful.providers.event_stream import JsonLinesDecoder
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.render.tools import json_text, request_bytes
-
-if TYPE_CHECKING:
-    from brimful.providers.connection import Connection
-
 
 _FINISH_REASONS: Final[dict[str, FinishReason]] = {"stop": "stop", "length": "length"}
 
@@ -56,10 +53,10 @@ class Ollama(msgspec.Struct, frozen=True, kw_only=True):
         """Return a reader for a stream."""
         return Reader(_Draft(), JsonLinesDecoder(), route)
 
-    async def count(self, connection: "Connection", request: Request) -> int | None:
-        """Return None: Ollama cannot count without answering."""
-        del connection, request
-        return None
+    def count_requests(self, request: Request) -> Sequence[CountRequest]:
+        """Return none: Ollama cannot count without answering."""
+        del request
+        return ()
 
 
 class _Draft(Draft):

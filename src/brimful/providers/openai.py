@@ -1,14 +1,14 @@
 """OpenAI's Chat Completions API, also spoken by llama.cpp, vLLM, OpenRouter, LM Studio and most other servers."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
-from brimful.errors import ProviderError
 from brimful.providers.dialect import (
+    CountRequest,
     Draft,
     JsonObject,
     KeyHeader,
@@ -20,17 +20,12 @@ from brimful.providers.dialect import (
     join_pieces,
     make_key_header,
     make_usage,
-    parse_count,
     parse_reply,
 )
 from brimful.providers.event_stream import ServerEventDecoder
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.render.tools import json_text, request_bytes
-
-if TYPE_CHECKING:
-    from brimful.providers.connection import Connection
-
 
 _FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "stop": "stop",
@@ -42,7 +37,18 @@ _FINISH_REASONS: Final[dict[str, FinishReason]] = {
 }
 
 _LIMIT_FIELD: Final = "max_completion_tokens"
-_UNSUPPORTED_STATUSES: Final = (404, 405, 501)
+_VLLM_COUNT_FIELDS: Final = (
+    "model",
+    "messages",
+    "prompt",
+    "tools",
+    "chat_template",
+    "chat_template_kwargs",
+    "add_generation_prompt",
+    "continue_final_message",
+    "mm_processor_kwargs",
+)
+"""Fields of a request that vLLM counts (`TokenizeChatRequest` and `TokenizeCompletionRequest`)."""
 
 
 class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,15 +92,13 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
         """Return a reader for a stream."""
         return Reader(_Draft(), ServerEventDecoder(), route)
 
-    async def count(self, connection: "Connection", request: Request) -> int | None:
-        """Use the endpoint of llama.cpp's server; OpenAI has none for chat completions."""
-        try:
-            answer = await connection.post(f"{self.path(request, stream=False)}/input_tokens", request_bytes(request))
-        except ProviderError as error:
-            if error.status not in _UNSUPPORTED_STATUSES:
-                raise
-            return None
-        return parse_count(answer.body, "input_tokens")
+    def count_requests(self, request: Request) -> Sequence[CountRequest]:
+        """Return the requests of llama.cpp and vLLM; OpenAI has none for chat completions."""
+        fields = {key: value for key, value in request.items() if key in _VLLM_COUNT_FIELDS}
+        return (
+            CountRequest(f"{self.path(request, stream=False)}/input_tokens", request, "input_tokens"),
+            CountRequest("/tokenize", fields, "count", versioned=False),
+        )
 
 
 class _Draft(Draft):

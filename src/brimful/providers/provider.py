@@ -26,6 +26,7 @@ from brimful.providers.directory import (
 from brimful.providers.gemini import Gemini
 from brimful.providers.ollama import Ollama
 from brimful.providers.openai import OpenAI
+from brimful.providers.server_counter import ServerCounter
 from brimful.records.reply import Reply, ReplyChunk
 
 PROVIDER_FORMS: Final = (*KNOWN_SERVERS, "WIRE:URL", "URL")
@@ -44,7 +45,7 @@ class HttpProvider:
         self.connection: Final = connection
         self.dialect: Final = dialect
         self._known = known
-        self._can_count = True
+        self._counter = ServerCounter(connection, dialect)
 
     def __repr__(self) -> str:
         """Show only the route."""
@@ -87,11 +88,7 @@ class HttpProvider:
 
     async def count(self, request: Request) -> int | None:
         """Return the server's token count of a prompt; None if it cannot count."""
-        if not self._can_count:
-            return None
-        tokens = await self.dialect.count(self.connection, self.with_local_name(request))
-        self._can_count = tokens is not None  # a server that cannot count is not asked again
-        return tokens
+        return await self._counter.count(self.with_local_name(request))
 
     async def close(self) -> None:
         """Close all connections."""

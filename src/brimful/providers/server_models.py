@@ -9,7 +9,6 @@ import msgspec
 from brimful.core.model import Wire
 from brimful.core.validation import decode_json, is_whole_number
 from brimful.errors import ProviderError, ProviderUnavailable
-from brimful.providers.address import remove_version
 from brimful.providers.connection import Connection
 from brimful.providers.directory import find_server_by_url
 
@@ -119,20 +118,15 @@ async def _fetch_models(connection: Connection, path: str, seconds: float) -> tu
 
 async def _add_windows(connection: Connection, models: tuple[ServerModel, ...]) -> tuple[ServerModel, ...]:
     """Ask a server that lists models without windows elsewhere: llama.cpp under `/props`, LM Studio in its own API."""
-    root = Connection(
-        remove_version(connection.url), headers=connection.headers, route=connection.route, limits=connection.limits
-    )
     try:
         if any(model.llama for model in models):
-            window = parse_props((await root.get("/props")).body)
+            window = parse_props((await connection.get("/props", versioned=False)).body)
             return tuple(msgspec.structs.replace(model, window=window) for model in models)
-        rows = parse_server_models((await root.get("/api/v0/models")).body)
+        rows = parse_server_models((await connection.get("/api/v0/models", versioned=False)).body)
     except ProviderUnavailable:
         raise
     except ProviderError:
         return models
-    finally:
-        await root.close()
     windows = {row.id: row.window for row in rows}
     return tuple(msgspec.structs.replace(model, window=windows.get(model.id)) for model in models)
 
