@@ -1,5 +1,6 @@
 """brimful diff and brimful replay."""
 
+import json
 from pathlib import Path
 
 import brimful
@@ -45,6 +46,14 @@ def test_settings(run_json, context):
     data = run_json("replay", context, "--set", "pools.recent.max_items=10")
     assert len(data["left"]) >= 20
     assert {change["after_reason"] for change in data["left"]} == {"max-items"}
+
+
+def test_a_tokenizer_file_that_only_the_record_names_is_not_opened(run, context):
+    record = json.loads(Path(context).read_bytes())
+    record["inputs"]["model"]["tokenizer"] = "secret.json"
+    Path("foreign.json").write_text(json.dumps(record))
+    assert "the record names the file 'secret.json'" in run("replay", "foreign.json", code=1).stderr
+    assert run("replay", "foreign.json", "--tokenizer", "cl100k_base").stdout
 
 
 def test_an_unknown_model_is_warned_of(run, context):

@@ -2,16 +2,18 @@
 
 import json
 import struct
+from functools import partial
 
 import pytest
+from msgspec import structs
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from brimful import count, counter, fit
+from brimful import Context, count, counter, fit, replay, window_for
 from brimful.core.content import Text
 from brimful.core.prompt import Message, Prompt
 from brimful.counting import counter_for
-from brimful.errors import CountingError, InvalidModel
-from brimful.models import resolve
+from brimful.errors import CountingError, InvalidModel, InvalidValue
+from brimful.models import default_registry, resolve
 from brimful.models.files import EMPTY_REGISTRY, add_models, parse_models
 
 CHATML = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -80,6 +82,38 @@ def test_a_file_makes_counts_exact(request, kind):
     assert counter("acme-1", tokenizer=file).text("<|im_end|>").tokens > 1
     context = fit({"messages": [{"role": "user", "content": "hello"}]}, model="acme-1", tokenizer=str(file))
     assert (context.tokens, context.verification.basis) == (1 + len("user") + 1 + 1 + 1 + 1, "exact")
+
+
+def test_a_record_does_not_make_its_reader_open_files(gguf_file, monkeypatch):
+    context = fit({"messages": [{"role": "user", "content": "hello"}]}, model="acme-1", tokenizer=gguf_file)
+    record = Context.from_json(context.to_json())
+    item = record.decisions[0].id
+    for rebuild in (replay, partial(window_for, id=item)):
+        with pytest.raises(InvalidValue, match=r"tokenizer: the record names the file '.*mine\.gguf'") as caught:
+            rebuild(record)
+        assert caught.value.field == "tokenizer"
+    assert replay(record, tokenizer=gguf_file) == context
+    assert replay(record, model="gpt-4o").tokens > 0
+    assert replay(record, model="acme-2", tokenizer=gguf_file).verification.basis == "exact"
+    assert window_for(record, item, tokenizer=gguf_file)
+    file = gguf_file.with_name("models.toml")
+    file.write_text('[models.mine]\nwindow = 4096\ntokenizer = "mine.gguf"')
+    monkeypatch.setenv("BRIMFUL_MODELS", str(file))
+    default_registry.cache_clear()
+    try:
+        assert replay(record) == context
+    finally:
+        monkeypatch.undo()
+        default_registry.cache_clear()
+
+
+def test_a_record_does_not_make_its_reader_open_a_template(tmp_path):
+    model = structs.replace(resolve("llama-3.1-8b"), chat_template=str(tmp_path / "a.jinja"))
+    (tmp_path / "a.jinja").write_text(CHATML)
+    record = fit({"messages": [{"role": "user", "content": "hello"}]}, model=model)
+    with pytest.raises(InvalidValue, match=r"chat_template: the record names the file '.*a\.jinja'"):
+        replay(record, tokenizer="llama3")
+    assert replay(record, model=model) == record
 
 
 def test_tokens_that_users_added_are_matched_in_any_text(gguf_file):

@@ -8,7 +8,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from brimful.core.context import Context
+from brimful.core.context import Context, Inputs
 from brimful.core.frame import Frame
 from brimful.core.model import ModelInfo, Wire
 from brimful.core.notice import NOTICE_KINDS, Notice
@@ -25,6 +25,7 @@ from brimful.core.validation import (
     require_unicode,
 )
 from brimful.core.validation import require_text as checked_text
+from brimful.counting import template_names
 from brimful.errors import InvalidValue
 from brimful.models import default_registry
 from brimful.packagers.package import to_timestamp as _package_timestamp
@@ -55,6 +56,26 @@ def resolve_model(
             raise InvalidValue("tokenizer", f"must be a name or a path, not {preview(tokenizer)}")
         info = info.with_tokenizer(str(tokenizer))
     return info if wire is None else msgspec.structs.replace(info, wire=wire)
+
+
+def resolve_recorded(inputs: Inputs, tokenizer: str | Path | None) -> Inputs:
+    """Return the inputs of a record, with another tokenizer if one is given.
+
+    Raises if the record names a file that its reader does not: a stranger's record must not open files.
+    """
+    model = resolve_model(inputs.model, tokenizer=tokenizer)
+    rows = default_registry()
+    if tokenizer is None and model.has_tokenizer_file and all(row.tokenizer != model.tokenizer for row in rows):
+        raise _foreign_file("tokenizer", model.tokenizer, "pass it as the tokenizer if you trust it, or")
+    template = model.chat_template
+    if template and template not in template_names() and all(row.chat_template != template for row in rows):
+        raise _foreign_file("chat_template", template, "add it there if you trust it, or")
+    return msgspec.structs.replace(inputs, model=model)
+
+
+def _foreign_file(field: str, file: str | None, remedy: str) -> InvalidValue:
+    named = f"the record names the file {preview(file)}, which your model file does not"
+    return InvalidValue(field, f"{named}: {remedy} choose another model")
 
 
 def resolve_policy(

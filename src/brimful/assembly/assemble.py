@@ -16,6 +16,7 @@ from brimful.assembly.arguments import (
     resolve_notices,
     resolve_policy,
     resolve_previous,
+    resolve_recorded,
     resolve_tools,
     to_timestamp,
     with_prompt_limit,
@@ -101,19 +102,23 @@ def replay(
     context: Context,
     *,
     model: str | ModelInfo | None = None,
+    tokenizer: str | Path | None = None,
     policy: str | Path | Policy | None = None,
     window: int | None = None,
     completion: int | None = None,
     max_prompt_tokens: int | None = None,
     overrides: Mapping[str, Any] | Overrides | None = None,
 ) -> Context:
-    """Build a context again from its record, unchanged or with another model, window or policy."""
+    """Build a context again from its record, unchanged or with another model, window or policy.
+
+    If the record names a tokenizer file, name it too: as `tokenizer`, or in your model file.
+    """
     if not isinstance(context, Context):
         raise InvalidValue("context", f"must be a Context, not {preview(context)}")
     return build_context(
         with_overrides(
-            context.inputs,
-            model=model,
+            resolve_recorded(context.inputs, tokenizer) if model is None else context.inputs,
+            model=None if model is None else resolve_model(model, tokenizer=tokenizer),
             policy=policy,
             window=window,
             completion=completion,

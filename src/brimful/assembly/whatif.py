@@ -1,10 +1,12 @@
 """Find the window size at which a candidate would be included."""
 
 from collections.abc import Callable
+from pathlib import Path
 
+from brimful.assembly.arguments import resolve_recorded
 from brimful.assembly.assemble import prepare_candidates
 from brimful.core.context import Context
-from brimful.core.stages import assemble_candidates
+from brimful.core.stages import Candidates, assemble_candidates
 from brimful.core.validation import preview
 from brimful.errors import BudgetExceeded, InvalidValue
 
@@ -15,7 +17,7 @@ Probe = Callable[[int], bool]
 """Whether the candidate is in, given the size of the window."""
 
 
-def window_for(context: Context, id: str) -> int | None:
+def window_for(context: Context, id: str, *, tokenizer: str | Path | None = None) -> int | None:
     """Return a window in which the candidate gets in, while it does not in a window that is one token smaller.
 
     Everything else stays as it was. For a candidate that is in, the window is at or below the context's own; for one
@@ -24,12 +26,19 @@ def window_for(context: Context, id: str) -> int | None:
 
     If a pool is filled in order and without gaps, there is exactly one such window. If a pool takes the best set, or
     skips what does not fit, there can be several, and one of them is returned.
+
+    If the record names a tokenizer file, name it too: as `tokenizer`, or in your model file.
     """
     if not isinstance(context, Context):
         raise InvalidValue("context", f"must be a Context, not {preview(context)}")
+    return find_window(context, id, lambda: prepare_candidates(resolve_recorded(context.inputs, tokenizer)))
+
+
+def find_window(context: Context, id: str, prepare: Callable[[], Candidates]) -> int | None:
+    """Return the same for a context whose candidates may have been prepared before."""
     if not any(decision.id == id for decision in context.decisions):
         raise InvalidValue("id", f"no candidate {preview(id)} in {context.id}")
-    candidates = prepare_candidates(context.inputs)
+    candidates = prepare()
 
     def is_planned(window: int) -> bool:
         """Whether a fill by the counts of the parts alone includes it: cheap, and nearly right."""
@@ -46,10 +55,10 @@ def window_for(context: Context, id: str) -> int | None:
         except BudgetExceeded:
             return False
 
-    return _find_window(is_planned, is_built, own=context.budget.window, included=context.decision(id).included)
+    return _search(is_planned, is_built, own=context.budget.window, included=context.decision(id).included)
 
 
-def _find_window(planned: Probe, built: Probe, *, own: int, included: bool) -> int | None:
+def _search(planned: Probe, built: Probe, *, own: int, included: bool) -> int | None:
     """Find the step from out to in: near it by plans, which are cheap, and exactly by builds."""
     if included:
         low, high = 0, own

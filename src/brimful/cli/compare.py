@@ -24,6 +24,7 @@ from brimful.cli.options import (
     Out,
     Settings,
     Tenant,
+    TokenizerName,
     Window,
     complete_model,
     complete_policy,
@@ -281,6 +282,7 @@ def replay(  # noqa: PLR0913 - the options of a command
         str | None,
         typer.Option("--model", "-m", metavar="NAME", help="Replay for this model.", autocompletion=complete_model),
     ] = None,
+    tokenizer: TokenizerName = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -313,6 +315,7 @@ def replay(  # noqa: PLR0913 - the options of a command
     again = partial(
         replay_context,
         model=None if model is None else resolve_model(model),
+        tokenizer=tokenizer,
         policy=policy,
         window=window,
         completion=completion,

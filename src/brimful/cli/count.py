@@ -8,7 +8,7 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.files import STDIN, parse_json, read_text, source_name
-from brimful.cli.options import DEFAULT_MODEL, Json, Model, resolve_model
+from brimful.cli.options import DEFAULT_MODEL, Json, Model, TokenizerName, resolve_model
 from brimful.cli.output import Failure, Table, columns
 from brimful.core.policy import Method
 from brimful.core.tokens import Count
@@ -45,12 +45,7 @@ def count(
         typer.Option("--file", "-f", metavar="FILE", help="A UTF-8 file. Repeatable."),
     ] = None,
     model: Model = DEFAULT_MODEL,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            "--tokenizer", help="A vocabulary by name, or the path of a tokenizer.json or GGUF file of the model."
-        ),
-    ] = None,
+    tokenizer: TokenizerName = None,
     method: Annotated[
         Method,
         typer.Option("--method", help="Counting method; hybrid uses the best one for the model."),

@@ -98,6 +98,12 @@ Model = Annotated[
     str,
     typer.Option("--model", "-m", metavar="NAME", help="Model name.", autocompletion=complete_model),
 ]
+TokenizerName = Annotated[
+    str | None,
+    typer.Option(
+        "--tokenizer", help="A vocabulary by name, or the path of a tokenizer.json or GGUF file of the model."
+    ),
+]
 PolicyName = Annotated[
     str,
     typer.Option(

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Final
 
 from brimful.assembly.assemble import prepare_candidates
-from brimful.assembly.whatif import window_for
+from brimful.assembly.whatif import find_window
 from brimful.cache import LRU, SHARED_BUDGET, CacheBudget, content_bytes
 from brimful.core.context import Inputs
 from brimful.core.model import ModelInfo
@@ -48,7 +48,8 @@ class CachedContext:
     def required_window(self, item: str) -> int | None:
         """Return the window in which a candidate would be included."""
         if item not in self._windows:
-            self._windows[item] = window_for(self.snapshot.context, item)
+            context = self.snapshot.context
+            self._windows[item] = find_window(context, item, lambda: self.prepare(context.inputs))
         return self._windows[item]
 
 
