@@ -135,7 +135,7 @@ def test_unsupported_requests_return_the_upstreams_error(gpt):
 
 def test_a_required_part_that_is_too_long_is_an_openai_error(qwen, gpt):
     with pytest.raises(openai.BadRequestError, match="maximum context length") as refused:
-        gpt.chat.completions.create(model=qwen.model, messages=[{"role": "user", "content": "word " * 9000}])
+        gpt.chat.completions.create(model=qwen.model, messages=[{"role": "system", "content": "word " * 9000}])
     assert refused.value.code == "context_length_exceeded"
     assert refused.value.param == "messages"
 
@@ -197,7 +197,7 @@ def test_prompts_are_counted(claude):
 
 
 def test_a_required_part_that_is_too_long_is_an_anthropic_error(claude):
-    request = claude_asks(0) | {"messages": [{"role": "user", "content": "word " * 9000}]}
+    request = claude_asks(0) | {"system": "word " * 9000}
     with pytest.raises(anthropic.BadRequestError, match=r"prompt is too long: \d+ tokens > \d+ maximum"):
         claude.messages.create(**request)
 

@@ -325,12 +325,15 @@ class FitMode:
         window = "" if model.assumed else str(model.window)
         seed = (request.client.tenant, request.upstream.route, model.model.id, window)
         model = window_for_request(model, request, self._policy)
+        info = model.model
+        if model.window < info.window:  # which bounds what documents of unknown size may count
+            info = msgspec.structs.replace(info, window=model.window)
         # As long as nothing was trimmed, there is no request to continue.
         chain = digest_chain(_comparable_messages(request), seed) if self._threads else None
         context = fit(
             request.body,
             wire=request.wire,
-            model=model.model,
+            model=info,
             policy=self._policy,
             window=model.window,
             max_prompt_tokens=request.max_prompt_tokens,
