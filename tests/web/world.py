@@ -7,6 +7,7 @@ import time
 import brimful
 from brimful.counting import counter_for
 from brimful.models import default_registry
+from brimful.policies import load_policy
 from brimful.records import Lorebook, LoreEntry, Message, Persona, Room
 from brimful.render import renderer_for
 from brimful.testing import ScriptedProvider
@@ -16,6 +17,8 @@ WINDOW = 1400  # tokens: too few for all that is known
 COMPLETION = 200
 LOST = "mem-refund"
 """The memory that does not get in."""
+WHOLE = load_policy("default", overrides={"forms.kinds": []})
+"""Drops what does not fit, instead of shortening it."""
 REFUND = (
     "Ada was promised a refund of 40 euros for the broken lid on the second of November, by telephone. "
     "Accounting wanted the receipt, the number of the order, a photograph, and the name of whoever packed it. "
@@ -62,7 +65,8 @@ async def support(url, *, tenant="default", turns=3):
     """Fill a store with a support case, and return the ids of its contexts, oldest first."""
     now = time.time()
     provider = ScriptedProvider([f"Answer {turn}: a new lid is on its way." for turn in range(turns)], tokens=_counted)
-    async with brimful.Engine(url, tenant=tenant, model=MODEL, provider=provider, embedder="none") as engine:
+    options = {"model": MODEL, "policy": WHOLE, "provider": provider, "embedder": "none"}
+    async with brimful.Engine(url, tenant=tenant, **options) as engine:
         await _knowledge(engine, now)
         await engine.post_many(list(_talk("support", 60, now)))
         await engine.wait_indexed()
@@ -84,7 +88,8 @@ async def support(url, *, tenant="default", turns=3):
 async def say(url, text, *, room="support", tenant="default"):
     """Say one thing more, as another process would."""
     provider = ScriptedProvider(["Yes."], tokens=_counted)
-    async with brimful.Engine(url, tenant=tenant, model=MODEL, provider=provider, embedder="none") as engine:
+    options = {"model": MODEL, "policy": WHOLE, "provider": provider, "embedder": "none"}
+    async with brimful.Engine(url, tenant=tenant, **options) as engine:
         answer = await engine.respond(room, None, text, window=WINDOW, completion=COMPLETION)
         return answer.response.context
 
