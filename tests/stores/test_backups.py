@@ -1,6 +1,7 @@
 """A backup is complete or absent, and touches nothing else."""
 
 import asyncio
+import os
 import sqlite3
 import threading
 from pathlib import Path
@@ -88,6 +89,24 @@ def test_a_damaged_store_is_not_backed_up_without_force(sqlite_url, tmp_path, ru
     assert not list(tmp_path.glob("*.part*"))
     run(copied(force=True))
     assert (tmp_path / "copy.db").read_bytes() != sound
+
+
+def test_what_killed_backups_left_is_removed(sqlite_url, tmp_path, run):
+    killed, running, other = (f"copy[1].db.{digit * 12}.part" for digit in "abc")
+    foreign = ["copy1.db.aaaaaaaaaaaa.part", "copy[1].db.mine.part", "copy[1].db.aaaaaaaaaaaa.part.txt"]
+    for name in (killed, f"{killed}-journal", running, other, f"{other}-wal", *foreign):
+        (tmp_path / name).write_bytes(b"x")
+        os.utime(tmp_path / name, (0, 0))
+    for name in (running, f"{other}-wal"):  # written a moment ago
+        os.utime(tmp_path / name)
+
+    async def story():
+        async with connect(sqlite_url) as database:
+            await database.backup(tmp_path / "copy[1].db")
+
+    run(story())
+    left = {path.name for path in tmp_path.iterdir() if path.name.startswith("copy")}
+    assert left == {"copy[1].db", running, other, f"{other}-wal", *foreign}
 
 
 def test_two_backups_to_one_path_are_each_whole(url, tmp_path, run):

@@ -1,6 +1,7 @@
 """A database with one store per tenant."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -169,7 +170,7 @@ class Database:
 
     async def _backup(self, path: Path, progress: Progress, go_on: CheckCancelled, *, force: bool) -> None:
         store = self.driver.path if isinstance(self.driver, SqliteDriver) else ""
-        part = await asyncio.to_thread(_backup.begin_backup, path, store)
+        part = await asyncio.to_thread(_backup.begin_backup, path, store, now=time.time())
         try:
             if isinstance(self.driver, SqliteDriver):
                 await self.driver.copy_to(part, progress)

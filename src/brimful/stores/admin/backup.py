@@ -5,8 +5,9 @@ A backup is written to a temporary file and renamed when it is complete.
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -17,6 +18,8 @@ from brimful.stores.log.usage import USAGE_COLUMNS as OBSERVED
 from brimful.stores.session import Row, Session
 
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")  # SQLite's files next to a database
+_PART_DIGITS: Final = 12
+_STALE_SECONDS: Final = 86_400.0  # without a write; a running backup may check a large copy for hours
 COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "tenants": (1, ("tenant",)),
     "data_keys": (1, ("number", "wrapped", "kek", "created", "retired", "mixed")),
@@ -55,11 +58,23 @@ COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
 NUMBERED_TABLES: Final = ("rooms", "snapshots", "usage_reports", "janitor_runs", "janitor_undo", "scopes", "documents")
 
 
-def begin_backup(path: Path, store: str) -> Path:
-    """Return a temporary path of its own for a backup. Raises if the backup would overwrite the store itself."""
+def begin_backup(path: Path, store: str, *, now: float) -> Path:
+    """Return a temporary path of its own for a backup, and remove those of killed backups to the same path.
+
+    Raises if the backup would overwrite the store itself.
+    """
     if store and _is_same_file(path, Path(store)):
         raise InvalidValue("path", f"{path} is the store itself; write the copy to another file")
-    return Path(f"{path}.{uuid4().hex[:12]}.part")
+    _remove_stale_parts(path, now)
+    return Path(f"{path}.{uuid4().hex[:_PART_DIGITS]}.part")
+
+
+def _remove_stale_parts(path: Path, now: float) -> None:
+    for part in path.parent.glob(f"{escape(path.name)}.{'[0-9a-f]' * _PART_DIGITS}.part"):
+        with suppress(OSError):  # another process may remove it as well, or it is another user's
+            files = [file for file in (part, *_side_files(part)) if file.exists()]
+            if now - max(file.stat().st_mtime for file in files) > _STALE_SECONDS:
+                discard_backup(part)
 
 
 def finish_backup(part: Path, path: Path, *, force: bool) -> None:
@@ -101,8 +116,12 @@ def discard_backup(part: Path) -> None:
 
 
 def _remove_side_files(path: Path) -> None:
-    for ending in _SIDE_FILES:
-        Path(f"{path}{ending}").unlink(missing_ok=True)
+    for file in _side_files(path):
+        file.unlink(missing_ok=True)
+
+
+def _side_files(path: Path) -> list[Path]:
+    return [Path(f"{path}{ending}") for ending in _SIDE_FILES]
 
 
 def _is_same_file(path: Path, store: Path) -> bool:
