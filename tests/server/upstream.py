@@ -87,7 +87,7 @@ class Upstream:
     An answer is a dict (JSON), a pair of status and body, a list of texts (a stream), a response, or a function from
     the request's body to any of these. `pause` is the time between two pieces of a stream; `silent`, it never
     answers; `deaf`, it answers without reading what it was sent. `targets` are the methods and URLs of all requests,
-    but for lists of models and other `pages`.
+    but for lists of models and other `pages`. `count` counts the tokens of a body, as vLLM does.
     """
 
     def __init__(self):
@@ -98,6 +98,7 @@ class Upstream:
         self.requests = []
         self.targets = []
         self.pages = {"/v1/models": {"object": "list", "data": [{"id": "gpt-4o", "object": "model"}]}}
+        self.count = None
         self.answers = []
         self.pause = 0.0
         self.silent = False
@@ -119,6 +120,9 @@ class Upstream:
         if request.method == "GET" and request.url.path.endswith(("/models", "/props")):
             page = self.pages.get(request.url.path)
             return JSONResponse(page or {}, status_code=200 if page else 404)
+        if request.url.path.endswith(("/chat/completions/input_tokens", "/tokenize")):
+            counts = self.count is not None and request.url.path == "/tokenize"
+            return JSONResponse({"count": self.count(body)} if counts else {}, 200 if counts else 404)
         self.requests.append((request.url.path, dict(request.headers), body))
         query = request.scope["query_string"].decode()
         target = request.scope["raw_path"].decode() + (f"?{query}" if query else "")

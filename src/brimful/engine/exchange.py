@@ -61,6 +61,11 @@ class PreparedRequest(Generic[P]):
         self.on_sent = on_sent
         self._context = context
 
+    @property
+    def counted(self) -> Context | None:
+        """The context, if it was built before the request is sent."""
+        return self._context if isinstance(self._context, Context) else None
+
     async def get_context(self) -> Context | None:
         """Return the context, waiting for it if necessary; None if it could not be built."""
         return self._context if isinstance(self._context, Context) else await self._context
@@ -90,7 +95,7 @@ class Exchange(Generic[P]):
         learn: Learn,
         emit: Emit,
         clock: Callable[[], float],
-        count: Callable[[P], Awaitable[int | None]] | None = None,
+        count: Callable[[P], Awaitable[int | None]],
     ) -> None:
         """Send to a route; `count` lets the server count a request, and returns None if it cannot."""
         self._count = count
@@ -106,21 +111,22 @@ class Exchange(Generic[P]):
 
         If that fails too, or the request cannot get smaller, the provider's error is raised.
         """
+        checked = await self._check_count(prepared)
         try:
-            return await deliver(await self._check_count(prepared))
+            return await deliver(checked)
         except ContextOverflow as overflow:
-            context = await prepared.get_context()
+            context = await checked.get_context()
             smaller = None if context is None else await self._shrink(context, overflow)
             if smaller is None:
                 raise
             return await deliver(smaller)
         finally:
-            prepared.cancel()
+            checked.cancel()
 
     async def _check_count(self, prepared: PreparedRequest[P]) -> PreparedRequest[P]:
         """Let the server count a request near the limit that we cannot count exactly; make it smaller if it is over."""
-        context = await prepared.get_context() if self._count else None
-        if self._count is None or context is None or context.verification.basis in ("exact", "provider"):
+        context = prepared.counted  # a request that is sent before it is counted is small, or has no known limit
+        if context is None or context.verification.basis in ("exact", "provider"):
             return prepared
         verified = context.verification
         if verified.tokens < _NEAR_LIMIT * verified.limit:
@@ -131,7 +137,9 @@ class Exchange(Generic[P]):
             return prepared
         if tokens is None or tokens <= verified.limit:
             return prepared
-        counted = ContextOverflow(self._route, "counted by the server", window=context.budget.window, prompt=tokens)
+        counted = ContextOverflow(
+            self._route, "counted by the server", window=verified.limit, prompt=tokens, input_only=True
+        )
         notice = Notice(
             kind="overflowed",
             text=f"{self._route} counts {tokens:,} tokens for {context.id}, and {verified.limit:,} fit: rebuilt",

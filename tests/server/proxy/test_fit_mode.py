@@ -95,6 +95,26 @@ def test_an_overflow_is_learned_and_the_request_sent_again(start, upstream):
     assert len(upstream.bodies[2]["messages"]) == len(upstream.bodies[1]["messages"])
 
 
+@pytest.mark.parametrize("headers", [{}, {"x-brimful-max-prompt-tokens": "1000"}])
+@pytest.mark.parametrize("factor", [0.5, 3])
+def test_an_upstream_that_can_count_does_so_near_the_limit(start, upstream, factor, headers):
+    client, limit = start(upstream={"window": 2000}), 1000 if headers else 1900
+    counted = []
+
+    def count(sent):
+        counted.append(int(factor * sum(4 + len(message["content"].split()) for message in sent["messages"])))
+        return counted[-1]
+
+    upstream.count = count
+    answer = client.post(CHAT, json=body(long_chat(), model="acme-1"), headers=headers)
+    [sent] = upstream.bodies
+    [first] = counted
+    assert (first > limit) == (factor == 3)
+    assert count(sent) <= limit
+    record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+    assert [each["kind"] for each in record["warnings"]].count("overflowed") == (factor == 3)
+
+
 def test_an_overflow_in_a_stream_after_a_comment_is_learned(start, upstream):
     client = start()
     upstream.pause = 0.01
@@ -340,9 +360,9 @@ def with_document(messages):
 def test_a_document_that_is_larger_than_assumed_costs_history_its_place(start, upstream):
     client = start(upstream={"window": 200_000})
     request = with_document(long_chat(40, words=1_500))  # about 140,000 tokens beside the document
-    upstream.answers = [(400, too_long(205_000, 200_000)), message_answer()]
+    upstream.answers = [(404, {}), (400, too_long(205_000, 200_000)), message_answer()]  # it cannot count
     assert client.post("/v1/messages", json=request).status_code == 200
-    first, second = upstream.bodies
+    _, first, second = upstream.bodies
     assert second["messages"][-1] == request["messages"][-1]
     assert 0.5 < len(second["messages"]) / len(first["messages"]) < 1
 

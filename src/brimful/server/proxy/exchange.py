@@ -235,6 +235,7 @@ class Relay:
             learn=partial(mode.learn, request),
             emit=events.emit,
             clock=self._clock,
+            count=partial(_count_at_upstream, request),
         )
         return await exchange.send(prepared, partial(self._deliver, request, mode))
 
@@ -255,6 +256,10 @@ class Relay:
             if stream.is_event_stream:
                 return StreamingAnswer(stream, connection.pop_all(), answer, mode.listen(request))
             return await _make_response(await stream.read(), stream, answer)
+
+
+async def _count_at_upstream(request: ProxyRequest, payload: bytes) -> int | None:
+    return await request.upstream.counter.count(msgspec.json.decode(payload), request.forwarded)
 
 
 @asynccontextmanager

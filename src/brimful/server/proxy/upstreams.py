@@ -14,6 +14,7 @@ from brimful.providers import Connection, Dialect, find_api_key, make_dialect
 from brimful.providers.address import get_base_url, get_route, parse_address
 from brimful.providers.connection import HOP_BY_HOP_HEADERS, split_tokens
 from brimful.providers.directory import find_server_by_url
+from brimful.providers.server_counter import ServerCounter
 from brimful.render.incoming import IncomingWire
 from brimful.server.config import Config, ModeName, UpstreamConfig
 from brimful.server.errors import ApiError
@@ -45,12 +46,13 @@ _KEY_HEADERS: Final = frozenset({"authorization", "x-api-key", "api-key", "x-goo
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
-    """One wire format of an upstream: its connection, and the dialect of its answers."""
+    """One wire format of an upstream: its connection, the dialect of its answers, and what lets it count."""
 
     config: UpstreamConfig
     wire: IncomingWire
     connection: Connection
     dialect: Dialect
+    counter: ServerCounter
 
     @property
     def route(self) -> str:
@@ -180,7 +182,8 @@ def _make_upstream(config: UpstreamConfig, wire: IncomingWire, file: str, enviro
         limits=config.limits.to_limits(),
         key_name=variable,
     )
-    return Upstream(config=config, wire=wire, connection=connection, dialect=dialect)
+    counter = ServerCounter(connection, dialect)
+    return Upstream(config=config, wire=wire, connection=connection, dialect=dialect, counter=counter)
 
 
 def _base_url(url: str, wire: IncomingWire) -> str:
