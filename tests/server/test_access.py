@@ -72,7 +72,7 @@ def test_a_window_is_learned_for_one_tenant_only(start, upstream, make_key):
 def test_a_key_works_in_any_header_and_is_not_forwarded(start, upstream, make_key):
     client = start(require_keys=True)
     _, key = make_key()
-    for headers in (bearer(key), {"x-api-key": key}, {"x-brimful-key": key}):
+    for headers in (bearer(key), {"x-api-key": key}, {"x-brimful-key": key}, {"api-key": key}):
         assert client.post(CHAT, json=HI, headers=headers).status_code == 200
     assert not [value for _, headers, _ in upstream.requests for value in headers.values() if key in value]
 

@@ -80,7 +80,7 @@ class OpenAccess:
 
 
 def find_key(headers: Mapping[str, str]) -> str:
-    """Return the API key of a request, from our own header, `x-api-key` or the bearer token.
+    """Return the API key of a request, from our own header, `x-api-key`, the bearer token or Azure's `api-key`.
 
     >>> find_key({"authorization": "Bearer bf-1"}), find_key({"x-api-key": "bf-2"}), find_key({})
     ('bf-1', 'bf-2', '')
@@ -90,7 +90,7 @@ def find_key(headers: Mapping[str, str]) -> str:
     if "x-api-key" in headers:
         return headers["x-api-key"].strip()
     kind, _, key = headers.get("authorization", "").partition(" ")
-    return key.strip() if kind.lower() == "bearer" else ""
+    return key.strip() if kind.lower() == "bearer" else headers.get("api-key", "").strip()
 
 
 def require_scope(client: Client, scope: Scope) -> None:

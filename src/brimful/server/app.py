@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 from starlette.applications import Starlette
@@ -27,7 +29,7 @@ from brimful.policies import load_policy, policy_names
 from brimful.server.access import Authenticator, Client, KeyAccess, OpenAccess, RateLimiter
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import Config, ModeName
-from brimful.server.endpoint import JSON, Endpoint, Gateway, Handler, error_response
+from brimful.server.endpoint import DEPLOYMENT, JSON, Endpoint, Gateway, Handler, error_response
 from brimful.server.errors import ApiError, get_error_format
 from brimful.server.inspector.catalogue import DEFAULT_MODEL, ContentCounter
 from brimful.server.inspector.operation import EVENT_STREAM
@@ -52,6 +54,7 @@ MAX_EVENT_STREAMS: Final = 1_000
 _NOT_FOUND: Final = 404
 _METHOD_NOT_ALLOWED: Final = 405
 _PROXY_PATHS: Final = b"/v1/"
+_AZURE_PATH: Final = re.compile(rb"/openai/(?:v1/|deployments/([^/]+)/)?(.+)")
 
 
 class Shutdown:
@@ -233,7 +236,10 @@ def create_app(
 
 
 class ApiConventions:
-    """Middleware: answers of the API are neither cached nor sniffed, and a slash at the end of its paths is ignored."""
+    """Middleware: answers of the API are neither cached nor sniffed.
+
+    A slash at the end of its paths is ignored, and Azure's paths are accepted.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -243,6 +249,7 @@ class ApiConventions:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        _accept_azure_path(scope)
         if scope["raw_path"].startswith(_PROXY_PATHS) and scope["raw_path"].endswith(b"/"):
             scope["path"], scope["raw_path"] = scope["path"].rstrip("/"), scope["raw_path"].rstrip(b"/")
         is_api = scope["path"].startswith(API_PATHS)
@@ -257,6 +264,20 @@ class ApiConventions:
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+
+def _accept_azure_path(scope: Scope) -> None:
+    """Replace a path of Azure OpenAI by OpenAI's; its deployment becomes the path parameter `deployment`."""
+    match = _AZURE_PATH.fullmatch(scope["raw_path"])
+    if match is None:
+        return
+    deployment, path = match.groups()
+    scope["raw_path"] = _PROXY_PATHS + path
+    scope["path"] = unquote_to_bytes(scope["raw_path"]).decode("utf-8", "replace")
+    if deployment is not None:
+        scope["path_params"] = {DEPLOYMENT: unquote_to_bytes(deployment).decode("utf-8", "replace")}
+    query = scope["query_string"].split(b"&")
+    scope["query_string"] = b"&".join(field for field in query if not field.startswith(b"api-version="))
 
 
 def _routes(services: Services) -> list[Route]:

@@ -24,6 +24,8 @@ BODY_TIMEOUT: Final = 60.0  # seconds
 MAX_VALUES: Final = 500_000  # in a JSON body: small values take far more memory and time than their bytes suggest
 LARGE_BODY: Final = 262_144  # bytes; larger bodies are parsed in a thread
 JSON: Final = "application/json"
+DEPLOYMENT: Final = "deployment"
+"""The path parameter of requests to Azure's paths that names their model."""
 _CLIENT_CLOSED: Final = 499  # as in nginx: the client disconnected
 
 _log = logging.getLogger("brimful.access")
@@ -68,6 +70,19 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
     if (key := find_duplicate_key(raw, data)) is not None:
         raise ApiError("invalid", f"the body has the key {preview(key)} more than once in one object")
     return data
+
+
+async def _with_deployment(request: Request, raw: bytes) -> bytes:
+    """Return a body whose model is the deployment in the path, which Azure uses whatever the body says."""
+    name = request.path_params.get(DEPLOYMENT)
+    if name is None or not raw:
+        return raw
+    body = await read_json_object(raw)
+    if body.get("model") == name:
+        return raw
+    if "model" in body or not body:
+        return msgspec.json.encode(body | {"model": name})
+    return msgspec.json.encode({"model": name})[:-1] + b"," + raw[raw.index(b"{") + 1 :]
 
 
 async def _decompressed(request: Request) -> AsyncIterator[bytes]:
@@ -232,7 +247,7 @@ class Endpoint:
             upload = Upload(request, gateway.max_upload_bytes)
             left, handling = upload.wait_for_disconnect(), self._serve_upload(request, client, upload)
         else:
-            raw = await read_body(request, gateway.max_body_bytes)
+            raw = await _with_deployment(request, await read_body(request, gateway.max_body_bytes))
             left, handling = wait_for_disconnect(request.receive), self._serve(request, client, raw)
         return await run_until_disconnect(left, gateway.stopping, handling)
 
