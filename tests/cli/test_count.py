@@ -69,6 +69,12 @@ def test_methods(method, run_json):
     assert data["tokens"] == brimful.count("Fill the window to the brim.", model="gpt-4o", method=method).tokens
 
 
+def test_an_unknown_model_with_a_tokenizer_needs_no_warning(run):
+    assert "unknown model" in run("count", "Hello", "-m", "acme-1").stderr
+    counted = run("count", "Hello", "-m", "acme-1", "--tokenizer", "cl100k_base")
+    assert (counted.stderr, counted.stdout.split()[-4:]) == ("", ["1", "exact", "cl100k_base", "TEXT"])
+
+
 def test_exact_where_no_tokenizer_is_public(fails):
     assert fails("count", "x", "-m", "claude-3-opus", "--method", "exact").startswith("no exact tokenizer")
 

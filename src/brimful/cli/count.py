@@ -66,9 +66,7 @@ def count(
     the count is exact.
     """
     sources = _sources(texts or [], files or [])
-    info = resolve_model(model)
-    if tokenizer is not None:
-        info = info.with_tokenizer(tokenizer)
+    info = resolve_model(model, tokenizer)
     counter = counter_for(info, method)
     if messages:
         counts = [counter.prompt(_prompt(name, text)) for name, text in sources]

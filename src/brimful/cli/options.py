@@ -243,11 +243,13 @@ def expand_options(command: Callable[..., None], options: type[msgspec.Struct]) 
     return expanded
 
 
-def resolve_model(name: str) -> ModelInfo:
-    """Return a model by name, with a warning if it is unknown."""
+def resolve_model(name: str, tokenizer: str | None = None) -> ModelInfo:
+    """Return a model by name, with a warning if it is unknown and so is its tokenizer."""
     from brimful.models import default_registry, unknown_model_warning  # noqa: PLC0415 - see above
 
     info = default_registry().resolve(clean_text(name))
+    if tokenizer is not None:
+        return info.with_tokenizer(tokenizer)
     if not info.known:
         warn(unknown_model_warning(info))
     return info
