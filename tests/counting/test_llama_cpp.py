@@ -95,6 +95,22 @@ def test_a_model_says_what_serves_it():
     )
 
 
+@pytest.mark.parametrize(
+    "model", ["mistral-7b", "mistral-nemo", "deepseek-v3", "gpt-oss-20b", "phi-4", "gemma-2-9b", "gemma-3-27b"]
+)
+def test_what_was_never_compared_with_llama_cpp_is_not_called_exact_there(model):
+    exact = count(text_message("user", "Hello there."), model=model)
+    counted = count(text_message("user", "Hello there."), model=model, runtime="llama.cpp")
+    assert (exact.basis, counted.basis) == ("exact", "calibrated")
+    assert counted.margin > 0
+    assert counted.tokenizer == f"{exact.tokenizer}+1%"  # so that stored counts are not mixed up
+
+
+@pytest.mark.parametrize("model", ["qwen2.5-7b", "qwen3-8b", "llama-3.1-8b", "gemma-4-31b"])
+def test_what_was_compared_with_llama_cpp_is_exact_there(model):
+    assert count(text_message("user", "Hello there."), model=model, runtime="llama.cpp").basis == "exact"
+
+
 def test_counts_of_two_runtimes_have_two_names():
     assert counter_for(msgspec.structs.replace(resolve("qwen3-8b"), runtime="llama.cpp")).tokenizer == "qwen3_gguf"
     assert counter_for(resolve("qwen3-8b")).tokenizer == "qwen3"

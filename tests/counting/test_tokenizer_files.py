@@ -136,6 +136,13 @@ def test_a_beginning_is_added_where_the_file_says_so(tmp_path):
         assert counter_for(info).prompt(prompt).tokens == 9 + adds
 
 
+@pytest.mark.parametrize(("pre", "basis"), [("qwen2", "exact"), ("llama-bpe", "exact"), ("tekken", "calibrated")])
+def test_counts_of_a_pre_tokenizer_that_was_never_compared_are_not_exact(tmp_path, pre, basis):
+    file = tmp_path / "mine.gguf"
+    file.write_bytes(gguf(pre=(STRING, pre)))
+    assert counter_for(resolve("acme-1").with_tokenizer(str(file))).text("hello").basis == basis
+
+
 def test_counts_for_another_runtime_are_not_exact(json_file):
     text = f'[models.mine]\nwindow = 4096\nruntime = "llama.cpp"\ntokenizer = "{json_file}"'
     info = add_models(EMPTY_REGISTRY, parse_models(text, "models.toml")).resolve("mine")

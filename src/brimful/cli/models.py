@@ -140,7 +140,7 @@ def _tokenizer(info: ModelInfo) -> str:
 def _certainty(info: ModelInfo) -> str:
     if info.tokenizer is None:
         return "calibrated"
-    return "exact" if is_verified(info.tokenizer) else "calibrated"
+    return "exact" if is_verified(info.tokenizer, info.runtime) else "calibrated"
 
 
 def _counted_by(info: ModelInfo) -> str:

@@ -116,7 +116,7 @@ def _exact_text_counter(model: ModelInfo, learned: Calibration | None = None) ->
         reason = "its vocabulary is not public" if model.known else "the model is not in the registry"
         raise TokenizerUnavailable(model.id, reason)
     if not model.has_tokenizer_file:
-        return ExactTextCounter(runtime_vocabulary(model.runtime, model.tokenizer), learned)
+        return ExactTextCounter(runtime_vocabulary(model.runtime, model.tokenizer), learned, model.runtime)
     from brimful.counting.tokenizer_files import add_tokenizer_file  # noqa: PLC0415 - few models need it
 
-    return ExactTextCounter(add_tokenizer_file(model.tokenizer, model.runtime), learned)
+    return ExactTextCounter(add_tokenizer_file(model.tokenizer, model.runtime), learned, model.runtime)

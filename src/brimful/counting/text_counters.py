@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from brimful.core.content import Part, Text, ToolCall, ToolResult
+from brimful.core.model import Runtime
 from brimful.core.tokens import Count, sum_counts
 from brimful.counting.calibration import Calibration, round_up
 from brimful.counting.count_cache import CountCache
@@ -57,19 +58,22 @@ class TextCounter(Protocol):
 class ExactTextCounter:
     """Counts with the model's own tokenizer.
 
-    The counts are called calibrated if the vocabulary is not verified, or if a server has reported other counts:
-    `learned` then has the margin.
+    The counts are called calibrated if the vocabulary is not verified for the runtime, or if a server has reported
+    other counts: `learned` then has the margin.
 
     >>> ExactTextCounter("o200k_base").text("Hello world")
     Count(tokens=2, basis='exact', tokenizer='o200k_base', margin=0)
     """
 
-    def __init__(self, tokenizer: str, learned: Calibration | None = None) -> None:
-        """Count with the vocabulary of that name."""
+    def __init__(self, tokenizer: str, learned: Calibration | None = None, runtime: Runtime = "transformers") -> None:
+        """Count with the vocabulary of that name, as the runtime does."""
+        verified = is_verified(tokenizer, runtime)
         self.base = tokenizer
         self.name = learned.name if learned else tokenizer
-        self._margin = (learned.margin if learned else 0.0) + (0.0 if is_verified(tokenizer) else UNVERIFIED_MARGIN)
-        self._exact = learned is None and is_verified(tokenizer)
+        if not learned and is_verified(tokenizer) and not verified:
+            self.name = f"{tokenizer}+{UNVERIFIED_MARGIN:.0%}"  # stored counts of another runtime are called exact
+        self._margin = (learned.margin if learned else 0.0) + (0.0 if verified else UNVERIFIED_MARGIN)
+        self._exact = learned is None and verified
         self._cache = get_count_cache(tokenizer)
 
     def text(self, text: str) -> Count:

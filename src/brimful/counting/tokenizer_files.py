@@ -100,6 +100,12 @@ _PATTERNS: Final[dict[str, tuple[str, ...]]] = {
 """The patterns that split a text into words, one after the other, by the name of the pre-tokenizer."""
 _WHOLE_WORDS: Final = (*list(_PATTERNS)[:8], "glm4", "glm5", "tekken")  # words in the vocabulary are not split further
 _BOS: Final = (*list(_PATTERNS)[:8], "tekken")  # a text begins with the token for that, unless the file says otherwise
+_COMPARED: Final = (
+    *list(_PATTERNS)[:8],
+    *("qwen2", "deepseek-r1-qwen", "qwen35", "starcoder", "command-r", "gpt-2", "falcon", "deepseek-llm"),
+    "deepseek-coder",
+)
+"""Pre-tokenizers whose counts were compared with a real llama.cpp, by this name or another one for the same rules."""
 _ENDS: Final = (  # tokens that llama.cpp takes for the end of a text, or for marks in code, whatever their type
     *("<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<EOT>", "_<EOT>"),
     *("[EOT]", "<｜end▁of▁sentence｜>", "<end_of_utterance>", "<|eom_id|>", "<|return|>", "<|call|>", "<|flush|>"),
@@ -280,7 +286,7 @@ def _read_gguf(file: Path) -> TokenizerFile:
         runtime="llama.cpp",
         vocabulary=Vocabulary(
             loads=file.name,
-            reference="llama.cpp",
+            reference="llama.cpp" if fields.get("model") != "gpt2" or fields.get("pre") in _COMPARED else "",
             bos=bos,
             eos=eos,
             template=metadata.get("tokenizer.chat_template") or "",

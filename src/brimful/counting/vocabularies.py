@@ -46,8 +46,9 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     - `bos`, `eos`: the tokens at the beginning and end of a text, for chat templates.
     - `own`: whether splintr lists the model's special tokens. `special` adds missing ones, `absent` removes those of a
       related model with the same merges.
-    - `in_llama_cpp`: the name of llama.cpp's variant, if it differs: it never normalizes, matches added tokens such as
-      `<think>` in any text, and treats `</s>` in Qwen's vocabularies as a special token.
+    - `in_llama_cpp`: the name of llama.cpp's variant, if it was compared with a real server; its own name if they are
+      equal. It never normalizes, matches added tokens such as `<think>` in any text, and treats `</s>` in Qwen's
+      vocabularies as a special token.
     - `template`, `tool_template`: the chat template in the user's file, and the one for requests with tools.
     """
 
@@ -77,6 +78,7 @@ VOCABULARIES: Final = {
         eos="<|eot_id|>",
         special=tuple(f"<|reserved_special_token_{number}|>" for number in range(248)),  # 251 before Llama 3.1
         absent=("<|step_id|>",),  # in Meta's own tokenizer alone
+        in_llama_cpp="llama3",
     ),
     "llama2": Vocabulary(loads="llama2", reference="llama.cpp", bos="<s>", eos="</s>"),
     "qwen3": Vocabulary(
@@ -164,13 +166,22 @@ VOCABULARIES: Final = {
 _from_files: dict[str, Vocabulary] = {}
 
 
-def is_verified(tokenizer: str) -> bool:
+def is_verified(tokenizer: str, runtime: Runtime = "transformers") -> bool:
     """Whether an independent implementation has confirmed the tokenizer, so that its counts are exact.
 
-    >>> is_verified("o200k_base"), is_verified("glm4")
-    (True, False)
+    For llama.cpp, only a real llama.cpp can confirm it.
+
+    >>> is_verified("o200k_base"), is_verified("glm4"), is_verified("o200k_base", "llama.cpp")
+    (True, False, False)
     """
-    return bool(get_vocabulary(tokenizer).reference)
+    vocabulary = get_vocabulary(tokenizer)
+    match runtime:
+        case "transformers":
+            return bool(vocabulary.reference)
+        case "llama.cpp":
+            return vocabulary.reference == "llama.cpp" or bool(vocabulary.in_llama_cpp)
+        case _:
+            assert_never(runtime)
 
 
 def runtime_vocabulary(runtime: Runtime, tokenizer: str) -> str:
