@@ -120,7 +120,9 @@ def test_an_unknown_part_is_replaced_by_its_type_and_kept_in_the_metadata(read):
         (Text(text="Look: "), Text(text="[file]")),
         (Text(text="I see. "), Text(text="[image_url]")),
     ]
-    assert skipped == []
+    assert [reason for _, reason in skipped] == [
+        f"has a part of the unknown type '{kind}': only its type is in the text" for kind in ("file", "image_url")
+    ]
     assert [each.metadata for each in found] == [{"unknown_parts": [file]}, {"unknown_parts": [image]}]
 
 

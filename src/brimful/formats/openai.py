@@ -12,6 +12,7 @@ import msgspec
 
 from brimful.core.content import Media, Part, Text, ToolCall, ToolResult, group_tool_results
 from brimful.core.prompt import Message as PromptMessage
+from brimful.core.validation import preview
 from brimful.errors import BrimfulError, InvalidRequest
 from brimful.formats.ids import IdChain, join_id
 from brimful.formats.lenient import as_dict, as_dicts, as_id, as_str, parse_time, without_empty
@@ -103,7 +104,7 @@ def read_conversations(source: Source, translate: Translate) -> Iterator[Importe
                 room = _room(source, entry)
                 yield from read_conversation(room, source, f"{entry.location}: messages", messages, translate)
             case _:
-                yield loose.read(entry.location, _translated(entry.data, translate))
+                yield from loose.read(entry.location, _translated(entry.data, translate))
 
 
 def _read_answers(source: Source, location: str, id: str | int, line: dict[str, Any]) -> Iterator[Message | Skipped]:
@@ -114,7 +115,7 @@ def _read_answers(source: Source, location: str, id: str | int, line: dict[str, 
         return
     for at, message in enumerate(answers):
         room = join_id(source.room, id, at + 1) if at else join_id(source.room, id)
-        yield ConversationReader(room, source.modified).read(f"{location}: choices[{at}]", message)
+        yield from ConversationReader(room, source.modified).read(f"{location}: choices[{at}]", message)
 
 
 def read_conversation(
@@ -123,7 +124,7 @@ def read_conversation(
     """Yield the messages of one room."""
     conversation = ConversationReader(room, source.modified)
     for at, message in enumerate(messages):
-        yield conversation.read(f"{location}[{at}]", _translated(message, translate))
+        yield from conversation.read(f"{location}[{at}]", _translated(message, translate))
 
 
 def _translated(data: Any, translate: Translate) -> Any:
@@ -156,8 +157,16 @@ class ConversationReader:
         self._ids = IdChain(room)
         self._calls: dict[str, str] = {}
 
-    def read(self, location: str, data: Any) -> Message | Skipped:
-        """Return a message as a record, or why it is skipped."""
+    def read(self, location: str, data: Any) -> Iterator[Message | Skipped]:
+        """Yield a message as a record, or why it is skipped, and its parts of unknown types."""
+        message = self._read(location, data)
+        yield message
+        if isinstance(message, Message):
+            for part in _unknown_parts(data):
+                reason = f"has a part of the unknown type {preview(part['type'])}: only its type is in the text"
+                yield Skipped(location, reason)
+
+    def _read(self, location: str, data: Any) -> Message | Skipped:
         if not isinstance(data, dict):
             return Skipped(location, f"must be a JSON object, not {_JSON_TYPE_NAMES.get(type(data), 'null')}")
         if "role" not in data:
@@ -227,9 +236,12 @@ def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:
     metadata = dict(value) if isinstance(value, dict) else _without_empty({"metadata": value})
     extra = _without_empty({key: value for key, value in data.items() if key not in _KNOWN_FIELDS})
     refused = True if _is_refusal(data) else data.get("refusal")
+    return {**extra, **metadata, **_without_empty({"refusal": refused, "unknown_parts": _unknown_parts(data)})}
+
+
+def _unknown_parts(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     parts = data["content"] if isinstance(data.get("content"), list) else ()
-    unknown = [part for part in parts if _is_unknown_part(part, data["role"])]
-    return {**extra, **metadata, **_without_empty({"refusal": refused, "unknown_parts": unknown})}
+    return [part for part in parts if _is_unknown_part(part, data["role"])]
 
 
 def _is_refusal(data: Mapping[str, Any]) -> bool:
