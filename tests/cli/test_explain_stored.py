@@ -213,7 +213,7 @@ def test_a_room_goes_by_its_name_and_a_single_loser_is_one(run, run_json):
     async def story():
         async with engine() as opened:
             await opened.put(Room(id="r-1", name="The kitchen"))
-            await opened.remember("timeouts " * 400, room="r-1")
+            await opened.remember("timeouts " + "word " * 280, room="r-1")
             return await opened.respond("r-1", None, "What of timeouts?", window=300, completion=50)
 
     context = asyncio.run(story()).context.id

@@ -106,7 +106,7 @@ HOSTILE = {
     "a name without end": ("a.jsonl", lambda: lines_of([{**HI, "name": "n" * 10**6}])),
     "metadata in metadata": (
         "a.jsonl",
-        lambda: b'{"role": "user", "content": "Hi", "metadata": ' + b'{"a":' * 900 + b"1" + b"}" * 901,
+        lambda: b'{"role": "user", "content": "Hi", "metadata": ' + b'{"a":' * 100 + b"1" + b"}" * 101,
     ),
 }
 

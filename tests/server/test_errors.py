@@ -61,8 +61,11 @@ def test_non_ascii_upstream_headers_are_forwarded(start, upstream, encoding):
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 def test_required_parts_that_do_not_fit(start, path):
-    long = HI | {"messages": [{"role": "user", "content": "word " * 9000}]}
-    answer = start().post(path, json=long)
+    rules = "word " * 9000
+    prompt = (
+        {"messages": [{"role": "system", "content": rules}, *HI["messages"]]} if path == CHAT else {"system": rules}
+    )
+    answer = start().post(path, json=HI | prompt)
     assert answer.status_code == 400
     assert is_told(answer, path)
     if path == CHAT:

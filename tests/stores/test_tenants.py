@@ -58,6 +58,8 @@ CALLS = {
     "build": lambda store: store.build("c1"),
     "builds": lambda store: store.builds(),
     "inclusions": lambda store: store.inclusions(item="k1"),
+    "save_records": lambda store: store.save_records([Snapshot(id="c9", room="general", context=context("mine"))]),
+    "remove_context": lambda store: store.remove_context("c1"),
     "save_response": lambda store: store.save_response(Response(id="r9", context="c1", room="general")),
     "responses": lambda store: store.responses(),
     "follow": lambda store: store.follow("0"),

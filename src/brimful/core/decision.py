@@ -78,7 +78,7 @@ Reason = Literal[
 ]
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What happened to one candidate, and why.
 
     `tokens` is the candidate's count, or the count of what is left of it if it was shrunk. `cost` is what it took,

@@ -127,7 +127,7 @@ class Shaper:
         self, package: ContentPackage, limit: int, least: int
     ) -> tuple[ContentPackage, FormName, float] | None:
         text = _longest_text(package)
-        rest = package.tokens.upper - self._counter.text(text).upper
+        rest = 0 if isinstance(package.content, str) else self._count_besides(package.content, text)
         in_history = region_of(package) == "history" and package.flex.can_drop
         if package.id not in self._shorteners:
             query = "" if in_history else self._query
@@ -139,6 +139,10 @@ class Shaper:
         if smaller.tokens.upper > limit:
             return None
         return smaller, "digest" if in_history else "excerpt", shorter.worth
+
+    def _count_besides(self, parts: tuple[Part, ...], text: str) -> int:
+        """Count everything but one text."""
+        return count_content(_replace_text(parts, text, ""), self._counter).upper
 
     def _stub(self, package: ContentPackage) -> ContentPackage | None:
         """Return the package as one line. Only turns have stubs: what was retrieved is better left out."""

@@ -76,7 +76,7 @@ class _Graph:
         rows = self._add("Cast", self._add("Gather", self._keep("words", words), ids), to=1)
         scaled = self._add("Mul", rows, self._add("Gather", self._keep("word_scales", scales), ids))
         kind = self._weights["embeddings.token_type_embeddings.weight"][0]
-        positions = self._keep("positions", self._weights["embeddings.position_embeddings.weight"] + kind)
+        positions = self._keep("places", self._weights["embeddings.position_embeddings.weight"] + kind)
         length = self._add("Unsqueeze", self._add("Gather", self._add("Shape", ids), "along"), "rows")
         states = self._add("Add", scaled, self._add("Slice", positions, "from", length, "rows"))
         return self._normal(states, "embeddings.LayerNorm")

@@ -20,6 +20,7 @@ _SPLITTERS: Final[dict[str, Callable[[str], list[Segment]]]] = {
     "code": split_code,
     "diff": split_diff,
 }
+MAX_LENGTH: Final = 1_000_000  # characters; of a longer text, only the beginning and the end are considered
 _PASSAGES: Final = 6  # that should fit
 _PASSAGE_SIZES: Final = (40, 70, 120)  # characters
 _TRANSFORMS: Final[dict[str, Callable[[str], str]]] = {"html": extract_html, "log": fold_log}
@@ -46,6 +47,8 @@ class Shortener:
     def __init__(self, text: str, count: Callable[[str], int], query: str = "") -> None:
         self._count = count
         self._query = query
+        if len(text) > MAX_LENGTH:
+            text = f"{text[: MAX_LENGTH // 2]}\n{GAP_MARK}\n{text[-MAX_LENGTH // 2 :]}"
         self._kind = detect(text)
         self._json: JsonShortener | None = None
         if self._kind == "json":
@@ -60,6 +63,8 @@ class Shortener:
 
     def shorten(self, limit: int) -> Shortened | None:
         """Return the text in at most `limit` tokens, or None if nothing sensible fits."""
+        if limit <= 0:
+            return None
         if self._json is not None:
             return self._json.shorten(limit, self._count)
         if self._tokens <= limit:
