@@ -67,3 +67,10 @@ def test_a_count_of_the_caller_that_is_too_small_gives_no_excerpt_that_does_not_
     bound = memory(STORY, counter=COUNTER, id="long", tokens=Count(tokens=950, basis="bound"))
     context = build([bound, message("Hi", counter=COUNTER, id="now", current=True)])
     assert context.tokens <= context.budget.hard_limit
+
+
+def test_what_is_large_and_cannot_be_shortened_enough_stays_whole():
+    large = message("one " * 320, counter=COUNTER, id="large", min_tokens=310, timestamp=NOW - 915.5)
+    context = build([large, *history(90)])
+    assert context.decision("large").form == "full"
+    assert context.decision("m080").included

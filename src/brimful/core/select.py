@@ -203,7 +203,9 @@ def _fit_unit(unit: Unit, left: int, cap: int, shaper: Shaper, *, capped: bool) 
     if not is_large:
         return shaper.shrink(unit, left) if unit.may_shrink else None
     smaller = shaper.shrink(unit, min(left, cap)) or shaper.smallest(unit)
-    return smaller if smaller is not None and smaller.cost <= left else shaper.shrink(unit, left)
+    if smaller is not None and smaller.cost <= left:
+        return smaller
+    return unit if unit.cost <= left else shaper.shrink(unit, left)
 
 
 def _grow_shrunk(chosen: Sequence[Unit], left: int, shaper: Shaper) -> list[Unit]:
