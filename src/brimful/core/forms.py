@@ -135,10 +135,8 @@ class Shaper:
         shorter = self._shorteners[package.id].shorten(limit - rest)
         if shorter is None or shorter.text == text or self._counter.text(shorter.text).upper < least:
             return None
-        smaller = self._with_text(package, text, shorter.text)
-        if smaller.tokens.upper > limit:
-            return None
-        return smaller, "digest" if in_history else "excerpt", shorter.worth
+        form: FormName = "digest" if in_history else "excerpt"
+        return self._with_text(package, text, shorter.text), form, shorter.worth
 
     def _count_besides(self, parts: tuple[Part, ...], text: str) -> int:
         """Count everything but one text."""
