@@ -74,7 +74,8 @@ def resolve_recorded(inputs: Inputs, tokenizer: str | Path | None) -> Inputs:
 
 
 def _foreign_file(field: str, file: str | None, remedy: str) -> InvalidValue:
-    named = f"the record names the file {preview(file)}, which your model file does not"
+    shown = repr(file)  # in full: whether to trust it depends on where it is
+    named = f"the record names the file {shown}, which your model file does not"
     return InvalidValue(field, f"{named}: {remedy} choose another model")
 
 

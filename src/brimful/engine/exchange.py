@@ -25,6 +25,7 @@ from brimful.records.usage import UsageReport
 from brimful.render import renderer_of
 
 _FEW_PACKAGES: Final = 64  # compared at once; more take milliseconds, in a thread
+_FEW_TOKENS: Final = 20_000  # more are compared in a thread
 _DEFAULT_SHRINK: Final = 0.75  # of the request, if the provider names no limit
 _NEAR_LIMIT: Final = (
     0.9  # of the limit; from here on, the server is asked to count a request that we cannot count exactly
@@ -269,7 +270,7 @@ class ResponseRecorder:
         """Compare the reported usage with our count; return None if none was reported."""
         if details.usage is None or not details.usage.prompt:
             return None
-        if len(context.inputs.packages) <= _FEW_PACKAGES:
+        if len(context.inputs.packages) <= _FEW_PACKAGES and context.tokens <= _FEW_TOKENS:
             return self._compare_usage(context, details, details.usage, target)
         return await asyncio.to_thread(self._compare_usage, context, details, details.usage, target)
 

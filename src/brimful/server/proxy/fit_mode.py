@@ -285,12 +285,13 @@ class FitMode:
             seconds=result.seconds,
             finish=result.finish,
         )
+        opening = await run_in_thread_if_large(request, opening_digest, request)
         target = ResponseTarget(
             id=new_id("res"),
             at=self._clock(),
             room=room,
             context=context.id,
-            conversation=(tenant, route, context.inputs.model.id, room, opening_digest(request)),
+            conversation=(tenant, route, context.inputs.model.id, room, opening),
         )
 
         async def save(response: Response) -> Response:
