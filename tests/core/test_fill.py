@@ -303,7 +303,7 @@ def test_a_summary_larger_than_its_cluster_saves_nothing():
     assert ("replaced", "summary") not in outcomes(context).values()
 
 
-def test_pools_drops_low_scores_first_then_summarizes_then_trims_recent_and_spares_persistent():
+def test_pools_drops_related_first_then_summarizes_then_trims_recent_and_spares_persistent():
     pile = [
         *clustered(1, 12),
         summary("day one in short", of="day-1", counter=COUNTER, id="s"),
@@ -319,8 +319,11 @@ def test_pools_drops_low_scores_first_then_summarizes_then_trims_recent_and_spar
     }
     some = outcomes(build(pile, "pools", window=900, overrides=generous))
     assert some["r00"] == ("dropped", "trimmed")
-    assert some["1-0"] == ("replaced", "summary")
-    assert some["r39"][0] == some["s"][0] == some["pin"][0] == "kept"
+    assert some["r39"][0] == some["1-0"][0] == some["pin"][0] == "kept"
+    fewer = outcomes(build(pile, "pools", window=400, overrides=generous))
+    assert fewer["1-0"] == ("replaced", "summary")
+    assert fewer["r00"][0] == "dropped"
+    assert fewer["r39"][0] == fewer["s"][0] == fewer["pin"][0] == "kept"
     without = [entry for entry in pile if entry.id != "s"]
     less = outcomes(build(without, "pools", window=500, overrides=generous))
     assert less["r39"] == ("dropped", "trimmed")
@@ -453,7 +456,7 @@ def test_a_related_cluster_gives_way_to_its_summary_in_its_own_block():
     short = summary("all facts in short", of="k", counter=COUNTER, id="s")
     pile = [*history(9, size=30), *facts, short]
     generous = {"pools.related.limit.share": 1.0, "pools.recent.limit.share": 1.0, "margin.tokens": 0}
-    context = build(pile, "pools", window=800, overrides=generous)
+    context = build(pile, "pools", window=800, overrides={**generous, "pools.related.min_items": 20})
     assert outcomes(context)["f0"] == ("replaced", "summary")
     block = next(m["content"] for m in context.request["messages"] if m["content"].startswith("<context"))
     assert "all facts in short" in block

@@ -118,7 +118,7 @@ def test_a_summary_that_stands_in_one_pool_does_not_stand_in_another():
         summary("They spoke.", counter=COUNTER, id="sum", of="day-1", timestamp=NOW),
     ]
     generous = {"pools.related.limit.share": 1.0, "pools.recent.limit.share": 1.0, "margin.tokens": 0}
-    context = build(pile, "pools", window=800, overrides=generous)
+    context = build(pile, "pools", window=800, overrides={**generous, "pools.related.min_items": 12})
     assert str(context.request).count("They spoke.") <= 1
     assert outcomes(context)["m039"] == ("kept", "fits")
 

@@ -7,6 +7,7 @@ Each command's module is imported when the command runs, so that no command wait
 import io
 import os
 import sys
+import warnings
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple
@@ -256,6 +257,12 @@ def _report_error(message: str) -> None:
     output.error(message)
 
 
+def _report_warning(message: Warning | str, *_details: object, **_named: object) -> None:
+    from brimful.cli import output  # noqa: PLC0415 - only needed after a warning
+
+    output.warn(str(message))
+
+
 # -- the program -----------------------------------------------------------------------------------------------------
 
 
@@ -265,6 +272,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a locale without ✅ gets a question mark, not a traceback
+    warnings.showwarning = _report_warning
     try:
         app(prog_name=PROGRAM)
     except SystemExit as leaving:

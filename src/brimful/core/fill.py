@@ -164,6 +164,10 @@ class _Filling:
             over = self.total() - self.budget.hard_limit
             if over > 0 and step.drop is not None:
                 self._drop_worst(self.policy.pool(step.drop), over, spare=0)
+        if self.replaced:
+            for step in self.policy.trim:
+                if step.drop is not None:
+                    self._restore(self.policy.pool(step.drop))
 
     def _trim_protected(self) -> None:
         """Drop units of pools without a trim step, but only if these pools do not fit even by themselves."""
@@ -298,6 +302,18 @@ class _Filling:
         items = sum(unit.items for unit in [*units, *self.fixed_in(pool)]) - spare
         self.chosen[pool.name], dropped = drop_worst(units, over, items, below, self.shaper)
         self.reasons.update(dict.fromkeys(dropped, "trimmed"))
+
+    def _restore(self, pool: Pool) -> None:
+        """Take back what was dropped before summaries saved more than was needed, best first."""
+        if pool.contiguous:
+            return
+        represented = {summary.packages[0].cluster for summary in self.replaced.values()}
+        chosen, tokens = self.chosen[pool.name], self.room(pool).tokens
+        for unit in self.order[pool.name]:
+            dropped = self.reasons.get(unit.key) == "trimmed" and unit.packages[0].cluster not in represented
+            if dropped and total_cost([*chosen, unit]) <= tokens:
+                chosen.append(unit)
+                del self.reasons[unit.key]
 
     # -- the result --------------------------------------------------------------------------------------------------
 

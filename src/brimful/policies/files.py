@@ -1,6 +1,7 @@
 """Load policies from TOML files and apply overrides. Every error names the file, the key and the reason."""
 
 import re
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,12 +15,15 @@ from brimful.errors import InvalidPolicy, InvalidValue, UnknownPolicy
 
 _FOLDER: Final = Path(__file__).parent
 ENVIRONMENT_KEYS: Final = {
+    "CONTEXT_TOTAL_TOKEN_LIMIT": "total_tokens",
+    "CONTEXT_RECENT_HISTORY_TOKEN_BUDGET": "pools.recent.limit.tokens",
+    "CONTEXT_RAG_TOKEN_BUDGET": "pools.related.limit.tokens",
     "BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": "total_tokens",
     "BRIMFUL_CONTEXT_RECENT_HISTORY_TOKEN_BUDGET": "pools.recent.limit.tokens",
     "BRIMFUL_CONTEXT_RAG_TOKEN_BUDGET": "pools.related.limit.tokens",
     "BRIMFUL_CONTEXT_COMPLETION_TOKENS": "completion.tokens",
 }
-"""The policy key that each environment variable sets."""
+"""The policy key that each environment variable sets. Later ones take precedence."""
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,6 +68,7 @@ def load_policy(
     """Return a policy by name or by the path of a TOML file.
 
     Overrides take precedence over the environment, and the environment over the file. A `Policy` is used as it is.
+    A variable for a pool that the policy does not have is ignored with a warning: it may be meant for other policies.
 
     >>> load_policy("window", overrides={"pools.recent.max_items": 50}).pool("recent").max_items
     50
@@ -90,8 +95,15 @@ def _check_overrides(overrides: object) -> None:
 
 def _apply_environment(policy: Policy, environ: Mapping[str, str]) -> Policy:
     for variable, key in ENVIRONMENT_KEYS.items():
-        if variable in environ:
-            policy = _with_overrides(policy, variable, {key: _parse_tokens(variable, environ[variable])})
+        if variable not in environ:
+            continue
+        tokens = _parse_tokens(variable, environ[variable])
+        pool = key.split(".")[1] if key.startswith("pools.") else None
+        if pool is None or any(each.name == pool for each in policy.pools):
+            policy = _with_overrides(policy, variable, {key: tokens})
+        else:
+            text = f"{variable} has no effect: policy {policy.name!r} has no pool {pool!r}"
+            warnings.warn(text, stacklevel=3)
     return policy
 
 

@@ -1,0 +1,142 @@
+"""What the seeds ask of policies, settings, the report, logs and the registry, by the number of the requirement."""
+
+import warnings
+
+import pytest
+
+import brimful
+from brimful.packagers import memory, message, summary
+from brimful.policies import load_policy
+from strategies import COUNTER, NOW
+from support import NO_FORMS, build, words
+
+# -- 3-11: the order in which `pools` trims ----------------------------------------------------------------------------
+
+
+def relateds(count, *, cluster=None, size=60):
+    """Return related memories with falling scores, all of them above 0.5."""
+    return [
+        memory(f"fact {n} " + words(size), counter=COUNTER, id=f"r{n}", relevance=1 - n / 100, cluster=cluster)
+        for n in range(count)
+    ]
+
+
+def recents(count, *, cluster=None, size=18):
+    return [
+        message(f"line {n} " + words(size), counter=COUNTER, id=f"m{n}", timestamp=NOW - 100 + n, cluster=cluster)
+        for n in range(count)
+    ]
+
+
+def build_pools(packages, **overrides):
+    """With 3,000 tokens for the answer and 1,024 for safety, 876 of 4,900 tokens are available."""
+    context = build(packages, "pools", window=4_900, completion=3_000, overrides=overrides)
+    assert context.budget.available == 876
+    return context
+
+
+def test_3_11_related_content_with_the_lowest_score_goes_first():
+    """If the context overflows, trim in this order: 1. related (drop lowest score)."""
+    pile = [
+        *recents(10, cluster="day"),
+        *relateds(20, cluster="topic"),
+        summary("the day in short", of="day", counter=COUNTER, id="s-day"),
+        summary("the topic in short", of="topic", counter=COUNTER, id="s-topic"),
+    ]
+    context = build_pools(pile)
+    kept = [n for n in range(20) if f"r{n}" in context.kept]
+    assert kept == list(range(len(kept)))
+    assert {f"m{n}" for n in range(10)} <= set(context.kept)
+    assert context.tokens > 876 - 80  # the next memory would not fit
+    assert {each.outcome for each in context.decisions} == {"kept", "dropped"}
+
+
+def test_3_11_then_clusters_give_way_to_summaries_related_first():
+    """2. swap clusters to summaries (related first, then recent)."""
+    summaries = [
+        summary("the day in short", of="day", counter=COUNTER, id="s-day"),
+        summary("the topic in short", of="topic", counter=COUNTER, id="s-topic"),
+    ]
+    pile = [*recents(20, cluster="day"), *relateds(10, cluster="topic"), *summaries]
+    related_only = build_pools(pile, **{"pools.related.min_items": 10})
+    assert {related_only.decision(f"r{n}").outcome for n in range(10)} == {"replaced"}
+    assert {f"m{n}" for n in range(20)} <= set(related_only.kept)
+    long = [*recents(50, cluster="day"), *relateds(10), *summaries]
+    both = build_pools(long)
+    assert {both.decision(f"m{n}").outcome for n in range(50)} == {"replaced"}
+    assert {f"r{n}" for n in range(10)} <= set(both.kept)  # summaries saved more than was needed
+
+
+def test_3_11_then_recent_messages_go_and_persistent_content_only_if_the_policy_allows_it():
+    """3. trim recent (last resort) 4. trim persistent only if policy allows (generally: no)."""
+    pinned = memory("pin " + words(500), counter=COUNTER, id="pin", pinned=True)
+    pile = [*recents(50), *relateds(5), pinned]
+    context = build_pools(pile, **NO_FORMS)
+    assert {context.decision(f"r{n}").reason for n in range(5)} == {"trimmed"}
+    assert context.decision("m0").reason == "trimmed"
+    assert "pin" in context.kept
+    assert "m49" in context.kept
+    steps = [{"drop": "related"}, {"drop": "persistent"}, {"drop": "recent"}]
+    allowed = build_pools(pile, trim=steps, **NO_FORMS)
+    assert allowed.decision("pin").reason == "trimmed"
+    assert allowed.decision("m20").included
+
+
+# -- 4-1, 4-3: environment variables -----------------------------------------------------------------------------------
+
+SEED_VARIABLES = {
+    "CONTEXT_TOTAL_TOKEN_LIMIT": "100000",
+    "CONTEXT_RECENT_HISTORY_TOKEN_BUDGET": "70000",
+    "CONTEXT_RAG_TOKEN_BUDGET": "30000",
+}
+
+
+@pytest.mark.parametrize("prefix", ["", "BRIMFUL_"])
+def test_4_1_the_environment_sets_the_limits_with_and_without_our_prefix(prefix, monkeypatch):
+    """CONTEXT_TOTAL_TOKEN_LIMIT, CONTEXT_RECENT_HISTORY_TOKEN_BUDGET and CONTEXT_RAG_TOKEN_BUDGET."""
+    for name, value in SEED_VARIABLES.items():
+        monkeypatch.setenv(prefix + name, value)
+    budget = brimful.budget(model="gpt-4o", policy="split")
+    assert (budget.hard_limit, budget.limit("recent"), budget.limit("related")) == (100_000, 70_000, 30_000)
+
+
+def test_4_1_the_name_with_the_prefix_takes_precedence():
+    environ = dict.fromkeys(SEED_VARIABLES, "5000") | {f"BRIMFUL_{name}": "6000" for name in SEED_VARIABLES}
+    policy = load_policy("split", environ=environ)
+    limits = (policy.total_tokens, policy.pool("recent").limit.tokens, policy.pool("related").limit.tokens)
+    assert limits == (6000, 6000, 6000)
+
+
+@pytest.mark.parametrize(
+    ("policy", "unused"),
+    [
+        ("default", []),
+        ("pools", []),
+        ("split", []),
+        ("window", ["related"]),
+        ("fit", ["related"]),
+        ("auction", ["recent", "related"]),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["", "BRIMFUL_"])
+def test_4_3_a_variable_that_the_policy_has_no_use_for_is_named_and_the_build_goes_on(
+    policy, unused, prefix, monkeypatch
+):
+    for name, value in SEED_VARIABLES.items():
+        monkeypatch.setenv(prefix + name, value)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        context = brimful.assemble(
+            [brimful.package("message-current", "Hi.", model="gpt-4o", id="now")], model="gpt-4o", policy=policy, now=0
+        )
+    assert context.kept == ("now",)
+    assert context.budget.hard_limit == 100_000
+    variables = {"recent": "CONTEXT_RECENT_HISTORY_TOKEN_BUDGET", "related": "CONTEXT_RAG_TOKEN_BUDGET"}
+    assert [str(each.message) for each in caught] == [
+        f"{prefix}{variables[pool]} has no effect: policy {policy!r} has no pool {pool!r}" for pool in unused
+    ]
+
+
+def test_4_3_a_number_that_cannot_be_read_is_an_error_under_every_policy():
+    with pytest.raises(brimful.errors.InvalidPolicy, match="CONTEXT_RAG_TOKEN_BUDGET"):
+        load_policy("auction", environ={"CONTEXT_RAG_TOKEN_BUDGET": "many"})
