@@ -37,9 +37,9 @@ def test_schema(run_json, context):
     data = run_json("explain", context)
     assert {key: type(value) for key, value in data.items()} == {
         **dict.fromkeys(("id", "model", "policy"), str),
-        **dict.fromkeys(("window", "reserved", "tokens", "remaining"), int),
+        **dict.fromkeys(("window", "available", "reserved", "tokens", "remaining"), int),
         "percent": float,
-        **dict.fromkeys(("components", "pools", "warnings", "candidates"), list),
+        **dict.fromkeys(("components", "kinds", "pools", "warnings", "candidates"), list),
     }
     assert {"id", "kind", "outcome", "reason", "tokens", "cost", "pool", "score", "line"} <= data["candidates"][
         0

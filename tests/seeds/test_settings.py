@@ -1,12 +1,19 @@
 """What the seeds ask of policies, settings, the report, logs and the registry, by the number of the requirement."""
 
+import json
+import re
 import warnings
 
+import msgspec
 import pytest
+from typer.testing import CliRunner
 
 import brimful
-from brimful.packagers import memory, message, summary
+from brimful.cli.app import app
+from brimful.core.context import COMPONENTS
+from brimful.packagers import media, memory, message, package, summary
 from brimful.policies import load_policy
+from brimful.testing import WordCounter
 from strategies import COUNTER, NOW
 from support import NO_FORMS, build, words
 
@@ -140,3 +147,73 @@ def test_4_3_a_variable_that_the_policy_has_no_use_for_is_named_and_the_build_go
 def test_4_3_a_number_that_cannot_be_read_is_an_error_under_every_policy():
     with pytest.raises(brimful.errors.InvalidPolicy, match="CONTEXT_RAG_TOKEN_BUDGET"):
         load_policy("auction", environ={"CONTEXT_RAG_TOKEN_BUDGET": "many"})
+
+
+# -- 0-21: the report by type ------------------------------------------------------------------------------------------
+
+
+def build_typed(window=2_000):
+    kinds = ("semantic", "episodic", "procedural", "semantic")
+    return build(
+        [
+            package("system-prompt", words(20), counter=COUNTER, id="sys"),
+            *(memory(f"{n} " + words(9), type=kind, counter=COUNTER, id=f"mem{n}") for n, kind in enumerate(kinds)),
+            *recents(5),
+            media(brimful.Media(modality="image", url="https://example.org/a.png"), counter=COUNTER, id="pic"),
+            message("so?", counter=COUNTER, id="now", current=True, timestamp=NOW),
+        ],
+        window=window,
+    )
+
+
+def test_0_21_the_report_has_tokens_and_items_by_type_and_what_is_available():
+    """Context Window, Available, content by type (memory-semantic: 1450 tokens, 2 items), Reserved, Remaining."""
+    context = build_typed()
+    kinds = {each.name: each for each in context.kinds}
+    assert {name: each.items for name, each in kinds.items()} == {
+        "system-prompt": 1,
+        "memory-semantic": 2,
+        "memory-episodic": 1,
+        "memory-procedural": 1,
+        "message-recent": 5,
+        "media-image": 1,
+        "message-current": 1,
+    }
+    report = context.report()
+    assert f"│ Available: {context.budget.available:,} tokens\n" in report
+    rows = dict(re.findall(r"^│ +(\w+-\w+): +([\d,]+ \(\d+ items?\))$", report, re.MULTILINE))
+    assert rows == {
+        name: f"{each.tokens:,} ({each.items} item{'s' if each.items > 1 else ''})"
+        for name, each in kinds.items()
+        if name.startswith(("memory-", "media-"))
+    }
+
+
+class JoiningCounter(WordCounter):
+    """Counts a whole request as half of its parts."""
+
+    def prompt(self, prompt):
+        count = super().prompt(prompt)
+        return msgspec.structs.replace(count, tokens=count.tokens // 2)
+
+
+@pytest.mark.parametrize("counter", [COUNTER, JoiningCounter()])
+def test_0_21_types_add_up_to_components(counter):
+    context = build([*recents(3), *relateds(3)], counter=counter)
+    for component in context.components:
+        kinds = [each for each in context.kinds if COMPONENTS[each.name] == component.name]
+        assert (sum(each.tokens for each in kinds), sum(each.items for each in kinds)) == (
+            (component.tokens, component.items) if component.name != "format" else (0, 0)
+        )
+
+
+def test_0_21_the_command_line_has_types_and_what_is_available(tmp_path):
+    path = tmp_path / "context.json"
+    context = build_typed()
+    path.write_bytes(context.to_json())
+    data = json.loads(CliRunner().invoke(app, ["explain", str(path), "--json"]).stdout)
+    assert data["available"] == context.budget.available
+    assert {each["name"]: each["tokens"] for each in data["kinds"]} == {
+        each.name: each.tokens for each in context.kinds
+    }
+    assert f"Available: {context.budget.available:,} tokens" in CliRunner().invoke(app, ["explain", str(path)]).stdout

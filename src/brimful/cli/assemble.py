@@ -53,6 +53,7 @@ from brimful.views.explain import (
     plural,
     reserve_rows,
     status_lines,
+    window_lines,
 )
 from brimful.views.sections import Entry, media_name, sections
 
@@ -196,7 +197,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     def _lines(self) -> Iterator[str]:
         context = self.context
         yield f"Model: {output.one_line(context.budget.model)}"
-        yield f"Context Window: {context.budget.window:,} tokens"
+        yield from window_lines(context)
         yield f"Policy: {output.one_line(context.budget.policy)}"
         yield from counting_lines(context)
         yield ""
@@ -338,12 +339,14 @@ def _inspect_data(inspection: Inspection) -> dict[str, object]:
         "model": context.budget.model,
         "policy": context.budget.policy,
         "window": context.budget.window,
+        "available": context.budget.available,
         "tokens": context.tokens,
         "percent": round(context.percent, 1),
         "reserved": context.budget.reserved,
         "completion": context.budget.completion,
         "remaining": context.remaining,
         "components": context.components,
+        "kinds": context.kinds,
         "pools": context.pools,
         "memories": [
             {**msgspec.to_builtins(decision), "text": package.text}

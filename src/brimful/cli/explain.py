@@ -37,6 +37,7 @@ from brimful.views.explain import (
     format_score,
     plural,
     status_lines,
+    window_lines,
 )
 from brimful.views.sections import Entry, Section, excluded_decisions, is_erased, media_name, sections
 
@@ -240,9 +241,9 @@ def _lines(found: LocatedContext, *, full: bool) -> Iterator[str]:
         ("Context", context.id if found.message else ""),
         ("Model", context.budget.model),
         ("Policy", context.budget.policy),
-        ("Context Window", f"{context.budget.window:,} tokens"),
     )
     yield from (f"{name}: {output.one_line(value)}" for name, value in facts if value)
+    yield from window_lines(context)
     yield ""
     yield "CONTEXT COMPONENTS:"
     for number, section in enumerate(sections(context), start=1):
@@ -545,11 +546,13 @@ def _data(found: LocatedContext, decisions: Sequence[Decision]) -> dict[str, obj
         "model": context.budget.model,
         "policy": context.budget.policy,
         "window": context.budget.window,
+        "available": context.budget.available,
         "reserved": context.budget.reserved,
         "tokens": context.tokens,
         "percent": round(context.percent, 1),
         "remaining": context.remaining,
         "components": context.components,
+        "kinds": context.kinds,
         "pools": context.pools,
         "warnings": context.warnings,
         "candidates": [

@@ -130,6 +130,22 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The ids of what the model sees, sorted."""
         return tuple(sorted(decision.id for decision in self.decisions if decision.included))
 
+    @cached_property
+    def kinds(self) -> tuple[Component, ...]:
+        """Tokens and items by kind of content, such as `memory-semantic`. They add up to the components."""
+        rows: dict[str, dict[str, list[int]]] = {}
+        for decision in self.decisions:
+            if decision.included:
+                component = COMPONENTS.get(decision.kind, decision.kind)
+                rows.setdefault(component, {}).setdefault(decision.kind, []).append(decision.cost)
+        return tuple(
+            Component(name=kind, tokens=tokens, items=len(costs[kind]))
+            for component, costs in rows.items()
+            for kind, tokens in scale_to_total(
+                {kind: sum(costs[kind]) for kind in sorted(costs)}, self.component(component).tokens
+            ).items()
+        )
+
     def component(self, name: str) -> Component:
         """Return a component by name; a missing one is empty."""
         return next((c for c in self.components if c.name == name), Component(name=name, tokens=0, items=0))
@@ -181,6 +197,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 preload_types(Context)
+
+
+def scale_to_total(tokens: dict[str, int], whole: int) -> dict[str, int]:
+    """Scale numbers down in proportion if parts that were counted one by one come to more than the whole."""
+    total = sum(tokens.values())
+    if total <= whole:
+        return tokens
+    taken, ends = 0, []
+    for count in tokens.values():
+        taken += count
+        ends.append(taken * whole // total)
+    return {name: end - start for name, start, end in zip(tokens, [0, *ends], ends, strict=False)}
 
 
 def _why(package: ContentPackage) -> str:

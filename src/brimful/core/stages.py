@@ -13,7 +13,7 @@ from brimful.core.arrange import Arrangement, arrange, find_history_start
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.candidates import canonical_order, dedupe_by_id, replace_unsupported_media, split_excluded
 from brimful.core.content import Media
-from brimful.core.context import COMPONENTS, Component, Context, Inputs, make_id_function
+from brimful.core.context import COMPONENTS, Component, Context, Inputs, make_id_function, scale_to_total
 from brimful.core.cost import NameStyle, base_cost, make_cost_function, make_heading_function, name_style, recount
 from brimful.core.decision import Decision, Region
 from brimful.core.fill import fill
@@ -334,18 +334,6 @@ def _components(decisions: Iterable[Decision], total: int) -> tuple[Component, .
             name = COMPONENTS.get(decision.kind, decision.kind)
             tokens[name] = tokens.get(name, 0) + decision.cost
             items[name] = items.get(name, 0) + 1
-    tokens = _scale_to_total(tokens, total)
+    tokens = scale_to_total(tokens, total)
     rows = [Component(name=name, tokens=tokens[name], items=items[name]) for name in tokens]
     return (*rows, Component(name="format", tokens=total - sum(tokens.values()), items=0))
-
-
-def _scale_to_total(tokens: dict[str, int], whole: int) -> dict[str, int]:
-    """Scale the components down in proportion if their parts, counted one by one, come to more than the whole."""
-    total = sum(tokens.values())
-    if total <= whole:
-        return tokens
-    taken, ends = 0, []
-    for count in tokens.values():
-        taken += count
-        ends.append(taken * whole // total)
-    return {name: end - start for name, start, end in zip(tokens, [0, *ends], ends, strict=False)}

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from brimful.core.context import Component, Context
+from brimful.core.context import COMPONENTS, Component, Context
 from brimful.core.decision import Decision, Outcome, Reason
 from brimful.errors import InvalidValue
 
@@ -26,6 +26,7 @@ _TITLES = {
     "notes": ("Notes", "item"),
     "format": ("Format & Tools", ""),
 }
+_COMPOSITE = ("memories", "media", "tools")  # components of several kinds
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -116,23 +117,29 @@ def format_score(score: float) -> str:
 def report(context: Context) -> str:
     """Return the budget report: window, components, totals, reserve and warnings."""
     lines = [
-        f"Context Window: {context.budget.window:,} tokens",
+        *window_lines(context),
         f"Policy: {context.budget.policy}",
         *counting_lines(context),
         "",
         "COMPONENTS:",
-        *(_component_line(component) for component in context.components),
-        "  " + "─" * 37,
-        f"  {'TOTAL USED:':<18}{context.tokens:>9,} ({context.percent:.1f}%)",
+        *(line for component in context.components for line in _component_lines(context, component)),
+        "  " + "─" * 41,
+        f"  {'TOTAL USED:':<22}{context.tokens:>9,} ({context.percent:.1f}%)",
         "",
-        *(f"  {title:<18}{tokens:>9,} {remark}".rstrip() for title, tokens, remark in reserve_rows(context)),
-        f"  {'REMAINING:':<18}{context.remaining:>9,}",
+        *(f"  {title:<22}{tokens:>9,} {remark}".rstrip() for title, tokens, remark in reserve_rows(context)),
+        f"  {'REMAINING:':<22}{context.remaining:>9,}",
         "",
         f"CANDIDATES: {', '.join(f'{n:,} {outcome}' for outcome, n in count_outcomes(context))}",
         "",
         *status_lines(context),
     ]
     return draw_frame(f"BRIMFUL: {context.budget.model}", lines)
+
+
+def window_lines(context: Context) -> Iterator[str]:
+    """Yield the window, and what of it is available for the prompt."""
+    yield f"Context Window: {context.budget.window:,} tokens"
+    yield f"Available: {context.budget.available:,} tokens"
 
 
 def counting_lines(context: Context) -> Iterator[str]:
@@ -243,9 +250,18 @@ def _history_boundary(context: Context) -> str:
     return "where history began in the previous context" if kept else "the history that fits"
 
 
-def _component_line(component: Component) -> str:
+def _component_lines(context: Context, component: Component) -> Iterator[str]:
+    """Yield the line of a component, and one for each kind in it if its title does not tell the kind."""
+    yield _component_line("  ", component_title(component.name), component)
+    if component.name in _COMPOSITE:
+        for kind in context.kinds:
+            if COMPONENTS.get(kind.name) == component.name:
+                yield _component_line("    ", kind.name, kind)
+
+
+def _component_line(indent: str, title: str, component: Component) -> str:
     items = format_items(component.name, component.items)
-    return f"  {component_title(component.name) + ':':<18}{component.tokens:>9,}{f' ({items})' if items else ''}"
+    return f"{f'{indent}{title}:':<24}{component.tokens:>9,}{f' ({items})' if items else ''}"
 
 
 def status_lines(context: Context) -> Iterator[str]:
