@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -117,3 +118,18 @@ def test_a_user_with_a_name_speaks_under_it(run, run_json, write_lines):
     dead = ("--model", "gpt-4o", "--provider", "openai:http://127.0.0.1:9/v1", "--embedder", "none")
     run("chat", "--room", "den", *dead, stdin="Hello.\n", code=1)
     assert [message["sender"] for message in run_json("message", "list", "--room", "den")] == ["Ada"]
+
+
+def test_mentioned_personas_answer_after_their_names(run, run_json, smol):
+    for id, name in (("nova", "Nova"), ("rex", "Rex")):
+        run("persona", "add", id, "--name", name, "--prompt", f"You are {name}.")
+    options = ("--room", "r", "--persona", "nova", *smol)
+    both = run("chat", *options, stdin="@rex @nova Say hello.\nSay goodbye.\n").stdout
+    assert re.search("(?s)^Rex: .*\nNova: ", both)
+    assert both.count("Nova: ") == 1, "without a mention, the answer has no name"
+    said = [message["sender"] for message in run_json("message", "list", "--room", "r")]
+    assert said == ["", "Rex", "Nova", "", "Nova"]
+    sent = ("chat", "send", "--room", "r", "--message", "@rex @nova Say hello.")
+    data = run_json(*sent, *smol)
+    assert [data["sender"], *(each["sender"] for each in data["others"])] == ["Rex", "Nova"]
+    assert re.search("(?s)^Rex: .*\nNova: ", run(*sent, *smol).stdout)

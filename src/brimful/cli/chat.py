@@ -114,9 +114,10 @@ async def sender_name(engine: "Engine", user: str | None, sender: str | None) ->
 
 
 def show_warnings(answer: "Answer") -> None:
-    """Print the warnings of an answer and its context."""
-    for notice in (*answer.response.notices, *answer.context.warnings):
-        output.warn(notice.text)
+    """Print the warnings of all answers and their contexts."""
+    for each in (answer, *answer.others):
+        for notice in (*each.response.notices, *each.context.warnings):
+            output.warn(notice.text)
 
 
 RECENT_MESSAGES: Final = 6  # messages shown when a chat is resumed
@@ -219,14 +220,27 @@ class Chat:
             output.write(" …")
 
     async def _streamed(self, text: str) -> None:
+        """Print the answer, or those of all personas that the text mentions, each after its name."""
+        from brimful.engine.mentions import find_mentioned  # noqa: PLC0415 - other commands start without the engine
+
+        mentioned = await find_mentioned(self._engine.store, text)
         answer = self._engine.stream(
-            self._room, self._persona, text, user=self._user, sender=self._sender, **self._settings
+            self._room,
+            None if mentioned else self._persona,
+            text,
+            user=self._user,
+            sender=self._sender,
+            **self._settings,
         )
+        speaker = ""
         async with answer as stream:
             async for piece in stream:
+                if mentioned and stream.speaker != speaker:
+                    output.write_partial(("\n" if speaker else "") + f"{output.one_line(stream.speaker)}: ")
+                    speaker = stream.speaker
                 output.write_partial(output.printable(piece.text))
             output.write()
-        self._last = stream.answer.context
+        self._last = (stream.answer, *stream.answer.others)[-1].context
         show_warnings(stream.answer)
 
     # -- commands ----------------------------------------------------------------------------------------------------
@@ -420,13 +434,21 @@ def send(  # noqa: PLR0913 - the options of a command
     show_warnings(answer)
     if as_json:
         output.show_json(_answer_data(answer))
+    elif answer.others:
+        for each in (answer, *answer.others):
+            output.write(f"{output.one_line(_get_sender(each))}: {output.printable(each.text)}")
     else:
         output.write(output.printable(answer.text))
+
+
+def _get_sender(answer: "Answer") -> str:
+    return answer.message.sender if answer.message else ""
 
 
 def _answer_data(answer: "Answer") -> dict[str, Any]:
     response = answer.response
     return {
+        "sender": _get_sender(answer),
         "text": answer.text,
         "calls": answer.calls,
         "id": response.id,
@@ -440,4 +462,5 @@ def _answer_data(answer: "Answer") -> dict[str, Any]:
         "seconds": response.seconds,
         "notices": response.notices,
         "warnings": answer.context.warnings,
+        "others": [_answer_data(each) for each in answer.others],
     }

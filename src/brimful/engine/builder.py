@@ -23,6 +23,7 @@ from brimful.engine.counts import UsedTokenizers, ensure_counts, prepare_tokeniz
 from brimful.engine.events import Emitter, get_build_facts
 from brimful.engine.history import PackageCache, RecentHistory, get_history_reach, load_history
 from brimful.engine.lorebooks import LoreLibrary, get_message_number
+from brimful.engine.mentions import find_addressees
 from brimful.engine.options import BuildRequest, EngineSettings, Retrieval
 from brimful.engine.personas import (
     apply_room_character,
@@ -173,7 +174,9 @@ class Builder:
 
     async def _load_participants(self, request: BuildRequest) -> Participants:
         stored_room = await self._store.get(Room, request.room)
-        persona_id = stored_room.persona if request.persona is None and stored_room else request.persona
+        persona_id = request.persona
+        if persona_id is None:
+            persona_id = (await find_addressees(self._store, request.room, request.message)).personas[0]
         persona = None if persona_id is None else await self._store.get(Persona, persona_id)
         notices = []
         if stored_room is None:

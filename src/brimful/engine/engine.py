@@ -379,7 +379,7 @@ class Engine:
     ) -> Context:
         """Build the best context for the next answer in a room, and save its record.
 
-        - `persona`: who answers; by default the room's own.
+        - `persona`: who answers; by default the one that the message mentions (`@name`), or else the room's own.
         - `message`: what to answer: a string, parts, or a posted message; by default the room's last message.
         - `model`, `policy`, `overrides`: by default the persona's or the engine's.
         - `user`, `sender`: whose memories are known, and who sent `message` if it is not posted.
@@ -404,9 +404,10 @@ class Engine:
     ) -> Answer:
         """Post a message, build a context, send it to the model, and record the answer in the room.
 
-        Without a message, the room's last message or tool results are answered. If the provider rejects the request as
-        too long, it is rebuilt for the window that the provider named and sent once more. `id` is that of the message.
-        The other options are those of `assemble`.
+        Without a message, the room's last message or tool results are answered. Without a `persona`, each persona that
+        the message mentions answers in turn (see `Answer.others`), or else the room's own. If the provider rejects the
+        request as too long, it is rebuilt for the window that the provider named and sent once more. `id` is that of
+        the message. The other options are those of `assemble`.
         """
         return await self._open.responder.respond(room, persona, resolve_message(message), options)
 

@@ -28,6 +28,7 @@ from brimful.engine.exchange import (
     ResponseTarget,
     get_reply_content,
 )
+from brimful.engine.mentions import find_addressees
 from brimful.engine.options import (
     BuildRequest,
     EngineSettings,
@@ -64,13 +65,15 @@ _MAX_STEPS: Final = 256  # messages after an answer with tool calls that are sea
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A model's answer: its reply, the context it saw, the stored response and the message posted in the room.
 
-    `message` is None if the reply was empty.
+    `message` is None if the reply was empty. If a message mentions several personas, this is the answer of the first,
+    and `others` are those of the others, in order.
     """
 
     reply: Reply
     context: Context
     response: Response
     message: Message | None
+    others: tuple["Answer", ...] = ()
 
     @property
     def text(self) -> str:
@@ -86,28 +89,35 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class AnswerStream:
     """An answer while it is streamed: iterate over its chunks, then read `answer`.
 
-    It is an async context manager. Leaving it early closes the connection and records what was received so far.
+    It is an async context manager. Leaving it early closes the connection and records what was received so far. If a
+    message mentions several personas, their answers follow each other; `speaker` is the name of the current one.
     """
 
-    def __init__(self, items: AsyncGenerator[ReplyChunk | Answer, None]) -> None:
-        """Take a generator whose last item is the answer."""
+    def __init__(self, items: "AsyncGenerator[Turn | ReplyChunk | Answer, None]") -> None:
+        """Take a generator that yields the turn, the chunks and the answer of each persona."""
         self._items = items
-        self._answer: Answer | None = None
+        self._answers: list[Answer] = []
+        self._is_complete = False
+        self.speaker = ""
 
     @property
     def answer(self) -> Answer:
         """The whole answer, once the stream has ended."""
-        if self._answer is None:
+        if not self._is_complete:
             raise BrimfulError("the answer is not complete: iterate over the stream to its end first")
-        return self._answer
+        return _join_answers(self._answers)
 
     async def __aiter__(self) -> AsyncIterator[ReplyChunk]:
         """Yield the chunks."""
         async for item in self._items:
-            if isinstance(item, Answer):
-                self._answer = item
-            else:
-                yield item
+            match item:
+                case Answer():
+                    self._answers.append(item)
+                case Turn():
+                    self.speaker = item.speaker
+                case _:
+                    yield item
+        self._is_complete = bool(self._answers)
 
     async def __aenter__(self) -> Self:
         """Return the stream."""
@@ -213,8 +223,11 @@ class Responder:
     async def respond(
         self, room: str, persona: str | None, message: Content | Message | None, options: RespondOptions
     ) -> Answer:
-        """Answer a message."""
-        turn = await self._begin_turn(room, persona, message, options)
+        """Answer a message, as each persona that it mentions."""
+        turns = self._turns(room, persona, message, options)
+        return _join_answers([await self._respond(turn) async for turn in turns])
+
+    async def _respond(self, turn: Turn) -> Answer:
         context = await self._builder.assemble(turn.request)
 
         async def deliver(prepared: PreparedRequest[Request]) -> tuple[Context | None, Reply]:
@@ -228,7 +241,7 @@ class Responder:
         self, room: str, persona: str | None, message: Content | Message | None, options: RespondOptions
     ) -> AnswerStream:
         """Answer a message chunk by chunk."""
-        stream = AnswerStream(self._stream(room, persona, message, options))
+        stream = AnswerStream(self._stream_all(room, persona, message, options))
         self._streams.add(stream)
         return stream
 
@@ -285,15 +298,29 @@ class Responder:
 
     # -- one turn ----------------------------------------------------------------------------------------------------
 
+    async def _turns(
+        self, room: str, persona: str | None, message: Content | Message | None, options: RespondOptions
+    ) -> AsyncGenerator[Turn, None]:
+        """Yield the turn of each persona that answers. The first one posts the message."""
+        personas: tuple[str | None, ...] = (persona,)
+        if not persona:
+            require_string("room", room)
+            addressees = await find_addressees(self._store, room, message)
+            personas, message = addressees.personas, addressees.message
+        for each in personas:
+            turn = await self._begin_turn(room, each, message, options)
+            message = turn.request.message
+            yield turn
+
     async def _begin_turn(
         self, room: str, persona: str | None, message: Content | Message | None, options: RespondOptions
     ) -> Turn:
-        """Choose persona, model and provider, and post the message."""
+        """Choose model and provider, and post the message."""
         started = self._settings.clock()
         check_options(options, RespondOptions)
         build: dict[str, Any] = {key: value for key, value in options.items() if key not in ("provider", "id")}
         build["now"] = self._settings.resolve_time(options.get("now"), "now")
-        request = BuildRequest(room=room, persona=persona or await self._get_host(room), **build)
+        request = BuildRequest(room=room, persona=persona, **build)
         known = None if request.persona is None else await self._store.get(Persona, request.persona)
         model = self._builder.choose_model(request.model, known)
         provider = self._providers.find(options.get("provider"), known, model)
@@ -308,10 +335,6 @@ class Responder:
             speaker=get_speaker_name(known, request.persona),
             started=started,
         )
-
-    async def _get_host(self, room: str) -> str | None:
-        stored = await self._store.get(Room, room)
-        return stored.persona if stored else None
 
     async def _post_message(
         self, request: BuildRequest, message: Content | Message | None, id: str | None, at: float
@@ -349,10 +372,17 @@ class Responder:
             count=turn.provider.count,
         )
 
-    async def _stream(
+    async def _stream_all(
         self, room: str, persona: str | None, message: Content | Message | None, options: RespondOptions
-    ) -> AsyncGenerator[ReplyChunk | Answer, None]:
-        turn = await self._begin_turn(room, persona, message, options)
+    ) -> AsyncGenerator[Turn | ReplyChunk | Answer, None]:
+        async with aclosing(self._turns(room, persona, message, options)) as turns:
+            async for turn in turns:
+                yield turn
+                async with aclosing(self._stream(turn)) as items:
+                    async for item in items:
+                        yield item
+
+    async def _stream(self, turn: Turn) -> AsyncGenerator[ReplyChunk | Answer, None]:
         context = await self._builder.assemble(turn.request)
 
         async def deliver(prepared: PreparedRequest[Request]) -> PartialAnswer:
@@ -466,6 +496,11 @@ class Responder:
 
     async def _learn(self, report: UsageReport) -> None:
         await self._calibrator.add(report, now=self._settings.clock())
+
+
+def _join_answers(answers: Sequence[Answer]) -> Answer:
+    first, *others = answers
+    return msgspec.structs.replace(first, others=tuple(others)) if others else first
 
 
 def _id_taken(id: str) -> InvalidValue:

@@ -52,6 +52,14 @@ def test_questions_and_answers_are_stored(client, upstream, room):
     assert sent["messages"][0]["content"] == "Be brief."
 
 
+def test_the_persona_that_is_mentioned_answers(client, upstream):
+    client.post("/brimful/v1/personas", json={"id": "nova", "prompt": "You are Nova."})
+    client.post(CHAT, json=body([says("user", "@Nova, when?")]), headers=TALK)
+    assert upstream.bodies[0]["messages"] == [says("system", "You are Nova."), says("user", "@Nova, when?")]
+    stored = client.get("/brimful/v1/rooms/tea/messages").json()["messages"]
+    assert [message["persona"] for message in stored] == ["nova", None]
+
+
 TOOLS = [
     {"type": "function", "function": {"name": "look.up", "description": "Looks.", "parameters": {"type": "object"}}},
     {"type": "custom", "custom": {"name": "shell", "format": {"type": "text"}}},
