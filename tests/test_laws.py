@@ -12,9 +12,11 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 import brimful
+from brimful.assembly.assemble import counter_of
 from brimful.core.arrange import note_depth
 from brimful.core.content import ToolCall, ToolResult
 from brimful.core.context import Context, Inputs
+from brimful.core.recall import item_text
 from brimful.core.stages import assemble
 from brimful.policies import load_policy
 from brimful.render import renderer_for
@@ -68,6 +70,8 @@ def test_3_one_decision_each(pile, policy, model):
         assert context.explain(package.id)
     for decision in context.decisions:
         assert decision.included or decision.cost == 0
+        assert (decision.form == "full") == (decision.outcome != "shrunk")
+        assert decision.outcome == "shrunk" or (decision.larger, decision.smaller) == (0, 0)
         if decision.outcome == "replaced":
             assert context.decision(decision.by).included
 
@@ -171,6 +175,49 @@ def test_7_history_that_lost_much_restarts_and_then_stays(lengths, random, share
     again = build(left, "default", model, previous=after.history)
     assert again.history == after.history
     assert again.request == after.request
+
+
+@st.composite
+def long_messages(draw):
+    """Long turns and memories of several kinds of text, which are shortened or left out."""
+    text = st.sampled_from(["It rained on day {}. ", '{{"row": {}, "name": "cup"}}\n', "def step_{}():\n    pass\n"])
+    sizes = draw(st.lists(st.tuples(text, st.integers(30, 400), st.booleans()), min_size=1, max_size=6))
+    make = (brimful.packagers.message, brimful.packagers.memory)
+    return [
+        make[is_memory](
+            "".join(line.format(n) for n in range(size)),
+            counter=COUNTER,
+            id=f"long-{at}-with-an-id-of-many-letters",
+            timestamp=NOW - at,
+        )
+        for at, (line, size, is_memory) in enumerate(sizes)
+    ]
+
+
+@SLOW
+@given(piles(), long_messages(), GENERATED_POLICIES, models(), st.integers(1, 300), st.sampled_from(["", "day 7 tea"]))
+def test_8_nothing_is_lost(pile, long, policy, model, max_tokens, query):
+    """Every candidate can be recalled: whole with enough tokens, never in more than requested, from any record."""
+    model = msgspec.structs.replace(model, overhead="openai")  # it has no chat template
+    context = build_if_it_fits([*pile, *long], policy, model)
+    counter = counter_of(context)
+    stored = Context.from_json(context.to_json())
+    again = assemble(stored.inputs, counter=COUNTER, renderer=renderer_for(model.wire))
+    recalled = set()
+    for handle, item in context.items.items():
+        whole = context.recall(handle, max_tokens=10**6)
+        assert (whole.whole, whole.text, whole.id) == (True, item_text(item.package), item.package.id)
+        assert whole.tokens == counter.text(whole.text).upper or not whole.text
+        assert whole == stored.recall(handle, max_tokens=10**6) == again.recall(handle, max_tokens=10**6)
+        part = context.recall(handle, query=query, max_tokens=max_tokens)
+        assert counter.text(part.text).upper <= max_tokens or not part.text
+        assert part == stored.recall(handle, query=query, max_tokens=max_tokens)
+        recalled.add((item.package.id, item.package.hash))
+    assert recalled == {(package.id, package.hash) for package in context.inputs.packages}
+    found = context.recall(query="day 7 tea", max_tokens=max_tokens)
+    assert counter.text(found.text).upper <= max_tokens or not found.text
+    assert found == stored.recall(query="day 7 tea", max_tokens=max_tokens)
+    assert all(not context.items[passage.handle].is_shown for passage in found.passages)
 
 
 def test_2_byte_identical_across_processes_and_hash_seeds(tmp_path):

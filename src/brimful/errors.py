@@ -20,6 +20,7 @@
     │   │   └── ProviderTimeout   … because it took too long
     │   └── ContextOverflow       … because the prompt is too long; carries the provider's numbers
     ├── UnknownRecord             there is no record, or no candidate, with that id; names kind and id
+    │   └── ContentErased         … any more: it was deleted or erased
     ├── StoreError                a store operation failed
     │   ├── StoreUnavailable      … because the store cannot be used now; says whether to try again
     │   ├── StoreCorrupt          … because the store's data cannot be read
@@ -228,13 +229,24 @@ class ContextOverflow(ProviderError):
 
 
 class UnknownRecord(BrimfulError, LookupError):
-    """There is no record, or no candidate, with that id."""
+    """There is no record, or no candidate, with that id. `near` holds similar ids that exist."""
+
+    def __init__(self, kind: str, id: str, near: Sequence[str] = ()) -> None:
+        """Create the error for a kind of record and an id."""
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        super().__init__(f"no {kind} {id!r}{hint}")
+        self.kind = kind
+        self.id = id
+        self.near = tuple(near)
+
+
+class ContentErased(UnknownRecord):
+    """What a record or a candidate said was deleted or erased, so it cannot be recalled."""
 
     def __init__(self, kind: str, id: str) -> None:
         """Create the error for a kind of record and an id."""
-        super().__init__(f"no {kind} {id!r}")
-        self.kind = kind
-        self.id = id
+        super().__init__(kind, id)
+        self.args = (f"the content of {kind} {id!r} was deleted, so it cannot be recalled",)
 
 
 class StoreError(BrimfulError):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import brimful
 from brimful.core.cost import base_cost
 from brimful.core.forms import Shaper
+from brimful.core.handles import Handles
 from brimful.core.policy import Forms
 from brimful.core.selection import HistoryStart
 from brimful.core.units import make_units
@@ -429,7 +430,7 @@ def test_what_cannot_be_cut_is_dropped():
 
 def test_a_text_that_has_no_place_to_be_cut_cannot_shrink():
     long = memory(words(50), counter=COUNTER, id="long", min_tokens=1)
-    shaper = Shaper(COUNTER, Forms(), "")
+    shaper = Shaper(COUNTER, Forms(), "", Handles([]))
     [unit], _ = make_units(
         [long],
         load_policy("default"),

@@ -4,7 +4,7 @@ from hypothesis import given
 
 import brimful
 from brimful.packagers import lorebook_entry, media, memory, message, package
-from brimful.views.sections import excluded_decisions, is_erased, media_name, sections
+from brimful.views.sections import excluded_decisions, media_name, sections
 from strategies import COUNTER, GENERATED_POLICIES, NOW, models, piles
 from support import build, history
 from test_laws import SLOW, build_if_it_fits
@@ -54,16 +54,6 @@ def test_the_nearest_to_the_cut_come_first():
     below = [decision.rank - decision.cut for decision in out]
     assert below == sorted(below) != []
     assert out[0].id > out[-1].id  # history ends with the oldest
-
-
-def test_what_was_erased_is_known_by_its_hash():
-    [entry] = history(1)
-    assert not is_erased(entry)
-    removed = brimful.ContentPackage(
-        **{field: getattr(entry, field) for field in entry.__struct_fields__} | {"content": ""}
-    )
-    assert is_erased(removed)
-    assert not is_erased(message("", counter=COUNTER, id="silent"))
 
 
 def test_a_picture_without_an_address_goes_by_its_id():

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Unpack, get_args
 
@@ -29,14 +30,15 @@ from brimful.core.model import ModelInfo, Wire
 from brimful.core.notice import Notice
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import TokenCounter, Tool
+from brimful.core.recall import Item, Recalled, is_erased, recall_best, recall_item
 from brimful.core.selection import HistoryStart
 from brimful.core.stages import Candidates, prepare
 from brimful.core.stages import assemble as assemble_inputs
 from brimful.core.tokens import Count
-from brimful.core.validation import preview, require_unicode
+from brimful.core.validation import is_whole_number, preview, require_unicode
 from brimful.core.validation import require_text as checked_text
 from brimful.counting import counter_for
-from brimful.errors import InvalidValue
+from brimful.errors import ContentErased, InvalidValue, UnknownRecord
 from brimful.packagers import conversation as package_conversation
 from brimful.packagers import package as package_content
 from brimful.packagers.package import PackageOptions
@@ -44,6 +46,7 @@ from brimful.policies import Overrides
 from brimful.render import renderer_of
 
 METHODS: Final[tuple[str, ...]] = get_args(Method)
+_MAX_NEAR: Final = 3  # handles that an error names
 
 
 def assemble(  # noqa: PLR0913 - every one has a default but the first two
@@ -126,6 +129,50 @@ def replay(
             overrides=overrides,
         )
     )
+
+
+def recall(
+    context: Context,
+    handle: str = "",
+    *,
+    query: str = "",
+    max_tokens: int = 1_000,
+    tokenizer: str | Path | None = None,
+) -> Recalled:
+    """Return a candidate of a context by handle or id; without one, the best passages of what the model did not see."""
+    check_recall(handle, query, max_tokens)
+    counter = counter_of(context, tokenizer)
+    if handle:
+        return recall_item(find_item(context, handle), query, max_tokens, counter)
+    hidden = [item for item in context.items.values() if not item.is_shown and not is_erased(item.package)]
+    return recall_best(hidden, query, max_tokens, counter)
+
+
+def check_recall(handle: object, query: object, max_tokens: object) -> None:
+    """Raise an error unless there is a handle or a query, and a number of tokens."""
+    for field, value in (("handle", handle), ("query", query)):
+        checked_text(field, value, InvalidValue)
+    if not handle and not query:
+        raise InvalidValue("handle", "pass a handle, or a query to search for")
+    if not is_whole_number(max_tokens):
+        raise InvalidValue("max_tokens", f"must be a positive whole number of tokens, not {preview(max_tokens)}")
+
+
+def counter_of(context: Context, tokenizer: str | Path | None = None) -> TokenCounter:
+    """Return the counter with which a context was built."""
+    inputs = resolve_recorded(context.inputs, tokenizer)
+    return counter_for(inputs.model, inputs.method)
+
+
+def find_item(context: Context, handle: str) -> Item:
+    """Return a candidate by handle or id."""
+    name = context.handle(handle) if handle in context.decisions_by_id else handle
+    item = context.items.get(handle) or context.items.get(name)
+    if item is None:
+        raise UnknownRecord("handle", handle, get_close_matches(handle, context.items, _MAX_NEAR))
+    if is_erased(item.package):
+        raise ContentErased(item.package.kind, item.package.id)
+    return item
 
 
 def with_overrides(

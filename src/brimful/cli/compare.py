@@ -36,11 +36,11 @@ from brimful.cli.output import Table, columns, progress
 from brimful.cli.records import require_room
 from brimful.cli.store import with_store
 from brimful.core.context import Context
+from brimful.core.recall import is_erased
 from brimful.errors import BudgetExceeded, EncryptionError, InvalidRecord, StoreCorrupt
 from brimful.records.contexts import Build
 from brimful.views.explain import Change, Difference
 from brimful.views.explain import diff as difference_of
-from brimful.views.sections import is_erased
 
 if TYPE_CHECKING:
     from brimful.stores import Store

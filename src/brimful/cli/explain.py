@@ -24,6 +24,7 @@ from brimful.core.content import ContentPackage
 from brimful.core.context import ID_PREFIX, Context
 from brimful.core.decision import Decision, Outcome
 from brimful.core.labels import iso_date
+from brimful.core.recall import is_erased
 from brimful.core.validation import clean_text
 from brimful.errors import MissingExtra, UnknownRecord
 from brimful.models import default_registry, price
@@ -39,7 +40,7 @@ from brimful.views.explain import (
     status_lines,
     window_lines,
 )
-from brimful.views.sections import Entry, Section, excluded_decisions, is_erased, media_name, sections
+from brimful.views.sections import Entry, Section, excluded_decisions, media_name, sections
 
 if TYPE_CHECKING:
     from brimful.stores import Store

@@ -10,13 +10,16 @@ import msgspec
 
 from brimful.core.arrange import NOTE_KIND, note_depth
 from brimful.core.budget import ContextBudget
+from brimful.core.candidates import dedupe_by_id
 from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision
 from brimful.core.frame import Frame
+from brimful.core.handles import Handles, hash_handle
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Request, Tool
+from brimful.core.recall import Item, Recalled
 from brimful.core.selection import HistoryStart, PoolUse
 from brimful.core.validation import preload_types
 from brimful.core.verify import Verification
@@ -90,6 +93,10 @@ class _Views(Protocol):
 def _views() -> _Views:
     """Return `brimful.views`, by name: the record does not depend on how it is shown, and most are never shown."""
     return cast("_Views", import_module("brimful.views"))
+
+
+class _Assembly(Protocol):
+    def recall(self, context: "Context", handle: str, *, query: str, max_tokens: int) -> Recalled: ...
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -174,6 +181,40 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def explain(self, id: str) -> str:
         """Return one line that says what happened to a candidate, and why."""
         return _views().describe_decision(self, self.decision(id))
+
+    def handle(self, id: str) -> str:
+        """Return the short name by which a candidate is recalled. It stays the same from turn to turn."""
+        self.decision(id)
+        return self._handles[id]
+
+    @cached_property
+    def _handles(self) -> Handles:
+        return Handles(package.id for package in self.inputs.packages)
+
+    @cached_property
+    def items(self) -> dict[str, Item]:
+        """All candidates by handle. If several have the same id, the one that competed has its handle."""
+        survivors, _ = dedupe_by_id(self.inputs.packages, self.inputs.policy)
+        decisions = self.decisions_by_id
+        found = [Item(handle=self._handles[each.id], package=each, decision=decisions[each.id]) for each in survivors]
+        items = {item.handle: item for item in found}
+        if len(survivors) < len(self.inputs.packages):
+            competed = {package.id: package for package in survivors}
+            duplicates = {each.id: each for each in self.decisions if each.reason == "same-id"}
+            for package in self.inputs.packages:
+                if package.content != competed[package.id].content:
+                    handle = hash_handle(f"{package.id}\0{package.hash}", items)
+                    items[handle] = Item(handle=handle, package=package, decision=duplicates[package.id])
+        return items
+
+    def recall(self, handle: str = "", *, query: str = "", max_tokens: int = 1_000) -> Recalled:
+        """Return a candidate that was shortened or left out, by handle or id, in at most `max_tokens`.
+
+        If it does not fit, the parts that match the query are returned. Without a handle, everything that was shortened
+        or left out is searched, and the best passages are returned with their handles.
+        """
+        assembly = cast("_Assembly", import_module("brimful.assembly.assemble"))
+        return assembly.recall(self, handle, query=query, max_tokens=max_tokens)
 
     def report(self) -> str:
         """Return the budget report."""

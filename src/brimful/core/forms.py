@@ -13,25 +13,41 @@ from brimful.core.content import ContentPackage, Part, Text, ToolResult
 from brimful.core.cost import count_content, region_of, role_of
 from brimful.core.decision import FormName
 from brimful.core.frame import part_text
+from brimful.core.handles import Handles
 from brimful.core.labels import iso_date
 from brimful.core.policy import Forms
 from brimful.core.prompt import TokenCounter
 from brimful.core.units import Unit, time_key
-from brimful.shorten import GAP_MARK, Shortener
+from brimful.shorten import Shortener
 
 _OPTION_SIZES: Final = (1_200, 400, 130)  # tokens of the excerpts from which a pool with the best set chooses
 _OPTION_SHARE: Final = 0.7  # of the full cost: larger excerpts are not worth it
 _MAX_QUERY_LENGTH: Final = 2_000  # characters
 _TITLE_LENGTH: Final = 60  # characters of an item's text in its stub
+_SOURCES: Final = {
+    "tool-result": "tool result",
+    "tool-call": "tool call",
+    "message-older": "message",
+    "memory-episodic": "memory",
+    "memory-semantic": "memory",
+    "memory-procedural": "memory",
+    "lorebook": "lorebook entry",
+    "system-prompt": "system prompt",
+    "system-note": "note",
+    "media-image": "image",
+    "media-audio": "audio",
+    "media-video": "video",
+}
 
 
 class Shaper:
     """Makes smaller forms of units for one context. Equal arguments give equal forms, and each is made once."""
 
-    def __init__(self, counter: TokenCounter, rules: Forms, query: str) -> None:
+    def __init__(self, counter: TokenCounter, rules: Forms, query: str, handles: Handles) -> None:
         self._counter = counter
         self._rules = rules
         self._query = query
+        self._handles = handles
         self._known: dict[tuple[str, int], Unit | None] = {}
         self._shorteners: dict[str, Shortener] = {}
 
@@ -146,7 +162,7 @@ class Shaper:
         """Return the package as one line. Only turns have stubs: what was retrieved is better left out."""
         if region_of(package) not in ("history", "current") or package.flex.min_tokens is not None:
             return None
-        return self._with_text(package, _longest_text(package), describe(package))
+        return self._with_text(package, _longest_text(package), describe(package, self._handles[package.id]))
 
     def _with_text(self, package: ContentPackage, old: str, new: str) -> ContentPackage:
         """Return the package with its longest text replaced."""
@@ -163,13 +179,24 @@ def find_query(packages: Sequence[ContentPackage]) -> str:
     return max(turns, key=time_key).text[:_MAX_QUERY_LENGTH] if turns else ""
 
 
-def describe(package: ContentPackage) -> str:
-    """Return one line that says what a package was: its kind, from whom and when, its beginning and its size."""
-    kind = "tool result" if package.kind == "tool-result" else "message"
+def describe(package: ContentPackage, handle: str) -> str:
+    """Return one line that says what a package was: its kind, from whom and when, its size, beginning and handle."""
+    title = " ".join(_longest_text(package)[: 4 * _TITLE_LENGTH].split())[:_TITLE_LENGTH].rstrip()
+    return f'[{describe_source(package)}, left out: {title} … · recall "{handle}"]'
+
+
+def describe_source(package: ContentPackage) -> str:
+    """Return what a package is, from whom and when, and its size.
+
+    >>> from brimful.core.tokens import Count
+    >>> tokens = Count(tokens=8005, basis="exact")
+    >>> describe_source(ContentPackage(id="m", kind="message-recent", content="…", name="Ada", tokens=tokens))
+    'message from Ada, 8,005 tokens'
+    """
+    kind = package.kind if region_of(package) in ("pinned", "related") else "message"
     who = f" from {package.name}" if package.name else ""
     day = f", {date}" if (date := iso_date(package.timestamp)) else ""
-    title = " ".join(_longest_text(package)[: 4 * _TITLE_LENGTH].split())[:_TITLE_LENGTH].rstrip()
-    return f"[{kind}{who}{day}, {package.tokens.tokens:,} tokens, left out: {title} {GAP_MARK}]"
+    return f"{_SOURCES.get(package.kind, kind)}{who}{day}, {package.tokens.tokens:,} tokens"
 
 
 def _longest_text(package: ContentPackage) -> str:

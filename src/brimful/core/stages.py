@@ -18,6 +18,7 @@ from brimful.core.cost import NameStyle, base_cost, make_cost_function, make_hea
 from brimful.core.decision import Decision, Region
 from brimful.core.fill import fill
 from brimful.core.forms import Shaper, find_query
+from brimful.core.handles import Handles
 from brimful.core.notice import Notice
 from brimful.core.prompt import Renderer, Request, TokenCounter
 from brimful.core.select import Queues, make_queues
@@ -123,7 +124,8 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
     packages = recount(packages, counter)
     names = name_style(packages, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
     cost_of = make_cost_function(counter, names=names)
-    shaper = Shaper(counter, inputs.policy.forms, find_query(packages))
+    handles = Handles(package.id for package in inputs.packages)
+    shaper = Shaper(counter, inputs.policy.forms, find_query(packages), handles)
     units, refused = make_units(
         packages, inputs.policy, cost_of, make_heading_function(counter), shaper.may_shrink, inputs.now
     )

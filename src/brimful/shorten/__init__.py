@@ -9,10 +9,11 @@ from typing import Final
 from brimful.shorten.detect import detect
 from brimful.shorten.json_data import JsonShortener
 from brimful.shorten.lines import fold_log, split_code, split_diff, split_log, split_table
+from brimful.shorten.matching import word_set
 from brimful.shorten.prose import cut_text, extract_html, split_prose
 from brimful.shorten.segments import GAP_MARK, Segment, Segments, Shortened
 
-__all__ = ["GAP_MARK", "Shortened", "Shortener", "cut_text", "detect", "shorten"]
+__all__ = ["GAP_MARK", "Shortened", "Shortener", "cut_text", "detect", "shorten", "word_set"]
 
 _SPLITTERS: Final[dict[str, Callable[[str], list[Segment]]]] = {
     "table": split_table,

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.content import ContentPackage, Media, content_hash
+from brimful.core.content import ContentPackage, Media
 from brimful.core.context import COMPONENTS, Context
 from brimful.core.decision import Decision, Region
 from brimful.views.explain import component_title
@@ -23,7 +23,6 @@ _HEADINGS: Final = {
     "current": "USER MESSAGE",
     "pinned": "PINNED",
 }
-_EMPTY_HASH: Final = content_hash("")
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,11 +54,6 @@ def sections(context: Context) -> list[Section]:
         if decision.included and package is not None:
             groups.setdefault(_section_key(decision), []).append(Entry(decision=decision, package=package))
     return [_make_section(key, groups[key]) for key in _order_keys(groups)]
-
-
-def is_erased(package: ContentPackage) -> bool:
-    """Whether the package's content was erased from the record."""
-    return package.content == "" and package.hash != _EMPTY_HASH
 
 
 def media_name(package: ContentPackage) -> str:

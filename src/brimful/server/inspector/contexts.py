@@ -8,6 +8,7 @@ from starlette.responses import Response as HttpResponse
 
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
+from brimful.core.recall import is_erased
 from brimful.engine.absence import find_absence
 from brimful.errors import UnknownRecord
 from brimful.packagers.records import plain_text
@@ -37,7 +38,6 @@ from brimful.server.inspector.views import (
 )
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
-from brimful.views.sections import is_erased
 
 _MAX_ANSWERS: Final = 20
 _MAX_BUILDS: Final = 20

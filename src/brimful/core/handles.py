@@ -1,0 +1,49 @@
+"""Handles: short names by which the items of a context are recalled."""
+
+import re
+from base64 import b32encode
+from collections.abc import Container, Iterable
+from functools import cached_property
+from hashlib import blake2b
+from typing import Final
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,15}")  # few tokens, and safe in a quoted mark
+_DIGITS: Final = 8  # of a hash, 5 bits each: of 10,000 items, two share them once in 20,000 contexts
+
+
+class Handles:
+    """The handles of ids: the id itself if it is short and plain, else the first digits of its hash.
+
+    A handle stays the same from turn to turn, because it depends on the id alone. Only if two ids would share one, the
+    second gets more digits.
+
+    >>> handles = Handles(["msg-12", "msg-00c2ec87c9d04a4b8cbee9a0f9a4f4b1"])
+    >>> handles["msg-12"], handles["msg-00c2ec87c9d04a4b8cbee9a0f9a4f4b1"]
+    ('msg-12', 'hythy3be')
+    """
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        """Take the ids. Nothing is hashed before a handle is needed."""
+        self._ids = ids
+
+    def __getitem__(self, id: str) -> str:
+        """Return the handle of an id."""
+        return id if _PLAIN.fullmatch(id) else self._hashed[id]
+
+    @cached_property
+    def _hashed(self) -> dict[str, str]:
+        ids = set(self._ids)
+        taken = {id for id in ids if _PLAIN.fullmatch(id)}
+        handles = {}
+        for id in sorted(ids - taken):
+            handles[id] = hash_handle(id, taken)
+            taken.add(handles[id])
+        return handles
+
+
+def hash_handle(text: str, taken: Container[str]) -> str:
+    """Return the first digits of a text's hash that are not taken."""
+    digest, size = b32encode(blake2b(text.encode(), digest_size=20).digest()).decode().lower(), _DIGITS
+    while digest[:size] in taken:
+        size += 1
+    return digest[:size]
