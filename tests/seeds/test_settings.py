@@ -1,7 +1,11 @@
 """What the seeds ask of policies, settings, the report, logs and the registry, by the number of the requirement."""
 
+import asyncio
 import json
+import logging
 import re
+import subprocess
+import sys
 import warnings
 
 import msgspec
@@ -13,6 +17,7 @@ from brimful.cli.app import app
 from brimful.core.context import COMPONENTS
 from brimful.packagers import media, memory, message, package, summary
 from brimful.policies import load_policy
+from brimful.retrieval.breaker import Breaker
 from brimful.testing import WordCounter
 from strategies import COUNTER, NOW
 from support import NO_FORMS, build, words
@@ -217,3 +222,111 @@ def test_0_21_the_command_line_has_types_and_what_is_available(tmp_path):
         each.name: each.tokens for each in context.kinds
     }
     assert f"Available: {context.budget.available:,} tokens" in CliRunner().invoke(app, ["explain", str(path)]).stdout
+
+
+# -- 1-10, 1-25, 2-43, 2-44: logs --------------------------------------------------------------------------------------
+
+
+def build_in_room(tmp_path, message="Where is my parcel?", **options):
+    """Build a context of a room with 40 messages, of which some do not fit."""
+
+    async def story():
+        async with brimful.Engine(f"sqlite:///{tmp_path / 'chat.db'}", model="gpt-4", embedder=None) as engine:
+            for n in range(40):
+                await engine.post(
+                    room="my room", text=f"secret {n} " + "word " * 50, sender="ada", id=f"m{n:02d}", at=n
+                )
+            return await engine.assemble(room="my room", message=message, now=100.0, **options)
+
+    return asyncio.run(story())
+
+
+def test_1_10_one_line_a_build_has_the_budget_what_was_loaded_and_where_it_stopped(tmp_path, caplog):
+    """Log the token budget, "Loaded N messages using X/Y tokens" and where the budget was reached."""
+    with caplog.at_level(logging.INFO, logger="brimful.build"):
+        context = build_in_room(tmp_path, policy="window", window=5_000, overrides={"forms.kinds": []})
+    [record] = [each for each in caplog.records if each.name == "brimful.build"]
+    assert record.levelno == logging.INFO
+    fields = {
+        "context": context.id,
+        "tenant": "default",
+        "room": "my room",
+        "persona": None,
+        "model": "gpt-4",
+        "policy": "window",
+        "window": 5_000,
+        "available": 2_000,
+        "used": context.tokens,
+        "stopped_at": context.history.first,
+        "kept": len(context.kept),
+        "dropped": len(context.decisions) - len(context.kept),
+        "degraded": [],
+    }
+    assert {name: getattr(record, name) for name in fields} == fields
+    assert len(context.kept) - 1 < record.loaded <= 40
+    assert record.ms >= 0
+    line = record.getMessage()
+    assert line.startswith("build context=ctx-")
+    assert ' room="my room" model=gpt-4 policy=window window=5000 available=2000 used=' in line
+    assert f" stopped_at={context.history.first} " in line
+    assert "\n" not in line
+
+
+def test_1_25_a_build_whose_history_fits_did_not_stop(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, logger="brimful.build"):
+        build_in_room(tmp_path)
+    [record] = [each for each in caplog.records if each.name == "brimful.build"]
+    assert (record.loaded, record.stopped_at, record.dropped) == (40, None, 0)
+
+
+def test_2_43_logs_have_no_content_and_quote_names(tmp_path, caplog):
+    with caplog.at_level(logging.DEBUG, logger="brimful"):
+        build_in_room(tmp_path, message="my secret question", persona='no\nva="x"')
+    assert "secret" not in caplog.text
+    [record] = [each for each in caplog.records if each.name == "brimful.build"]
+    assert r' persona="no\nva=\"x\"" ' in record.getMessage()
+    assert record.degraded == ["unknown-persona"]
+
+
+def test_2_43_nothing_is_printed_unless_the_application_configures_logging(tmp_path):
+    script = f"""
+import asyncio, brimful
+async def main():
+    async with brimful.Engine("sqlite:///{tmp_path}/chat.db", model="gpt-4", embedder=None) as engine:
+        await engine.assemble(room="r", message="Hi.")
+        for _ in range(3):
+            engine.breaker.failed(0.0)
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_2_43_one_switch_turns_logs_off(tmp_path, caplog):
+    with caplog.at_level(logging.INFO), caplog.at_level(logging.CRITICAL, logger="brimful"):
+        build_in_room(tmp_path)
+        breaker = Breaker(now=0.0, failures=1)
+        breaker.failed(1.0)
+        breaker.succeeded(2.0)
+    assert [each for each in caplog.records if each.name.startswith("brimful")] == []
+
+
+def test_2_44_the_breaker_logs_when_it_opens_and_when_it_closes(caplog):
+    """Memory circuit breaker OPENED (3 failures); CLOSED (cooldown complete)."""
+    breaker = Breaker(now=0.0, failures=3, cooldown=60.0)
+    with caplog.at_level(logging.INFO, logger="brimful.breaker"):
+        breaker.succeeded(0.5)
+        for now in (1.0, 2.0, 3.0):
+            breaker.failed(now)
+        assert breaker.allow(70.0)
+        breaker.failed(70.0)  # a failed probe: it stays open
+        assert breaker.allow(140.0)
+        breaker.succeeded(140.0)
+        breaker.succeeded(141.0)
+    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
+        ("WARNING", "breaker state=open failures=3 timed_out=False cooldown=60"),
+        ("INFO", "breaker state=closed"),
+    ]
+    opened, closed = caplog.records
+    assert (opened.state, opened.failures, opened.timed_out, opened.cooldown) == ("open", 3, False, 60.0)
+    assert closed.state == "closed"

@@ -147,3 +147,17 @@ def test_each_request_logs_one_line_without_contents_or_keys(tmp_path, upstream)
     assert {"at", "method", "seconds", "tenant", "key", "mode", "upstream", "model", "stream"} <= set(line)
     logged = lines + (tmp_path / "errors").read_text()
     assert "private" not in logged
+
+
+def test_contexts_are_logged_on_standard_error_if_the_configuration_says_so(tmp_path, upstream):
+    upstream.answers = [chat_answer("Thursday.")]
+    with running(tmp_path, upstream, settings="telemetry.logs = true") as (client, process):
+        answer = client.post(CHAT, json=HI, headers=TALK)
+        stop(process)
+        [line] = process.stdout.read().splitlines()
+    context = answer.headers["x-brimful-context"]
+    assert json.loads(line)["context"] == context
+    [logged] = (tmp_path / "errors").read_text().splitlines()
+    assert logged.startswith(
+        f"INFO build context={context} tenant=default room=tea model=gpt-4o policy=default window=8192"
+    )

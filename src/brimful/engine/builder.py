@@ -20,7 +20,7 @@ from brimful.core.validation import preview
 from brimful.engine import candidates
 from brimful.engine.calibration import Calibrator
 from brimful.engine.counts import UsedTokenizers, ensure_counts, prepare_tokenizer, reuse_hit_counts
-from brimful.engine.events import Emitter, get_build_facts
+from brimful.engine.events import Emitter, get_build_facts, log_build
 from brimful.engine.history import PackageCache, RecentHistory, get_history_reach, load_history
 from brimful.engine.lorebooks import LoreLibrary, get_message_number
 from brimful.engine.mentions import find_addressees
@@ -153,11 +153,13 @@ class Builder:
         if request.save:
             self._prefixes.keep(conversation, context.history)
             await self._save(plan, context)
+        seconds = clock() - started
+        log_build(context, tenant=self._settings.tenant, room=room.id, persona=conversation.persona, seconds=seconds)
         if self._events:
             await self._events.emit(
                 "assembled",
                 room.id,
-                **get_build_facts(context, seconds=clock() - started),
+                **get_build_facts(context, seconds=seconds),
                 persona=conversation.persona,
                 cached=collected.cached,
                 tokenized=collected.tokenized,

@@ -32,6 +32,8 @@ EventName = Literal[
 ]
 
 _log = logging.getLogger("brimful")
+_builds = logging.getLogger("brimful.build")
+_builds.addHandler(logging.NullHandler())
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +105,49 @@ def get_build_facts(context: Context, *, seconds: float) -> dict[str, Any]:
         "degraded": [notice.kind for notice in context.inputs.degraded],
         "seconds": max(0.0, seconds),
     }
+
+
+def log_build(context: Context, *, tenant: str, room: str, persona: str | None, seconds: float) -> None:
+    """Log one line about a build, with its fields as `extra`: numbers and names, never content."""
+    if not _builds.isEnabledFor(logging.INFO):
+        return
+    budget = context.budget
+    history = [decision for decision in context.decisions if decision.kind == "message-recent"]
+    is_cut = context.history is not None and not all(decision.included for decision in history)
+    kept = sum(decision.included for decision in context.decisions)
+    fields = {
+        "context": context.id,
+        "tenant": tenant,
+        "room": room,
+        "persona": persona,
+        "model": budget.model,
+        "policy": budget.policy,
+        "window": budget.window,
+        "available": budget.available,
+        "used": context.tokens,
+        "loaded": len(history),
+        "stopped_at": context.history.first if context.history and is_cut else None,
+        "kept": kept,
+        "dropped": len(context.decisions) - kept,
+        "ms": round(1000 * max(0.0, seconds), 1),
+        "degraded": [notice.kind for notice in context.inputs.degraded],
+    }
+    _builds.info(format_fields("build", fields), extra=fields)
+
+
+def format_fields(event: str, fields: dict[str, Any]) -> str:
+    """Return fields as one line, without empty ones. Values with spaces or control characters are quoted.
+
+    >>> format_fields("build", {"room": "my room", "used": 31, "persona": None, "degraded": ["a", "b"]})
+    'build room="my room" used=31 degraded=a,b'
+    """
+    pairs = ((key, ",".join(value) if isinstance(value, list) else value) for key, value in fields.items())
+    return " ".join([event, *(f"{key}={_quote(str(value))}" for key, value in pairs if value not in (None, ""))])
+
+
+def _quote(text: str) -> str:
+    plain = text.isprintable() and not any(mark in text for mark in ' "=')
+    return text if plain else msgspec.json.encode(text).decode()
 
 
 def get_response_facts(response: Response, context: Context) -> dict[str, Any]:

@@ -4,9 +4,10 @@
                                                    ▲                      │
                                                    └────a probe fails─────┘
 
-It does no I/O and reads no clock: callers pass the time.
+It does no I/O except to log its changes, and reads no clock: callers pass the time.
 """
 
+import logging
 from typing import Literal
 
 from brimful.core.validation import is_whole_number, preview, to_finite_float
@@ -16,6 +17,9 @@ State = Literal["closed", "open", "half-open"]
 
 FAILURES = 3  # consecutive failures that open the breaker
 COOLDOWN = 300.0  # seconds until one probe is allowed
+
+_log = logging.getLogger("brimful.breaker")
+_log.addHandler(logging.NullHandler())
 
 
 class Breaker:
@@ -76,6 +80,7 @@ class Breaker:
         self._opened = self._probed = None
         if self._closed_since is None:
             self._closed_since = now
+            _log.info("breaker state=closed", extra={"state": "closed"})
 
     def cancelled(self) -> None:
         """Record that a call was cancelled before it returned, so that the next call may be the probe."""
@@ -91,6 +96,9 @@ class Breaker:
             return
         if self._opened is None:
             self.openings += 1
+            fields = {"state": "open", "failures": self._consecutive, "timed_out": timed_out, "cooldown": self.cooldown}
+            line = "breaker state=open failures=%(failures)d timed_out=%(timed_out)s cooldown=%(cooldown)g"
+            _log.warning(line, fields, extra=fields)
         self._opened, self._probed = now, None
         if self._closed_since is not None:
             self._closed_seconds += max(0.0, now - self._closed_since)

@@ -122,11 +122,12 @@ class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Telemetry: `metrics` at `/metrics`, with a `tenant_label` on each, and `otel` for OpenTelemetry."""
+    """Telemetry: `metrics` at `/metrics`, with a `tenant_label` on each, `otel` for OpenTelemetry, `logs` of builds."""
 
     metrics: bool = False
     tenant_label: bool = False
     otel: bool = False
+    logs: bool = False
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -78,7 +78,7 @@ def run(config: Config, *, file: str, announce: Announce) -> None:
     app = create_app(config, file=file)
     asyncio.run(_check_store(config))
     with bind_socket(config, file) as listening:
-        _configure_logging()
+        _configure_logging(config)
         if config.workers == 1:
             sys.setswitchinterval(_SWITCH_INTERVAL)
             _Server(app, config, announce).run(sockets=[listening])
@@ -157,7 +157,7 @@ class _Worker(NamedTuple):
 def _serve_as_worker(config: Config, file: str, listening: socket.socket, ready: Event) -> None:
     """Run one server process until it is stopped, or until its supervisor is gone."""
     Thread(target=_stop_with_parent, daemon=True).start()
-    _configure_logging()
+    _configure_logging(config)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     _Server(create_app(config, file=file), config, lambda _: ready.set()).run(sockets=[listening])
 
@@ -245,11 +245,14 @@ class LogFormatter(logging.Formatter):
         return "\n".join("".join(mark for mark in line if mark.isprintable()) for line in lines)
 
 
-def _configure_logging() -> None:
-    """Log one JSON line per request to standard output, and warnings to standard error."""
+def _configure_logging(config: Config) -> None:
+    """Log one JSON line per request to standard output, and warnings to standard error, with builds if requested."""
     for name, stream in (("brimful.access", sys.stdout), ("brimful", sys.stderr), ("uvicorn.error", sys.stderr)):
         logger, handler = logging.getLogger(name), logging.StreamHandler(stream)
         handler.setFormatter(LogFormatter("%(message)s" if stream is sys.stdout else "%(levelname)s %(message)s"))
         logger.addHandler(handler)
         logger.propagate = False
         logger.setLevel(logging.INFO if stream is sys.stdout else logging.WARNING)
+    if config.telemetry.logs:
+        for name in ("brimful.build", "brimful.breaker"):
+            logging.getLogger(name).setLevel(logging.INFO)
