@@ -1,6 +1,9 @@
 """Which search hits become candidates."""
 
+import msgspec
+
 from brimful import counter
+from brimful.engine import Retrieval
 from brimful.engine.candidates import limit_hits
 from brimful.engine.plan import make_plan
 from brimful.models import resolve
@@ -23,7 +26,8 @@ def ids(hits, tokens):
 def finds(tokens, most=400):
     room, info = Room(id="r"), resolve("gpt-4o")
     overrides = {"pools.related.limit": {"tokens": tokens}}
-    return make_plan(room, None, model=info, policy="default", overrides=overrides).limit_results(most)
+    plan = make_plan(room, None, model=info, policy="default", overrides=overrides)
+    return msgspec.structs.replace(plan, retrieval=Retrieval(max_results=most)).max_results
 
 
 def test_a_small_budget_chooses_among_many_hits_and_a_large_one_among_more():

@@ -40,7 +40,7 @@ from brimful.cli.records import require_room
 from brimful.cli.store import wait_for_index, with_engine
 from brimful.core.content import ContentPackage
 from brimful.core.context import Component, Context
-from brimful.records import Persona
+from brimful.records import MEMORY_TYPES, Persona
 from brimful.records.contexts import Build
 from brimful.retrieval.breaker import State
 from brimful.views.explain import (
@@ -82,7 +82,63 @@ def register(app: typer.Typer) -> None:
     app.command("inspect", epilog=INSPECT_EXAMPLES)(expand_options(inspect, BuildOptions))
 
 
-class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
+def _read_memory_type(text: str) -> str:
+    if text not in MEMORY_TYPES:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(MEMORY_TYPES)}")
+    return text
+
+
+MemoryTypes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--memory-type",
+        metavar="|".join(MEMORY_TYPES),
+        parser=_read_memory_type,
+        help="Search only memories of this type. Repeatable. Default: all.",
+    ),
+]
+MinRelevance = Annotated[
+    float | None,
+    typer.Option("--min-relevance", metavar="0…1", min=0.0, max=1.0, help="Leave out less relevant search results."),
+]
+MaxMemories = Annotated[
+    int | None,
+    typer.Option("--max-memories", metavar="N", min=0, help="Retrieve at most this many memories."),
+]
+OtherRooms = Annotated[
+    int | None,
+    typer.Option("--other-rooms", metavar="N", min=0, help="Search this many other rooms of the user. Default: none."),
+]
+WithMemories = Annotated[bool, typer.Option("--memories/--no-memories", help="Whether to include memories.")]
+WithLore = Annotated[bool, typer.Option("--lore/--no-lore", help="Whether to include lorebook entries.")]
+WithMedia = Annotated[bool, typer.Option("--media/--no-media", help="Whether to include images and other media.")]
+
+
+class RetrievalOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look up for a context."""
+
+    memory_types: MemoryTypes = None
+    min_relevance: MinRelevance = None
+    max_memories: MaxMemories = None
+    other_rooms: OtherRooms = None
+    memories: WithMemories = True
+    lore: WithLore = True
+    media: WithMedia = True
+
+    def retrieval(self) -> dict[str, Any]:
+        """Return the `retrieval` argument of `Engine.assemble`."""
+        return {
+            "types": self.memory_types or None,
+            "min_relevance": self.min_relevance,
+            "max_memories": self.max_memories,
+            "other_rooms": self.other_rooms,
+            "memories": self.memories,
+            "lore": self.lore,
+            "media": self.media,
+        }
+
+
+class BuildOptions(RetrievalOptions, frozen=True, kw_only=True):
     """The options that `brimful assemble` and `brimful inspect` share."""
 
     room: RoomOption
@@ -121,6 +177,7 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
             "completion": self.completion,
             "max_prompt_tokens": self.max_prompt_tokens,
             "overrides": read_overrides(self.settings),
+            "retrieval": self.retrieval(),
             "now": self.now,
         }
 

@@ -14,7 +14,7 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.app import FAILED
-from brimful.cli.assemble import show_hits
+from brimful.cli.assemble import RetrievalOptions, show_hits
 from brimful.cli.files import read_argument
 from brimful.cli.options import (
     DEFAULT_DB,
@@ -32,6 +32,7 @@ from brimful.cli.options import (
     Tenant,
     UserOption,
     Window,
+    expand_options,
     resolve_model,
 )
 from brimful.cli.store import with_engine
@@ -336,14 +337,16 @@ ProviderOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(invoke_without_command=True, epilog=EXAMPLES, callback=chat)
-    group.command("send", epilog=SEND_EXAMPLES)(send)
+    callback = expand_options(chat, RetrievalOptions)
+    group = typer.Typer(invoke_without_command=True, epilog=EXAMPLES, callback=callback)
+    group.command("send", epilog=SEND_EXAMPLES)(expand_options(send, RetrievalOptions))
     app.add_typer(group, name="chat")
 
 
 def chat(  # noqa: PLR0913 - the options of a command
-    ctx: typer.Context,
+    options: RetrievalOptions,
     *,
+    ctx: typer.Context,
     room: NewRoomOption = DEFAULT_ROOM,
     persona: PersonaOption = None,
     user: UserOption = None,
@@ -379,7 +382,7 @@ def chat(  # noqa: PLR0913 - the options of a command
     if model is not None:
         resolve_model(model)
     settings: dict[str, Any] = {"model": model, "policy": policy, "window": window, "completion": completion}
-    settings["max_prompt_tokens"] = max_prompt_tokens
+    settings |= {"max_prompt_tokens": max_prompt_tokens, "retrieval": options.retrieval()}
 
     async def talk(engine: "Engine") -> bool:
         names: dict[str, Any] = {"room": room, "persona": persona, "user": user, "sender": sender}
@@ -390,6 +393,7 @@ def chat(  # noqa: PLR0913 - the options of a command
 
 
 def send(  # noqa: PLR0913 - the options of a command
+    options: RetrievalOptions,
     *,
     room: NewRoomOption,
     message: Annotated[str, typer.Option("--message", metavar="TEXT", help="The message. `-` reads standard input.")],
@@ -428,6 +432,7 @@ def send(  # noqa: PLR0913 - the options of a command
             window=window,
             completion=completion,
             max_prompt_tokens=max_prompt_tokens,
+            retrieval=options.retrieval(),
         )
 
     answer = with_engine(respond, db=db, tenant=tenant, embedder=embedder, provider=provider, new=True)

@@ -215,6 +215,13 @@ NameOption = Annotated[str | None, typer.Option("--name", metavar="TEXT", help="
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+_LAST: Final = (
+    *("memory_types", "min_relevance", "max_memories", "other_rooms", "memories", "lore", "media"),
+    *("embedder", "db", "tenant", "as_json"),
+)
+"""Options that come last in the help of a command, in this order."""
+
+
 def expand_options(command: Callable[..., None], options: type[msgspec.Struct]) -> Callable[..., None]:
     """Return a command whose first parameter, a struct, is replaced by options for its fields.
 
@@ -236,7 +243,7 @@ def expand_options(command: Callable[..., None], options: type[msgspec.Struct]) 
     ]
     signature = inspect.signature(command)
     own = list(signature.parameters.values())[1:]
-    ordered = sorted([*fields, *own], key=lambda each: each.name in ("db", "tenant", "as_json"))  # these come last
+    ordered = sorted([*fields, *own], key=lambda each: _LAST.index(each.name) if each.name in _LAST else -1)
     expanded.__dict__["__signature__"] = signature.replace(parameters=ordered)
     expanded.__annotations__ = {}
     expanded.__doc__ = command.__doc__

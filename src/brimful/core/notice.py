@@ -11,7 +11,8 @@ Degradation = Literal[
     "vector-search-off",  # the circuit breaker was open, so vector search was skipped
     "vector-search-behind",  # many documents have no vector yet
     "breaker-opened",  # the first context since the circuit breaker opened
-    "recent-memories",  # search found no memory, so the most recent ones were offered
+    "recent-memories",  # search failed and found too few memories, so the most recent ones were offered
+    "left-out",  # the caller wanted no memories, lore or media
     "too-many-pins",  # more memories are pinned than are offered
     "lore-dropped",  # an always-on lorebook entry did not fit into its lorebook's budget
     "lore-timeout",  # searching for lorebook patterns took too long

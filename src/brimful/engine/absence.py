@@ -1,5 +1,7 @@
 """Explain why a stored record was not a candidate for a context."""
 
+from typing import Final
+
 import msgspec
 
 from brimful.core.context import Context
@@ -7,6 +9,8 @@ from brimful.packagers.records import plain_text
 from brimful.records import LoreEntry, Memory, Message, Room, Snapshot
 from brimful.stores import Store
 from brimful.views.explain import format_score
+
+_SEARCH_FAILURES: Final = ("text-search-failed", "vector-search-failed", "vector-search-off", "vector-search-behind")
 
 
 class Absence(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,11 +35,13 @@ async def find_absence(store: Store, snapshot: Snapshot, id: str) -> Absence | N
     for message in await store.messages([id]):
         return Absence(id=id, kind="message", text=plain_text(message.content), why=_explain_message(message, snapshot))
     for entry in await store.lore(ids=[id]):
-        return Absence(id=id, kind="lorebook", text=entry.content, why=_explain_entry(entry))
+        return Absence(id=id, kind="lorebook", text=entry.content, why=_explain_entry(entry, snapshot.context))
     return None
 
 
 def _explain_memory(memory: Memory, snapshot: Snapshot, room: Room | None) -> str:
+    if _is_left_out(snapshot.context, "memories"):
+        return "this context was built without memories"
     if memory.at > snapshot.at:
         return "it was written after this context was built"
     owners = (
@@ -62,16 +68,23 @@ def _explain_message(message: Message, snapshot: Snapshot) -> str:
     return _explain_search(snapshot.context, "message-older", "it is older than the history that was loaded")
 
 
-def _explain_entry(entry: LoreEntry) -> str:
+def _explain_entry(entry: LoreEntry, context: Context) -> str:
+    if _is_left_out(context, "lore"):
+        return "this context was built without lore"
     if not entry.enabled:
         return "it is disabled"
     return "none of its keywords appeared, and search did not find it"
 
 
+def _is_left_out(context: Context, source: str) -> bool:
+    return any(source in each.facts.get("sources", ()) for each in context.inputs.degraded if each.kind == "left-out")
+
+
 def _explain_search(context: Context, kind: str, more: str) -> str:
     """Explain what search found instead, or why it failed."""
-    if context.inputs.degraded:
-        return f"search did not find it, and something failed: {'; '.join(map(str, context.inputs.degraded))}"
+    failures = [each.text for each in context.inputs.degraded if each.kind in _SEARCH_FAILURES]
+    if failures:
+        return f"search did not find it, and something failed: {'; '.join(failures)}"
     relevances = [
         package.relevance
         for package in context.inputs.packages

@@ -5,7 +5,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -24,7 +24,7 @@ from brimful.engine.events import Emitter, get_build_facts, log_build
 from brimful.engine.history import PackageCache, RecentHistory, get_history_reach, load_history
 from brimful.engine.lorebooks import LoreLibrary, get_message_number
 from brimful.engine.mentions import find_addressees
-from brimful.engine.options import BuildRequest, EngineSettings, Retrieval
+from brimful.engine.options import BuildRequest, EngineSettings, read_retrieval
 from brimful.engine.personas import (
     apply_room_character,
     apply_system_prompt,
@@ -97,7 +97,7 @@ class Builder:
         self._calibrator = calibrator
         self._tokenizers = tokenizers
         self._events = events
-        self._collector = CandidateCollector(store, retriever, settings.retrieval)
+        self._collector = CandidateCollector(store, retriever)
         self._prefixes = PrefixTracker(store)
 
     async def assemble(self, request: BuildRequest) -> Context:
@@ -128,6 +128,7 @@ class Builder:
             user=participants.user,
             media=tuple(request.media),
             focus=request.focus or "",
+            retrieval=self._settings.retrieval.with_overrides(read_retrieval(request.retrieval)),
             history_start=previous.first if previous else "",
             now=now,
         )
@@ -261,10 +262,9 @@ class LoadedContent(msgspec.Struct, frozen=True, kw_only=True):
 class CandidateCollector:
     """Collects everything that may go into a context."""
 
-    def __init__(self, store: Store, retriever: Retriever, settings: Retrieval) -> None:
+    def __init__(self, store: Store, retriever: Retriever) -> None:
         self._store = store
         self._retriever = retriever
-        self._settings = settings
         self._packages = PackageCache()
         self._library = LoreLibrary(store)
 
@@ -308,18 +308,18 @@ class CandidateCollector:
         scopes = memory_scopes(plan.persona.id if plan.persona else None, user, plan.room.id)
         summaries, pinned, books, rooms = await asyncio.gather(
             self._store.summaries(plan.room.id),
-            self._store.memories(scopes=scopes, pinned=True, limit=MAX_PINNED + 1),
-            self._library.books(plan.room, plan.persona, plan.user),
-            self._find_other_rooms(plan.room, user),
+            self._load_pinned(plan, scopes),
+            self._load_lorebooks(plan),
+            self._find_other_rooms(plan, user),
         )
         fill = make_name_filler(plan.persona, plan.user)
         return RoomKnowledge(
-            scopes=scopes,
+            scopes=scopes if plan.retrieval.memories else (),
             summaries=summaries[:MAX_SUMMARIES],
             pinned=[fill_memory_names(memory, fill) for memory in pinned[:MAX_PINNED]],
             books=books,
             rooms=rooms,
-            notices=(TOO_MANY_PINS,) if len(pinned) > MAX_PINNED else (),
+            notices=tuple(_knowledge_notices(plan, pinned)),
         )
 
     async def _activate_lore(
@@ -343,16 +343,23 @@ class CandidateCollector:
         )
         return index, activation
 
-    async def _find_other_rooms(self, room: Room, user: str | None) -> tuple[str, ...]:
-        limit = self._settings.other_rooms
+    async def _load_pinned(self, plan: BuildPlan, scopes: tuple[str, ...]) -> list[Memory]:
+        if not plan.retrieval.memories:
+            return []
+        return await self._store.memories(scopes=scopes, pinned=True, limit=MAX_PINNED + 1)
+
+    async def _load_lorebooks(self, plan: BuildPlan) -> dict[str, Lorebook]:
+        return await self._library.books(plan.room, plan.persona, plan.user) if plan.retrieval.lore else {}
+
+    async def _find_other_rooms(self, plan: BuildPlan, user: str | None) -> tuple[str, ...]:
+        limit = plan.retrieval.other_rooms
         if not limit or user is None:
             return ()
         rooms = await self._store.rooms_of(user, limit=limit + 1)
-        return tuple(each.id for each in rooms if each.id != room.id)[:limit]
+        return tuple(each.id for each in rooms if each.id != plan.room.id)[:limit]
 
     async def _retrieve(self, plan: BuildPlan, known: RoomKnowledge, recent: RecentHistory) -> SearchResult:
-        limit = plan.limit_results(self._settings.max_results)
-        if not limit:
+        if not plan.max_results:
             return SearchResult()
         question = _find_question(plan.current, recent)
         queries = make_queries(
@@ -367,14 +374,25 @@ class CandidateCollector:
             before=recent.search_end(plan.history_start),
             other_rooms=known.rooms,
             memories=known.scopes,
-            types=tuple(self._settings.types),
+            types=tuple(plan.retrieval.types),
             lorebooks=tuple(known.books),
-            limit=limit,
-            min_relevance=self._settings.min_relevance,
-            half_life=self._settings.half_life,
+            limit=plan.max_results,
+            max_memories=plan.retrieval.max_memories,
+            fallback=plan.retrieval.fallback,
+            min_relevance=plan.retrieval.min_relevance,
+            half_life=plan.retrieval.half_life,
             tokenizer=plan.vocabulary or "",
         )
         return await self._retriever.retrieve(queries, search, now=plan.now)
+
+
+def _knowledge_notices(plan: BuildPlan, pinned: Sequence[Memory]) -> Iterator[Notice]:
+    if len(pinned) > MAX_PINNED:
+        yield TOO_MANY_PINS
+    left_out = plan.retrieval.left_out
+    if left_out:
+        text = f"left out of this context, as requested: {', '.join(left_out)}"
+        yield Notice(kind="left-out", text=text, facts={"sources": list(left_out)})
 
 
 def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackage]:
@@ -399,6 +417,8 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
     packages += candidates.package_hits(
         diversify(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages
     )
+    if not plan.retrieval.media:
+        packages = candidates.exclude_media(packages)
     return candidates.make_ids_unique(packages)
 
 

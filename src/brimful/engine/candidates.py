@@ -29,6 +29,7 @@ from brimful.retrieval.search import Hit
 
 JANITOR_RELEVANCE = 0.0002  # of the janitor's summaries: likely answers come first
 TRIGGERED_RELEVANCE = 1.0  # of lore whose keyword appeared
+MEDIA_OFF: Final = "this context was built without media"
 _MAX_CACHED_KINDS: Final = 256  # kinds whose family is cached
 _LABEL_TOKENS = 12  # around a hit: day and speaker, or tags
 _FAMILIES: Final[dict[type, str]] = {Message: "message", Memory: "memory", LoreEntry: "lorebook"}
@@ -156,6 +157,14 @@ def limit_hits(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int) -> li
     spent = accumulate((costs[at] for at in order), initial=0)
     limit = tokens * 3 // 2
     return [hits[at] for at, before in zip(order, spent, strict=False) if before < limit]
+
+
+def exclude_media(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
+    """Exclude media items: they do not compete, but are on the record."""
+    return [
+        msgspec.structs.replace(each, excluded=MEDIA_OFF) if each.kind.startswith("media-") else each
+        for each in packages
+    ]
 
 
 def make_ids_unique(packages: Iterable[ContentPackage]) -> list[ContentPackage]:

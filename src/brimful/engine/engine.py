@@ -7,8 +7,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, NoReturn, Self, Unpack
 
-import msgspec
-
 from brimful.core.content import Role
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
@@ -30,6 +28,7 @@ from brimful.engine.options import (
     RespondOptions,
     ResponseOptions,
     Retrieval,
+    RetrievalOverrides,
     check_options,
     resolve_message,
 )
@@ -48,7 +47,7 @@ from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import make_queries
 from brimful.retrieval.retriever import Retriever
-from brimful.retrieval.search import SearchRequest, SearchResult, check_memory_types, limit_hits, memory_scopes
+from brimful.retrieval.search import SearchRequest, SearchResult, check_memory_types, memory_scopes
 from brimful.stores import Database, Keys, Store, connect
 from brimful.stores.admin.janitor import JanitorStore
 
@@ -346,26 +345,27 @@ class Engine:
         user: str | None = None,
         room: str | None = None,
         types: Sequence[str] = (),
+        min_relevance: float | None = None,
         limit: int = 20,
         now: float | datetime | None = None,
     ) -> SearchResult:
         """Search the memories that persona and user may know, and the messages of a room, most relevant first.
 
-        Returns at most `limit` memories and `limit` messages, ranked as in a build.
+        Returns at most `limit` memories and `limit` messages with at least this relevance, ranked as in a build.
         """
         check_memory_types(types)
-        retrieval = self._settings.retrieval
+        retrieval = self._settings.retrieval.with_overrides(RetrievalOverrides(min_relevance=min_relevance))
         request = SearchRequest(
             room=room,
             memories=memory_scopes(persona, user, room),
             types=tuple(types or retrieval.types),
             limit=limit,
+            fallback=retrieval.fallback,
             min_relevance=retrieval.min_relevance,
             half_life=retrieval.half_life,
         )
         moment = self._settings.resolve_time(now, "now")
-        result = await self._open.retriever.retrieve(make_queries(text), request, now=moment)
-        return msgspec.structs.replace(result, hits=limit_hits(limit, result.hits))
+        return await self._open.retriever.retrieve(make_queries(text), request, now=moment)
 
     # -- contexts and answers ----------------------------------------------------------------------------------------
 
@@ -382,6 +382,8 @@ class Engine:
         - `persona`: who answers; by default the one that the message mentions (`@name`), or else the room's own.
         - `message`: what to answer: a string, parts, or a posted message; by default the room's last message.
         - `model`, `policy`, `overrides`: by default the persona's or the engine's.
+        - `retrieval`: what to look up for this call: `memories`, `lore`, `media` (whether to have them at all),
+          `other_rooms`, memory `types`, `min_relevance`, `max_memories` and others, by default the engine's.
         - `user`, `sender`: whose memories are known, and who sent `message` if it is not posted.
         - `media`, `tools`: attached to the request.
         - `focus`: one more thing to search for. `system`: replaces the persona's prompt.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 import msgspec
 
@@ -24,26 +24,56 @@ from brimful.render.incoming import dump_model
 from brimful.retrieval.breaker import COOLDOWN, FAILURES
 from brimful.retrieval.cache import MAX_ENTRIES, TTL
 from brimful.retrieval.retriever import TIME_LIMIT
-from brimful.retrieval.search import check_memory_types
+from brimful.retrieval.search import FALLBACKS, Fallback, check_memory_types
+
+SOURCES: Final = ("memories", "lore", "media")  # what a context may go without
+
+
+class RetrievalOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Retrieval settings of one call: the fields of `Retrieval` that a call may change. None: as the engine has it."""
+
+    memories: bool | None = None
+    lore: bool | None = None
+    media: bool | None = None
+    other_rooms: int | None = None
+    types: tuple[str, ...] | None = None
+    min_relevance: float | None = None
+    half_life: float | None = None
+    max_results: int | None = None
+    max_memories: int | None = None
+    fallback: Fallback | None = None
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        Retrieval().with_overrides(self)
 
 
 class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for retrieval.
 
+    - `memories`, `lore`, `media`: whether a context may have memories, lorebook entries, and media.
     - `other_rooms`: also search this many of the user's other rooms, newest first.
     - `types`: search only memories of these types. `min_relevance`: drop hits below it.
     - `half_life`: days after which relevance is halved. None: age does not matter here (the policy may weigh it).
-    - `max_results`: hits a build may load, 0 for none. The token budget may ask for fewer.
+    - `max_results`: messages, memories and lore entries that search may bring, each, 0 for none. The token budget may
+      ask for fewer. `max_memories` is a lower limit for memories.
+    - `fallback`: when to add the most recent memories if search found too few: after a `failure` of search, `always`,
+      or `never`.
     - `timeout`: seconds for embedding and vector search.
     - `max_failures` and `cooldown` (seconds) configure the circuit breaker.
     - `cache_size` and `cache_ttl` (seconds) configure the result cache. A write invalidates cached results at once.
     """
 
+    memories: bool = True
+    lore: bool = True
+    media: bool = True
     other_rooms: int = 0
     types: tuple[str, ...] = ()
     min_relevance: float = 0.0
     half_life: float | None = None
     max_results: int = 400
+    max_memories: int | None = None
+    fallback: Fallback = "failure"
     timeout: float = TIME_LIMIT
     max_failures: int = FAILURES
     cooldown: float = COOLDOWN
@@ -52,10 +82,16 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check the values; breaker and retriever check their own."""
-        if not is_whole_number(self.other_rooms, 0):
-            raise InvalidValue("other_rooms", f"must be a number of rooms, not {preview(self.other_rooms)}")
-        if not is_whole_number(self.max_results, 0):
-            raise InvalidValue("max_results", f"must be a number of results, not {preview(self.max_results)}")
+        for field in SOURCES:
+            if not isinstance(getattr(self, field), bool):
+                raise InvalidValue(field, f"must be true or false, not {preview(getattr(self, field))}")
+        max_memories = self.max_results if self.max_memories is None else self.max_memories
+        counts = {"other_rooms": self.other_rooms, "max_results": self.max_results, "max_memories": max_memories}
+        for field, value in counts.items():
+            if not is_whole_number(value, 0):
+                raise InvalidValue(field, f"must be a number of {field.partition('_')[2]}, not {preview(value)}")
+        if self.fallback not in FALLBACKS:
+            raise InvalidValue("fallback", f"must be one of {', '.join(FALLBACKS)}, not {preview(self.fallback)}")
         check_memory_types(self.types)
         relevance = to_finite_float(self.min_relevance)
         if relevance is None or not 0.0 <= relevance <= 1.0:
@@ -68,6 +104,36 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
         seconds = to_finite_float(self.cache_ttl)
         if seconds is None or seconds < 0:
             raise InvalidValue("cache_ttl", f"must be a number of seconds, not {preview(self.cache_ttl)}")
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What a context may not have."""
+        return tuple(field for field in SOURCES if not getattr(self, field))
+
+    def with_overrides(self, overrides: RetrievalOverrides) -> "Retrieval":
+        """Return the settings with those of a call.
+
+        >>> Retrieval(other_rooms=3).with_overrides(RetrievalOverrides(max_memories=5)).max_memories
+        5
+        """
+        changes = {name: value for name, value in msgspec.structs.asdict(overrides).items() if value is not None}
+        return msgspec.structs.replace(self, **changes) if changes else self
+
+
+def read_retrieval(value: RetrievalOverrides | Mapping[str, Any] | None) -> RetrievalOverrides:
+    """Return the retrieval settings of a call: a struct, or a mapping of its fields.
+
+    >>> read_retrieval({"types": ["semantic"], "min_relevance": 0.3}).types
+    ('semantic',)
+    """
+    if value is None or isinstance(value, RetrievalOverrides):
+        return value or RetrievalOverrides()
+    if not isinstance(value, Mapping):
+        raise InvalidValue("retrieval", f"must be a dict of retrieval settings, not {preview(value)}")
+    try:
+        return msgspec.convert(value, RetrievalOverrides)
+    except msgspec.ValidationError as error:
+        raise InvalidValue("retrieval", str(error)) from None
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +199,7 @@ class BuildOptions(TypedDict, total=False):
     completion: int | None
     max_prompt_tokens: int | None
     overrides: Mapping[str, Any] | Overrides | None
+    retrieval: Mapping[str, Any] | RetrievalOverrides | None
     now: float | datetime | None
 
 
@@ -187,6 +254,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     completion: int | None = None
     max_prompt_tokens: int | None = None
     overrides: Mapping[str, Any] | Overrides | None = None
+    retrieval: Mapping[str, Any] | RetrievalOverrides | None = None
     now: float | datetime | None = None
     betas: Sequence[str] = ()
     wire: Wire | None = None
@@ -203,6 +271,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
         require_positive("completion", self.completion)
         require_positive("max_prompt_tokens", self.max_prompt_tokens)
         resolve_notices(self.notices)
+        read_retrieval(self.retrieval)
         for at, part in enumerate(require_list("media", self.media)):
             if not isinstance(part, Media):
                 raise InvalidValue(f"media[{at}]", f"must be a Media, not {preview(part)}")

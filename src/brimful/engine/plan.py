@@ -17,6 +17,7 @@ from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count
 from brimful.core.validation import preview
 from brimful.counting import counter_for, vocabulary_for
+from brimful.engine.options import Retrieval
 from brimful.engine.personas import as_seen_by
 from brimful.errors import InvalidValue
 from brimful.lore.reasons import CURRENT_MESSAGE
@@ -79,14 +80,16 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     user: User | None = None
     media: tuple[Media, ...] = ()
     focus: str = ""
+    retrieval: Retrieval = Retrieval()
     history_start: str = ""
     now: float = 0.0
 
-    def limit_results(self, max_results: int) -> int:
-        """Return how many search results to load: as many short ones as fit, but not too few to choose from."""
+    @property
+    def max_results(self) -> int:
+        """How many search results to load: as many short ones as fit, but not too few to choose from."""
         if not self.tokens_for_results:
             return 0
-        return min(max_results, max(_MIN_HITS, self.tokens_for_results // _TOKENS_PER_HIT))
+        return min(self.retrieval.max_results, max(_MIN_HITS, self.tokens_for_results // _TOKENS_PER_HIT))
 
     @cached_property
     def tokens_for_results(self) -> int:

@@ -20,7 +20,7 @@ from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import Query, query_terms
 from brimful.retrieval.rank import MAX_NEIGHBOURS, Match, adjust_relevance, merge, rank
-from brimful.retrieval.search import Group, Hit, SearchRequest, SearchResult, relevance_order, search_groups
+from brimful.retrieval.search import RECENT, Group, Hit, SearchRequest, SearchResult, limit_hits, search_groups
 from brimful.retrieval.synonyms import expand_postings
 from brimful.stores import Store
 
@@ -30,10 +30,8 @@ MAX_ROWS: Final = 2_000  # postings read for a main query; rare terms come first
 SIDE_ROWS: Final = 200  # postings read for any other query, and for synonyms
 LAGGING: Final = 256  # documents without a vector; fewer than that were just written and will be embedded soon
 FALLBACK_RELEVANCE: Final = 0.5  # of memories returned only because they are recent
-FALLBACK_MEMORIES: Final = 10
-_FALLBACK: Final = Notice(
-    kind="recent-memories", text="search found no memories: the most recent ones are used instead"
-)
+FALLBACK_MEMORIES: Final = 10  # together with those that were found, unless the request has a limit of its own
+ACCIDENTAL: Final = 0.01  # relevance; a match below it, such as a digit in common, does not replace a recent memory
 _MAX_CAUSE_CHARS: Final = 200  # of an error message that is stored with a context
 _NO_POSTINGS: Final = Postings(
     terms=(), document_frequency=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=()
@@ -86,7 +84,7 @@ class Retriever:
     async def retrieve(self, queries: Sequence[Query], request: SearchRequest, *, now: float) -> SearchResult:
         """Return the most relevant records of all scopes, best first. Ages are relative to `now`."""
         groups = search_groups(request)
-        if not queries or not groups:
+        if not groups or not (queries or request.fallback == "always"):
             return SearchResult()
         # The version changes with every write to a scope, by any process, so the cache never returns stale results.
         version = await self._store.scope_version(request.scopes)
@@ -111,13 +109,14 @@ class Retriever:
         for group, ranking in zip(groups, rankings, strict=True):
             hits += [_with_recency(hit, request, now) for hit in await self._resolve(group, ranking, request)]
         degraded = (*lexical_notices, *vector_notices)
-        recent: list[Hit] = []
-        failed = postings is None or (near is None and vector_notices)
-        if failed and request.memories and not any(isinstance(hit.record, Memory) for hit in hits):
-            recent = await self._recent(request)
-            degraded += (_FALLBACK,) if recent else ()
-        hits = [hit for hit in (*hits, *recent) if hit.relevance >= request.min_relevance]
-        return SearchResult(hits=tuple(sorted(hits, key=relevance_order)), degraded=degraded)
+        hits = [hit for hit in hits if hit.relevance >= request.min_relevance]
+        failed = postings is None or (near is None and bool(vector_notices))
+        if request.fallback == "always" or (request.fallback == "failure" and failed):
+            relevant = [hit for hit in hits if isinstance(hit.record, Memory) and hit.relevance >= ACCIDENTAL]
+            recent = await self._recent(request, relevant)
+            hits = _with_recent(hits, recent) if recent else hits
+            degraded += (_fallback_notice(len(relevant)),) if failed and recent else ()
+        return SearchResult(hits=limit_hits(request, hits), degraded=degraded)
 
     # -- full-text and vector search ---------------------------------------------------------------------------------
 
@@ -223,10 +222,18 @@ class Retriever:
         memories = await self._store.memories(ids=list(documents), types=request.types, limit=len(documents))
         return {documents[memory.id]: (memory, None) for memory in memories}
 
-    async def _recent(self, request: SearchRequest) -> list[Hit]:
-        limit = min(FALLBACK_MEMORIES, request.limit)
-        memories = await self._store.memories(scopes=request.memories, types=request.types, pinned=False, limit=limit)
-        return [Hit(record=memory, relevance=FALLBACK_RELEVANCE, query="recent") for memory in memories]
+    async def _recent(self, request: SearchRequest, relevant: Sequence[Hit]) -> dict[str, Hit]:
+        """Return the most recent memories by id: as many as are missing beside the `relevant` ones."""
+        wanted = FALLBACK_MEMORIES if request.max_memories is None else request.max_memories
+        missing = min(wanted, request.limit) - len(relevant)
+        if not request.memories or missing <= 0 or request.min_relevance > FALLBACK_RELEVANCE:
+            return {}
+        memories = await self._store.memories(
+            scopes=request.memories, types=request.types, pinned=False, limit=missing + len(relevant)
+        )
+        found = {hit.record.id for hit in relevant}
+        others = [memory for memory in memories if memory.id not in found][:missing]
+        return {each.id: Hit(record=each, relevance=FALLBACK_RELEVANCE, query=RECENT) for each in others}
 
 
 def _term_queries(query: Query, group: Group) -> list[TermQuery]:
@@ -251,6 +258,8 @@ def _rank_groups(
     request: SearchRequest,
 ) -> list[list[tuple[Query, Match]]]:
     """Rank every group by every query; each position keeps its best rank."""
+    if not queries:
+        return [[] for _ in groups]
     ranked = []
     weights = [query.weight for query in queries]
     for at, group in enumerate(groups):
@@ -287,6 +296,26 @@ def _with_recency(hit: Hit, request: SearchRequest, now: float) -> Hit:
         return hit
     recency = 0.5 ** (max(0.0, now - at) / (request.half_life * SECONDS_PER_DAY))
     return msgspec.structs.replace(hit, relevance=hit.relevance * recency, recency=recency)
+
+
+def _with_recent(hits: Sequence[Hit], recent: dict[str, Hit]) -> list[Hit]:
+    """Add recent memories. Those that match are worth more, so they come before them."""
+    combined = list(recent.values())
+    for hit in hits:
+        if not isinstance(hit.record, Memory):
+            combined.append(hit)
+        elif hit.relevance >= ACCIDENTAL:
+            relevance = FALLBACK_RELEVANCE + (1 - FALLBACK_RELEVANCE) * hit.relevance
+            combined.append(msgspec.structs.replace(hit, relevance=relevance))
+        elif hit.record.id not in recent:
+            combined.append(hit)
+    return combined
+
+
+def _fallback_notice(relevant: int) -> Notice:
+    found = "no memories" if not relevant else "one memory" if relevant == 1 else f"{relevant} memories"
+    text = f"search found {found}: the most recent ones are used {'as well' if relevant else 'instead'}"
+    return Notice(kind="recent-memories", text=text, facts={"found": relevant})
 
 
 def _cause(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import Final, Literal, overload
+from typing import Final, Literal, get_args, overload
 
 import msgspec
 
@@ -17,18 +17,23 @@ from brimful.records.base import validate_id
 from brimful.retrieval.documents import MAX_INDEXED_CHARS
 
 ROOM, LOREBOOK = "room:", "lorebook:"  # prefixes of scope names
-_MIN_RESULTS = 20  # per group, however small the requested limit
+_MIN_RANKED: Final = 20  # per group, however small the limit: texts and speakers are weighed after the ranking
 DUPLICATE_FACTOR: Final = 0.5  # factor on the relevance of each further near-duplicate
 _DIGITS: Final = b"0123456789"
 _HIT_BYTES: Final = 1_000  # memory of a hit without its content
+
+
+Fallback = Literal["failure", "always", "never"]
+"""When the most recent memories are added if search found too few: after a failure of search, always, or never."""
+FALLBACKS: Final[tuple[Fallback, ...]] = get_args(Fallback)
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The scopes to search, and limits.
 
     `before` excludes the messages of `room` from that position on, which are in the context anyway. With `half_life`
-    (days), relevance decays with age. `limit` is the maximum number of results per group of scopes. With `tokenizer`,
-    messages are returned with their stored token counts.
+    (days), relevance decays with age. `limit` is the maximum number of messages, memories and lore entries, each;
+    `max_memories` may be lower. With `tokenizer`, messages are returned with their stored token counts.
     """
 
     room: str | None = None
@@ -38,6 +43,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     types: tuple[str, ...] = ()
     lorebooks: tuple[str, ...] = ()
     limit: int = 100
+    max_memories: int | None = None
+    fallback: Fallback = "failure"
     min_relevance: float = 0.0
     half_life: float | None = None
     tokenizer: str = ""
@@ -47,6 +54,11 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
         if not is_whole_number(self.limit, 0):
             raise InvalidValue("limit", f"must be a non-negative integer, not {preview(self.limit)}")
         check_memory_types(self.types)
+
+    @property
+    def memory_limit(self) -> int:
+        """The maximum number of memories."""
+        return self.limit if self.max_memories is None else min(self.limit, self.max_memories)
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -93,15 +105,19 @@ def relevance_order(hit: Hit) -> tuple[float, str]:
     return (-hit.relevance, hit.record.id)
 
 
-def limit_hits(limit: int, hits: Iterable[Hit]) -> tuple[Hit, ...]:
-    """Return at most `limit` hits of each record type, since a search ranks some more than requested."""
+def limit_hits(request: SearchRequest, hits: Iterable[Hit]) -> tuple[Hit, ...]:
+    """Return the most relevant hits, at most as many of each record type as requested."""
     counts: Counter[type] = Counter()
     limited = []
-    for hit in hits:
+    for hit in sorted(hits, key=relevance_order):
         counts[type(hit.record)] += 1
+        limit = request.memory_limit if isinstance(hit.record, Memory) else request.limit
         if counts[type(hit.record)] <= limit:
             limited.append(hit)
     return tuple(limited)
+
+
+RECENT: Final = "recent"  # the query of memories that were added only because they are recent
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,7 +162,7 @@ def memory_scopes(persona: str | None, user: str | None, room: str | None) -> tu
 
 def search_groups(request: SearchRequest) -> tuple[Group, ...]:
     """Return the groups of scopes to search."""
-    limit = max(_MIN_RESULTS, request.limit)
+    limit = max(_MIN_RANKED, request.limit)
     rooms = [room for room in (request.room, *request.other_rooms) if room is not None]
     groups = [Group(kind="room", scopes=(ROOM + room,), limit=limit, room=room) for room in rooms]
     if request.memories:
@@ -160,6 +176,8 @@ def search_groups(request: SearchRequest) -> tuple[Group, ...]:
 def diversify(hits: Iterable[Hit]) -> list[Hit]:
     """Lower the relevance of near-duplicates (the same words, ignoring digits) and sort the hits again.
 
+    Memories that were added because they are recent keep theirs.
+
     >>> from brimful.records import Memory
     >>> def hit(id, text, relevance):
     ...     return Hit(record=Memory(id=id, content=text), relevance=relevance)
@@ -171,7 +189,7 @@ def diversify(hits: Iterable[Hit]) -> list[Hit]:
     weighted = []
     for hit in sorted(hits, key=relevance_order):
         words = _words_without_digits(plain_text(hit.record.content)[:MAX_INDEXED_CHARS])
-        before = seen[words] if words else 0
+        before = seen[words] if words and hit.query != RECENT else 0
         seen[words] += 1
         weighted.append(
             msgspec.structs.replace(hit, relevance=hit.relevance * DUPLICATE_FACTOR**before) if before else hit

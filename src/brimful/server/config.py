@@ -18,6 +18,7 @@ from brimful.providers.dialect import KeyHeader
 from brimful.render.incoming import IncomingWire
 from brimful.stores.urls import parse_url
 
+MAX_OTHER_ROOMS: Final = 1_000
 ModeName = Literal["fit", "remember"]
 """Trim requests to fit, or build them from the stored conversation."""
 RecordMode = Literal["all", "trimmed", "none", "required"]
@@ -118,7 +119,7 @@ class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     policy: _ShortString = "default"
     embedder: _ShortString = "static"
-    other_rooms: Annotated[int, Meta(ge=0, le=1_000)] = 0
+    other_rooms: Annotated[int, Meta(ge=0, le=MAX_OTHER_ROOMS)] = 0
 
 
 class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -327,3 +327,38 @@ def test_a_model_with_an_unknown_window_gets_all_that_the_client_sent(start, ups
     assert upstream.bodies[0]["messages"] == messages
     record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
     assert "unknown-window" in [warning["kind"] for warning in record["warnings"]]
+
+
+@pytest.mark.parametrize(
+    ("header", "known"),
+    [(None, True), ('{"memories": false}', False), ('{"types": ["episodic"]}', False), ('{"min_relevance": 0}', True)],
+)
+def test_a_header_chooses_what_is_looked_up(client, upstream, tmp_path, header, known):
+    async def remember():
+        async with Engine(f"sqlite:///{tmp_path}/brimful.db", embedder=None) as engine:
+            await engine.remember("The kettle is in the blue cupboard.", user="ada", type="semantic")
+
+    asyncio.run(remember())
+    headers = TALK if header is None else {**TALK, "x-brimful-retrieval": header}
+    client.post(CHAT, json=body([says("user", "Where is the kettle?")]), headers=headers)
+    assert ("blue cupboard" in json.dumps(upstream.bodies[-1])) is known
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("memories", "must be a JSON object"),
+        ("[]", "must be a dict of retrieval settings"),
+        ('{"memries": false}', "unknown field `memries`"),
+        ('{"types": ["tacit"]}', "must be among episodic, semantic, procedural"),
+        ('{"other_rooms": 5000}', "other_rooms: must be at most 1,000"),
+    ],
+)
+def test_a_wrong_retrieval_header_is_refused_and_nothing_is_stored(client, upstream, room, header, reason):
+    headers = {**TALK, "x-brimful-retrieval": header}
+    refused = client.post(CHAT, json=body([says("user", "Where?")]), headers=headers)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["message"].startswith("x-brimful-retrieval: ")
+    assert reason in refused.json()["error"]["message"]
+    assert room() == []
+    assert upstream.bodies == []

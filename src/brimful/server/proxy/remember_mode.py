@@ -76,6 +76,7 @@ class RememberMode:
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
         """Store the new messages of a request, and build one from the whole conversation."""
         tenant = request.client.tenant
+        request.retrieval  # noqa: B018 - refuse an invalid header before anything is stored
         engine = await self._tenants.engine(tenant)
         conversation = await run_in_thread_if_large(request, parse_conversation, request)
         model = await self._models.of(request, self._tenants.calibrator(tenant))
@@ -200,6 +201,7 @@ class RememberMode:
             max_prompt_tokens=request.max_prompt_tokens,
             tools=conversation.tools,
             system=conversation.system,
+            retrieval=request.retrieval,
             wire=request.wire,
             route=request.upstream.route,
             notices=notices,

@@ -8,13 +8,17 @@ from typing import Any, Final, Literal, ParamSpec, TypeVar
 import msgspec
 
 from brimful.core.context import Context
+from brimful.engine.options import RetrievalOverrides, read_retrieval
+from brimful.errors import InvalidValue
 from brimful.records.reply import FinishReason, Reply
 from brimful.render.incoming import IncomingWire
 from brimful.server.access import Client
+from brimful.server.config import MAX_OTHER_ROOMS
 from brimful.server.errors import ApiError
 from brimful.server.proxy.upstreams import Upstream
 
 PROMPT_LIMIT_HEADER: Final = "x-brimful-max-prompt-tokens"
+RETRIEVAL_HEADER: Final = "x-brimful-retrieval"
 LARGE_REQUEST: Final = 131_072  # bytes; larger requests are processed in a thread
 
 
@@ -61,6 +65,19 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
             reason = f"must be a positive number of tokens, not {text[:40]!r}"
             raise ApiError("invalid", f"{PROMPT_LIMIT_HEADER}: {reason}", param=PROMPT_LIMIT_HEADER)
         return int(text)
+
+    @property
+    def retrieval(self) -> RetrievalOverrides:
+        """The retrieval settings in the header, a JSON object."""
+        try:
+            settings = read_retrieval(msgspec.json.decode(self.headers.get(RETRIEVAL_HEADER, "{}")))
+        except (msgspec.DecodeError, InvalidValue) as error:
+            reason = error.reason if isinstance(error, InvalidValue) else f"must be a JSON object ({error})"
+            raise ApiError("invalid", f"{RETRIEVAL_HEADER}: {reason}", param=RETRIEVAL_HEADER) from None
+        if (settings.other_rooms or 0) > MAX_OTHER_ROOMS:
+            message = f"{RETRIEVAL_HEADER}: other_rooms: must be at most {MAX_OTHER_ROOMS:,}"
+            raise ApiError("invalid", message, param=RETRIEVAL_HEADER)
+        return settings
 
     @property
     def betas(self) -> list[str]:

@@ -1,0 +1,330 @@
+"""Rows of the requirements about retrieval: fallback, limits, settings of a call, what is included."""
+
+import asyncio
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import brimful
+from brimful.cli.app import app
+from brimful.engine import Engine, Retrieval
+from brimful.errors import InvalidValue
+from brimful.records import Lorebook, LoreEntry, Memory, Room
+from brimful.testing import HashEmbedder, ScriptedProvider
+
+NOW = 1_794_000_000.0
+LAMPS = "How many lamps are in the hall?"
+
+
+def run(story, **options):
+    """Run a story with an engine on a store of its own. Nothing is embedded in the background."""
+
+    async def whole():
+        async with Engine("sqlite://", **{"model": "gpt-4o", "embedder": None, "indexing": False, **options}) as engine:
+            return await story(engine)
+
+    return asyncio.run(whole())
+
+
+def memories(count, text="The hall has {} lamps.", **fields):
+    return [Memory(id=f"m{n}", content=text.format(n), at=NOW - 60 * n, **fields) for n in range(count)]
+
+
+def relevance_of(context):
+    """Return the relevance of every retrieved memory, by id."""
+    return {
+        package.id: package.relevance
+        for package in context.inputs.packages
+        if package.kind.startswith("memory-") and "search" in package.metadata
+    }
+
+
+def down():
+    """Return an embedder that cannot be reached."""
+    embedder = HashEmbedder()
+    embedder.fail_with = ConnectionError("connection refused")
+    return embedder
+
+
+# -- 2-27: the k most recent at .5 -----------------------------------------------------------------------------------
+
+
+def test_2_27_after_a_failure_an_accidental_match_does_not_replace_the_recent_memories():
+    """Fallback: the k most recent memories at relevance .5, if vector search fails."""
+
+    async def story(engine):
+        letters = (Memory(id=f"m{n}", content=f"{word} sleeps", at=NOW - n) for n, word in enumerate("abcdefgh"))
+        await engine.remember_many([*letters, Memory(id="digit", content=f"7 {'on and on ' * 40}", at=NOW - 999)])
+        return await engine.assemble(
+            room="r", message="Where do I find row 7 of the old register?", retrieval={"max_memories": 8}, now=NOW
+        )
+
+    context = run(story, embedder=down())
+    assert relevance_of(context) == dict.fromkeys((f"m{n}" for n in range(8)), 0.5)
+    assert [each.kind for each in context.inputs.degraded][1:] == ["vector-search-failed", "recent-memories"]
+
+
+def test_2_27_what_was_found_is_filled_up_to_k():
+    """Memories that match stay, with their own relevance; the most recent others fill up."""
+
+    async def story(engine):
+        await engine.remember_many([*memories(9, "Note {}"), Memory(id="lamps", content=LAMPS, at=NOW - 99_999)])
+        return await engine.assemble(room="r", message=LAMPS, retrieval={"max_memories": 4}, now=NOW)
+
+    found = relevance_of(run(story, embedder=down()))
+    assert found.pop("lamps") > 0.5
+    assert found == dict.fromkeys(("m0", "m1", "m2"), 0.5)
+
+
+def test_2_27_memories_in_nearly_the_same_words_all_have_the_fallback_relevance():
+    """Each of the most recent memories has .5, not .5, .25 and .125."""
+
+    async def story(engine):
+        await engine.remember_many(memories(5, "Backup {} is done."))
+        return await engine.assemble(room="r", message="Hello there", now=NOW)
+
+    assert set(relevance_of(run(story, embedder=down())).values()) == {0.5}
+
+
+@pytest.mark.parametrize(
+    ("fallback", "embedder", "expected"),
+    [
+        ("failure", None, 0),
+        ("failure", down(), 3),
+        ("always", None, 3),
+        ("always", down(), 3),
+        ("never", None, 0),
+        ("never", down(), 0),
+    ],
+)
+def test_2_27_the_fallback_is_a_setting(fallback, embedder, expected):
+    """Irrelevant memories stay out unless search failed, or the setting asks for them."""
+
+    async def story(engine):
+        await engine.remember_many(memories(3))
+        return await engine.assemble(room="r", message="Good morning", now=NOW)
+
+    assert len(relevance_of(run(story, embedder=embedder, retrieval=Retrieval(fallback=fallback)))) == expected
+
+
+def test_2_27_the_fallback_needs_no_words_to_search_for():
+    """A message without text, such as a picture, gets the most recent memories where the setting says so."""
+
+    async def story(engine):
+        await engine.remember_many(memories(3))
+        picture = [{"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]
+        return await engine.assemble(
+            room="r", message=picture, retrieval={"fallback": "always", "max_memories": 2}, now=NOW
+        )
+
+    assert relevance_of(run(story)) == {"m0": 0.5, "m1": 0.5}
+
+
+def test_2_27_the_fallback_brings_only_memories_of_the_types_and_relevance_that_were_asked_for():
+    """The settings of a call hold for the fallback, too."""
+
+    async def story(engine):
+        await engine.remember_many(memories(3, type="semantic"))
+        await engine.remember("Episode", id="episode", type="episodic", at=NOW)
+        settings = ({"types": ["episodic"]}, {"min_relevance": 0.6}, {"memories": False})
+        return [
+            relevance_of(await engine.assemble(room="r", message="Hello", retrieval=each, now=NOW)) for each in settings
+        ]
+
+    assert run(story, retrieval=Retrieval(fallback="always")) == [{"episode": 0.5}, {}, {}]
+
+
+# -- 2-30: k that is k -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("setting", ["max_results", "max_memories"])
+@pytest.mark.parametrize("k", [0, 1, 2, 5])
+def test_2_30_a_context_gets_at_most_k_memories(setting, k):
+    """k = 5 memories by a setting."""
+
+    async def story(engine):
+        await engine.remember_many(memories(40))
+        return await engine.assemble(room="r", message=LAMPS, now=NOW)
+
+    assert len(relevance_of(run(story, retrieval=Retrieval(**{setting: k})))) == k
+
+
+def test_2_30_the_best_k_are_chosen():
+    """The k memories are the most relevant ones."""
+
+    async def story(engine):
+        await engine.remember_many([*memories(30), Memory(id="best", content=LAMPS, at=NOW - 99_999)])
+        return await engine.assemble(room="r", message=LAMPS, retrieval={"max_memories": 1}, now=NOW)
+
+    assert list(relevance_of(run(story))) == ["best"]
+
+
+# -- 2-29, 2-37: types and relevance, for an engine and for a call ---------------------------------------------------
+
+
+def test_2_37_min_relevance_holds_for_an_engine_a_call_and_a_search():
+    """Min relevance .3."""
+
+    async def story(engine):
+        await engine.remember_many([*memories(9, "Note {} of the hall"), Memory(id="best", content=LAMPS, at=NOW)])
+        contexts = [
+            await engine.assemble(room="r", message=LAMPS, retrieval=each, now=NOW)
+            for each in (None, {"min_relevance": 0.0}, {"min_relevance": 0.9})
+        ]
+        searches = [await engine.search(LAMPS, min_relevance=each, now=NOW) for each in (None, 0.0)]
+        return [len(relevance_of(each)) for each in contexts], [len(each) for each in searches]
+
+    assert run(story, retrieval=Retrieval(min_relevance=0.05)) == ([1, 10, 0], [1, 10])
+    assert run(story) == ([10, 10, 0], [10, 10])
+
+
+def test_2_29_a_call_chooses_its_memory_types():
+    """Memory types and min relevance of a call."""
+
+    async def story(engine):
+        for type in ("episodic", "semantic", "procedural"):
+            await engine.remember(f"The hall has lamps ({type}).", id=type, type=type, at=NOW)
+        settings = (None, {"types": ["semantic"]}, {"types": ["semantic", "episodic"]})
+        contexts = [await engine.assemble(room="r", message=LAMPS, retrieval=each, now=NOW) for each in settings]
+        answer = await engine.respond("r", None, LAMPS, retrieval={"types": ["procedural"]}, now=NOW)
+        return [set(relevance_of(each)) for each in (*contexts, answer.context)]
+
+    types = Retrieval(types=("procedural",))
+    assert run(story, retrieval=types, provider=ScriptedProvider(["Two."])) == [
+        {"procedural"},
+        {"semantic"},
+        {"semantic", "episodic"},
+        {"procedural"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"types": ["tacit"]}, "types: must be among episodic, semantic, procedural, not 'tacit'"),
+        ({"min_relevance": 3}, "min_relevance: must be a number from 0 to 1"),
+        ({"timeout": 3}, "unknown field `timeout`"),
+        ({"fallback": "sometimes"}, "fallback"),
+        ({"max_memories": -1}, "max_memories: must be a number of memories, not -1"),
+        (["semantic"], "must be a dict of retrieval settings"),
+    ],
+)
+def test_2_29_wrong_settings_of_a_call_get_a_clear_error(settings, match):
+    """Bad input is refused, with the name of the setting."""
+
+    async def story(engine):
+        await engine.assemble(room="r", message="Hi", retrieval=settings, now=NOW)
+
+    with pytest.raises(InvalidValue, match=f"^retrieval: .*{match}"):
+        run(story)
+
+
+# -- 1-12: memories, lore, media: yes or no --------------------------------------------------------------------------
+
+
+async def furnish(engine):
+    """Write a memory, a pinned memory, and lore that all apply to the question."""
+    await engine.put(Lorebook(id="house"))
+    await engine.put(Room(id="r", lorebooks=("house",)))
+    await engine.write_lore([LoreEntry(id="lore", lorebook="house", content="Lamps are lit at six.", keys=("lamps",))])
+    await engine.remember_many([*memories(1), Memory(id="pin", content="Ada is the host.", pinned=True, at=NOW)])
+
+
+def test_1_12_a_build_may_go_without_memories_or_lore():
+    """Include memories, artifacts: yes or no, for each build."""
+
+    async def story(engine):
+        await furnish(engine)
+        found = []
+        for settings in ({}, {"memories": False}, {"lore": False}, {"memories": False, "lore": False}):
+            context = await engine.assemble(room="r", message=LAMPS, retrieval=settings, now=NOW)
+            notices = [each.facts for each in context.inputs.degraded if each.kind == "left-out"]
+            found.append(({each.id for each in context.inputs.packages} - {"(current)"}, notices))
+        return found
+
+    assert run(story) == [
+        ({"m0", "pin", "lore"}, []),
+        ({"lore"}, [{"sources": ["memories"]}]),
+        ({"m0", "pin"}, [{"sources": ["lore"]}]),
+        (set(), [{"sources": ["memories", "lore"]}]),
+    ]
+
+
+def test_1_12_a_build_may_go_without_media():
+    """A media item that was left out is on the record, but not in the request."""
+    picture = brimful.Media(modality="image", url="https://example.com/a.png", width=512, height=512)
+
+    async def story(engine):
+        return [
+            await engine.assemble(
+                room="r", message="What is in the picture?", media=[picture], retrieval={"media": media}, now=NOW
+            )
+            for media in (True, False)
+        ]
+
+    shown, hidden = run(story)
+    assert "example.com" in json.dumps(shown.request)
+    assert "example.com" not in json.dumps(hidden.request)
+    assert hidden.tokens < shown.tokens
+    assert [each.reason for each in hidden.decisions if each.kind == "media-image"] == ["excluded"]
+
+
+def test_1_12_explain_says_that_a_context_was_built_without_memories_or_lore(tmp_path):
+    """Somebody who looks for a memory in such a context learns why it is not there."""
+    url = f"sqlite:///{tmp_path}/chat.db"
+
+    async def story():
+        async with Engine(url, model="gpt-4o", embedder=None) as engine:
+            await furnish(engine)
+            return await engine.assemble(room="r", message=LAMPS, retrieval={"memories": False, "lore": False}, now=NOW)
+
+    context = asyncio.run(story())
+    for id, source in (("m0", "memories"), ("lore", "lore")):
+        shown = CliRunner().invoke(app, ["explain", context.id, id, "--db", url]).output
+        assert f"this context was built without {source}" in " ".join(shown.split())
+
+
+@pytest.fixture
+def house(tmp_path):
+    """Return the URL of a store with a furnished room."""
+    url = f"sqlite:///{tmp_path}/house.db"
+
+    async def story():
+        async with Engine(url, embedder=None) as engine:
+            await furnish(engine)
+            await engine.remember("The hall has lamps of brass.", id="brass", type="episodic", at=NOW)
+            await engine.post(room="r", text=LAMPS, at=NOW)
+
+    asyncio.run(story())
+    return url
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], {"m0", "brass", "pin", "lore"}),
+        (["--memory-type", "semantic"], {"m0", "pin", "lore"}),
+        (["--memory-type", "semantic", "--memory-type", "episodic"], {"m0", "brass", "pin", "lore"}),
+        (["--max-memories", "0"], {"pin", "lore"}),
+        (["--min-relevance", "0.999"], {"pin", "lore"}),
+        (["--no-memories", "--no-media"], {"lore"}),
+        (["--no-lore", "--other-rooms", "3"], {"m0", "brass", "pin"}),
+    ],
+)
+def test_2_29_and_1_12_the_command_line_has_the_settings_of_a_call(house, options, expected):
+    """Memory types, min relevance, number of memories; memories, lore and media: yes or no."""
+    arguments = ["assemble", "--room", "r", "-m", "gpt-4o", "--embedder", "none", "--db", house, "--no-save", "--json"]
+    result = CliRunner().invoke(app, [*arguments, *options])
+    assert result.exit_code == 0, result.output
+    decisions = json.loads(result.stdout)["decisions"]
+    assert {each["id"] for each in decisions if each["kind"].startswith(("memory", "lore"))} == expected
+
+
+def test_2_29_inspect_and_chat_have_the_settings_of_a_call(house):
+    """The commands share one set of options."""
+    shared = ["--room", "r", "-m", "gpt-4o", "--embedder", "none", "--db", house, "--no-memories"]
+    inspected = CliRunner().invoke(app, ["inspect", *shared, "--json"])
+    assert json.loads(inspected.stdout)["memories"] == []
+    wrong = ["chat", "send", *shared, "--message", "Hi", "--memory-type", "tacit"]
+    assert "'tacit' is not one of episodic, semantic, procedural" in CliRunner().invoke(app, wrong).output
