@@ -28,7 +28,7 @@ import brimful
 from brimful import embedding, errors, formats, lore, models, packagers, policies, providers, testing
 from brimful.cli import options
 from brimful.cli.app import app
-from brimful.core.content import KNOWN_KINDS, ContentPackage, Flex, Media, ToolCall, ToolResult
+from brimful.core.content import KNOWN_KINDS, ContentPackage, Flex, Form, Media, ToolCall, ToolResult
 from brimful.core.context import COMPONENTS, Context, Inputs
 from brimful.core.decision import Decision, Outcome, Reason
 from brimful.core.model import CacheRule, ModelInfo, Prior, Wire
@@ -240,6 +240,7 @@ EXPECTED = {
         "kind": KNOWN_KINDS,
         "field": properties(ContentPackage),
         "field of Flex": properties(Flex),
+        "field of Form": properties(Form),
         "field of Media": properties(Media),
         "field of ToolCall": properties(ToolCall),
         "field of ToolResult": properties(ToolResult),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from brimful.assembly.fit import fit
     from brimful.assembly.whatif import window_for
     from brimful.core.budget import ContextBudget
-    from brimful.core.content import ContentPackage, Flex, Media, Text, ToolCall, ToolResult
+    from brimful.core.content import ContentPackage, Flex, Form, Media, Text, ToolCall, ToolResult
     from brimful.core.context import Context
     from brimful.core.decision import Decision
     from brimful.core.model import ModelInfo
@@ -42,6 +42,7 @@ __all__ = [
     "Engine",
     "Event",
     "Flex",
+    "Form",
     "Media",
     "ModelInfo",
     "Notice",
@@ -78,6 +79,7 @@ _MODULES: Final = {
     "Engine": "brimful.engine",
     "Event": "brimful.engine",
     "Flex": "brimful.core.content",
+    "Form": "brimful.core.content",
     "Media": "brimful.core.content",
     "ModelInfo": "brimful.core.model",
     "Notice": "brimful.core.notice",

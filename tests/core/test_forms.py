@@ -1,7 +1,13 @@
 """Smaller forms of long items: what they look like, and which of them is chosen."""
 
-from brimful import Count, ToolCall, ToolResult
+import msgspec
+import pytest
+
+from brimful import Count, Form, ToolCall, ToolResult
+from brimful.core.content import ContentPackage
+from brimful.core.context import Context
 from brimful.core.labels import iso_date
+from brimful.errors import InvalidPackage
 from brimful.packagers import memory, message, tool_turn
 from strategies import COUNTER, NOW
 from support import build, history, words
@@ -74,3 +80,101 @@ def test_what_is_large_and_cannot_be_shortened_enough_stays_whole():
     context = build([large, *history(90)])
     assert context.decision("large").form == "full"
     assert context.decision("m080").included
+
+
+SUMMARY, LINE = Form(words(60, "summary"), worth=0.8), Form("one line", worth=0.3)
+
+
+@pytest.mark.parametrize(
+    ("window", "form", "text", "larger", "smaller"),
+    [(900, "full", "rained", 0, 0), (300, "digest", "summary", 2004, 6), (150, "digest", "one line", 64, 0)],
+)
+def test_forms_of_a_package_are_preferred_to_made_ones(window, form, text, larger, smaller):
+    long = memory(STORY, counter=COUNTER, id="long", forms=[LINE, SUMMARY])
+    context = build([long], window=window + 1500 * (form == "full"), overrides={"forms.kinds": []})
+    decision = context.decision("long")
+    assert (decision.form, decision.larger, decision.smaller) == (form, larger, smaller)
+    assert text in str(context.request)
+
+
+def test_forms_of_a_message_shrink_it_in_history_and_stay_below_what_is_made_for_more_room():
+    long = message(STORY, counter=COUNTER, id="long", forms=[LINE], timestamp=NOW - 2000)
+    context = build([long, *history(40)])
+    assert context.decision("long").form == "digest"
+    assert "one line" in str(context.request)
+
+
+def test_what_is_required_shrinks_to_the_smallest_of_its_forms():
+    long = memory(STORY, counter=COUNTER, id="long", forms=[SUMMARY, LINE], can_drop=False, can_shrink=True)
+    fixed = memory(words(30), counter=COUNTER, id="fixed", can_drop=False)
+    context = build([long, fixed], window=160, overrides={"forms.kinds": []})
+    assert "one line" in str(context.request)
+
+
+def test_where_none_of_its_forms_fits_a_smaller_one_is_made():
+    long = message(STORY, counter=COUNTER, id="long", forms=[SUMMARY], can_drop=False, timestamp=NOW)
+    context = build([long], window=150)
+    assert context.decision("long").form == "stub"
+
+
+def test_the_form_of_a_tool_result_replaces_its_text():
+    call = ToolCall(id="a", name="look")
+    turn = tool_turn([call], [ToolResult(id="a", content=STORY)], counter=COUNTER, id="turn", timestamp=NOW)
+    turn[1] = msgspec.structs.replace(turn[1], forms=(LINE,))
+    context = build(turn)
+    assert context.request["messages"][1]["content"] == "one line"
+    assert context.request["messages"][1]["tool_call_id"] == "a"
+
+
+def test_forms_that_are_not_smaller_and_packages_that_may_not_shrink_are_left_alone():
+    long = memory("short", counter=COUNTER, id="long", forms=[SUMMARY], can_drop=False)
+    fixed = memory(words(800), counter=COUNTER, id="fixed", forms=[SUMMARY], can_shrink=False)
+    context = build([long, fixed], window=400)
+    assert context.decision("long").form == "full"
+    assert context.decision("fixed").outcome == "dropped"
+
+
+def test_the_best_set_chooses_among_the_forms_of_many_packages():
+    notes = [memory(words(100, f"n{n}"), counter=COUNTER, id=f"n{n:02d}", forms=[SUMMARY]) for n in range(20)]
+    context = build(notes, window=1400, overrides={"forms.kinds": [], "pools.related.dedupe": "id"})
+    forms = [context.decision(each.id).form for each in notes]
+    assert forms.count("digest") > 10
+
+
+def test_forms_are_counted_for_the_model_and_are_in_the_record():
+    other = Form("one two", tokens=Count(tokens=9, basis="exact", tokenizer="another"))
+    bound = Form("three", tokens=Count(tokens=3, basis="bound"))
+    long = ContentPackage(
+        id="long", kind="message-recent", content=STORY, tokens=COUNTER.text(STORY), forms=(Form("a b c"), other, bound)
+    )
+    context = build([long, *history(60)])
+    assert "one two" in str(context.request) or "a b c" in str(context.request)
+    assert Context.from_json(context.to_json()) == context
+    assert context.inputs.packages[0].forms == long.forms
+    counted = memory(STORY, counter=COUNTER, forms=[Form("a lone \ud800")])
+    assert counted.forms == (Form("a lone \ufffd", 0.5, COUNTER.text("a lone x")),)
+
+
+@pytest.mark.parametrize("forms", ["text", None, {"text": "x"}, ["text"], [("text", 0.5)]])
+def test_wrong_forms_are_refused(forms):
+    with pytest.raises(InvalidPackage, match="forms"):
+        memory("x", counter=COUNTER, forms=forms)
+
+
+@pytest.mark.parametrize("fields", [{"text": " "}, {"text": 1}, {"text": "x", "worth": 2}, {"text": "x", "tokens": 1}])
+def test_wrong_fields_of_a_form_are_refused(fields):
+    with pytest.raises(InvalidPackage, match=r"forms\."):
+        Form(**fields)
+
+
+def test_a_package_takes_forms_alone():
+    with pytest.raises(InvalidPackage, match="forms"):
+        ContentPackage(id="x", kind="y", content="z", tokens=COUNTER.text("z"), forms=("short",))
+    with pytest.raises(InvalidPackage, match="surrogate"):
+        ContentPackage(id="x", kind="y", content="z", tokens=COUNTER.text("z"), forms=(Form("\ud800"),))
+
+
+def test_packages_of_a_group_are_shortened_together():
+    pair = [memory(STORY, counter=COUNTER, id=f"n{n}", group="pair", forms=[SUMMARY], position=n) for n in range(2)]
+    context = build(pair, window=300)
+    assert [each.form for each in context.decisions] == ["digest", "digest"]

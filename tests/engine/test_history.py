@@ -132,22 +132,3 @@ asyncio.run(story())
 assert is_preloaded("o200k_base")
 """
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.mark.parametrize("policy", ["default", "window", "pools", "split", "auction"])
-@pytest.mark.parametrize("large", [5, 21], ids=["among them", "newest"])
-def test_one_large_message_does_not_end_history(run, new_engine, policy, large):
-    """Seed gaps 0-19, 0-36, 1-15, 1-19."""
-    log = " ".join(f"Step {n} of the deployment went well." for n in range(900))
-
-    async def story():
-        async with new_engine(model="gpt-4", embedder="none") as engine:
-            for n in range(22):
-                text = log if n == large else f"Message number {n}."
-                await engine.post(room="r", text=text, sender="Ada", id=f"m{n}", at=NOW - 100 + n)
-            return await engine.assemble(room="r", message="What next?", now=NOW, policy=policy)
-
-    context = run(story())
-    assert {f"m{n}" for n in range(22)} <= set(context.kept)
-    assert context.decision(f"m{large}").form in ("digest", "excerpt")
-    assert "Step 0 of the deployment" in str(context.request)

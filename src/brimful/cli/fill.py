@@ -40,7 +40,7 @@ from brimful.cli.options import (
     resolve_model,
 )
 from brimful.cli.output import Failure
-from brimful.core.content import ContentPackage, Part, Role
+from brimful.core.content import ContentPackage, Form, Part, Role
 from brimful.core.context import Context
 from brimful.core.model import Wire
 from brimful.core.prompt import TokenCounter, Tool
@@ -49,7 +49,7 @@ from brimful.packagers import conversation, package
 from brimful.policies import load_policy
 from brimful.render import read_history, renderer_for, request_bytes
 
-Form = Literal["whole", "short", "message"]
+EntryForm = Literal["whole", "short", "message"]
 
 _MESSAGE_PREFIXES: Final = ("message-", "tool-")
 _FIELD_ERROR: Final = re.compile(r"Object (contains unknown|missing required) field `(.+)`")
@@ -62,7 +62,7 @@ class Entry(msgspec.Struct, frozen=True):
     where: str
     data: dict[str, Any]
 
-    def form(self) -> Form:
+    def form(self) -> EntryForm:
         """Return the form of the entry, recognized by its keys."""
         if isinstance(self.data.get("tokens"), dict):
             return "whole"
@@ -95,6 +95,8 @@ class _ShortForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     priority: int | UnsetType = UNSET
     can_drop: bool | UnsetType = UNSET
     min_tokens: int | UnsetType = UNSET
+    can_shrink: bool | UnsetType = UNSET
+    forms: tuple[Form, ...] | UnsetType = UNSET
     cluster: str | UnsetType = UNSET
     group: str | UnsetType = UNSET
     covers: tuple[str, ...] | UnsetType = UNSET
@@ -286,9 +288,9 @@ def fill(  # noqa: PLR0913 - the options of a command
     - `tokens` is an object: a complete package, as in a saved context.
 
     Options of a package: id, role, name, importance, timestamp (seconds or
-    ISO 8601), position, relevance, priority, can_drop, min_tokens, cluster,
-    group, covers, metadata, tokens. FILE may also be a JSON array of such
-    objects, or a request in OpenAI's format.
+    ISO 8601), position, relevance, priority, can_drop, min_tokens, can_shrink,
+    forms, cluster, group, covers, metadata, tokens. FILE may also be a JSON
+    array of such objects, or a request in OpenAI's format.
     """
     info = resolve_model(model)
     changes = read_overrides(settings)

@@ -146,12 +146,39 @@ class Flex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             raise InvalidPackage("flex.min_tokens", f"must be a positive whole number, not {preview(self.min_tokens)}")
 
 
+class Form(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A shorter text for a package, and the share of the whole that it is worth.
+
+    `tokens` is counted when a context is built if it is missing.
+
+    >>> Form("Ada moved to Bergen.", worth=0.6)
+    Form(text='Ada moved to Bergen.', worth=0.6, tokens=None)
+    """
+
+    text: str
+    worth: float = 0.5
+    tokens: Count | None = None
+
+    def __post_init__(self) -> None:
+        """Validate all fields."""
+        if type(self.text) is not str:
+            validation.normalize_field(self, "text", validation.require_text, "forms.")
+        if not self.text.strip():
+            raise InvalidPackage("forms.text", "must not be empty")
+        if not validation.is_fraction(self.worth):
+            validation.normalize_field(self, "worth", validation.require_fraction, "forms.")
+        if self.tokens is not None and type(self.tokens) is not Count:
+            raise InvalidPackage("forms.tokens", f"must be a Count, not {preview(self.tokens)}")
+
+
 class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Anything that may go into a prompt, with its token count.
 
     `group` binds packages that are kept or dropped together. `cluster` names what a summary may replace; a summary has
     the cluster that it covers, and `covers` the ids it covers (if empty, the whole cluster). `position` breaks ties
     between equal timestamps (seconds since 1970).
+
+    `forms` are shorter texts of your own, which are preferred to those that Brimful makes.
 
     `pinned` puts it into the stable part of the prompt. `always_on` says that it is meant for every context, so that a
     context without it has a warning. `excluded` says why it may not compete, and `why` what made it a candidate.
@@ -179,6 +206,7 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_d
     cluster: str | None = None
     group: str | None = None
     covers: tuple[str, ...] = ()
+    forms: tuple[Form, ...] = ()
     metadata: dict[str, Any] = {}
     pinned: bool = False
     always_on: bool = False
@@ -289,6 +317,8 @@ def _normalize_strings(package: ContentPackage) -> None:
         validation.normalize_field(package, "group", validation.require_unicode, "")
     if package.covers != ():
         _check_covers(package.covers)
+    if package.forms != ():
+        _check_forms(package.forms)
     for field in ("hash", "normalized_hash") if package.hash or package.normalized_hash else ():
         validation.normalize_field(package, field, validation.require_unicode, "")
 
@@ -323,6 +353,13 @@ def _check_covers(covers: object) -> None:
         if type(id) is not str:
             raise InvalidPackage(f"covers[{at}]", f"must be a string, not {preview(id)}")
         validation.require_id(f"covers[{at}]", id)
+
+
+def _check_forms(forms: object) -> None:
+    if not isinstance(forms, tuple) or not all(isinstance(form, Form) for form in forms):
+        raise InvalidPackage("forms", f"must be a tuple of Form, not {preview(forms)}")
+    for form in forms:
+        validation.require_unicode("forms.text", form.text)
 
 
 def _check_parts(role: Role | None, kind: str, content: str | tuple[Part, ...]) -> None:

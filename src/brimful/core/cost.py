@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from brimful.cache import content_bytes, memoize
-from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCall, ToolResult
+from brimful.core.content import ContentPackage, Form, Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.decision import Region
 from brimful.core.frame import part_text
 from brimful.core.labels import (
@@ -109,6 +109,7 @@ def recount(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[C
     A count that names no tokenizer was set by the caller and is kept.
     """
     ours = counter.tokenizer
+    packages = [_recount_forms(package, counter) if package.forms else package for package in packages]
     other = [at for at, p in enumerate(packages) if p.tokens.tokenizer != ours or not isinstance(p.content, str)]
     plain = [at for at in other if isinstance(packages[at].content, str) and packages[at].tokens.tokenizer]
     structured = [at for at in other if not isinstance(packages[at].content, str) and packages[at].tokens.tokenizer]
@@ -122,6 +123,15 @@ def recount(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[C
         else package
         for at, package in enumerate(packages)
     ]
+
+
+def _recount_forms(package: ContentPackage, counter: TokenCounter) -> ContentPackage:
+    ours = counter.tokenizer
+    if all(form.tokens is not None and form.tokens.tokenizer in (ours, "") for form in package.forms):
+        return package
+    counts = counter.texts([form.text for form in package.forms])
+    forms = (Form(form.text, form.worth, tokens) for form, tokens in zip(package.forms, counts, strict=True))
+    return msgspec.structs.replace(package, forms=tuple(forms))
 
 
 def make_cost_function(counter: TokenCounter, *, names: NameStyle) -> Callable[[ContentPackage], int]:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.content import ContentPackage, Part, Text, ToolResult
+from brimful.core.content import ContentPackage, Form, Part, Text, ToolResult
 from brimful.core.cost import count_content, region_of, role_of
 from brimful.core.decision import FormName
 from brimful.core.frame import part_text
@@ -17,7 +17,7 @@ from brimful.core.handles import Handles
 from brimful.core.labels import iso_date
 from brimful.core.policy import Forms
 from brimful.core.prompt import TokenCounter
-from brimful.core.units import Unit, time_key
+from brimful.core.units import ShrunkPackage, Unit, time_key
 from brimful.shorten import Shortener
 
 _OPTION_SIZES: Final = (1_200, 400, 130)  # tokens of the excerpts from which a pool with the best set chooses
@@ -40,6 +40,18 @@ _SOURCES: Final = {
 }
 
 
+_Shrunk = tuple[ContentPackage, FormName, float]
+"""A package in a smaller form, the name of the form, and the share of the whole that it is worth."""
+
+
+class Option(msgspec.Struct, frozen=True, gc=False):
+    """A smaller form of a unit: the share of the whole that it is worth, its cost, and the limit that gives it."""
+
+    worth: float
+    cost: int
+    limit: int
+
+
 class Shaper:
     """Makes smaller forms of units for one context. Equal arguments give equal forms, and each is made once."""
 
@@ -53,7 +65,7 @@ class Shaper:
 
     def may_shrink(self, package: ContentPackage) -> bool:
         """Whether the package may be shortened: because it says so, or because the policy does."""
-        return self._floor(package) is not None
+        return bool(self._own_forms(package)) or self._floor(package) is not None
 
     def is_large(self, unit: Unit) -> bool:
         """Whether the unit is so large that it should not take the room of others."""
@@ -76,12 +88,22 @@ class Shaper:
         ]
         return self.shrink(whole, sum(costs)) if sum(costs) < whole.cost else None
 
-    def options(self, unit: Unit) -> list[Unit]:
+    def own_options(self, unit: Unit) -> list[Option]:
+        """Return the forms that come with the unit, if it is one package, largest first. They cost nothing to make."""
+        package = unit.packages[0]
+        if len(unit.packages) > 1:
+            return []
+        around = unit.cost - package.tokens.upper
+        return [Option(form.worth, around + tokens, around + tokens) for form, tokens in self._own_forms(package)]
+
+    def options(self, unit: Unit) -> list[Option]:
         """Return the smaller forms of the unit from which the best set is chosen, largest first."""
         whole = unit.whole or unit
         sizes = (size for size in _OPTION_SIZES if size < _OPTION_SHARE * whole.cost)
         made = (self.shrink(whole, size) for size in sizes)
-        return list({option.cost: option for option in made if option is not None}.values())
+        return [
+            Option(each.worth, each.cost, each.limit) for each in {each.cost: each for each in made if each}.values()
+        ]
 
     def _floor(self, package: ContentPackage) -> int | None:
         """Return how many tokens an excerpt of the package has at least; None if it may not be shortened."""
@@ -91,27 +113,50 @@ class Shaper:
             return None
         return self._rules.min_tokens if len(_longest_text(package)) > self._rules.over else None
 
+    def _own_forms(self, package: ContentPackage) -> list[tuple[Form, int]]:
+        """Return the forms that come with the package and are smaller than it, each with its tokens, largest first."""
+        if not package.forms or not package.flex.can_shrink:
+            return []
+        text = _longest_text(package)
+        rest = 0 if isinstance(package.content, str) else self._count_besides(package.content, text)
+        counted = ((form, rest + form.tokens.upper) for form in package.forms if form.tokens is not None)
+        smaller = [(form, tokens) for form, tokens in counted if tokens < package.tokens.upper]
+        return sorted(smaller, key=lambda row: (-row[1], -row[0].worth, row[0].text))
+
     def _smallest_tokens(self, package: ContentPackage) -> int:
+        own = [tokens for _, tokens in self._own_forms(package)[-1:]]
+        return min([*own, *([self._smallest_made(package)] if self._floor(package) is not None else [])])
+
+    def _smallest_made(self, package: ContentPackage) -> int:
         if package.flex.min_tokens is not None:
             # A cut at the end of a sentence is below its limit, so the limit is twice the minimum.
             return min(package.tokens.upper, 2 * package.flex.min_tokens)
         stub = self._stub(package)
         return self._rules.min_tokens if stub is None else stub.tokens.upper
 
+    def _next_smaller(self, package: ContentPackage, tokens: int) -> int:
+        """Return the tokens of the next smaller form of a package that was shortened to this many; 0 if none."""
+        stub = self._stub(package) if self._floor(package) is not None else None
+        smaller = [own for _, own in self._own_forms(package)] + ([stub.tokens.upper] if stub else [])
+        return next((size for size in smaller if size < tokens), 0)
+
+    def _next_larger(self, package: ContentPackage, tokens: int) -> int:
+        return min((own for _, own in self._own_forms(package) if own > tokens), default=package.tokens.upper)
+
     def _shrink(self, whole: Unit, limit: int) -> Unit | None:
         packages, costs = list(whole.packages), list(whole.costs)
-        forms: dict[str, FormName] = {}
-        worth, stub_cost = 1.0, 0
+        forms: list[ShrunkPackage] = []
+        worth = 1.0
         for at in sorted(range(len(packages)), key=lambda at: (-costs[at], at)):
             package, over = packages[at], sum(costs) - limit
             form = self._shrink_package(package, package.tokens.upper - over) if over > 0 else None
             if form is not None:
                 smaller, name, share = form
-                costs[at] -= package.tokens.upper - smaller.tokens.upper
-                packages[at], forms[package.id] = smaller, name
+                tokens, around = smaller.tokens.upper, costs[at] - package.tokens.upper
+                larger, below = self._next_larger(package, tokens), self._next_smaller(package, tokens)
+                forms.append(ShrunkPackage(package.id, name, around + larger, around + below if below else 0))
+                packages[at], costs[at] = smaller, around + tokens
                 worth *= 1 - (1 - share) * whole.costs[at] / whole.cost
-                stub = self._stub(package)
-                stub_cost = whole.costs[at] - package.tokens.upper + stub.tokens.upper if stub else 0
         if not forms or sum(costs) > limit:
             return None
         return msgspec.structs.replace(
@@ -119,14 +164,26 @@ class Shaper:
             packages=tuple(packages),
             shares=tuple(costs),
             cost=sum(costs),
-            forms=tuple(forms.items()),
+            forms=tuple(forms),
             whole=whole,
             limit=limit,
             worth=worth,
-            stub_cost=stub_cost,
         )
 
-    def _shrink_package(self, package: ContentPackage, limit: int) -> tuple[ContentPackage, FormName, float] | None:
+    def _shrink_package(self, package: ContentPackage, limit: int) -> _Shrunk | None:
+        """Return the largest form of its own that fits, or else one that is made for the limit.
+
+        If the limit is below all of them, return the smallest form.
+        """
+        own = self._own_forms(package)
+        if not any(tokens <= limit for _, tokens in own):
+            made = self._make_form(package, limit)
+            if not own or (made is not None and made[0].tokens.upper <= limit):
+                return made
+        form = next((form for form, tokens in own if tokens <= limit), own[-1][0])
+        return self._with_text(package, _longest_text(package), form.text), "digest", form.worth
+
+    def _make_form(self, package: ContentPackage, limit: int) -> _Shrunk | None:
         """Shorten the package's longest text to the limit, or to its smallest form if the limit is below that."""
         floor = self._floor(package)
         if floor is None:
@@ -139,9 +196,7 @@ class Shaper:
         stub = None if own else self._stub(package)
         return None if stub is None else (stub, "stub", 0.0)
 
-    def _excerpt(
-        self, package: ContentPackage, limit: int, least: int
-    ) -> tuple[ContentPackage, FormName, float] | None:
+    def _excerpt(self, package: ContentPackage, limit: int, least: int) -> _Shrunk | None:
         text = _longest_text(package)
         rest = 0 if isinstance(package.content, str) else self._count_besides(package.content, text)
         in_history = region_of(package) == "history" and package.flex.can_drop

@@ -5,13 +5,11 @@ A queue holds a pool's candidates, best first.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Final
 
 import msgspec
 
 from brimful.core.candidates import Deduplicated, dedupe_by_content
-from brimful.core.forms import Shaper
+from brimful.core.forms import Option, Shaper
 from brimful.core.knapsack import choose, choose_options
 from brimful.core.policy import Policy, Pool
 from brimful.core.substitute import split_summaries
@@ -22,37 +20,17 @@ _NEWEST = 2  # messages of history that may take more than others
 _NEWEST_SHARE = 0.5  # of history, for each of the newest messages
 ITEM_SHARE = 0.125  # of the pool, for any other item that may shrink, if not everything fits
 _MAX_WITH_OPTIONS = 8  # units of an optimized pool that get smaller forms: the best ones
-_NO_OPTIONS: Final[Mapping[str, Sequence[Unit]]] = MappingProxyType({})
 _MAX_SHRINK_TRIES = 8  # candidates to try to shrink into the last gap of an optimized pool
 
 
-def choose_best_set(
-    units: Sequence[Unit], tokens: int, beside: Sequence[Unit] = (), options: Mapping[str, Sequence[Unit]] = _NO_OPTIONS
-) -> list[Unit]:
+def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] = ()) -> list[Unit]:
     """Return units with near the highest total value that fits into `tokens`, `beside` some that are already in.
 
-    `options` are the smaller forms of units, by key: at most one form of each unit is chosen. Never worse than taking
-    whatever fits in the order of the list.
+    Never worse than taking whatever fits in the order of the list.
     """
     present = {unit.heading for unit in beside}
     headings = [unit.heading_due(present) for unit in units]
     values = [unit.value for unit in units]
-    best = _choose_in_full(units, headings, values, tokens, present)
-    if not options:
-        return best
-    forms = [(unit, *options.get(unit.key, ())) for unit in units]
-    sharing = Counter(unit.heading for unit in units)
-    due = [-(-heading // sharing[unit.heading]) for unit, heading in zip(units, headings, strict=True)]
-    rows = [[(form.value, form.cost + share) for form in each] for each, share in zip(forms, due, strict=True)]
-    picked = {at: forms[at][form] for at, form in choose_options(rows, tokens).items()}
-    variants = [picked.get(at, unit) for at, unit in enumerate(units)]
-    dense = sorted(range(len(units)), key=lambda at: -variants[at].value / (variants[at].cost or 1))
-    return max(best, _take_what_fits(variants, _chosen_first(picked, dense), tokens, present), key=total_score)
-
-
-def _choose_in_full(
-    units: Sequence[Unit], headings: Sequence[int], values: Sequence[float], tokens: int, present: set[str]
-) -> list[Unit]:
     if not any(headings):
         return [units[at] for at in choose(values, [unit.cost for unit in units], tokens)]
     # Charge each unit with its share of a heading: first as if all units under it got in, then as they actually did.
@@ -61,6 +39,32 @@ def _choose_in_full(
     dense = sorted(range(len(units)), key=lambda at: -values[at] / (units[at].cost or 1))
     orders = (_chosen_first(realistic, dense), range(len(units)))
     return max((_take_what_fits(units, order, tokens, present) for order in orders), key=total_score)
+
+
+def choose_best_forms(
+    units: Sequence[Unit], tokens: int, beside: Sequence[Unit], options: Mapping[str, Sequence[Option]], shaper: Shaper
+) -> list[Unit]:
+    """Like `choose_best_set`, with at most one form of each unit. `options` are the smaller forms, by key."""
+    present = {unit.heading for unit in beside}
+    headings = [unit.heading_due(present) for unit in units]
+    sharing = Counter(unit.heading for unit in units)
+    due = [-(-heading // sharing[unit.heading]) for unit, heading in zip(units, headings, strict=True)]
+    rows = [
+        [
+            (unit.value, unit.cost + share),
+            *((unit.value * each.worth, each.cost + share) for each in options.get(unit.key, ())),
+        ]
+        for unit, share in zip(units, due, strict=True)
+    ]
+    made = {
+        at: shaper.shrink(units[at], options[units[at].key][form - 1].limit) if form else units[at]
+        for at, form in choose_options(rows, tokens).items()
+    }
+    picked = {at: unit for at, unit in made.items() if unit is not None}
+    variants = [picked.get(at, unit) for at, unit in enumerate(units)]
+    dense = sorted(range(len(units)), key=lambda at: -variants[at].value / (variants[at].cost or 1))
+    best = _take_what_fits(variants, _chosen_first(picked, dense), tokens, present)
+    return max(choose_best_set(units, tokens, beside), best, key=total_score)
 
 
 def _choose_sharing_headings(
@@ -231,7 +235,11 @@ def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shap
     rest = [unit for unit in order if unit.key not in keys] if keys else order
     tokens = room.tokens - total_cost(forced)
     options = _make_options(rest, tokens, shaper)
-    chosen = forced + (choose_best_set(rest, tokens, forced, options) if tokens > 0 else [])
+    chosen = list(forced)
+    if tokens > 0 and options:
+        chosen += choose_best_forms(rest, tokens, forced, options, shaper)
+    elif tokens > 0:
+        chosen += choose_best_set(rest, tokens, forced)
     if pool.max_items is not None:
         # Limiting the best set can leave less than going down the list would have taken.
         chosen = max(
@@ -244,13 +252,15 @@ def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shap
     return _grow_shrunk(chosen, room.tokens - total_cost(chosen), shaper)
 
 
-def _make_options(units: Sequence[Unit], tokens: int, shaper: Shaper) -> dict[str, Sequence[Unit]]:
-    """Make smaller forms of the best units that may shrink, unless everything fits in full."""
+def _make_options(units: Sequence[Unit], tokens: int, shaper: Shaper) -> Mapping[str, Sequence[Option]]:
+    """Return the smaller forms of units, unless everything fits in full. Forms are made only of the best units."""
     shrinkable = [unit for unit in units if unit.may_shrink]
     if not shrinkable or total_cost(units) <= tokens:
         return {}
-    best = sorted(shrinkable, key=lambda unit: (-unit.score.total, unit.key))[:_MAX_WITH_OPTIONS]
-    return {unit.key: shaper.options(unit) for unit in best}
+    own = {unit.key: options for unit in shrinkable if (options := shaper.own_options(unit))}
+    others = (unit for unit in shrinkable if unit.key not in own)
+    best = sorted(others, key=lambda unit: (-unit.score.total, unit.key))[:_MAX_WITH_OPTIONS]
+    return own | {unit.key: shaper.options(unit) for unit in best}
 
 
 def _limit_items(chosen: Sequence[Unit], max_items: int) -> list[Unit]:

@@ -21,12 +21,24 @@ time_key: Final[Callable[[ContentPackage], TimeKey]] = attrgetter("timestamp", "
 """The sort key of packages by time; the id breaks ties."""
 
 
+class ShrunkPackage(msgspec.Struct, frozen=True, gc=False):
+    """The form of a package that was shortened, and what the next larger and smaller ones would cost (0: none)."""
+
+    id: str
+    name: FormName
+    larger: int
+    smaller: int
+
+
+_FULL: Final = ShrunkPackage("", "full", 0, 0)
+
+
 class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Packages that are kept or dropped together, their cost, and the best score among them.
 
     `key` is the id of the first package. `shares` is the cost of each package if there are several. In a smaller form,
-    `forms` names the form of each package that was shortened, `whole` is the unit in full, `limit` the cost it was
-    shortened to, `worth` the share of the whole that it is worth, and `stub_cost` what it would cost as a stub.
+    `forms` has the form of each package that was shortened, `whole` is the unit in full, `limit` the cost it was
+    shortened to, and `worth` the share of the whole that it is worth.
 
     For a summary that replaces a cluster, `replaced_region` is the region of the cluster, and `moved` its time. The
     cost does not include the `heading`, which all units of a pool under it pay for together.
@@ -40,11 +52,10 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fixed: bool
     may_shrink: bool
     shares: tuple[int, ...] = ()
-    forms: tuple[tuple[str, FormName], ...] = ()
+    forms: tuple["ShrunkPackage", ...] = ()
     whole: "Unit | None" = None
     limit: int = 0
     worth: float = 1.0
-    stub_cost: int = 0
     replaced_region: Region | None = None
     moved: TimeKey | None = None
     heading: str = ""
@@ -80,8 +91,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Return one decision for each package. A kept package that was cut is `shrunk`."""
         included = outcome == "kept"
         group = self.key if len(self.packages) > 1 else ""
-        forms = dict(self.forms) if included else {}
-        larger = dict(zip((p.id for p in self.packages), self.whole.costs, strict=True)) if self.whole else {}
+        forms = {form.id: form for form in self.forms} if included else {}
         return [
             Decision(
                 id=package.id,
@@ -96,9 +106,9 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 rank=rank,
                 cut=cut,
                 group=group,
-                form=(form := forms.get(package.id, "full")),
-                larger=larger[package.id] if form != "full" else 0,
-                smaller=self.stub_cost if form not in ("full", "stub") else 0,
+                form=(form := forms.get(package.id, _FULL)).name,
+                larger=form.larger,
+                smaller=form.smaller,
             )
             for package, cost in zip(self.packages, self.costs, strict=True)
         ]

@@ -12,7 +12,18 @@ import msgspec
 
 from brimful.core import validation
 from brimful.core.arrange import DEPTH_KEY, NOTE_KIND
-from brimful.core.content import ContentPackage, Flex, Media, Part, Role, Text, ToolCall, ToolResult, require_role
+from brimful.core.content import (
+    ContentPackage,
+    Flex,
+    Form,
+    Media,
+    Part,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    require_role,
+)
 from brimful.core.cost import count_content
 from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count
@@ -78,6 +89,8 @@ class PackageOptions(TypedDict, total=False):
     priority: int
     can_drop: bool
     min_tokens: int
+    can_shrink: bool
+    forms: Iterable[Form]
     cluster: str
     group: str
     covers: tuple[str, ...]
@@ -122,10 +135,12 @@ def package(
             can_drop=options.get("can_drop", defaults.can_drop),
             priority=options.get("priority", defaults.priority),
             min_tokens=options.get("min_tokens"),
+            can_shrink=options.get("can_shrink", True),
         ),
         cluster=options.get("cluster"),
         group=options.get("group"),
         covers=_ordered_ids(options.get("covers", ())),
+        forms=_counted_forms(options.get("forms", ()), counter),
         metadata=copy_metadata(options),
         pinned=options.get("pinned", False),
         always_on=options.get("always_on", False),
@@ -223,6 +238,18 @@ def _ordered_ids(covers: object) -> tuple[str, ...]:
     if isinstance(covers, str | bytes | Mapping) or not isinstance(covers, Iterable):
         raise InvalidPackage("covers", f"must be a list of ids, not {validation.preview(covers)}")
     return tuple(sorted(covers, key=str) if isinstance(covers, AbstractSet) else covers)
+
+
+def _counted_forms(forms: object, counter: TokenCounter) -> tuple[Form, ...]:
+    if isinstance(forms, str | bytes | Mapping) or not isinstance(forms, Iterable):
+        raise InvalidPackage("forms", f"must be a list of Form, not {validation.preview(forms)}")
+    counted = []
+    for at, form in enumerate(forms):
+        if not isinstance(form, Form):
+            raise InvalidPackage(f"forms[{at}]", f"must be a Form, not {validation.preview(form)}")
+        text = clean_text(form.text)
+        counted.append(Form(text, form.worth, form.tokens or counter.text(text)))
+    return tuple(counted)
 
 
 def _resolve_count(content: str | tuple[Part, ...], counter: TokenCounter, tokens: int | Count | None) -> Count:
