@@ -64,15 +64,13 @@ def test_a_recalled_tool_result_is_text_without_a_role():
 def test_metadata_of_a_record_pin_nothing_and_are_no_place():
     metadata = {"pinned": True, "source": "slack", "mood": "good"}
     message = Message(id="m", room="r", content="Hi", metadata=metadata)
-    assert package_message(message, counter=COUNTER).metadata == {"pinned": True, "mood": "good"}
-    assert package_recalled_message(message, counter=COUNTER).metadata == {"pinned": True, "mood": "good"}
-    assert package_recalled_message(message, counter=COUNTER, source="den").metadata == {
-        "pinned": True,
-        "mood": "good",
-        "source": "den",
-    }
+    own = {"pinned": True, "mood": "good", "sender": "", "sender_type": "user"}
+    assert package_message(message, counter=COUNTER).metadata == own
+    assert package_recalled_message(message, counter=COUNTER).metadata == own
+    assert package_recalled_message(message, counter=COUNTER, source="den").metadata == {**own, "source": "den"}
     memory = Memory(id="k", content="Tea.", metadata=metadata)
-    assert package_memory(memory, counter=COUNTER).metadata == metadata
+    facts = {"memory_type": "semantic", "accesses": 0}
+    assert package_memory(memory, counter=COUNTER).metadata == {**metadata, **facts}
     pinned = package_memory(msgspec.structs.replace(memory, pinned=True), counter=COUNTER)
     assert pinned.pinned
     assert not package_memory(memory, counter=COUNTER).pinned
@@ -83,7 +81,8 @@ def test_a_memory_brings_its_worth_and_its_source():
     record = Memory(id="k", content="Ada likes tea.", type="episodic", importance=0.9, source="chat", pinned=True, at=3)
     package = package_memory(record, counter=COUNTER, relevance=0.4)
     assert (package.id, package.kind, package.importance, package.relevance) == ("k", "memory-episodic", 0.9, 0.4)
-    assert (package.metadata, package.pinned) == ({"source": "chat"}, True)
+    assert package.metadata == {"source": "chat", "memory_type": "episodic", "accesses": 0}
+    assert package.pinned
 
 
 def test_lore_stands_in_its_authors_order_and_a_constant_entry_is_pinned():

@@ -22,6 +22,9 @@ def test_a_memory_comes_back_as_it_was(store, run):
         room="general",
         importance=0.25,
         source="chat \x00",
+        source_message="m1",
+        cluster="drinks",
+        summary=True,
         at=3.5,
         pinned=True,
         accesses=2,
@@ -56,17 +59,20 @@ def test_memories_match_all_filters(store, run):
                 known("b", user="ada", at=2.0, pinned=True),
                 known("c", user="bob", at=3.0, type="episodic"),
                 known("d", persona="helper", user="ada", at=4.0, type="procedural"),
+                known("s", room="den", at=0.5, cluster="tea", summary=True),
             ]
         )
     )
-    assert ids(run(store.memories())) == ["d", "c", "b", "a"]
+    assert ids(run(store.memories())) == ["d", "c", "b", "a", "s"]
+    assert ids(run(store.memories(summary=True))) == ["s"]
+    assert ids(run(store.memories(summary=False, pinned=True))) == ["b"]
     assert ids(run(store.memories(scopes=["memory:::", "memory::ada:"]))) == ["b", "a"]
     assert ids(run(store.memories(scopes=["memory:helper:ada:"]))) == ["d"]
     assert ids(run(store.memories(scopes=[]))) == []
     assert ids(run(store.memories(ids=["a", "d", "x"]))) == ["d", "a"]
     assert ids(run(store.memories(types=["episodic", "procedural"]))) == ["d", "c"]
     assert ids(run(store.memories(pinned=True))) == ["b"]
-    assert ids(run(store.memories(pinned=False, before=4.0))) == ["c", "a"]
+    assert ids(run(store.memories(pinned=False, before=4.0))) == ["c", "a", "s"]
     assert ids(run(store.memories(limit=2))) == ["d", "c"]
 
 

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from brimful.errors import MigrationError
+from brimful.records import Memory
 from brimful.stores import connect
 from brimful.stores.migrations import Migration, load_migrations
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
@@ -81,18 +82,18 @@ def test_a_migration_that_was_changed_is_refused(url, run):
         run(_opened(url))
 
 
-SECOND = Migration("0002_colors", "ALTER TABLE rooms ADD COLUMN color TEXT;\nUPDATE rooms SET color = 'green';\n")
+SECOND = Migration("9999_colors", "ALTER TABLE rooms ADD COLUMN color TEXT;\nUPDATE rooms SET color = 'green';\n")
 LATER = Tuning(migrations=lambda dialect: (*load_migrations(dialect), SECOND))
 
 
 def test_a_second_migration_is_applied_once_to_a_store_with_data(url, run):
     run(_opened(url, make_message("m1")))
-    with pytest.raises(MigrationError, match="needs migration 0002_colors; open it with migrate=True"):
+    with pytest.raises(MigrationError, match="needs migration 9999_colors; open it with migrate=True"):
         run(_opened(url, migrate=False, tuning=LATER))
     run(_opened(url, make_message("m2"), tuning=LATER))
     run(_opened(url, make_message("m3", room="other"), tuning=LATER))
     assert sorted(rows(url, "SELECT id, color FROM rooms"), key=str) == [("general", "green"), ("other", None)]
-    with pytest.raises(MigrationError, match=r"written by a newer version of Brimful \(migration 0002_colors\)"):
+    with pytest.raises(MigrationError, match=r"written by a newer version of Brimful \(migration 9999_colors\)"):
         run(_opened(url))
 
 
@@ -109,7 +110,28 @@ def test_a_backup_of_an_older_version_is_migrated_when_it_is_restored(url, tmp_p
 
     run(backed_up())
     assert run(restored()) == ["m1"]
-    assert rows(url, "SELECT count(*) FROM migrations") == [(2,)]
+    assert rows(url, "SELECT count(*) FROM migrations") == [(len(load_migrations("sqlite")) + 1,)]
+
+
+FIRST = Tuning(migrations=lambda dialect: load_migrations(dialect)[:1])
+
+
+def test_a_store_of_the_first_version_keeps_its_memories(sqlite_url, run):
+    async def remembered():
+        async with connect(sqlite_url) as database:
+            return await database.tenant("acme").memories()
+
+    run(_opened(sqlite_url, tuning=FIRST))
+    change(
+        sqlite_url,
+        "INSERT INTO memories (tenant, id, scope, type, hash, at, pinned, accesses, accessed, detail) VALUES "
+        "('acme', 'k', 'memory:::', 'semantic', 'of an erased text', 5, 1, 2, 6, "
+        """CAST('[0.25,"chat",{}]' AS BLOB))""",
+    )
+    (memory,) = run(remembered())
+    assert memory == Memory(
+        id="k", content="", importance=0.25, source="chat", at=5.0, pinned=True, accesses=2, accessed=6.0
+    )
 
 
 def test_many_may_open_a_new_database_at_once(sqlite_url, run):

@@ -1,8 +1,9 @@
 """`brimful memory`: add, search and remove memories."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 
 from brimful.cli import output
@@ -20,7 +21,7 @@ from brimful.cli.options import (
     Tenant,
 )
 from brimful.cli.output import Table, columns
-from brimful.cli.records import RecordKind, add_record_commands, require_room
+from brimful.cli.records import RecordKind, add_record_commands, require_room, show_record
 from brimful.cli.store import wait_for_index, with_engine
 from brimful.errors import UnknownRecord
 from brimful.records import Memory, MemoryType
@@ -35,12 +36,18 @@ EXAMPLES: Final = """\
 Examples:
   brimful memory add "Ada is allergic to hazelnut." --user ada --pin
   brimful memory search "Which nuts may she eat?" --user ada
+  brimful memory edit mem-17 --cluster allergies
   brimful memory remove mem-17"""
 ADD_EXAMPLES: Final = """\
 Examples:
   brimful memory add "Ada is allergic to hazelnut." --user ada --importance 0.9
   brimful memory add "Run npm start before testing." --type procedural --pin
   cat notes.txt | brimful memory add - --persona nova --source notes.txt"""
+EDIT_EXAMPLES: Final = """\
+Examples:
+  brimful memory edit mem-17 --text "Ada is allergic to all nuts."
+  brimful memory edit mem-17 --cluster allergies --source-message msg-4
+  brimful memory edit mem-17 --cluster \"\""""
 SEARCH_EXAMPLES: Final = """\
 Examples:
   brimful memory search "Which nuts may she eat?"
@@ -53,8 +60,16 @@ _HIT_COLUMNS: Final = columns(
     spare=("type", "meaning", "words"),
 )
 
+_SUMMARY_HELP: Final = "It stands for the other memories of its cluster, and can replace them."
+
 Id = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
 Type = Annotated[MemoryType | None, typer.Option("--type", help="Only memories of this type.")]
+SourceMessage = Annotated[
+    str | None, typer.Option("--source-message", metavar="ID", help="The message it was taken from.")
+]
+Cluster = Annotated[
+    str | None, typer.Option("--cluster", metavar="NAME", help="Memories of a cluster can give way to its summary.")
+]
 PersonaScope = Annotated[
     str | None, typer.Option("--persona", metavar="ID", help="Memories of this persona, and shared ones.")
 ]
@@ -67,6 +82,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="Manage and search memories.")
     group.command("add", epilog=ADD_EXAMPLES)(add)
+    group.command("edit", epilog=EDIT_EXAMPLES)(edit)
     group.command("search", epilog=SEARCH_EXAMPLES)(search)
     group.command("pin", epilog="Examples:\n  brimful memory pin mem-17")(pin)
     group.command("unpin", epilog="Examples:\n  brimful memory unpin mem-17")(unpin)
@@ -86,6 +102,9 @@ def add(  # noqa: PLR0913 - the options of a command
     ] = 0.5,
     pinned: Annotated[bool, typer.Option("--pin", help="Include it in every context it applies to.")] = False,
     source: Annotated[str, typer.Option("--source", metavar="TEXT", help="Where it comes from.")] = "",
+    source_message: SourceMessage = None,
+    cluster: Cluster = None,
+    summary: Annotated[bool, typer.Option("--summary", help=_SUMMARY_HELP)] = False,
     id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="Memory id. An existing memory with this id is replaced.")
     ] = None,
@@ -106,6 +125,9 @@ def add(  # noqa: PLR0913 - the options of a command
             room=room,
             importance=importance,
             source=source,
+            source_message=source_message,
+            cluster=cluster,
+            summary=summary,
             pinned=pinned,
             id=id,
             at=at,
@@ -116,6 +138,58 @@ def add(  # noqa: PLR0913 - the options of a command
         output.show_json(memory)
     else:
         output.write(output.one_line(memory.id))
+
+
+def edit(  # noqa: PLR0913 - the options of a command
+    *,
+    id: Id,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="TEXT", help="The memory. `-` reads standard input.")
+    ] = None,
+    type: Annotated[MemoryType | None, typer.Option("--type", help="The type of memory.")] = None,
+    importance: Annotated[
+        float | None, typer.Option("--importance", metavar="0…1", min=0.0, max=1.0, help="How important it is.")
+    ] = None,
+    source: Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Where it comes from.")] = None,
+    source_message: SourceMessage = None,
+    cluster: Cluster = None,
+    summary: Annotated[bool | None, typer.Option("--summary/--no-summary", help=_SUMMARY_HELP)] = None,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> None:
+    """Change a memory. Fields that you do not set stay as they are.
+
+    An empty value removes the source, the source message or the cluster.
+    """
+    changes: dict[str, Any] = {
+        "content": None if text is None else read_argument(text),
+        "type": type,
+        "importance": importance,
+        "source": source,
+        "summary": summary,
+    }
+    changes = {field: value for field, value in changes.items() if value is not None}
+    links = {"source_message": source_message, "cluster": cluster}
+    changes |= {field: value or None for field, value in links.items() if value is not None}
+
+    async def change(engine: "Engine") -> MemoryStatus:
+        known = (await get_memory(engine.store, id)).memory
+        await engine.remember_many([msgspec.structs.replace(known, **changes)])
+        return await get_memory(engine.store, id)
+
+    show_record(MEMORIES, with_engine(change, db=db, tenant=tenant), as_json=as_json)
+
+
+class MemoryStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory, and whether the message it was taken from is gone."""
+
+    memory: Memory
+    source_removed: bool
+
+    def data(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**msgspec.to_builtins(self.memory), "source_removed": self.source_removed}
 
 
 async def find_memories(
@@ -129,20 +203,28 @@ async def find_memories(
         typer.Option("--pinned/--not-pinned", help="Only pinned memories, or only those that are not pinned."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The newest N memories.")] = 100,
-) -> list[Memory]:
+) -> list[MemoryStatus]:
     """List memories, newest first."""
     from brimful.retrieval.search import memory_scopes  # noqa: PLC0415 - only this command needs it
 
     scopes = None if persona is None and user is None else memory_scopes(persona, user, None)
-    return await store.memories(scopes=scopes, types=(type,) if type else (), pinned=pinned, limit=limit)
+    found = await store.memories(scopes=scopes, types=(type,) if type else (), pinned=pinned, limit=limit)
+    return await _memory_status(store, found)
 
 
-async def get_memory(store: "Store", id: Id) -> Memory:
+async def get_memory(store: "Store", id: Id) -> MemoryStatus:
     """Show a memory and how often contexts included it."""
     found = await store.memories(ids=[id], limit=1)
     if not found:
         raise UnknownRecord("memory", id)
-    return found[0]
+    return (await _memory_status(store, found))[0]
+
+
+async def _memory_status(store: "Store", memories: Sequence[Memory]) -> list[MemoryStatus]:
+    from brimful.engine.writer import find_removed_sources  # noqa: PLC0415 - only these commands need it
+
+    removed = await find_removed_sources(store, memories)
+    return [MemoryStatus(memory=each, source_removed=each.source_message in removed) for each in memories]
 
 
 async def remove_memory(engine: "Engine", id: Id, *, erase: Erase = False) -> None:
@@ -222,13 +304,16 @@ def _preview(memory: Memory) -> str:
     return output.preview(memory.content)
 
 
-def _row(memory: Memory) -> list[str]:
+def _row(status: MemoryStatus) -> list[str]:
+    memory = status.memory
     owners = [memory.persona or "", memory.user or "", memory.room or ""]
     pinned = "pinned" if memory.pinned else ""
     return [memory.id, memory.type, *owners, output.format_time(memory.at), pinned, _preview(memory)]
 
 
-def _fields(memory: Memory) -> list[tuple[str, str]]:
+def _fields(status: MemoryStatus) -> list[tuple[str, str]]:
+    memory = status.memory
+    removed = " (removed)" if status.source_removed else ""
     return [
         ("id", memory.id),
         ("type", memory.type),
@@ -238,6 +323,9 @@ def _fields(memory: Memory) -> list[tuple[str, str]]:
         ("importance", output.format_number(memory.importance)),
         ("pinned", "yes" if memory.pinned else "no"),
         ("source", memory.source),
+        ("source message", f"{memory.source_message or ''}{removed}"),
+        ("cluster", memory.cluster or ""),
+        ("summary", "yes" if memory.summary else ""),
         ("at", output.format_time(memory.at)),
         ("accesses", f"{memory.accesses:,}"),
         ("accessed", output.format_time(memory.accessed)),
@@ -254,7 +342,8 @@ MEMORIES: Final = RecordKind(
     ),
     row=_row,
     fields=_fields,
-    text=lambda memory: [memory.content],
+    text=lambda status: [status.memory.content],
+    data=MemoryStatus.data,
     find=find_memories,
     get=get_memory,
     remove=remove_memory,

@@ -249,6 +249,7 @@ class LoadedContent(msgspec.Struct, frozen=True, kw_only=True):
     lore_index: LoreIndex
     lore: Activation
     hits: list[Hit]
+    memory_summaries: list[Memory]
 
     def contents(self) -> Iterator[Content]:
         """Yield all contents except history, whose counts came with it."""
@@ -256,6 +257,7 @@ class LoadedContent(msgspec.Struct, frozen=True, kw_only=True):
         yield from (entry.text for entry in self.lore.activated)
         yield from (self.lore_index.entries[exclusion.entry].text for exclusion in self.lore.excluded)
         yield from (summary.content for summary in self.known.summaries)
+        yield from (memory.content for memory in self.memory_summaries)
         yield from (plain_text(hit.record.content) for hit in self.hits)
 
 
@@ -290,7 +292,14 @@ class CandidateCollector:
         retrieved = await self._retrieve(plan, known, recent)
         lore_index, lore = await self._activate_lore(plan, known, recent, retrieved)
         hits = candidates.filter_lore_hits(retrieved.hits, lore)
-        loaded = LoadedContent(known=known, recent=recent, lore_index=lore_index, lore=lore, hits=hits)
+        loaded = LoadedContent(
+            known=known,
+            recent=recent,
+            lore_index=lore_index,
+            lore=lore,
+            hits=hits,
+            memory_summaries=await self._load_memory_summaries(known, hits),
+        )
         await reuse_hit_counts(plan.vocabulary, retrieved.hits)
         headers = header_texts(plan.persona, plan.room, plan.user).values()
         notes = (note.text for note in collect_notes(plan.persona, plan.room, plan.user).values())
@@ -321,6 +330,16 @@ class CandidateCollector:
             rooms=rooms,
             notices=tuple(_knowledge_notices(plan, pinned)),
         )
+
+    async def _load_memory_summaries(self, known: RoomKnowledge, hits: Sequence[Hit]) -> list[Memory]:
+        """Return the summaries of the clusters of pinned and retrieved memories, except those that are among them."""
+        memories = [*known.pinned, *(hit.record for hit in hits if isinstance(hit.record, Memory))]
+        clusters = {memory.cluster for memory in memories if memory.cluster and not memory.summary}
+        if not clusters:
+            return []
+        found = await self._store.memories(scopes=known.scopes, summary=True, limit=MAX_SUMMARIES)
+        loaded = {memory.id for memory in memories}
+        return [memory for memory in found if memory.cluster in clusters and memory.id not in loaded]
 
     async def _activate_lore(
         self, plan: BuildPlan, known: RoomKnowledge, recent: RecentHistory, retrieved: SearchResult
@@ -406,6 +425,7 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
         *candidates.package_lore(loaded.lore.activated, known.titles, counter=counter),
         *candidates.package_excluded_lore(loaded.lore.excluded, loaded.lore_index, known.titles, counter=counter),
         *candidates.package_summaries(summaries, counter=counter),
+        *candidates.package_memory_summaries(loaded.memory_summaries, loaded.hits, counter=counter),
         *history,
         *package_notes(notes, _turn_number(plan, recent), counter=counter),
         *plan.current.packages(counter),

@@ -103,6 +103,20 @@ def package_summaries(summaries: Iterable[Summary], *, counter: TokenCounter) ->
     ]
 
 
+def package_memory_summaries(
+    summaries: Iterable[Memory], hits: Iterable[Hit], *, counter: TokenCounter
+) -> list[ContentPackage]:
+    """Package summaries of memories. They are as relevant as the best hit in their cluster."""
+    best: dict[str | None, float] = {}
+    for hit in hits:
+        if isinstance(hit.record, Memory):
+            best[hit.record.cluster] = max(hit.relevance, best.get(hit.record.cluster, 0.0))
+    return [
+        package_memory(summary, counter=counter, relevance=min(1.0, best.get(summary.cluster, 0.0)))
+        for summary in summaries
+    ]
+
+
 def filter_summaries(
     summaries: Iterable[Summary], sure: int | None, partial_clusters: Collection[str] = ()
 ) -> list[Summary]:
@@ -138,7 +152,8 @@ def package_hits(
     packages = []
     for hit, count in zip(hits, counts, strict=True):
         record = hit.record
-        if (_FAMILIES[type(record)], record.id) not in taken:
+        family = "summary" if isinstance(record, Memory) and record.summary else _FAMILIES[type(record)]
+        if (family, record.id) not in taken:
             packages.append(_package_hit(hit, record.id, count, counter, room, books))
         elif isinstance(record, Message):
             packages.append(_package_hit(hit, record.id + RECALLED_SUFFIX, count, counter, room, books))

@@ -289,7 +289,11 @@ class Engine:
         await self._open.writer.supersede(ids)
 
     async def remember(self, text: str, **options: Unpack[MemoryOptions]) -> Memory:
-        """Write a memory for everybody, or for a `persona`, `user` or `room`."""
+        """Write a memory for everybody, or for a `persona`, `user` or `room`.
+
+        `source_message` is the id of the message it was taken from. With `summary`, it stands for the other memories of
+        its `cluster`, and replaces them where a policy summarizes.
+        """
         return await self._open.writer.remember(text, **options)
 
     async def remember_many(self, memories: Sequence[Memory]) -> None:

@@ -103,8 +103,8 @@ class PackageCache:
 
     async def package(self, message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
         """Return the package of a message and its cost in tokens."""
-        identity = (message.id, message.room, message.seq, message.sender, message.role, message.at, message.edited)
-        key = (*identity, message.content, cluster, counter)
+        identity = (message.id, message.room, message.seq, message.at, message.edited)
+        key = (*identity, message.sender, message.role, message.persona, message.content, cluster, counter)
         cached = self._packages.get(key)
         if cached is None:
             cached = await run_in_thread_if_long(

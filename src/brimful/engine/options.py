@@ -178,6 +178,9 @@ class MemoryOptions(TypedDict, total=False):
     room: str | None
     importance: float
     source: str
+    source_message: str | None
+    cluster: str | None
+    summary: bool
     pinned: bool
     id: str | None
     at: float | datetime | None

@@ -60,7 +60,8 @@ def _as_user_message(message: Message, sender: str) -> Message:
     content = message.content
     if not isinstance(content, str) and any(isinstance(part, ToolCall | ToolResult) for part in content):
         content = plain_text(content)
-    return msgspec.structs.replace(message, role="user", sender=sender, content=content)
+    persona = message.persona or sender  # packages say that a persona wrote it
+    return msgspec.structs.replace(message, role="user", sender=sender, persona=persona, content=content)
 
 
 R = TypeVar("R", Room, Persona, User)

@@ -132,10 +132,22 @@ class Writer:
     async def remember_many(self, memories: Sequence[Memory]) -> None:
         """Write memories."""
         require_records("memories", memories, Memory)
+        await self._check_source_messages(memories)
         await self._store.save_memories([(memory, make_document(memory)) for memory in memories])
         await self.process_new([memory.content for memory in memories])
         for memory in memories:
             await self._events.emit("remembered", memory.room, id=memory.id, type=memory.type, pinned=memory.pinned)
+
+    async def _check_source_messages(self, memories: Sequence[Memory]) -> None:
+        """Refuse new links to messages that are not in the store. A stored link stays, even if its message is gone."""
+        removed = await find_removed_sources(self._store, memories)
+        linked = [memory for memory in memories if memory.source_message in removed]
+        stored = await self._store.memories(ids=[each.id for each in linked], limit=len(linked)) if linked else []
+        links = {memory.id: memory.source_message for memory in stored}
+        for memory in linked:
+            if links.get(memory.id) != memory.source_message:
+                reason = f"{preview(memory.source_message)} is not a message in the store"
+                raise InvalidValue("source_message", reason)
 
     async def forget(self, id: str, *, erase: bool = False) -> None:
         """Remove a memory."""
@@ -180,6 +192,12 @@ def require_records(field: str, values: object, type: type[Record]) -> None:
     for at, value in enumerate(require_list(field, values)):
         if not isinstance(value, type):
             raise InvalidValue(f"{field}[{at}]", f"must be a {type.__name__}, not {preview(value)}")
+
+
+async def find_removed_sources(store: Store, memories: Sequence[Memory]) -> set[str]:
+    """Return the source messages of memories that are not in the store."""
+    ids = {memory.source_message for memory in memories if memory.source_message}
+    return ids - {message.id for message in await store.messages(sorted(ids))} if ids else ids
 
 
 def new_id(prefix: str) -> str:

@@ -19,6 +19,8 @@ from brimful.records.note import Note
 RECALLED_SUFFIX: Final = "/recalled"  # of the id under which search offers a message that is in the history, too
 _FAMILIES: Final = ("message", "memory", "summary")
 _EXAMPLES_SUFFIX: Final = "/examples"  # of the ids of a character's examples, which are excluded from small windows
+MEMORY_TYPE_KEY: Final = "memory_type"
+"""The metadata key with the type of a memory. Packages of anything else do not have it."""
 _SOURCE: Final = frozenset({"source"})
 """Metadata of a package that its label shows. They are removed from a record's own metadata."""
 MAX_EXAMPLES_SHARE: Final = 0.25  # of the tokens left by the rest of the header: history and memories matter more
@@ -48,7 +50,7 @@ def package_message(
         "name": record.sender,
         "timestamp": record.at,
         "position": record.seq,
-        "metadata": _without_keys(record.metadata, _SOURCE),
+        "metadata": {**_without_keys(record.metadata, _SOURCE), **_sender_metadata(record)},
     }
     if cluster is not None:
         options["cluster"] = cluster
@@ -67,6 +69,7 @@ def package_recalled_message(
         **options,
         "metadata": {
             **_without_keys(record.metadata, _SOURCE),
+            **_sender_metadata(record),
             **({"source": source} if source else {}),
             **copy_metadata(options),
         },
@@ -77,16 +80,26 @@ def package_recalled_message(
 
 
 def package_memory(record: Memory, *, counter: TokenCounter, **options: Unpack[PackageOptions]) -> ContentPackage:
-    """Package a memory."""
-    source = {"source": record.source} if record.source else {}
+    """Package a memory. The summary of a cluster can replace the other memories of it."""
+    facts = {"source": record.source, "source_message": record.source_message}
     whole: PackageOptions = {
         "id": record.id,
         "importance": record.importance,
         "timestamp": record.at,
         "pinned": record.pinned,
         **options,
-        "metadata": {**record.metadata, **source, **copy_metadata(options)},
+        "metadata": {
+            **record.metadata,
+            MEMORY_TYPE_KEY: record.type,
+            "accesses": record.accesses,
+            **{key: value for key, value in facts.items() if value},
+            **copy_metadata(options),
+        },
     }
+    if record.cluster is not None and record.summary:
+        return summary(record.content, of=record.cluster, counter=counter, **whole)
+    if record.cluster is not None:
+        whole["cluster"] = record.cluster
     return memory(record.content, counter=counter, type=record.type, **whole)
 
 
@@ -200,6 +213,13 @@ def plain_text(content: Content) -> str:
 
 def _without_keys(metadata: dict[str, Any], names: AbstractSet[str]) -> dict[str, Any]:
     return metadata if names.isdisjoint(metadata) else {key: metadata[key] for key in metadata if key not in names}
+
+
+def _sender_metadata(record: Message) -> dict[str, str]:
+    """Return the id of a message's sender, and whether it is a user, a persona, a tool or the system."""
+    by_persona = record.persona is not None or record.role == "assistant"
+    kind = "persona" if by_persona else record.role
+    return {"sender": record.persona or record.sender, "sender_type": kind}
 
 
 def _part_text(part: Text | Media | ToolCall | ToolResult) -> str:

@@ -11,7 +11,11 @@ MEMORY_TYPES: Final[tuple[str, ...]] = get_args(MemoryType)
 
 
 class Memory(Record, frozen=True, kw_only=True, tag="memory"):
-    """A fact to remember. It belongs to a persona, a user, a room, a combination of them, or to all (None)."""
+    """A fact to remember. It belongs to a persona, a user, a room, a combination of them, or to all (None).
+
+    Memories of the same `cluster` can give way to the memory that is their `summary`. `source_message` is the id of the
+    message it was taken from, which may have been removed since.
+    """
 
     content: str
     type: MemoryType = "semantic"
@@ -20,6 +24,9 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
     room: str | None = None
     importance: float = 0.5
     source: str = ""
+    source_message: str | None = None
+    cluster: str | None = None
+    summary: bool = False
     at: float = 0.0
     pinned: bool = False
     accesses: int = 0
@@ -33,13 +40,17 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
 
     def __post_init__(self) -> None:
         """Validate the fields."""
-        normalize_fields(self, texts=("source", "content"), optional=("persona", "user", "room"), times=("at",))
+        optional = ("persona", "user", "room", "source_message", "cluster")
+        normalize_fields(self, texts=("source", "content"), optional=optional, times=("at",))
         validation.normalize_field(self, "importance", validate_share, "")
         check_integer("accesses", self.accesses)
         if self.accessed is not None:
             validation.normalize_field(self, "accessed", validate_time, "")
-        if type(self.pinned) is not bool:
-            raise InvalidValue("pinned", f"must be true or false, not {validation.preview(self.pinned)}")
+        for field in ("pinned", "summary"):
+            if type(getattr(self, field)) is not bool:
+                raise InvalidValue(field, f"must be true or false, not {validation.preview(getattr(self, field))}")
+        if self.summary and self.cluster is None:
+            raise InvalidValue("summary", "needs a cluster: the one whose memories it summarizes")
         if self.type not in MEMORY_TYPES:
             raise InvalidValue("type", f"must be one of {', '.join(MEMORY_TYPES)}, not {validation.preview(self.type)}")
 

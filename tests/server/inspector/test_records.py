@@ -102,6 +102,16 @@ def test_memories_are_created_updated_pinned_and_removed(ask, get):
     ask("GET", f"/memories/{made['id']}", 404)
 
 
+def test_a_memory_has_a_cluster_and_says_whether_its_message_is_gone(ask):
+    made = ask("POST", "/memories", 201, id="k", content="Tea.", cluster="tea", source_message="m1")
+    assert (made["cluster"], made["summary"], made["source_removed"]) == ("tea", False, False)
+    assert ask("PUT", "/memories/k", cluster="drinks", summary=True)["summary"] is True
+    assert ask("POST", "/memories", 400, content="Tea.", source_message="no")["error"]["param"] == "source_message"
+    assert ask("PUT", "/memories/k", 400, source_message="no")["error"]["param"] == "source_message"
+    ask("DELETE", "/messages/m1")
+    assert ask("GET", "/memories/k")["source_removed"] is True
+
+
 def test_memories_are_filtered_by_words_and_owners(ask, get):
     ask("POST", "/memories", 201, id="all", content="Tea is served at FOUR.")
     assert {each["id"] for each in get("/memories", q="four tea")["memories"]} == {"four", "all"}

@@ -79,6 +79,10 @@ export interface Memory {
   room: string | null;
   importance: number;
   source: string;
+  source_message: string | null;
+  source_removed: boolean;
+  cluster: string | null;
+  summary: boolean;
   at: number;
   pinned: boolean;
   accesses: number;

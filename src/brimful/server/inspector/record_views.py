@@ -47,9 +47,10 @@ class PersonaList(View, frozen=True, kw_only=True):
 
 
 class MemoryView(Memory, frozen=True, kw_only=True, tag="memory"):
-    """A memory with its tokens."""
+    """A memory with its tokens. `source_removed` says that the message it was taken from is gone."""
 
     tokens: int
+    source_removed: bool
 
 
 class MemoryList(View, frozen=True, kw_only=True):

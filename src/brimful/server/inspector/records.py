@@ -10,7 +10,7 @@ from msgspec import UNSET
 from brimful.core import validation
 from brimful.engine import Engine
 from brimful.engine.plan import get_policy_keys
-from brimful.engine.writer import new_id, require_memory_content
+from brimful.engine.writer import find_removed_sources, new_id, require_memory_content
 from brimful.errors import InvalidValue, UnknownPolicy, UnknownRecord
 from brimful.policies import load_policy
 from brimful.records import Entity, Lorebook, LoreEntry, Memory, Message, Persona, Room
@@ -275,7 +275,8 @@ class Memories:
         """List memories, newest first."""
         query: MemoriesQuery = call.query
         memories, after = await _find_page(self._tenants.store(call.tenant), query)
-        return MemoryList(memories=tuple(await self._views(memories, query.model)), next=after)
+        views = await self._views(memories, query.model, call.tenant)
+        return MemoryList(memories=tuple(views), next=after)
 
     async def show(self, call: Call) -> MemoryView:
         """Show a memory."""
@@ -312,11 +313,15 @@ class Memories:
         return Removed(id=id)
 
     async def _shown(self, memory: Memory, call: Call) -> MemoryView:
-        return (await self._views([memory], call.query.model))[0]
+        return (await self._views([memory], call.query.model, call.tenant))[0]
 
-    async def _views(self, memories: Sequence[Memory], model: str | None) -> list[MemoryView]:
+    async def _views(self, memories: Sequence[Memory], model: str | None, tenant: str) -> list[MemoryView]:
         counts = await self._tokens.of([memory.content for memory in memories], model)
-        return [to_view(MemoryView, memory, tokens=count) for memory, count in zip(memories, counts, strict=True)]
+        removed = await find_removed_sources(self._tenants.store(tenant), memories)
+        return [
+            to_view(MemoryView, memory, tokens=count, source_removed=memory.source_message in removed)
+            for memory, count in zip(memories, counts, strict=True)
+        ]
 
 
 async def _find_memory(store: Store, id: str) -> Memory:

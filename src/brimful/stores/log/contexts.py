@@ -9,7 +9,7 @@ from brimful.core.budget import rules_digest
 from brimful.core.context import Context
 from brimful.core.validation import is_whole_number, preview
 from brimful.errors import InvalidValue
-from brimful.packagers.records import qualified_id
+from brimful.packagers.records import MEMORY_TYPE_KEY, qualified_id
 from brimful.records import Inclusion, Snapshot
 from brimful.records.contexts import Build
 from brimful.stores.encryption.cipher import decrypt, encrypt
@@ -227,7 +227,12 @@ def save_snapshot(session: Session, snapshot: Snapshot) -> tuple[Build, LogEvent
 def _included_memories(context: Context) -> list[str]:
     """Return the ids of the memories that are in a context."""
     ids = {each.id for each in context.decisions}
-    included = [each.id for each in context.decisions if each.included and each.kind.startswith("memory-")]
+    memories = {each.id for each in context.inputs.packages if MEMORY_TYPE_KEY in each.metadata}
+    included = [
+        each.id
+        for each in context.decisions
+        if each.included and (each.kind.startswith("memory-") or (each.kind == "summary" and each.id in memories))
+    ]
     return [own if (own := id.removeprefix(qualified_id("memory", ""))) in ids else id for id in included]
 
 

@@ -15,18 +15,31 @@ from brimful.stores.session import Row, Session, validate_limit
 from brimful.stores.tables.contents import decode_text
 from brimful.stores.tables.writes import erase_record, remove_row, upsert
 
-_DETAIL: Final = msgspec.json.Decoder(tuple[float, str, dict[str, Any]])
+
+class _Detail(msgspec.Struct, array_like=True):
+    """The fields of a memory without a column of their own. New ones are added at the end, with a default."""
+
+    importance: float
+    source: str
+    metadata: dict[str, Any]
+    cluster: str | None = None
+    source_message: str | None = None
+
+
+_DETAIL: Final = msgspec.json.Decoder(_Detail)
 
 _PUT: Final = """
-INSERT INTO memories (tenant, id, scope, type, persona, user_id, room, hash, at, pinned, accesses, accessed, detail)
-VALUES (:tenant, :id, :scope, :type, :persona, :user_id, :room, :hash, :at, :pinned, :accesses, :accessed, :detail)
+INSERT INTO memories (
+  tenant, id, scope, type, persona, user_id, room, hash, at, pinned, summary, accesses, accessed, detail)
+VALUES (
+  :tenant, :id, :scope, :type, :persona, :user_id, :room, :hash, :at, :pinned, :summary, :accesses, :accessed, :detail)
 ON CONFLICT (tenant, id) DO UPDATE SET scope = excluded.scope, type = excluded.type, persona = excluded.persona,
   user_id = excluded.user_id, room = excluded.room, hash = excluded.hash, at = excluded.at, pinned = excluded.pinned,
-  detail = excluded.detail, archived_by = NULL
+  summary = excluded.summary, detail = excluded.detail, archived_by = NULL
 """
 READ_MEMORIES: Final = """
-SELECT m.id, m.type, m.persona, m.user_id, m.room, m.at, m.pinned, m.accesses, m.accessed, m.detail, m.scope, m.hash,
-  c.body
+SELECT m.id, m.type, m.persona, m.user_id, m.room, m.at, m.pinned, m.summary, m.accesses, m.accessed, m.detail, m.scope,
+  m.hash, c.body
 FROM memories m LEFT JOIN contents c ON c.tenant = m.tenant AND c.hash = m.hash
 WHERE m.tenant = :tenant
 """
@@ -38,13 +51,14 @@ def save_memories(session: Session, memories: Sequence[tuple[Memory, IndexEntry]
     upsert(session, "memories", _PUT, memories, row=_row, document=memory_document)
 
 
-def list_memories(
+def list_memories(  # noqa: PLR0913 - the filters
     session: Session,
     *,
     ids: Sequence[str] | None = None,
     scopes: Sequence[str] | None = None,
     types: Sequence[str] = (),
     pinned: bool | None = None,
+    summary: bool | None = None,
     before: float | None = None,
     after: str = "",
     limit: int = 100,
@@ -58,12 +72,14 @@ def list_memories(
         "scopes": ("m.scope IN :scopes", None if scopes is None else list(scopes)),
         "types": ("m.type IN :types", list(types) or None),
         "pinned": ("m.pinned = 1" if pinned else "m.pinned = 0", pinned),
+        "summary": ("m.summary = 1" if summary else "m.summary = 0", summary),
         "before": ("(m.at < :before OR (m.at = :before AND m.id > :after))" if after else "m.at < :before", before),
     }
     values = {name: value for name, (_, value) in filters.items() if value is not None}
     active = " AND m.archived_by IS NULL" if ids is None else ""  # archived memories can be read by id
     sql = READ_MEMORIES + active + "".join(f" AND {filters[name][0]}" for name in values) + NEWEST
-    values.pop("pinned", None)
+    for flag in ("pinned", "summary"):
+        values.pop(flag, None)
     return [
         decode_memory(session, row) for row in session.rows(sql, limit=validate_limit(limit), after=after, **values)
     ]
@@ -101,8 +117,8 @@ def record_access(session: Session, ids: Iterable[str], *, at: float) -> None:
 
 def decode_memory(session: Session, row: Row) -> Memory:
     """Return the memory of a row."""
-    id, type, persona, user, room, at, pinned, accesses, accessed, detail, scope, hash, body = row
-    importance, source, metadata = _DETAIL.decode(decrypt(session, detail, "memories", id, scope, hash))
+    id, type, persona, user, room, at, pinned, summary, accesses, accessed, detail, scope, hash, body = row
+    fields = _DETAIL.decode(decrypt(session, detail, "memories", id, scope, hash))
     return Memory(
         id=id,
         content=decode_text(session, body, hash),
@@ -110,18 +126,17 @@ def decode_memory(session: Session, row: Row) -> Memory:
         persona=persona,
         user=user,
         room=room,
-        importance=importance,
-        source=source,
         at=at,
         pinned=bool(pinned),
+        summary=bool(summary),
         accesses=accesses,
         accessed=accessed,
-        metadata=metadata,
+        **msgspec.structs.asdict(fields),
     )
 
 
 def _row(session: Session, memory: Memory, hash: str) -> dict[str, Any]:
-    detail = msgspec.json.encode((memory.importance, memory.source, memory.metadata))
+    detail = msgspec.json.encode(_Detail(**{field: getattr(memory, field) for field in _Detail.__struct_fields__}))
     return {
         "id": memory.id,
         "scope": memory.scope,
@@ -132,6 +147,7 @@ def _row(session: Session, memory: Memory, hash: str) -> dict[str, Any]:
         "hash": hash,
         "at": memory.at,
         "pinned": int(memory.pinned),
+        "summary": int(memory.summary),
         "accesses": memory.accesses,
         "accessed": memory.accessed,
         "detail": encrypt(session, detail, "memories", memory.id, memory.scope, hash),

@@ -1,0 +1,172 @@
+"""What the seeds ask of memories, focus, summaries and the janitor, by the number of the requirement."""
+
+import asyncio
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from brimful.cli.app import app
+from brimful.engine import Engine
+from brimful.errors import InvalidValue
+from brimful.records import Memory, Message
+
+NOW = 1_794_000_000.0
+FACTS = (
+    "Ada drinks green tea in the morning, two cups with honey.",
+    "Ada drinks black tea in the afternoon, one cup with milk.",
+    "Ada drinks white tea in the evening, one cup without sugar.",
+)
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/chat.db"
+
+
+def with_engine(url, story, **options):
+    """Run a story with an engine, and close it."""
+
+    async def run():
+        async with Engine(url, clock=lambda: NOW, embedder=None, model="gpt-4o", **options) as engine:
+            return await story(engine)
+
+    return asyncio.run(run())
+
+
+def run_cli(*args):
+    """Run a command that ends well."""
+    result = CliRunner().invoke(app, list(args), prog_name="brimful")
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def package_of(context, id):
+    return next(each for each in context.inputs.packages if each.id == id)
+
+
+# -- 3-19: a memory has a cluster and can give way to a summary --------------------------------------------------------
+
+
+async def remember_tea(engine):
+    """Remember three facts of one cluster, and what they come to."""
+    for n, text in enumerate(FACTS):
+        await engine.remember(f"{text} {'Really. ' * 60}", id=f"tea-{n}", cluster="tea")
+    await engine.remember("Ada drinks tea all day.", id="tea", cluster="tea", summary=True)
+
+
+SMALL = {
+    "overrides": {"forms.kinds": [], "pools.related.min_items": 3},
+    "policy": "pools",
+    "completion": 3_000,
+}
+
+
+def test_3_19_memories_of_a_cluster_are_replaced_by_its_summary(url):
+    """Each memory knows its cluster and may have a summary; when over budget, the summary replaces the members."""
+
+    async def story(engine):
+        await remember_tea(engine)
+        roomy = await engine.assemble(room="den", message="Which tea does Ada drink?", window=16_000, **SMALL)
+        tight = await engine.assemble(room="den", message="Which tea does Ada drink?", window=4_400, **SMALL)
+        return roomy, tight
+
+    roomy, tight = with_engine(url, story)
+    members = [f"tea-{n}" for n in range(len(FACTS))]
+    assert {roomy.decision(id).outcome for id in members} == {"kept"}
+    assert package_of(roomy, "tea-0").cluster == package_of(roomy, "tea").cluster == "tea"
+    assert {tight.decision(id).outcome for id in members} == {"replaced"}
+    assert tight.decision("tea").outcome == "kept"
+
+
+def test_3_19_the_summary_comes_along_even_if_only_its_members_are_found(url):
+    async def story(engine):
+        await remember_tea(engine)
+        await engine.remember("A warm drink.", id="tea", cluster="tea", summary=True)
+        await engine.remember("Of another user.", id="bob", user="bob", cluster="tea", summary=True)
+        await engine.assemble(room="den", message="Which cups with honey?", window=4_400, **SMALL)
+        context = await engine.assemble(room="den", message="Which cups with honey?", window=4_400, **SMALL)
+        return context, (await engine.store.memories(ids=["tea"]))[0]
+
+    context, summary = with_engine(url, story)
+    ids = [each.id for each in context.inputs.packages]
+    assert ids.count("tea") == 1
+    assert "bob" not in ids
+    assert context.decision("tea").outcome == "kept"
+    assert summary.accesses == 2
+
+
+def test_3_19_clusters_are_exported_imported_and_edited(url, tmp_path):
+    run_cli("memory", "add", "Ada drinks tea.", "--id", "a", "--cluster", "tea", "--db", url)
+    run_cli("memory", "add", "Tea all day.", "--id", "s", "--cluster", "tea", "--summary", "--db", url)
+    edited = json.loads(run_cli("memory", "edit", "a", "--cluster", "drinks", "--json", "--db", url).stdout)
+    assert (edited["cluster"], edited["content"]) == ("drinks", "Ada drinks tea.")
+    assert "cluster" in run_cli("memory", "show", "a", "--db", url).stdout
+    (tmp_path / "all.jsonl").write_text(run_cli("memory", "export", "--db", url).stdout)
+    other = f"sqlite:///{tmp_path}/other.db"
+    run_cli("import", str(tmp_path / "all.jsonl"), "--db", other)
+
+    async def story(engine):
+        return {each.id: (each.cluster, each.summary) for each in await engine.store.memories()}
+
+    assert with_engine(other, story) == {"a": ("drinks", False), "s": ("tea", True)}
+    run_cli("memory", "edit", "a", "--cluster", "", "--db", url)
+    assert with_engine(url, story)["a"] == (None, False)
+
+
+def test_3_19_a_summary_needs_a_cluster():
+    with pytest.raises(InvalidValue, match="summary: needs a cluster"):
+        Memory(id="s", content="Tea all day.", summary=True)
+
+
+# -- 0-24, 0-27: what packages carry -----------------------------------------------------------------------------------
+
+
+def test_0_24_a_memory_carries_its_type_accesses_and_message(url):
+    """metadata: source, memoryType, sourceMessageId, accessCount."""
+
+    async def story(engine):
+        await engine.post(room="den", id="m1", text="I drink tea.", sender="ada")
+        await engine.remember("Ada drinks tea.", id="k", type="episodic", source_message="m1")
+        contexts = [await engine.assemble(room="den", message="Does Ada drink tea?", now=NOW + n) for n in range(2)]
+        return contexts, (await engine.store.memories(ids=["k"]))[0]
+
+    contexts, memory = with_engine(url, story)
+    facts = [package_of(context, "k").metadata for context in contexts]
+    assert [(each["memory_type"], each["source_message"]) for each in facts] == [("episodic", "m1")] * 2
+    assert facts[0]["accesses"] == 0
+    assert memory.accesses == 2
+
+
+def test_0_24_a_memory_outlives_its_message_and_says_that_it_is_gone(url):
+    async def story(engine):
+        await engine.post(room="den", id="m1", text="I drink tea.", sender="ada")
+        with pytest.raises(InvalidValue, match="source_message: 'm2' is not a message in the store"):
+            await engine.remember("Ada drinks tea.", id="k", source_message="m2")
+        return await engine.remember("Ada drinks tea.", id="k", source_message="m1")
+
+    with_engine(url, story)
+    shown = run_cli("memory", "show", "k", "--db", url).stdout
+    assert "m1" in shown
+    assert "removed" not in shown
+    run_cli("message", "remove", "m1", "--db", url)
+    assert "m1 (removed)" in run_cli("memory", "show", "k", "--db", url).stdout
+    assert json.loads(run_cli("memory", "show", "k", "--json", "--db", url).stdout)["source_removed"] is True
+    run_cli("memory", "edit", "k", "--importance", "0.9", "--db", url)  # the old link stays
+
+
+def test_0_27_a_message_carries_its_sender_and_the_type_of_it(url):
+    """metadata: senderId, senderName, senderType."""
+
+    async def story(engine):
+        answer = Message(id="m2", room="den", content="With milk?", sender="Nova", persona="nova", role="assistant")
+        await engine.post(room="den", id="m1", text="I drink tea.", sender="ada")
+        await engine.post_many([answer])
+        await engine.post(room="den", id="m3", text="No.", sender="ada")
+        return [await engine.assemble(room="den", persona=persona) for persona in ("nova", "echo")]
+
+    for context in with_engine(url, story):
+        metadata = [package_of(context, id).metadata for id in ("m1", "m2", "m3")]
+        assert [each["sender"] for each in metadata] == ["ada", "nova", "ada"]
+        assert [each["sender_type"] for each in metadata] == ["user", "persona", "user"]
+        assert package_of(context, "m2").name == "Nova"
