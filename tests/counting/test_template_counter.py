@@ -30,6 +30,7 @@ TOKENIZERS = {
     "mistral-v1": "mistral_v1",
     "mistral-v3": "mistral_v2",
     "phi-4": "phi4",
+    "qwen-2-vl": "qwen2",
     "qwen-2.5": "qwen2",
     "qwen-3": "qwen3",
     "qwen-3-coder": "qwen3",

@@ -13,7 +13,7 @@ REGISTRY = load_registry(environ={})
 
 MAKERS = {
     *("anthropic", "cohere", "deepseek", "google", "huggingface", "meta", "microsoft", "mistral", "moonshotai"),
-    *("openai", "qwen", "xai", "zai"),
+    *("llava", "openai", "openbmb", "opengvlab", "qwen", "xai", "zai"),
 }
 
 

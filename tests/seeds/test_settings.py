@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import brimful
 from brimful.cli.app import app
 from brimful.core.context import COMPONENTS
+from brimful.models import resolve
 from brimful.packagers import media, memory, message, package, summary
 from brimful.policies import load_policy
 from brimful.retrieval.breaker import Breaker
@@ -330,3 +331,51 @@ def test_2_44_the_breaker_logs_when_it_opens_and_when_it_closes(caplog):
     opened, closed = caplog.records
     assert (opened.state, opened.failures, opened.timed_out, opened.cooldown) == ("open", 3, False, 60.0)
     assert closed.state == "closed"
+
+
+# -- 2-35: LLaVA, Qwen2-VL and other open models that see --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "window", "tokens"),
+    [
+        ("llava llava:7b llava:latest ollama/llava llava:7b-v1.6", 32_768, 2928),
+        ("llava-hf/llava-v1.6-mistral-7b-hf llava:7b-v1.6-mistral-q4_0", 32_768, 2928),
+        ("llava:13b llava:13b-v1.6-vicuna-q8_0 llava-v1.6-vicuna-13b", 4_096, 2928),
+        ("llava:34b llava-hf/llava-v1.6-34b-hf", 4_096, 2928),
+        ("llava-hf/llava-1.5-7b-hf llava-v1.5-7b llava:7b-v1.5-q4_0", 4_096, 576),
+        ("llava-llama3 xtuner/llava-llama-3-8b-v1_1", 8_192, 576),
+        ("bakllava", 8_192, 576),
+        ("qwen2-vl-7b Qwen/Qwen2-VL-7B-Instruct qwen/qwen-2-vl-7b-instruct", 32_768, 1369),
+        ("Qwen/Qwen2-VL-72B-Instruct-AWQ openrouter/qwen/qwen-2-vl-72b-instruct", 32_768, 1369),
+        ("qwen2.5vl:7b Qwen/Qwen2.5-VL-7B-Instruct qwen/qwen2.5-vl-7b-instruct:free", 128_000, 1369),
+        ("mistralai/Pixtral-12B-2409 pixtral-12b", 128_000, 4160),
+        ("llama3.2-vision meta-llama/Llama-3.2-11B-Vision-Instruct", 128_000, 6404),
+        ("gemma3:4b google/gemma-3-4b-it", 131_072, 256),
+        ("minicpm-v openbmb/MiniCPM-V-2_6 minicpm-v:8b-2.6-q4_K_M", 32_768, 448),
+        ("OpenGVLab/InternVL3-8B OpenGVLab/InternVL3-8B-hf", 32_768, 2560),
+    ],
+)
+def test_2_35_open_models_that_see_are_known_with_their_rule_for_images(names, window, tokens):
+    """LLaVA: 256 tokens an image, Qwen2-VL by its resolution: as they are really counted, for 1024 x 1024 pixels."""
+    for name in names.split():
+        model = resolve(name)
+        assert (model.known, model.window) == (True, window), name
+        assert "image" in model.modalities
+        picture = brimful.Media(modality="image", url="https://example.org/a.png", width=1024, height=1024)
+        assert brimful.counter(name).media(picture).tokens == tokens, name
+
+
+def test_2_35_the_seeds_256_tokens_are_a_rule_by_name():
+    model = msgspec.structs.replace(resolve("llava"), image_rule="seed-llava")
+    picture = brimful.Media(modality="image", url="https://example.org/a.png", width=1024, height=1024)
+    assert brimful.counter(model).media(picture).tokens == 256
+
+
+def test_2_35_qwen2_vl_renders_its_own_default_system_prompt():
+    question = brimful.package("message-current", "hi", model="qwen2-vl-7b", id="now")
+    context = brimful.assemble([question], model="qwen2-vl-7b", now=0)
+    assert context.verification.basis == "exact"
+    system = ["<|im_start|>", "system", "\n", "You", " are", " a", " helpful", " assistant", ".", "<|im_end|>", "\n"]
+    user = ["<|im_start|>", "user", "\n", "hi", "<|im_end|>", "\n"]
+    assert context.tokens == len([*system, *user, "<|im_start|>", "assistant", "\n"])

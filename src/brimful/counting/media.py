@@ -295,6 +295,52 @@ class AnyRes(_ImageRule, frozen=True, kw_only=True, tag="anyres"):
         return max(self.grids, key=fit)
 
 
+class RatioTiles(_ImageRule, frozen=True, kw_only=True, tag="ratio-tiles"):
+    """InternVL: the grid of at most `max_tiles` tiles whose ratio of sides is nearest, and a thumbnail of the whole.
+
+    Of several grids with that ratio, the largest that the image fills at least by half.
+
+    >>> RatioTiles(side=448, tile=256, max_tiles=12, source="", as_of="").count(1920, 1080, "auto")
+    2304
+    """
+
+    side: int
+    tile: int
+    max_tiles: int
+
+    def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
+        """Choose the grid, then count its tiles and the thumbnail."""
+        grids = [(c, r) for c in range(1, self.max_tiles + 1) for r in range(1, self.max_tiles // c + 1)]
+        ratio = Fraction(width, height)
+        nearest = min(abs(ratio - Fraction(*grid)) for grid in grids)
+        sizes = sorted(columns * rows for columns, rows in grids if abs(ratio - Fraction(columns, rows)) == nearest)
+        tiles = max([sizes[0], *(size for size in sizes if 2 * width * height > self.side**2 * size)])
+        return self.tile * (tiles + 1 if tiles > 1 else 1)
+
+
+class Slices(_ImageRule, frozen=True, kw_only=True, tag="slices"):
+    """MiniCPM-V: a view of the whole, and slices of about `side` pixels in the grid with the most similar shape.
+
+    >>> Slices(side=448, tile=64, max_slices=9, source="", as_of="").count(1024, 1024, "auto")
+    448
+    """
+
+    side: int
+    tile: int
+    max_slices: int
+
+    def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
+        """Choose the grid, then count its slices and the view of the whole."""
+        wanted = min(math.ceil(Fraction(width * height, self.side**2)), self.max_slices)
+        if wanted <= 1:
+            return self.tile
+        sizes = [size for size in (wanted - 1, wanted, wanted + 1) if 1 < size <= self.max_slices]
+        grids = [(columns, size // columns) for size in sizes for columns in range(1, size + 1) if size % columns == 0]
+        shape = math.log(width / height)
+        columns, rows = min(grids, key=lambda grid: round(abs(shape - math.log(grid[0] / grid[1])), 9))
+        return self.tile * (columns * rows + 1)
+
+
 ImageRule = (
     FixedCost
     | ByDetail
@@ -308,6 +354,8 @@ ImageRule = (
     | Rows
     | Canvas
     | AnyRes
+    | RatioTiles
+    | Slices
 )
 
 
