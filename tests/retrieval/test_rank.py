@@ -13,7 +13,7 @@ NOTHING = Postings(
     terms=(), document_frequency=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=()
 )
 ONE_TERM = Postings(
-    terms=("lake",), document_frequency=(2,), documents=50, words=500, doc=(7, 9), seq=(3, 30), length=(10, 10),
+    terms=("lake",), document_frequency=(2,), documents=50, words=500, doc=(103, 130), seq=(3, 30), length=(10, 10),
     term=(0, 0), frequency=(1, 2),
 )  # fmt: skip
 cosines = st.floats(-1.0, 1.0)
@@ -24,8 +24,8 @@ def rank(postings, near, *, conversation, limit):
     return rank_in_columns(postings, near, conversation=conversation, limit=limit).matches()
 
 
-def near(similarities, *, offset=0):
-    return [VectorHit(doc=place + offset, seq=place, similarity=value) for place, value in similarities.items()]
+def near(similarities):
+    return [VectorHit(doc=place + 100, seq=place, similarity=value) for place, value in similarities.items()]
 
 
 @given(st.dictionaries(st.integers(1, 60), cosines), st.booleans())
@@ -64,9 +64,11 @@ def test_nearer_is_no_less_relevant(similarities, data):
 
 
 def test_in_a_conversation_a_place_is_a_turn_elsewhere_a_document():
-    hits = near({3: 0.6, 8: 0.1}, offset=4)
+    hits = near({3: 0.6, 8: 0.1})
     assert rank(ONE_TERM, hits, conversation=True, limit=1)[0].position == 3
-    assert {found.position for found in rank(ONE_TERM, hits, conversation=False, limit=9)} == {7, 9, 12}
+    postings = msgspec.structs.replace(ONE_TERM, seq=(0, 0))
+    hits = [VectorHit(doc=hit.doc, seq=0, similarity=hit.similarity) for hit in hits]
+    assert {found.position for found in rank(postings, hits, conversation=False, limit=9)} == {103, 108, 130}
 
 
 def test_both_sides_find_more_than_one():
@@ -163,3 +165,48 @@ def test_each_place_keeps_what_the_weightiest_question_says_of_it(asked, before)
 
 def test_what_nobody_found_is_nothing():
     assert merge([UNFOUND, UNFOUND], [1.0, 0.1], before=None, limit=5) == []
+
+
+def passages(strengths, seqs, **changes):
+    """One term in several documents: by document, how often it occurs."""
+    docs = sorted(strengths)
+    return Postings(
+        terms=("lake",), document_frequency=(len(docs),), documents=50, words=500, doc=docs, seq=seqs,
+        length=[10] * len(docs), term=[0] * len(docs), frequency=[strengths[doc] for doc in docs], **changes,
+    )  # fmt: skip
+
+
+def test_a_record_is_as_relevant_as_its_best_passage():
+    found = rank(passages({1: 1, 2: 3, 3: 1, 9: 3}, [5, 5, 5, 40]), [], conversation=True, limit=99)
+    best = {match.position: match for match in found}
+    assert (best[5].doc, best[40].doc) == (2, 9)
+    assert best[5].relevance == best[40].relevance
+    assert len(found) == len(best)
+
+
+def test_words_and_meaning_count_for_the_same_passage_only():
+    near = [VectorHit(doc=2, seq=5, similarity=0.7), VectorHit(doc=1, seq=5, similarity=0.1)]
+    apart = rank(passages({1: 1, 9: 1}, [5, 40]), near, conversation=True, limit=99)
+    together = rank(passages({2: 1, 9: 1}, [5, 40]), near, conversation=True, limit=99)
+    assert apart[0].relevance < together[0].relevance
+    assert (together[0].doc, together[0].vector) == (2, 0.7)
+
+
+def test_the_passages_of_a_memory_are_one_position():
+    found = rank(passages({11: 1, 12: 2, 20: 1}, [11, 11, 0]), [], conversation=False, limit=99)
+    assert [(match.position, match.doc) for match in found] == [(11, 12), (20, 20)]
+
+
+def test_turns_beside_a_long_message_see_its_best_passage():
+    long = rank(passages({1: 2, 2: 1}, [5, 5]), [], conversation=True, limit=99)
+    short = rank(passages({1: 2}, [5]), [], conversation=True, limit=99)
+    beside = [next(match.lexical for match in found if match.position == 6) for found in (long, short)]
+    assert beside[0] == beside[1]
+    assert next(match.doc for match in long if match.position == 6) == 0
+
+
+def test_a_passage_is_scored_with_the_turns_around_its_message():
+    alone = rank(passages({1: 1, 2: 0.5}, [5, 5]), [], conversation=True, limit=99)
+    beside = rank(passages({1: 1, 2: 0.5, 3: 1}, [5, 5, 6]), [], conversation=True, limit=99)
+    first, second = (next(match for match in found if match.position == 5) for found in (alone, beside))
+    assert second.lexical > first.lexical

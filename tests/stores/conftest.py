@@ -18,6 +18,7 @@ ANY_STORE = {
     "test_integrity",
     "test_memories",
     "test_migrations",
+    "test_passages",
     "test_tenants",
     "test_messages",
     "test_usage",

@@ -77,6 +77,8 @@ CALLS = {
     "find_postings": lambda store: occurring(store, ["room:general", "memory:::"], SECRET.split()),
     "find_nearest": lambda store: nearest(store, ["room:general", "memory:::"], "e", VECTOR, limit=9),
     "documents": lambda store: store.documents(list(range(1, 100))),
+    "count_undivided": lambda store: store.count_undivided(),
+    "divide_documents": lambda store: store.divide_documents(lambda record: words(record.content)),
     "scope_version": lambda store: store.scope_version(["room:general", "memory:::"]),
     "use_embedder": lambda store: store.use_embedder("e"),
     "drop_embedder": lambda store: store.drop_embedder("e"),

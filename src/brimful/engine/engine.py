@@ -18,7 +18,7 @@ from brimful.engine.builder import Builder
 from brimful.engine.calibration import Calibrator
 from brimful.engine.counts import UsedTokenizers
 from brimful.engine.events import Emitter, Hook, check_hooks
-from brimful.engine.indexer import IndexCallback, Indexer
+from brimful.engine.indexer import IndexCallback, Indexer, divide_long_texts
 from brimful.engine.janitor import Janitor, JanitorCallback, JanitorReport, ModelSummarizer, parse_age
 from brimful.engine.options import (
     AssembleOptions,
@@ -99,6 +99,22 @@ class EngineParts:
         self.janitor = Janitor(
             store, housekeeping, embedder, settings, writer=self.writer, indexer=self.indexer, events=events
         )
+        self._dividing: asyncio.Task[None] | None = None
+
+    async def start_indexing(self) -> None:
+        """Index in the background. Without an embedder, only the long texts of an older store need work."""
+        if self.indexer is not None:
+            await self.indexer.start()
+        else:
+            self._dividing = asyncio.create_task(divide_long_texts(self.store), name="brimful-divide")
+
+    async def stop_indexing(self) -> None:
+        """Stop. What remains is done at the next start."""
+        if self.indexer is not None:
+            await self.indexer.stop()
+        if self._dividing is not None:
+            self._dividing.cancel()
+            await asyncio.gather(self._dividing, return_exceptions=True)
 
 
 class Engine:
@@ -192,8 +208,7 @@ class Engine:
             await self._retention.stop()
         parts, self._parts = self._parts, None
         if parts is not None:
-            if parts.indexer is not None:
-                await parts.indexer.stop()
+            await parts.stop_indexing()
             if self._embedder is not None:
                 await self._embedder.close()
             await self._providers.close()
@@ -517,8 +532,8 @@ class Engine:
             model = self._settings.model
             info = default_registry().resolve(model) if isinstance(model, str) else model
             self._tokenizers.add(vocabulary_for(info))
-        if parts.indexer is not None and self._indexing and not self._database.read_only:
-            await parts.indexer.start()
+        if self._indexing and not self._database.read_only:
+            await parts.start_indexing()
         return parts
 
     def _connect(self) -> Database:

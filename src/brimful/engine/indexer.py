@@ -1,4 +1,7 @@
-"""Embed documents in the background, in batches from a backlog in the store, so that a restart loses nothing."""
+"""Index in the background: divide the long texts of older stores into passages, and embed what has no vector yet.
+
+Both work in batches from a backlog in the store, so that a restart loses nothing.
+"""
 
 import asyncio
 import logging
@@ -9,7 +12,7 @@ from brimful.errors import InvalidValue, StoreError
 from brimful.protocols import Embedder
 from brimful.records.search import Document, DocumentKind, IndexProgress
 from brimful.retrieval.breaker import Breaker
-from brimful.retrieval.documents import Searchable, make_document
+from brimful.retrieval.documents import Searchable, make_document, passage_text
 from brimful.retrieval.retriever import Rows, embed_checked
 from brimful.stores import Store
 
@@ -44,6 +47,7 @@ class Indexer:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._skipped: set[int] = set()
+        self._undivided: int | None = None  # long texts of an older store; None: not known yet
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -74,19 +78,20 @@ class Indexer:
         return await self._store.index_progress(self._embedder.id)
 
     async def drain(self, on_progress: IndexCallback) -> IndexProgress:
-        """Embed the whole backlog now; raise if the embedder fails. `on_progress` is called after each batch.
+        """Divide and embed the whole backlog; raise if the embedder fails. `on_progress` is called after each batch.
 
         Progress is added up from batch to batch, since counting all documents is slow.
         """
         await self._store.use_embedder(self._embedder.id)
         self._skipped.clear()  # the cause may have been fixed
+        self._undivided = await self._store.count_undivided()
         progress, size = await self._store.index_progress(self._embedder.id), self._batch
         while documents := await self._backlog(size):
             result = await self._try_embed(documents)
             if isinstance(result, int):
                 done, waiting = progress.done + result, max(0, progress.waiting - result)
                 progress, size = IndexProgress(done=done, waiting=waiting), self._batch
-                on_progress(progress)
+                on_progress(IndexProgress(done=done, waiting=waiting + self._undivided))
             elif await self._is_working(result):
                 size = self._shrink_batch(documents, result)
             else:
@@ -110,6 +115,8 @@ class Indexer:
 
     async def _catch_up(self) -> float:
         """Embed until the backlog is empty; return 0, or the seconds until the next retry."""
+        if self._undivided is None:
+            self._undivided = await self._store.count_undivided()
         size = self._batch
         while documents := await self._backlog(size):
             if not self._breaker.allow(self._clock()):
@@ -161,13 +168,20 @@ class Indexer:
         self._skipped.add(document.doc)
 
     async def _backlog(self, size: int) -> list[Document]:
-        waiting = await self._store.backlog(self._embedder.id, limit=size + len(self._skipped))
-        return [document for document in waiting if document.doc not in self._skipped][:size]
+        """Return documents to embed. When there are none, long texts are divided, which makes more."""
+        while True:
+            waiting = await self._store.backlog(self._embedder.id, limit=size + len(self._skipped))
+            found = [document for document in waiting if document.doc not in self._skipped][:size]
+            if found or not self._undivided:
+                return found
+            divided = await self._store.divide_documents(make_document)
+            self._undivided = max(0, self._undivided - divided) if divided else 0
 
     async def _embed(self, documents: Sequence[Document]) -> Rows:
         records = await self._records(documents)
         passages = [
-            make_document(records[document.doc]).passage if document.doc in records else "" for document in documents
+            passage_text(records[document.doc], document.start, document.stop) if document.doc in records else ""
+            for document in documents
         ]
         return await embed_checked(self._embedder, passages, "passage")
 
@@ -193,6 +207,13 @@ class Indexer:
                 return await self._store.lore(ids=ids)
             case "summary":
                 return await self._store.summaries(ids=ids)
+
+
+async def divide_long_texts(store: Store) -> None:
+    """Divide the long texts of a store that was written before there were passages, where nothing is embedded."""
+    if await store.count_undivided():
+        while await store.divide_documents(make_document):
+            pass
 
 
 async def _wait_for_first(first: Coroutine[Any, Any, object], second: Coroutine[Any, Any, object]) -> None:

@@ -21,10 +21,17 @@ DocumentKind = Literal["message", "memory", "lore", "summary"]
 
 
 class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """How a record is indexed: the terms of its text, including repeats, and the passage to embed."""
+    """How a record is indexed: the terms of its text, including repeats, and the passage to embed.
+
+    A long text has several passages. The entry is its first one, and `further` are the others. `start` and `stop` are
+    their positions in the text; both are 0 for a text that is one passage.
+    """
 
     terms: tuple[str, ...] = ()
     passage: str = ""
+    start: int = 0
+    stop: int = 0
+    further: tuple[IndexEntry, ...] = ()
 
 
 class CountedMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +42,11 @@ class CountedMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A document of the search index, and the record it belongs to. `seq` is the position of a message, or 0."""
+    """A document of the search index, and the record it belongs to.
+
+    `part` is the number of the passage, from `start` to `stop` in the text; -1 is a long text that is not divided yet.
+    `seq` is the position of a message, or the first document of a memory or lore entry with several passages, or 0.
+    """
 
     doc: int
     scope: str
@@ -43,6 +54,9 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     item: str
     seq: int
     at: float
+    part: int = 0
+    start: int = 0
+    stop: int = 0
 
 
 class TermQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Lexical scoring: how much of a query each position covers (BM25F over a message and the turns around it)."""
+"""Lexical scoring: how much of a query each passage covers (BM25F over a passage and the turns around its message)."""
 
 import math
 from typing import Final
@@ -20,39 +20,137 @@ NEXT_TURN: Final = 0.5  # weight of a term in an adjacent turn; divided by the d
 MAX_TERMS: Final = 32  # the rarest terms of a long query
 MAX_CENTRES: Final = 200  # best positions by their own terms; only positions around them are scored
 
-NO_POSITIONS: Final[Positions] = np.empty(0, np.int64)
+UNKNOWN_DOC: Final = 0  # of a position without any term of the query
 
 
 class Scored(msgspec.Struct, frozen=True, kw_only=True):
-    """A value for each position, ascending. A position is a message's `seq` in its room, or a `doc` elsewhere."""
+    """A value for each passage, ascending by position and document.
+
+    A position is a message's `seq` in its room; elsewhere, it is the first `doc` of a record. A long record has several
+    passages at one position.
+    """
 
     positions: Positions
+    docs: Positions
     values: Values
 
 
-def score_coverage(postings: Postings, *, conversation: bool, beside: Positions = NO_POSITIONS) -> Scored:
-    """Return the share of the query that each position covers, from 0 to 1: BM25 divided by its maximum.
+NOTHING_SCORED: Final = Scored(positions=np.empty(0, np.int64), docs=np.empty(0, np.int64), values=np.empty(0))
+
+
+def score_coverage(postings: Postings, *, conversation: bool, beside: Scored = NOTHING_SCORED) -> Scored:
+    """Return the share of the query that each passage covers, from 0 to 1: BM25 divided by its maximum.
 
     In a conversation, the surrounding turns count as weaker fields of the same document (BM25F), because an answer
     follows its question and rarely repeats it. Terms that do not occur in the scope at all still count: a scope that
-    contains half of the query covers at most half. The positions in `beside` are always scored.
+    contains half of the query covers at most half. The passages in `beside` are always scored.
     """
     shares, rows = _query_terms(postings, conversation=conversation)
     reach = REACH if conversation else 0
     centres = _best(rows.position, shares[rows.term] * _saturate(rows.strength))
-    positions = _distinct(np.concatenate([_within_reach(centres, reach), beside]))
+    positions = _distinct(np.concatenate([_within_reach(centres, reach), beside.positions]))
     positions = positions[np.searchsorted(positions, FIRST_POSITION) :]
     around = _within_reach(positions, reach)
-    strengths = _with_neighbours(rows, around, len(shares), reach)
-    covered = _saturate(strengths[:, np.searchsorted(around, positions)])
-    covered *= shares[:, None]
-    return Scored(positions=positions, values=covered.sum(axis=0))  # not `@`: BLAS threads would keep spinning
+    at_positions = np.searchsorted(around, positions)
+    passages = _Passages.of(np.append(rows.position, beside.positions), np.append(rows.doc, beside.docs))
+    turns = passages.merge_rows(rows, len(shares)) if passages.several else rows
+    strengths = _with_neighbours(turns, around, len(shares), reach)
+    whole = Scored(
+        positions=positions,
+        docs=passages.docs_at(positions),
+        values=_coverage(strengths[:, at_positions], shares),
+    )
+    if not passages.several:
+        return whole
+    others = _with_neighbours(turns, around, len(shares), reach, own=0.0)[:, at_positions]
+    return _with_passages(whole, passages.within(positions), rows, others, shares)
 
 
 class _Rows(msgspec.Struct, frozen=True, kw_only=True):
     position: Positions
+    doc: Positions
     term: Positions
     strength: Values
+
+
+class _Passages(msgspec.Struct, frozen=True, kw_only=True):
+    """The known passages, ascending by position and document, and whether a position has several."""
+
+    positions: Positions
+    docs: Positions
+
+    @classmethod
+    def of(cls, positions: Positions, docs: Positions) -> "_Passages":
+        order = np.lexsort((docs, positions))
+        positions, docs = positions[order], docs[order]
+        new = (np.diff(positions, prepend=-1) > 0) | (np.diff(docs, prepend=-1) != 0)
+        return cls(positions=positions[new], docs=docs[new])
+
+    @property
+    def several(self) -> bool:
+        return bool((np.diff(self.positions) == 0).any())
+
+    def docs_at(self, positions: Positions) -> Positions:
+        """Return the first document at each position."""
+        at = np.searchsorted(self.positions, positions)
+        found = np.append(self.positions, -1)[at] == positions
+        return np.where(found, np.append(self.docs, UNKNOWN_DOC)[at], UNKNOWN_DOC)
+
+    def within(self, positions: Positions) -> "_Passages":
+        """Return the passages of those positions that have several."""
+        repeated = np.diff(self.positions) == 0
+        chosen = np.append(repeated, np.False_) | np.insert(repeated, 0, np.False_)
+        chosen &= np.isin(self.positions, positions)
+        return _Passages(positions=self.positions[chosen], docs=self.docs[chosen])
+
+    def table(self, rows: _Rows, terms: int) -> Values:
+        """Return the strength of each term (rows) in each passage (columns)."""
+        order = np.argsort(self.docs)
+        at = np.minimum(np.searchsorted(self.docs[order], rows.doc), len(order) - 1)
+        mine = self.docs[order][at] == rows.doc
+        cells = rows.term[mine] * len(order) + order[at[mine]]
+        table = np.bincount(cells, rows.strength[mine], terms * len(order)).astype(np.float64, copy=False)
+        return table.reshape(terms, len(order))
+
+    def merge_rows(self, rows: _Rows, terms: int) -> _Rows:
+        """Return rows in which a long message has one strength per term: that of its best passage."""
+        long = self.within(self.positions)
+        starts = np.flatnonzero(np.diff(long.positions, prepend=-1))
+        best = np.maximum.reduceat(long.table(rows, terms), starts, axis=1)
+        term, at = np.nonzero(best)
+        others = ~np.isin(rows.doc, long.docs)
+        return _Rows(
+            position=np.append(rows.position[others], long.positions[starts][at]),
+            doc=np.append(rows.doc[others], long.docs[starts][at]),
+            term=np.append(rows.term[others], term),
+            strength=np.append(rows.strength[others], best[term, at]),
+        )
+
+
+def _with_passages(whole: Scored, passages: _Passages, rows: _Rows, others: Values, shares: Values) -> Scored:
+    """Replace long messages by their passages, each scored with the turns around the message."""
+    if not len(passages.docs):
+        return whole
+    at = np.searchsorted(whole.positions, passages.positions)
+    values = _coverage(passages.table(rows, len(shares)) + others[:, at], shares)
+    single = ~np.isin(whole.positions, passages.positions)
+    positions = np.append(whole.positions[single], passages.positions)
+    docs = np.append(whole.docs[single], passages.docs)
+    order = np.lexsort((docs, positions))
+    return Scored(positions=positions[order], docs=docs[order], values=np.append(whole.values[single], values)[order])
+
+
+def _coverage(strengths: Values, shares: Values) -> Values:
+    """Return the covered share of the query in each column."""
+    covered = _saturate(strengths)
+    covered *= shares[:, None]
+    total: Values = covered.sum(axis=0)  # not `@`: BLAS threads would keep spinning
+    return total
+
+
+def to_positions(docs: Positions, seqs: Positions, *, conversation: bool) -> Positions:
+    """Return the positions of documents. Outside of conversations, only long records have a `seq`."""
+    return seqs if conversation else np.where(seqs > 0, seqs, docs)
 
 
 def _query_terms(postings: Postings, *, conversation: bool) -> tuple[Values, _Rows]:
@@ -62,12 +160,14 @@ def _query_terms(postings: Postings, *, conversation: bool) -> tuple[Values, _Ro
     numbers = np.full(len(idf), -1)
     numbers[rarest] = np.arange(len(rarest))
     term = numbers[np.asarray(postings.term, np.int64)]
-    position = np.asarray(postings.seq if conversation else postings.doc, np.int64)
+    doc = np.asarray(postings.doc, np.int64)
+    position = to_positions(doc, np.asarray(postings.seq, np.int64), conversation=conversation)
     selected = (term >= 0) & (position >= FIRST_POSITION)
     relative_length = np.asarray(postings.length, np.float64) * max(postings.documents, 1) / max(postings.words, 1)
     strength = np.asarray(postings.frequency, np.float64) / (1 - LENGTH_SHARE + LENGTH_SHARE * relative_length)
     shares: Values = idf[rarest] / max(idf[rarest].sum(), 1e-9)
-    return shares, _Rows(position=position[selected], term=term[selected], strength=strength[selected])
+    rows = _Rows(position=position[selected], doc=doc[selected], term=term[selected], strength=strength[selected])
+    return shares, rows
 
 
 def _idf(found: int, documents: int) -> float:
@@ -104,12 +204,15 @@ def _within_reach(positions: Positions, reach: int) -> Positions:
     return np.repeat(ends - np.cumsum(lengths) + 1, lengths) + np.arange(lengths.sum())
 
 
-def _with_neighbours(rows: _Rows, positions: Positions, terms: int, reach: int) -> Values:
-    """Return the strength of each term (rows) at each position (columns), including the turns around it."""
+def _with_neighbours(rows: _Rows, positions: Positions, terms: int, reach: int, own: float = 1.0) -> Values:
+    """Return the strength of each term (rows) at each position (columns), including the turns around it.
+
+    `own` is the weight of the position itself.
+    """
     turns = np.arange(-reach, reach + 1)
     if not len(positions) or not len(rows.position):
         return np.zeros((terms, len(positions)))
-    share = np.where(turns, NEXT_TURN / np.maximum(np.abs(turns), 1), 1.0)
+    share = np.where(turns, NEXT_TURN / np.maximum(np.abs(turns), 1), own)
     at = np.clip(np.searchsorted(positions, rows.position)[:, None] + turns, 0, len(positions) - 1)
     reached = np.flatnonzero(positions[at] == rows.position[:, None] + turns)
     cells = (rows.term[:, None] * len(positions) + at).ravel()[reached]

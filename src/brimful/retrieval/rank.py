@@ -13,7 +13,7 @@ import numpy as np
 
 from brimful.records.search import Postings, VectorHit
 from brimful.retrieval.first_person import first_person_share
-from brimful.retrieval.lexical import FIRST_POSITION, Positions, Scored, Values, score_coverage
+from brimful.retrieval.lexical import FIRST_POSITION, Positions, Scored, Values, score_coverage, to_positions
 from brimful.retrieval.queries import Question
 from brimful.retrieval.time_expressions import mentions_time
 
@@ -33,20 +33,23 @@ SHORT_TEXT_TOKENS: Final = 50  # a text of this length is worth half of its rele
 class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A position with its relevance and the parts of it, each from 0 to 1.
 
-    A position is a message's `seq` in its room, or a `doc` elsewhere. `lexical` is the share of the query that it
-    covers, `vector` its cosine similarity (0 if it was not among the nearest).
+    A position is a message's `seq` in its room, or the first `doc` of a record elsewhere. `doc` is the best passage at
+    this position, or 0 if only the turns around it match. `lexical` is the share of the query that it covers, `vector`
+    its cosine similarity (0 if it was not among the nearest).
     """
 
     position: int
     relevance: float
+    doc: int = 0
     lexical: float = 0.0
     vector: float = 0.0
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """Positions with their relevance and its parts, as columns, best first."""
+    """Positions with their best passage, its relevance and the parts of that, as columns, best first."""
 
     positions: Positions
+    docs: Positions
     relevance: Values
     lexical: Values
     vector: Values
@@ -55,6 +58,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
         """Return the rows at these indexes."""
         return Ranking(
             positions=self.positions[chosen],
+            docs=self.docs[chosen],
             relevance=self.relevance[chosen],
             lexical=self.lexical[chosen],
             vector=self.vector[chosen],
@@ -62,34 +66,47 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
 
     def matches(self) -> list[Match]:
         """Return the rows as values."""
-        columns = (self.positions.tolist(), self.relevance.tolist(), self.lexical.tolist(), self.vector.tolist())
+        columns = (self.positions, self.relevance, self.docs, self.lexical, self.vector)
         return [
-            Match(position=position, relevance=relevance, lexical=lexical, vector=vector)
-            for position, relevance, lexical, vector in zip(*columns, strict=True)
+            Match(position=position, relevance=relevance, doc=doc, lexical=lexical, vector=vector)
+            for position, relevance, doc, lexical, vector in zip(*(each.tolist() for each in columns), strict=True)
         ]
 
 
 NO_MATCHES: Final = Ranking(
-    positions=np.empty(0, np.int64), relevance=np.empty(0), lexical=np.empty(0), vector=np.empty(0)
+    positions=np.empty(0, np.int64),
+    docs=np.empty(0, np.int64),
+    relevance=np.empty(0),
+    lexical=np.empty(0),
+    vector=np.empty(0),
 )
 
 
 def rank(postings: Postings, near: Sequence[VectorHit], *, conversation: bool, limit: int) -> Ranking:
-    """Return the most relevant positions of a scope for one query, best first. Later positions win ties."""
+    """Return the most relevant positions of a scope for one query, best first. Later positions win ties.
+
+    A record is as relevant as its best passage.
+    """
     if not len(postings.doc) and not near:
         return NO_MATCHES
     vector = _similarities(near, conversation=conversation)
-    lexical = score_coverage(postings, conversation=conversation, beside=vector.positions)
-    positions, words = lexical.positions, lexical.values
+    lexical = score_coverage(postings, conversation=conversation, beside=vector)
+    words = lexical.values
     # Everything else is at most as similar as the farthest neighbour. That baseline suits any embedder's range.
     farthest = float(vector.values.min()) if len(vector.values) else UNRELATED
-    meanings = _values_at(vector, positions, farthest) - min(farthest, UNRELATED)
+    meanings = _values_at(vector, lexical.docs, farthest) - min(farthest, UNRELATED)
     against = PRIOR_LOG_ODDS + math.log(max(postings.documents, len(near), 1))
     relevance = 1 / (1 + np.exp(against - LEXICAL * np.sqrt(words) - VECTOR * meanings))
-    ranking = Ranking(
-        positions=positions, relevance=relevance, lexical=words, vector=_values_at(vector, positions, 0.0)
+    ranking = _best_passages(
+        Ranking(
+            positions=lexical.positions,
+            docs=lexical.docs,
+            relevance=relevance,
+            lexical=words,
+            vector=_values_at(vector, lexical.docs, 0.0),
+        )
     )
-    return ranking.at(_best(relevance, positions, limit))
+    return ranking.at(_best(ranking.relevance, ranking.positions, limit))
 
 
 def merge(
@@ -149,6 +166,7 @@ def length_adjusted(relevance: float, tokens: int) -> float:
 def _join(rankings: Sequence[Ranking]) -> Ranking:
     return Ranking(
         positions=np.concatenate([each.positions for each in rankings]),
+        docs=np.concatenate([each.docs for each in rankings]),
         relevance=np.concatenate([each.relevance for each in rankings]),
         lexical=np.concatenate([each.lexical for each in rankings]),
         vector=np.concatenate([each.vector for each in rankings]),
@@ -163,19 +181,29 @@ def _best(values: Values, positions: Positions, limit: int) -> Positions:
     return chosen[np.lexsort((-positions[chosen], -values[chosen]))][:limit]
 
 
+def _best_passages(ranking: Ranking) -> Ranking:
+    """Return one row per position: its most relevant passage, the first of equal ones."""
+    if (np.diff(ranking.positions) > 0).all():
+        return ranking
+    order = np.lexsort((ranking.docs, -ranking.relevance, ranking.positions))
+    return ranking.at(order[np.diff(ranking.positions[order], prepend=-1) > 0])
+
+
 def _similarities(near: Sequence[VectorHit], *, conversation: bool) -> Scored:
-    """Return the highest cosine similarity of each position, clipped to 0..1."""
-    found = np.array([hit.seq if conversation else hit.doc for hit in near], np.int64)
+    """Return the cosine similarity of each passage, clipped to 0..1."""
+    docs, seqs = np.array([(hit.doc, hit.seq) for hit in near], np.int64).reshape(-1, 2).T
+    positions = to_positions(docs, seqs, conversation=conversation)
     cosines = np.clip(np.array([hit.similarity for hit in near], np.float64), 0.0, 1.0)
-    order = np.lexsort((cosines, found))
-    positions = found[order]
-    last = np.diff(positions, append=positions[-1:] + 1) > 0
-    mine = last & (positions >= FIRST_POSITION)
-    return Scored(positions=positions[mine], values=cosines[order][mine])
+    order = np.lexsort((cosines, docs, positions))
+    order = order[(np.diff(docs[order], append=-1) != 0) & (positions[order] >= FIRST_POSITION)]  # the highest of a doc
+    return Scored(positions=positions[order], docs=docs[order], values=cosines[order])
 
 
-def _values_at(scored: Scored, positions: Positions, default: float) -> Values:
-    """Return the values at these positions, which include all scored ones."""
-    values = np.full(len(positions), default)
-    values[np.searchsorted(positions, scored.positions)] = scored.values
+def _values_at(scored: Scored, docs: Positions, default: float) -> Values:
+    """Return the values of these documents, or the default of those that were not scored."""
+    if not len(scored.docs):
+        return np.full(len(docs), default)
+    order = np.argsort(scored.docs)
+    at = np.minimum(np.searchsorted(scored.docs[order], docs), len(order) - 1)
+    values: Values = np.where(scored.docs[order][at] == docs, scored.values[order][at], default)
     return values

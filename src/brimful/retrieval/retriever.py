@@ -12,15 +12,24 @@ from brimful.core.decision import SECONDS_PER_DAY
 from brimful.core.notice import Notice
 from brimful.core.validation import preview, to_finite_float
 from brimful.errors import BrimfulError, EmbeddingError, InvalidValue
-from brimful.packagers.records import plain_text
 from brimful.protocols import Embedder, Purpose
 from brimful.records import LoreEntry, Memory, Message
-from brimful.records.search import Postings, TermQuery, VectorHit, VectorQuery
+from brimful.records.search import Document, Postings, TermQuery, VectorHit, VectorQuery
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
+from brimful.retrieval.documents import MIN_DIVIDED_CHARS, searchable_text
 from brimful.retrieval.queries import Query, query_terms
 from brimful.retrieval.rank import MAX_NEIGHBOURS, Match, adjust_relevance, merge, rank
-from brimful.retrieval.search import RECENT, Group, Hit, SearchRequest, SearchResult, limit_hits, search_groups
+from brimful.retrieval.search import (
+    RECENT,
+    Group,
+    Hit,
+    Passage,
+    SearchRequest,
+    SearchResult,
+    limit_hits,
+    search_groups,
+)
 from brimful.retrieval.synonyms import expand_postings
 from brimful.stores import Store
 
@@ -202,9 +211,10 @@ class Retriever:
 
     async def _resolve(self, group: Group, ranking: Sequence[tuple[Query, Match]], request: SearchRequest) -> list[Hit]:
         records = await self._records(group, [match.position for _, match in ranking], request)
-        return [
-            _make_hit(*records[match.position], query, match) for query, match in ranking if match.position in records
-        ]
+        found = [(query, match) for query, match in ranking if match.position in records]
+        long = [match.doc for _, match in found if _may_have_passages(records[match.position][0])]
+        passages = {each.doc: each for each in await self._store.documents(long)} if long else {}
+        return [_make_hit(*records[match.position], query, match, passages.get(match.doc)) for query, match in found]
 
     async def _records(
         self, group: Group, positions: Sequence[int], request: SearchRequest
@@ -275,10 +285,19 @@ def _rank_groups(
     return ranked
 
 
-def _make_hit(record: Message | Memory | LoreEntry, tokens: int | None, query: Query, match: Match) -> Hit:
-    """Return a hit whose relevance takes the record's text and speaker into account."""
+def _may_have_passages(record: Message | Memory | LoreEntry) -> bool:
+    return len(searchable_text(record)) > MIN_DIVIDED_CHARS
+
+
+def _make_hit(
+    record: Message | Memory | LoreEntry, tokens: int | None, query: Query, match: Match, document: Document | None
+) -> Hit:
+    """Return a hit whose relevance takes the text of its passage and its speaker into account."""
     speaker = record.sender if isinstance(record, Message) else ""
-    text = plain_text(record.content)
+    text, passage = searchable_text(record), None
+    if document is not None and document.stop:
+        passage = Passage(number=document.part, start=document.start, stop=document.stop)
+        text = text[document.start : document.stop]
     return Hit(
         record=record,
         relevance=query.weight * adjust_relevance(match.relevance, query.question, speaker=speaker, text=text),
@@ -286,6 +305,7 @@ def _make_hit(record: Message | Memory | LoreEntry, tokens: int | None, query: Q
         vector=match.vector,
         query=query.name,
         tokens=tokens,
+        passage=passage,
     )
 
 

@@ -14,12 +14,12 @@ from brimful.errors import InvalidValue
 from brimful.packagers.records import plain_text
 from brimful.records import MEMORY_TYPES, LoreEntry, Memory, Message, memory_scope
 from brimful.records.base import validate_id
-from brimful.retrieval.documents import MAX_INDEXED_CHARS
 
 ROOM, LOREBOOK = "room:", "lorebook:"  # prefixes of scope names
 _MIN_RANKED: Final = 20  # per group, however small the limit: texts and speakers are weighed after the ranking
 DUPLICATE_FACTOR: Final = 0.5  # factor on the relevance of each further near-duplicate
 _DIGITS: Final = b"0123456789"
+_COMPARED_CHARS: Final = 20_000  # of a text, to find near-duplicates
 _HIT_BYTES: Final = 1_000  # memory of a hit without its content
 
 
@@ -85,10 +85,19 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     room: str | None = None
 
 
+class Passage(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage of a long text: its number, counted from 0, and where it starts and stops in the text."""
+
+    number: int
+    start: int
+    stop: int
+
+
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """A search hit: a record, its relevance with the parts of that number, and the query that found it.
 
-    `tokens` is the stored token count of a message, if there is one.
+    `tokens` is the stored token count of a message, if there is one. `passage` is the passage of a long text that
+    matched.
     """
 
     record: Message | Memory | LoreEntry
@@ -98,6 +107,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     recency: float = 1.0
     query: str = ""
     tokens: int | None = None
+    passage: Passage | None = None
 
 
 def relevance_order(hit: Hit) -> tuple[float, str]:
@@ -188,7 +198,7 @@ def diversify(hits: Iterable[Hit]) -> list[Hit]:
     seen: Counter[frozenset[str]] = Counter()
     weighted = []
     for hit in sorted(hits, key=relevance_order):
-        words = _words_without_digits(plain_text(hit.record.content)[:MAX_INDEXED_CHARS])
+        words = _words_without_digits(plain_text(hit.record.content)[:_COMPARED_CHARS])
         before = seen[words] if words and hit.query != RECENT else 0
         seen[words] += 1
         weighted.append(

@@ -15,6 +15,7 @@ from brimful.records import Entity, Record
 from brimful.records.contexts import PruneReport
 from brimful.records.search import CountedMessage, IndexEntry, Postings, TermQuery
 from brimful.stores.admin import export
+from brimful.stores.admin import passages as _passages
 from brimful.stores.backends.driver import Driver
 from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.index import documents as _documents
@@ -139,6 +140,8 @@ class Store(Transactions):
     save_vectors = WriteMethod(_embedders.save_vectors)
     index_progress = ReadMethod(_embedders.index_progress)
     documents = ReadMethod(_documents.get_documents)
+    count_undivided = ReadMethod(_passages.count_undivided)
+    divide_documents = WriteMethod(_passages.divide_documents)
 
     async def find_postings(self, queries: Sequence[TermQuery]) -> list[Postings]:
         """Return the occurrences of terms in scopes, one result for each query, at most `limit` rows each.

@@ -50,7 +50,10 @@ COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "janitor_runs": (1, ("number", "state", "holder", "started", "heartbeat", "ended", "facts")),
     "janitor_undo": (1, ("number", "run", "item", "room", "body")),
     "scopes": (1, ("number", "scope", "documents", "words", "changes")),
-    "documents": (1, ("doc", "scope", "kind", "item", "seq", "at", "length", "passage", "terms")),
+    "documents": (
+        1,
+        ("doc", "scope", "kind", "item", "seq", "at", "length", "passage", "terms", "part", "start", "stop"),
+    ),
     "embedders": (1, ("id", "since", "dims", "dropped")),
     "embedding_queue": (2, ("embedder", "doc", "passage")),
 }

@@ -46,6 +46,12 @@ SELECT count(*) FROM documents d WHERE d.tenant = :tenant AND (
   OR (d.kind = 'lore' AND NOT EXISTS (SELECT 1 FROM lore_entries e WHERE e.tenant = :tenant AND e.id = d.item))
   OR (d.kind = 'summary' AND NOT EXISTS (SELECT 1 FROM summaries s WHERE s.tenant = :tenant AND s.id = d.item)))
 """
+_PASSAGES: Final = """
+SELECT count(*) FROM (
+  SELECT kind, item FROM documents WHERE tenant = :tenant GROUP BY kind, item
+  HAVING count(*) <> max(part) - min(part) + 1 OR min(part) > 0
+) incomplete
+"""
 _WAITING: Final = """
 SELECT count(*) FROM embedding_queue p WHERE p.tenant = :tenant
   AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.tenant = :tenant AND d.doc = p.doc)
@@ -61,6 +67,7 @@ _CHECKS: Final[tuple[tuple[str, Severity, str], ...]] = (
     (_USES, "error", "contents whose number of uses is wrong"),
     (_TOTALS, "error", "scopes whose totals are wrong"),
     (_LOST, "error", "documents of the index that lead to no record"),
+    (_PASSAGES, "error", "records with missing passages in the index"),
     (_WAITING, "error", "documents wait for a vector, and are gone"),
     (_UNLOGGED, "error", "builds and answers that are not in the log"),
     (_POSITIONS, "warning", "rooms whose messages are not numbered without gaps"),

@@ -25,11 +25,11 @@ DELETE FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN 
   SELECT 1 FROM documents d WHERE d.tenant = vectors.tenant AND d.passage = vectors.hash AND d.passage <> '')
 """
 _INSERT: Final = """
-INSERT INTO documents (tenant, doc, scope, kind, item, seq, at, length, passage, terms)
-VALUES (:tenant, :doc, :scope, :kind, :item, :seq, :at, :length, :passage, :terms)
+INSERT INTO documents (tenant, doc, scope, kind, item, part, start, stop, seq, at, length, passage, terms)
+VALUES (:tenant, :doc, :scope, :kind, :item, :part, :start, :stop, :seq, :at, :length, :passage, :terms)
 """
 _READ_DOCUMENTS: Final = """
-SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at FROM documents d
+SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at, d.part, d.start, d.stop FROM documents d
 JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope
 WHERE d.tenant = :tenant AND d.doc IN :docs
 """
@@ -141,16 +141,18 @@ class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
     entry: IndexEntry
     seq: int = 0
     at: float = 0.0
+    part: int = 0
 
 
 def add_documents(session: Session, entries: Sequence[NewDocument]) -> None:
-    """Add records to the index."""
+    """Add records to the index: one document for each passage."""
     if not entries:
         return
-    entries = [_filter_document(session, entry) for entry in entries]
-    numbers = add_to_scopes(session, _totals(entries))
-    docs = session.dialect.next_doc_numbers(session, len(entries))
-    rows = [_row(session, entry, doc, numbers[entry.scope]) for entry, doc in zip(entries, docs, strict=True)]
+    passages = [passage for entry in entries for passage in _divide(session, entry)]
+    numbers = add_to_scopes(session, _totals(passages))
+    docs = session.dialect.next_doc_numbers(session, len(passages))
+    rows = [_row(session, entry, doc, numbers[entry.scope]) for entry, doc in zip(passages, docs, strict=True)]
+    _link_passages(rows)
     session.many(_INSERT, rows)
     session.dialect.text_index.add(session, [(row["doc"], row["terms"]) for row in rows])
     enqueue_documents(session, [(row["doc"], row["scope"], row["passage"]) for row in rows if row["passage"]])
@@ -188,12 +190,31 @@ def get_documents(session: Session, docs: Sequence[int]) -> list[Document]:
 
 def decode_document(row: Sequence[Any]) -> Document:
     """Return the document of a row."""
-    doc, scope, kind, item, seq, at = row
-    return Document(doc=doc, scope=scope, kind=kind, item=item, seq=seq, at=at)
+    doc, scope, kind, item, seq, at, part, start, stop = row
+    return Document(doc=doc, scope=scope, kind=kind, item=item, seq=seq, at=at, part=part, start=start, stop=stop)
 
 
-def _filter_document(session: Session, entry: NewDocument) -> NewDocument:
-    return msgspec.structs.replace(entry, entry=filter_searchable(session, entry.entry))
+def _divide(session: Session, entry: NewDocument) -> list[NewDocument]:
+    """Return the documents of a record, one for each passage that may be indexed."""
+    passages = [filter_searchable(session, each) for each in (entry.entry, *entry.entry.further)]
+    return [
+        msgspec.structs.replace(entry, entry=passage, part=part)
+        for part, passage in enumerate(passages)
+        if not part or passage.terms or passage.passage
+    ]
+
+
+def _link_passages(rows: Sequence[dict[str, Any]]) -> None:
+    """Give the passages of a memory or lore entry a common position: their first document.
+
+    Messages have a position already. Summaries have none, because they are not searched.
+    """
+    divided = {(row["kind"], row["item"]) for row in rows if row["part"] and row["kind"] in ("memory", "lore")}
+    first: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = (row["kind"], row["item"])
+        if key in divided:
+            row["seq"] = first.setdefault(key, row["doc"])
 
 
 def _totals(entries: Sequence[NewDocument]) -> dict[str, tuple[int, int]]:
@@ -211,6 +232,9 @@ def _row(session: Session, entry: NewDocument, doc: int, scope: int) -> dict[str
         "scope": scope,
         "kind": entry.kind,
         "item": entry.item,
+        "part": entry.part,
+        "start": entry.entry.start,
+        "stop": entry.entry.stop,
         "seq": entry.seq,
         "at": entry.at,
         "length": len(entry.entry.terms),

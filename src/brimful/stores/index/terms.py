@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from brimful.records.search import IndexEntry
 from brimful.stores.encryption.cipher import is_keyed_address, storage_address
 from brimful.stores.encryption.tenant_keys import HASHED_TERM_PREFIX, TenantKeys
@@ -57,7 +59,8 @@ def filter_searchable(session: Session, indexed: IndexEntry) -> IndexEntry:
         return indexed
     if session.keys.keys.search == "none":
         return IndexEntry()
-    return IndexEntry(terms=indexed.terms, passage="" if session.dialect.name == "postgres" else indexed.passage)
+    passage = "" if session.dialect.name == "postgres" else indexed.passage
+    return msgspec.structs.replace(indexed, passage=passage)
 
 
 def passage_address(session: Session, passage: str) -> str:

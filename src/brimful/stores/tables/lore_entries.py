@@ -62,7 +62,7 @@ def save_lore(session: Session, entries: Sequence[tuple[LoreEntry, IndexEntry]])
     for lorebook in sorted(set(last.values())):
         if entities.get_entity(session, Lorebook, lorebook) is None:
             entities.put_entity(session, Lorebook(id=lorebook))
-    upsert(session, "lore_entries", _PUT, entries, row=_row, document=_document)
+    upsert(session, "lore_entries", _PUT, entries, row=_row, document=lore_document)
 
 
 def list_lore(
@@ -105,5 +105,6 @@ def _row(session: Session, entry: LoreEntry, hash: str) -> dict[str, Any]:
     }
 
 
-def _document(lore: LoreEntry, entry: IndexEntry) -> NewDocument:
+def lore_document(lore: LoreEntry, entry: IndexEntry) -> NewDocument:
+    """Return the index document of a lore entry."""
     return NewDocument(kind="lore", item=lore.id, scope=f"lorebook:{lore.lorebook}", entry=entry)

@@ -41,7 +41,7 @@ _DETAIL: Final = msgspec.json.Decoder(_Detail)
 
 def save_summaries(session: Session, summaries: Sequence[tuple[Summary, IndexEntry]]) -> None:
     """Write summaries, replacing those with the same ids."""
-    upsert(session, "summaries", _PUT, summaries, row=_row, document=_document)
+    upsert(session, "summaries", _PUT, summaries, row=_row, document=summary_document)
 
 
 def list_summaries(session: Session, room: str | None = None, *, ids: Sequence[str] | None = None) -> list[Summary]:
@@ -75,7 +75,8 @@ def _row(session: Session, summary: Summary, hash: str) -> dict[str, Any]:
     }
 
 
-def _document(summary: Summary, entry: IndexEntry) -> NewDocument:
+def summary_document(summary: Summary, entry: IndexEntry) -> NewDocument:
+    """Return the index document of a summary."""
     return NewDocument(kind="summary", item=summary.id, scope=f"room:{summary.room}", entry=entry, at=summary.at)
 
 

@@ -23,7 +23,7 @@ INSERT INTO embedding_queue (tenant, embedder, doc, passage)
 SELECT tenant, :id, doc, passage FROM documents WHERE tenant = :tenant AND passage <> ''
 """
 _BACKLOG: Final = """
-SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at FROM embedding_queue p
+SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at, d.part, d.start, d.stop FROM embedding_queue p
 JOIN documents d ON d.tenant = p.tenant AND d.doc = p.doc
 JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope
 WHERE p.tenant = :tenant AND p.embedder = :embedder ORDER BY p.doc LIMIT :limit
