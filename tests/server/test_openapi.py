@@ -14,6 +14,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 from brimful.server.app import create_app
 from brimful.server.config import parse_config
 from brimful.server.inspector.operations import OPERATIONS
+from brimful.server.inspector.queries import AssembleBody, BuildQuery, JanitorBody, MessageBody, RespondBody
 from brimful.server.openapi import openapi_document
 from server.inspector.conftest import tell_story
 from server.upstream import serving
@@ -93,7 +94,7 @@ def told_in(page):
 
 
 def test_every_operation_and_parameter_is_documented():
-    text = told_in("inspector.md")
+    text = told_in("inspector.md") + told_in("service.md")
     names = {"{id:path}": "ID", "{id}": "ID", "{item:path}": "ITEM", "{entry:path}": "ENTRY", "{other}": "OTHER"}
     missing = []
     for operation, _ in OPERATIONS:
@@ -109,3 +110,9 @@ def test_every_operation_and_parameter_is_documented():
             if f"`{field}" not in text
         ]
     assert not missing
+
+
+def test_every_field_of_the_service_is_documented():
+    text = told_in("service.md")
+    bodies = (MessageBody, RespondBody, AssembleBody, BuildQuery, JanitorBody)
+    assert not [field for body in bodies for field in body.__struct_fields__ if f"`{field}`" not in text]

@@ -39,12 +39,21 @@ class HttpProvider:
     """A provider over HTTP. It belongs to the event loop in which it is first used.
 
     A `known` server gets model names without its own prefix: `openrouter/qwen/qwen3-8b` becomes `qwen/qwen3-8b`.
+    `headers` are sent in addition to the connection's own.
     """
 
-    def __init__(self, connection: Connection, dialect: Dialect, *, known: KnownServer | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        dialect: Dialect,
+        *,
+        known: KnownServer | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self.connection: Final = connection
         self.dialect: Final = dialect
         self._known = known
+        self._headers = headers or {}
         self._counter = ServerCounter(connection, dialect)
 
     def __repr__(self) -> str:
@@ -65,14 +74,16 @@ class HttpProvider:
         """Return the complete reply."""
         renamed = self.with_local_name(request)
         body = self.dialect.body(renamed, stream=False)
-        answer = await self.connection.post(self.dialect.path(renamed, stream=False), body)
+        path = self.dialect.path(renamed, stream=False)
+        answer = await self.connection.post(path, body, headers=self._headers)
         return self.dialect.read(answer.body, self.route)
 
     async def stream(self, request: Request) -> AsyncGenerator[ReplyChunk, None]:
         """Yield the reply in chunks; the last one holds all of it. Closing the generator frees the connection."""
         renamed = self.with_local_name(request)
         body = self.dialect.body(renamed, stream=True)
-        async with self.connection.stream(self.dialect.path(renamed, stream=True), body) as answer:
+        path = self.dialect.path(renamed, stream=True)
+        async with self.connection.stream(path, body, headers=self._headers) as answer:
             if _is_complete_json(answer):
                 reply = self.dialect.read(await answer.read(), self.route)
                 yield ReplyChunk(text=reply.text)
@@ -88,7 +99,7 @@ class HttpProvider:
 
     async def count(self, request: Request) -> int | None:
         """Return the server's token count of a prompt; None if it cannot count."""
-        return await self._counter.count(self.with_local_name(request))
+        return await self._counter.count(self.with_local_name(request), self._headers)
 
     async def close(self) -> None:
         """Close all connections."""

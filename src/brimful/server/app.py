@@ -27,13 +27,14 @@ from brimful.errors import InvalidConfig, StoreError
 from brimful.models import default_registry, load_registry
 from brimful.policies import load_policy, policy_names
 from brimful.server.access import Authenticator, Client, KeyAccess, OpenAccess, RateLimiter
-from brimful.server.background import BackgroundTasks
+from brimful.server.background import BackgroundTasks, Shutdown
 from brimful.server.config import Config, ModeName
 from brimful.server.endpoint import DEPLOYMENT, JSON, Endpoint, Gateway, Handler, error_response
 from brimful.server.errors import ApiError, get_error_format
 from brimful.server.inspector.catalogue import DEFAULT_MODEL, ContentCounter
 from brimful.server.inspector.operation import EVENT_STREAM
 from brimful.server.inspector.operations import OPERATIONS, Inspector
+from brimful.server.inspector.served_models import ServedModels
 from brimful.server.openapi import openapi_document
 from brimful.server.page import API_PATHS, Page
 from brimful.server.proxy.chat import ChatEndpoints
@@ -55,14 +56,6 @@ _NOT_FOUND: Final = 404
 _METHOD_NOT_ALLOWED: Final = 405
 _PROXY_PATHS: Final = b"/v1/"
 _AZURE_PATH: Final = re.compile(rb"/openai/(?:v1/|deployments/([^/]+)/)?(.+)")
-
-
-class Shutdown:
-    """Shutdown events: `started` when no more requests are accepted, `forced` when running answers are cut off."""
-
-    def __init__(self) -> None:
-        self.started = asyncio.Event()
-        self.forced = asyncio.Event()
 
 
 class Services:
@@ -115,10 +108,17 @@ class Services:
         self.inspector = Inspector(
             self._tenants,
             registry,
+            models=ServedModels(
+                self._tenants,
+                registry,
+                upstreams=self._upstreams,
+                resolver=self._models,
+                telemetry=self.telemetry,
+            ),
             tokens=ContentCounter(registry, next((each.like for each in config.upstreams if each.like), DEFAULT_MODEL)),
             access=self.gateway.access,
             tasks=self._tasks,
-            stopping=self.shutdown.started,
+            shutdown=self.shutdown,
             clock=clock,
         )
 

@@ -1,4 +1,4 @@
-"""Background tasks that outlive their request. The server waits for them when it stops."""
+"""Background tasks that outlive their request, for which the server waits when it stops, and the shutdown itself."""
 
 import asyncio
 import logging
@@ -11,6 +11,14 @@ MAX_TASKS: Final = 512  # beyond that, new requests wait
 _LOGGED_CALLS: Final = 8  # innermost calls of an error
 
 _log = logging.getLogger("brimful.server")
+
+
+class Shutdown:
+    """Shutdown events: `started` when no more requests are accepted, `forced` when running answers are cut off."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.forced = asyncio.Event()
 
 
 class BackgroundTasks:

@@ -15,7 +15,7 @@ import brimful
 from brimful.server.access import KEY_HEADER
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ErrorFormat
-from brimful.server.inspector.operation import Operation
+from brimful.server.inspector.operation import EVENT_STREAM, Operation
 from brimful.server.inspector.operations import OPERATIONS
 
 _NonEmpty = Annotated[str, Meta(min_length=1)]
@@ -304,6 +304,8 @@ def _inspector_operation(operation: Operation) -> dict[str, Any]:
         answer = _json_content(operation.answer)
     elif operation.media != JSON:
         answer = {operation.media: {"schema": {"type": "string"}}}
+    if operation.streams:
+        answer |= {EVENT_STREAM: {"schema": {"type": "string"}}}
     described = _operation(
         operation.summary, "openai", answer=answer, body=operation.body, parameters=operation_parameters(operation)
     )

@@ -114,6 +114,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """An operation of the API. `answer` is the schema of the response, None for streams and raw JSON.
 
     Path parameters may contain slashes if declared as `{id:path}`. `headers` maps the headers it uses to descriptions.
+    With `streams`, a client may ask for server-sent events instead of `answer`.
     """
 
     method: Method
@@ -126,6 +127,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     media: str = JSON
     status: int = 200
     headers: dict[str, str] = {}
+    streams: bool = False
 
     @property
     def described_path(self) -> str:

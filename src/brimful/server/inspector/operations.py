@@ -1,22 +1,26 @@
 """The inspector and the table of all its operations, from which routes and the OpenAPI description are made."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
+from brimful.engine.janitor import JanitorReport
 from brimful.models.registry import Registry
+from brimful.records.janitor import JanitorRun
 from brimful.server.access import Authenticator
-from brimful.server.background import BackgroundTasks
+from brimful.server.background import BackgroundTasks, Shutdown
 from brimful.server.inspector import queries, record_views, views
 from brimful.server.inspector.catalogue import Catalogue, ContentCounter
+from brimful.server.inspector.chat import AssembledView, Chat, InspectionView, ReplyList
 from brimful.server.inspector.context_cache import ContextCache
 from brimful.server.inspector.contexts import Contexts
 from brimful.server.inspector.events import Events
 from brimful.server.inspector.executor import NewestFirstExecutor
+from brimful.server.inspector.janitor import JanitorEndpoints, JanitorRuns
 from brimful.server.inspector.operation import EVENT_STREAM, Operation, OperationHandler
 from brimful.server.inspector.records import LoreEntries, Memories, Messages, make_lorebooks, make_personas, make_rooms
+from brimful.server.inspector.served_models import ServedModels
 from brimful.server.inspector.statistics import StatisticsEndpoint, StatisticsList
 from brimful.server.inspector.views import Prices
 from brimful.server.inspector.what_if import Comparisons
@@ -31,15 +35,16 @@ class Inspector:
         tenants: Tenants,
         registry: Registry,
         *,
+        models: ServedModels,
         tokens: ContentCounter,
         access: Authenticator,
         tasks: BackgroundTasks,
-        stopping: asyncio.Event,
+        shutdown: Shutdown,
         clock: Callable[[], float],
     ) -> None:
         cache, prices, self._executor = ContextCache(clock), Prices(registry), NewestFirstExecutor()
         self.contexts = Contexts(tenants, tasks, cache=cache, prices=prices, executor=self._executor)
-        self.events = Events(tenants, prices, access=access, stopping=stopping)
+        self.events = Events(tenants, prices, access=access, stopping=shutdown.started)
         self.comparisons = Comparisons(tenants, registry, cache=cache, executor=self._executor)
         self.statistics = StatisticsEndpoint(tenants, clock=clock)
         self.catalogue = Catalogue(registry, tenants.policies, tokens)
@@ -49,6 +54,16 @@ class Inspector:
         self.memories = Memories(tenants, tokens, cache, clock=clock)
         self.lorebooks = make_lorebooks(tenants, tokens, cache)
         self.entries = LoreEntries(tenants, tokens)
+        self.chat = Chat(
+            tenants,
+            models,
+            messages=self.messages,
+            tokens=tokens,
+            prices=prices,
+            stopping=shutdown.forced,
+            clock=clock,
+        )
+        self.janitor = JanitorEndpoints(tenants, models)
 
     async def close(self) -> None:
         """Wait for running work."""
@@ -158,6 +173,62 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
             queries.MessagesQuery,
         ),
         lambda to: to.messages.list_page,
+    ),
+    (
+        _post("/rooms/{id:path}/messages", "Post a message", record_views.MessageView, queries.MessageBody),
+        lambda to: to.messages.create,
+    ),
+    (
+        Operation(
+            method="POST",
+            path="/rooms/{id:path}/respond",
+            summary="Post a message and answer it",
+            scope="chat",
+            answer=ReplyList,
+            body=queries.RespondBody,
+            streams=True,
+        ),
+        lambda to: to.chat.respond,
+    ),
+    (
+        Operation(
+            method="POST",
+            path="/rooms/{id:path}/assemble",
+            summary="Build the context for the next answer",
+            scope="read",
+            answer=AssembledView,
+            body=queries.AssembleBody,
+        ),
+        lambda to: to.chat.assemble,
+    ),
+    (
+        _get("/rooms/{id:path}/inspect", "Preview the next context", InspectionView, queries.BuildQuery),
+        lambda to: to.chat.inspect,
+    ),
+    (
+        Operation(
+            method="POST",
+            path="/rooms/{id:path}/janitor",
+            summary="Clean up a room",
+            scope="write",
+            answer=JanitorReport,
+            body=queries.JanitorBody,
+        ),
+        lambda to: to.janitor.run,
+    ),
+    (
+        _get("/janitor", "List the janitor's runs", JanitorRuns, queries.JanitorQuery),
+        lambda to: to.janitor.list_runs,
+    ),
+    (
+        Operation(
+            method="POST",
+            path="/janitor/undo",
+            summary="Undo the janitor's last run",
+            scope="write",
+            answer=JanitorRun,
+        ),
+        lambda to: to.janitor.undo,
     ),
     (_get("/rooms/{id:path}", "Show a room", record_views.RoomView, queries.ModelQuery), lambda to: to.rooms.show),
     (_put("/rooms/{id:path}", "Update a room", record_views.RoomView, queries.RoomBody), lambda to: to.rooms.change),

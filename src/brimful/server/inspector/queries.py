@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from brimful.core.content import Role
+from brimful.engine.options import RetrievalOverrides
 from brimful.records import Lorebook, LoreEntry, Memory, Persona, Record, Room
 
 _Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
@@ -103,6 +105,84 @@ class CountBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     text: str
     model: _Name | None = None
+
+
+_Content = Annotated[str, Meta(min_length=1)] | list[dict[str, Any]] | dict[str, Any]
+"""A text, a list of parts, or a whole message, in OpenAI's or Anthropic's format."""
+
+
+class MessageBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message to post. The same `id` posted twice is one message. A `hidden` one is excluded from contexts."""
+
+    content: _Content
+    sender: str = ""
+    role: Role | None = None
+    id: _Name | None = None
+    at: float | None = None
+    hidden: bool = False
+    metadata: dict[str, Any] = {}
+
+
+class BuildOptions(Input, frozen=True, kw_only=True):
+    """Who answers, and how to build the context.
+
+    `persona` is an id or a name. By default, the personas that the message mentions answer, or else the room's own.
+    """
+
+    persona: Annotated[_Name, Meta(description="The id or name of a persona.")] | None = None
+    user: _Name | None = None
+    sender: Annotated[str, Meta(description="The sender's name; by default the user's.")] | None = None
+    model: _Name | None = None
+    policy: _Name | None = None
+    window: _Tokens | None = None
+    completion: _Tokens | None = None
+    max_prompt_tokens: _Tokens | None = None
+    focus: Annotated[str, Meta(max_length=10_000, description="One more thing to search for.")] = ""
+
+
+class BuildQuery(BuildOptions, frozen=True, kw_only=True):
+    """A context to preview. Without `content`, it answers the room's last message."""
+
+    content: Annotated[str, Meta(min_length=1, description="What to answer; by default the last message.")] | None = (
+        None
+    )
+
+
+class BuildBody(BuildOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to answer, by default the room's last message, who answers, and how to build the context."""
+
+    content: _Content | None = None
+    system: str | None = None
+    overrides: dict[str, Any] | None = None
+    retrieval: RetrievalOverrides | None = None
+    tools: list[dict[str, Any]] = []
+
+
+class AssembleBody(BuildBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A context to build. With `save`, its record is stored, which needs the scope `chat`."""
+
+    save: bool = False
+
+
+class RespondBody(BuildBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message to answer. `id` is that of the message; `stream` returns server-sent events."""
+
+    id: _Name | None = None
+    stream: bool = False
+
+
+class JanitorBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to clean up a room. With `model`, it writes the summaries, which needs the scope `chat`."""
+
+    dry_run: bool = False
+    older_than: _Duration | None = None
+    model: _Name | None = None
+
+
+class JanitorQuery(Input, frozen=True, kw_only=True):
+    """How many runs to list."""
+
+    limit: _PageSize = 20
 
 
 def _make_body(kind: type[Record], name: str, *without: str) -> type[msgspec.Struct]:

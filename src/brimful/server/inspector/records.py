@@ -7,13 +7,15 @@ from typing import Any, Final, Generic, TypeVar, cast
 import msgspec
 from msgspec import UNSET
 
+from brimful.assembly.messages import read_content
 from brimful.core import validation
+from brimful.core.content import Role
 from brimful.engine import Engine
 from brimful.engine.plan import get_policy_keys
 from brimful.engine.writer import find_removed_sources, new_id, require_memory_content
 from brimful.errors import InvalidValue, UnknownPolicy, UnknownRecord
 from brimful.policies import load_policy
-from brimful.records import Entity, Lorebook, LoreEntry, Memory, Message, Persona, Room
+from brimful.records import Content, Entity, Lorebook, LoreEntry, Memory, Message, Persona, Room
 from brimful.records.character import Character
 from brimful.retrieval.search import memory_scopes
 from brimful.server.errors import ApiError
@@ -213,6 +215,14 @@ def _join(*texts: str) -> str:
     return "\n".join(text for text in texts if text)
 
 
+def read_message(content: object) -> tuple[Content, Role | None]:
+    """Return the content of a message, and its role if it is a whole message; reject an empty one."""
+    read, role = read_content(content, "content")
+    if not (read.strip() if isinstance(read, str) else read):
+        raise ApiError("invalid", "content: is empty", param="content")
+    return read, role
+
+
 class Messages:
     """Endpoints for messages."""
 
@@ -232,6 +242,32 @@ class Messages:
         page = [entry.message for entry in await store.history(room, before=query.before, limit=query.limit)]
         after = page[-1].seq if len(page) == query.limit else None
         return MessageList(messages=await self._message_views(page, [None] * len(page), query.model), next=after)
+
+    async def create(self, call: Call) -> MessageView:
+        """Post a message in a room."""
+        engine, room = await self._tenants.engine(call.tenant), call.name()
+        if await engine.store.get(Room, room) is None:
+            raise UnknownRecord("room", room)
+        message = await self.post(engine, room, msgspec.structs.asdict(call.body))
+        return await self.view(message, call.query.model)
+
+    async def post(self, engine: Engine, room: str, fields: dict[str, Any]) -> Message:
+        """Post a message. Its id may be posted again with the same content, and only in this room."""
+        content, role = read_message(fields["content"])
+        fields |= {"content": content, "role": fields["role"] or role or "user"}
+        known = await engine.store.messages([fields["id"]]) if fields["id"] else []
+        if any(message.room != room for message in known):
+            raise id_conflict("message", fields["id"])
+        message = await engine.post(room=room, **fields)
+        sent = Message(**fields | {"id": message.id, "room": room, "at": message.at})  # as a store holds it
+        same = (message.content, message.sender, message.role) == (sent.content, sent.sender, sent.role)
+        if not same and message.edited is None:
+            raise id_conflict("message", message.id)
+        return message
+
+    async def view(self, message: Message, model: str | None) -> MessageView:
+        """Return a message with its tokens."""
+        return (await self._message_views([message], [None], model))[0]
 
     async def remove(self, call: Call) -> Removed:
         """Remove a message from its room."""

@@ -1,6 +1,6 @@
 """Resolve a model on an upstream: its registry entry, the limits the upstream reports, and what was calibrated."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -56,12 +56,17 @@ class ModelResolver:
 
     async def of(self, request: ProxyRequest, calibrator: Calibrator) -> ResolvedModel:
         """Return what is known about the model of a request."""
-        upstream, name = request.upstream, request.model
+        return await self.find(request.upstream, request.model, calibrator, betas=request.betas)
+
+    async def find(
+        self, upstream: Upstream, name: str, calibrator: Calibrator, *, betas: Sequence[str] = ()
+    ) -> ResolvedModel:
+        """Return what is known about a model on an upstream."""
         server_model = None
         if upstream.config.window is None:
             known = self._registry.resolve(upstream.config.like or name).known
             server_model = await self._server_models.find(upstream.connection, upstream.wire, name, known=known)
-        info = self._model_info(upstream, name, server_model).with_betas(request.betas)
+        info = self._model_info(upstream, name, server_model).with_betas(betas)
         calibrated = await self._calibration(upstream, info, calibrator)
         reported = upstream.config.window or (server_model.window if server_model else None)
         limits = [limit for limit in (reported, calibrated.window) if limit is not None]

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from brimful.errors import InvalidConfig, ProviderError
-from brimful.providers import Connection, Dialect, find_api_key, make_dialect
+from brimful.providers import Connection, Dialect, HttpProvider, find_api_key, make_dialect
 from brimful.providers.address import get_base_url, get_route, parse_address
 from brimful.providers.connection import HOP_BY_HOP_HEADERS, split_tokens
 from brimful.providers.directory import find_server_by_url
@@ -71,6 +71,12 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
         known = find_server_by_url(self.config.url)
         return known is not None and known.requests_usage
 
+    def provider(self, client_headers: Mapping[str, str], trace_headers: Mapping[str, str]) -> HttpProvider:
+        """Return a provider for requests that we write ourselves, with the client's API key if configured so."""
+        forwarded = self.headers(client_headers) if self.config.authorization == "client" else {}
+        keys = {name: value for name, value in forwarded.items() if name in _KEY_HEADERS}
+        return HttpProvider(self.connection, self.dialect, headers=keys | dict(trace_headers))
+
     def headers(self, client_headers: Mapping[str, str]) -> dict[str, str]:
         """Return the client headers to forward. Our own API keys are never forwarded, in any header."""
         dropped = _NOT_FORWARDED | set(split_tokens(client_headers.get("connection", "")))
@@ -117,8 +123,12 @@ class Upstreams:
         """Return all upstreams of a wire format, in the order of the configuration."""
         return [upstream for upstream in self._upstreams if upstream.wire == wire]
 
+    def find_any(self, model: str) -> Upstream | None:
+        """Return the first upstream that serves a model, whatever its wire format."""
+        return next((upstream for upstream in self._upstreams if _serves_model(upstream.config, model)), None)
+
     def find(self, wire: IncomingWire, model: str) -> Upstream:
-        """Return the first upstream that serves a model."""
+        """Return the first upstream of a wire format that serves a model."""
         running = [upstream for upstream in self._upstreams if _serves_model(upstream.config, model)]
         found = next((upstream for upstream in running if upstream.wire == wire), None)
         if found is not None:
@@ -133,8 +143,12 @@ class Upstreams:
                 code="model_not_found",
                 param="model",
             )
+        raise self.not_served(model)
+
+    def not_served(self, model: str) -> ApiError:
+        """Return the error for a model that no upstream serves."""
         why = f"no upstream serves the model {model!r}" if self._upstreams else "this server has no upstreams"
-        raise ApiError("not_found", why, code="model_not_found", param="model")
+        return ApiError("not_found", why, code="model_not_found", param="model")
 
     def choose(self, wire: IncomingWire, model: str, name: str) -> Upstream:
         """Return the upstream of a request that need not name a model: by its model, by name, or the first one."""

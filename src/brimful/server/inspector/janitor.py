@@ -1,0 +1,62 @@
+"""Endpoints for the janitor: clean up a room, list the runs, and undo the last one."""
+
+from brimful.engine import Engine
+from brimful.engine.janitor import JanitorReport
+from brimful.errors import UnknownRecord
+from brimful.protocols import Summarizer
+from brimful.records import Room
+from brimful.records.janitor import JanitorRun
+from brimful.server.access import require_scope
+from brimful.server.errors import ApiError
+from brimful.server.inspector.operation import Call
+from brimful.server.inspector.queries import JanitorBody, JanitorQuery
+from brimful.server.inspector.served_models import ServedModels
+from brimful.server.inspector.views import View
+from brimful.server.tenants import Tenants
+
+
+class JanitorRuns(View, frozen=True, kw_only=True):
+    """The janitor's runs, newest first, and how many messages and memories are archived."""
+
+    runs: tuple[JanitorRun, ...]
+    archived: dict[str, int]
+
+
+class JanitorEndpoints:
+    """Endpoints for the janitor."""
+
+    def __init__(self, tenants: Tenants, models: ServedModels) -> None:
+        self._tenants = tenants
+        self._models = models
+
+    async def run(self, call: Call) -> JanitorReport:
+        """Clean up a room, or say what would be done."""
+        body: JanitorBody = call.body
+        engine, room = await self._tenants.engine(call.tenant), call.name()
+        if await engine.store.get(Room, room) is None:
+            raise UnknownRecord("room", room)
+        summarizer = None if body.model is None else await self._make_summarizer(call, engine, body.model)
+        return await engine.run_janitor(
+            room, older_than=body.older_than, dry_run=body.dry_run, summarizer=None if body.dry_run else summarizer
+        )
+
+    async def list_runs(self, call: Call) -> JanitorRuns:
+        """List the runs in all rooms."""
+        query: JanitorQuery = call.query
+        engine = await self._tenants.engine(call.tenant)
+        runs = await engine.list_janitor_runs(limit=query.limit)
+        return JanitorRuns(runs=tuple(runs), archived=await engine.count_archived())
+
+    async def undo(self, call: Call) -> JanitorRun:
+        """Undo the last run."""
+        engine = await self._tenants.engine(call.tenant)
+        undone = await engine.undo_janitor()
+        if undone is None:
+            raise ApiError("not_found", "there is no run to undo", code="run_not_found")
+        return undone
+
+    async def _make_summarizer(self, call: Call, engine: Engine, name: str) -> Summarizer:
+        require_scope(call.client, "chat")
+        served = await self._models.find(call.tenant, name)
+        provider = self._models.provider(served, call.headers)
+        return engine.make_summarizer(served.model, provider=provider, window=served.window)

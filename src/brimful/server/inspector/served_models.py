@@ -1,0 +1,59 @@
+"""Models for the requests that the server writes itself, and the upstreams that serve them."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from brimful.core.model import ModelInfo
+from brimful.models.registry import Registry
+from brimful.providers import HttpProvider
+from brimful.server.proxy.models import ModelResolver
+from brimful.server.proxy.upstreams import Upstream, Upstreams
+from brimful.server.telemetry import Telemetry
+from brimful.server.tenants import Tenants
+
+
+class ServedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model with its window, and the upstream that serves it, if one does."""
+
+    model: ModelInfo
+    window: int
+    upstream: Upstream | None
+
+
+class ServedModels:
+    """Finds models by name."""
+
+    def __init__(
+        self,
+        tenants: Tenants,
+        registry: Registry,
+        *,
+        upstreams: Upstreams,
+        resolver: ModelResolver,
+        telemetry: Telemetry,
+    ) -> None:
+        self._tenants = tenants
+        self._registry = registry
+        self._upstreams = upstreams
+        self._resolver = resolver
+        self._telemetry = telemetry
+
+    async def find(self, tenant: str, name: str) -> ServedModel:
+        """Return a model as its upstream serves it; without an upstream, as the registry knows it."""
+        upstream = self._upstreams.find_any(name)
+        if upstream is None:
+            info = self._registry.resolve(name)
+            return ServedModel(model=info, window=info.window, upstream=None)
+        resolved = await self._resolver.find(upstream, name, self._tenants.calibrator(tenant))
+        return ServedModel(model=resolved.model, window=resolved.window, upstream=upstream)
+
+    def require_upstream(self, served: ServedModel) -> Upstream:
+        """Return the upstream of a model; reject a model without one."""
+        if served.upstream is None:
+            raise self._upstreams.not_served(served.model.id)
+        return served.upstream
+
+    def provider(self, served: ServedModel, client_headers: Mapping[str, str]) -> HttpProvider:
+        """Return the provider of a model; reject a model without an upstream."""
+        return self.require_upstream(served).provider(client_headers, self._telemetry.trace_headers())
