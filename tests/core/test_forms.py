@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from brimful import Count, Form, ToolCall, ToolResult
+from brimful.cache import SHARED_BUDGET, set_cache_limit
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
 from brimful.core.labels import iso_date
@@ -178,3 +179,24 @@ def test_packages_of_a_group_are_shortened_together():
     pair = [memory(STORY, counter=COUNTER, id=f"n{n}", group="pair", forms=[SUMMARY], position=n) for n in range(2)]
     context = build(pair, window=300)
     assert [each.form for each in context.decisions] == ["digest", "digest"]
+
+
+def test_forms_from_a_cache_are_those_that_are_made():
+    pile = [
+        *(message(f"{n} {STORY}", counter=COUNTER, id=f"m{n}", timestamp=NOW - 900 + n) for n in range(5)),
+        *(memory(f"{STORY} {n}", counter=COUNTER, id=f"n{n}") for n in range(5)),
+        message("Was it day 200?", counter=COUNTER, id="now", current=True, timestamp=NOW),
+    ]
+    before = SHARED_BUDGET.max_bytes
+    try:
+        set_cache_limit(0)
+        made = build(pile)
+    finally:
+        set_cache_limit(before)
+    assert build(pile).to_json() == build(pile).to_json() == made.to_json()
+
+
+def test_a_duplicate_of_something_that_was_shortened_is_a_duplicate():
+    pair = [memory(STORY, counter=COUNTER, id=f"n{n}") for n in range(2)]
+    context = build(pair)
+    assert sorted(each.outcome for each in context.decisions) == ["duplicate", "shrunk"]

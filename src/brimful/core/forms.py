@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from brimful.cache import content_bytes, memoize
 from brimful.core.content import ContentPackage, Form, Part, Text, ToolResult
 from brimful.core.cost import count_content, region_of, role_of
 from brimful.core.decision import FormName
@@ -18,11 +19,12 @@ from brimful.core.labels import iso_date
 from brimful.core.policy import Forms
 from brimful.core.prompt import TokenCounter
 from brimful.core.units import ShrunkPackage, Unit, time_key
-from brimful.shorten import Shortener
+from brimful.shorten import Shortened, Shortener, TextStructure
 
 _OPTION_SIZES: Final = (1_200, 400, 130)  # tokens of the excerpts from which a pool with the best set chooses
 _OPTION_SHARE: Final = 0.7  # of the full cost: larger excerpts are not worth it
 _MAX_QUERY_LENGTH: Final = 2_000  # characters
+_STRUCTURE_SIZE: Final = 12  # times the size of a text, with its segments and an index of their words
 _TITLE_LENGTH: Final = 60  # characters of an item's text in its stub
 _SOURCES: Final = {
     "tool-result": "tool result",
@@ -200,14 +202,21 @@ class Shaper:
         text = _longest_text(package)
         rest = 0 if isinstance(package.content, str) else self._count_besides(package.content, text)
         in_history = region_of(package) == "history" and package.flex.can_drop
-        if package.id not in self._shorteners:
-            query = "" if in_history else self._query
-            self._shorteners[package.id] = Shortener(text, lambda part: self._counter.text(part).upper, query)
-        shorter = self._shorteners[package.id].shorten(limit - rest)
+        shorter = (
+            _make_digest(text, limit - rest, self._counter)
+            if in_history
+            else self._shortener(package.id, text).shorten(limit - rest)
+        )
         if shorter is None or shorter.text == text or self._counter.text(shorter.text).upper < least:
             return None
         form: FormName = "digest" if in_history else "excerpt"
         return self._with_text(package, text, shorter.text), form, shorter.worth
+
+    def _shortener(self, id: str, text: str) -> Shortener:
+        """Return what shortens the text for the current message."""
+        if id not in self._shorteners:
+            self._shorteners[id] = _make_shortener(text, self._counter, self._query)
+        return self._shorteners[id]
 
     def _count_besides(self, parts: tuple[Part, ...], text: str) -> int:
         """Count everything but one text."""
@@ -220,11 +229,25 @@ class Shaper:
         return self._with_text(package, _longest_text(package), describe(package, self._handles[package.id]))
 
     def _with_text(self, package: ContentPackage, old: str, new: str) -> ContentPackage:
-        """Return the package with its longest text replaced."""
+        """Return the package with its longest text replaced. Duplicates of the whole stay duplicates by its hashes."""
         content = new if isinstance(package.content, str) else _replace_text(package.content, old, new)
-        return msgspec.structs.replace(
-            package, content=content, tokens=count_content(content, self._counter), hash="", normalized_hash=""
-        )
+        return msgspec.structs.replace(package, content=content, tokens=count_content(content, self._counter))
+
+
+def _make_shortener(text: str, counter: TokenCounter, query: str = "") -> Shortener:
+    return Shortener(_analyze(text), lambda part: counter.text(part).upper, query)
+
+
+_analyze: Final = memoize(TextStructure, name="forms", size=lambda args, _: _STRUCTURE_SIZE * content_bytes(args[0]))
+"""Cached, because long texts are shortened again every turn, each time for another message."""
+
+
+def _shorten(text: str, limit: int, counter: TokenCounter) -> Shortened | None:
+    return _make_shortener(text, counter).shorten(limit)
+
+
+_make_digest: Final = memoize(_shorten, name="forms", size=lambda args, _: content_bytes(args[0]))
+"""Cached, because a digest depends on nothing else."""
 
 
 def find_query(packages: Sequence[ContentPackage]) -> str:

@@ -9,6 +9,7 @@ import msgspec
 NODES = 4000  # of the branch-and-bound search: a few milliseconds, and optimal for random instances
 CLOSE_ENOUGH = 0.999  # of the upper bound: then a search is not worth it
 CORE = 40  # items on either side of the break item that the search may still decide
+OPTIONS_CLOSE_ENOUGH = 0.995  # of the upper bound, where there are several options of each item
 OPTIONS_CORE = 16  # steps on either side, where there are several options of each item
 STEPS = 512  # of the capacity, for dynamic programming if the search gives up
 
@@ -67,7 +68,7 @@ def choose_options(classes: Sequence[Sequence[tuple[float, int]]], capacity: int
             if rank < broken:
                 broken = rank
                 bound = _options_value(classes, chosen) + step.density * room
-    if broken == len(steps) or _options_value(classes, chosen) >= CLOSE_ENOUGH * bound:
+    if broken == len(steps) or _options_value(classes, chosen) >= OPTIONS_CLOSE_ENOUGH * bound:
         return chosen
     near = list(dict.fromkeys(step.at for step in steps[max(0, broken - OPTIONS_CORE) : broken + OPTIONS_CORE]))
     fixed = {step.at: step.option for step in steps[: max(0, broken - OPTIONS_CORE)] if step.at not in set(near)}
@@ -120,12 +121,13 @@ def _options_value(classes: Sequence[Sequence[tuple[float, int]]], chosen: Mappi
 
 def _options_step_by_step(classes: Mapping[int, Sequence[tuple[float, int]]], capacity: int) -> dict[int, int]:
     """Dynamic programming over classes: keep the best choice for every step of the capacity."""
+    whole = max(1, capacity)
     found: dict[int, tuple[float, int, _Picked]] = {0: (0.0, 0, ())}
     for at, options in classes.items():
         for total, taken, picked in list(found.values()):
             for option, (value, weight) in enumerate(options):
                 if taken + weight <= capacity:
-                    step = (taken + weight) * STEPS // max(1, capacity)
+                    step = (taken + weight) * STEPS // whole
                     if step not in found or total + value > found[step][0]:
                         found[step] = (total + value, taken + weight, (at, option, picked))
     _, _, rest = max(found.values(), key=lambda one: one[0])
@@ -200,11 +202,12 @@ def _step_by_step(values: list[float], weights: list[int], capacity: int) -> tup
 
     So few large items among many small ones are decided, where depth first would put the small ones back one by one.
     """
+    whole = max(1, capacity)
     found: dict[int, _Set] = {0: (0.0, 0, ())}
     for i, (value, weight) in enumerate(zip(values, weights, strict=True)):
         for total, taken, chosen in list(found.values()):
             if taken + weight <= capacity:
-                step = (taken + weight) * STEPS // max(1, capacity)
+                step = (taken + weight) * STEPS // whole
                 if step not in found or total + value > found[step][0]:
                     found[step] = (total + value, taken + weight, (i, chosen))
     _, _, rest = max(found.values(), key=lambda one: one[0])

@@ -44,7 +44,10 @@ def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] =
 def choose_best_forms(
     units: Sequence[Unit], tokens: int, beside: Sequence[Unit], options: Mapping[str, Sequence[Option]], shaper: Shaper
 ) -> list[Unit]:
-    """Like `choose_best_set`, with at most one form of each unit. `options` are the smaller forms, by key."""
+    """Return the best set with at most one form of each unit. `options` are the smaller forms, by key.
+
+    Never worse than taking whatever fits in full in the order of the list.
+    """
     present = {unit.heading for unit in beside}
     headings = [unit.heading_due(present) for unit in units]
     sharing = Counter(unit.heading for unit in units)
@@ -63,8 +66,8 @@ def choose_best_forms(
     picked = {at: unit for at, unit in made.items() if unit is not None}
     variants = [picked.get(at, unit) for at, unit in enumerate(units)]
     dense = sorted(range(len(units)), key=lambda at: -variants[at].value / (variants[at].cost or 1))
-    best = _take_what_fits(variants, _chosen_first(picked, dense), tokens, present)
-    return max(choose_best_set(units, tokens, beside), best, key=total_score)
+    candidates = ((variants, _chosen_first(picked, dense)), (units, range(len(units))))
+    return max((_take_what_fits(each, order, tokens, present) for each, order in candidates), key=total_score)
 
 
 def _choose_sharing_headings(

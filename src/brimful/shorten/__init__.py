@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Final
 
 from brimful.shorten.detect import detect
-from brimful.shorten.json_data import JsonShortener
+from brimful.shorten.json_data import JsonShortener, JsonText
 from brimful.shorten.lines import fold_log, split_code, split_diff, split_log, split_table
 from brimful.shorten.matching import word_set
 from brimful.shorten.prose import cut_text, extract_html, split_prose
-from brimful.shorten.segments import GAP_MARK, Segment, Segments, Shortened
+from brimful.shorten.segments import GAP_MARK, RankedSegments, Segment, Segments, Shortened
 
-__all__ = ["GAP_MARK", "Shortened", "Shortener", "cut_text", "detect", "shorten", "word_set"]
+__all__ = ["GAP_MARK", "Shortened", "Shortener", "TextStructure", "cut_text", "detect", "shorten", "word_set"]
 
 _SPLITTERS: Final[dict[str, Callable[[str], list[Segment]]]] = {
     "table": split_table,
@@ -42,46 +42,63 @@ def shorten(text: str, limit: int, count: Callable[[str], int], query: str = "")
     return Shortener(text, count, query).shorten(limit)
 
 
+class TextStructure:
+    """What does not depend on a query or a limit: the kind of a text, and its segments with their words."""
+
+    def __init__(self, text: str) -> None:
+        if len(text) > MAX_LENGTH:
+            text = f"{text[: MAX_LENGTH // 2]}\n{GAP_MARK}\n{text[-MAX_LENGTH // 2 :]}"
+        self.kind = detect(text)
+        self.json: JsonText | None = None
+        if self.kind == "json":
+            try:
+                self.json = JsonText(text)
+            except (ValueError, RecursionError):
+                self.kind = "prose"  # it only looks like JSON
+        transform = _TRANSFORMS.get(self.kind)
+        self.text = transform(text) if transform else text
+        self._segments: dict[int, Segments] = {}
+
+    def passage_size(self, characters: int) -> int:
+        """Return the size of segments for a limit. Passages are shorter for a small limit, so that several fit."""
+        if self.kind in _SPLITTERS:
+            return 0
+        return next((size for size in _PASSAGE_SIZES if characters // _PASSAGES <= size), _PASSAGE_SIZES[-1])
+
+    def segments(self, size: int) -> Segments:
+        """Divide the text into segments."""
+        if size not in self._segments:
+            splitter = _SPLITTERS.get(self.kind)
+            segments = splitter(self.text) if splitter else split_prose(self.text, size)
+            self._segments[size] = Segments(self.text, segments, by_lines=splitter is not None)
+        return self._segments[size]
+
+
 class Shortener:
     """Shortens one text to several lengths. What does not depend on the length is done once."""
 
-    def __init__(self, text: str, count: Callable[[str], int], query: str = "") -> None:
+    def __init__(self, text: str | TextStructure, count: Callable[[str], int], query: str = "") -> None:
+        self._known = TextStructure(text) if isinstance(text, str) else text
         self._count = count
         self._query = query
-        if len(text) > MAX_LENGTH:
-            text = f"{text[: MAX_LENGTH // 2]}\n{GAP_MARK}\n{text[-MAX_LENGTH // 2 :]}"
-        self._kind = detect(text)
-        self._json: JsonShortener | None = None
-        if self._kind == "json":
-            try:
-                self._json = JsonShortener(text, query)
-            except (ValueError, RecursionError):
-                self._kind = "prose"  # it only looks like JSON
-        transform = _TRANSFORMS.get(self._kind)
-        self._text = transform(text) if transform else text
-        self._tokens = 0 if self._json else count(self._text)
-        self._segments: dict[int, Segments] = {}
+        self._json = None if self._known.json is None else JsonShortener(self._known.json, query)
+        self._tokens = 0 if self._json else count(self._known.text)
+        self._ranked: dict[int, RankedSegments] = {}
 
     def shorten(self, limit: int) -> Shortened | None:
         """Return the text in at most `limit` tokens, or None if nothing sensible fits."""
+        kind, text = self._known.kind, self._known.text
         if limit <= 0:
             return None
         if self._json is not None:
             return self._json.shorten(limit, self._count)
         if self._tokens <= limit:
-            return Shortened(self._text, self._kind, 1.0)
-        picked = self._segments_for(limit).pick(limit, self._tokens, self._count)
+            return Shortened(text, kind, 1.0)
+        size = self._known.passage_size(limit * len(text) // self._tokens)
+        if size not in self._ranked:
+            self._ranked[size] = self._known.segments(size).rank(self._query)
+        picked = self._ranked[size].pick(limit, self._tokens, self._count)
         if picked is not None:
-            return Shortened(picked[0], self._kind, picked[1])
-        cut = cut_text(self._text, limit, self._count)
-        return None if cut is None else Shortened(cut, self._kind, len(cut) / len(self._text))
-
-    def _segments_for(self, limit: int) -> Segments:
-        """Return the segments. Passages of prose are shorter for a small limit, so that several fit."""
-        splitter = _SPLITTERS.get(self._kind)
-        room = limit * len(self._text) // self._tokens // _PASSAGES
-        size = 0 if splitter else next((size for size in _PASSAGE_SIZES if room <= size), _PASSAGE_SIZES[-1])
-        if size not in self._segments:
-            segments = splitter(self._text) if splitter else split_prose(self._text, size)
-            self._segments[size] = Segments(self._text, segments, self._query, by_lines=splitter is not None)
-        return self._segments[size]
+            return Shortened(picked[0], kind, picked[1])
+        cut = cut_text(text, limit, self._count)
+        return None if cut is None else Shortened(cut, kind, len(cut) / len(text))

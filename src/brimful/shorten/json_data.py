@@ -29,18 +29,27 @@ _LEVELS: Final = (
 _MAX_KEYS: Final = 40  # of an object at the level with one element; more are treated like elements of an array
 
 
+class JsonText:
+    """JSON data, and its size in characters.
+
+    Raises `ValueError` or `RecursionError` if the text is no JSON, or nested too deeply.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.data = json.loads(text)
+        self.size = len(_dump(self.data))
+
+
 class JsonShortener:
     """Shortens JSON to several lengths. Elements that match the query are kept first.
 
-    Raises `ValueError` or `RecursionError` if the text is no JSON, or nested too deeply.
-
-    >>> JsonShortener('{"items": [' + ", ".join(map(str, range(100))) + "]}", "").shorten(40, len).text
+    >>> JsonShortener(JsonText('{"items": [' + ", ".join(map(str, range(100))) + "]}"), "").shorten(40, len).text
     '{"items":[0,1,2,"… 95 more",98,99]}'
     """
 
-    def __init__(self, text: str, query: str) -> None:
-        self._data = json.loads(text)
-        self._size = len(_dump(self._data))
+    def __init__(self, known: JsonText, query: str) -> None:
+        self._data = known.data
+        self._size = known.size
         self._wanted = word_set(query)
         self._texts: dict[int, str] = {}
 

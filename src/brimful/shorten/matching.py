@@ -1,7 +1,6 @@
 """How well pieces of a text match a query, by the rare words that they share."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from math import log
 from typing import Final
@@ -24,22 +23,31 @@ def word_set(text: str) -> set[str]:
     return words
 
 
-def match_query(pieces: Sequence[str], query: str) -> list[float]:
-    """Return how well each piece matches, from 0 to 1. Rare words weigh more; neighbors of a match count a little.
+class WordIndex:
+    """The words of pieces of a text, by which queries are matched."""
 
-    >>> match_query(["the red cup", "the old ladder", "the green cup"], "Where is the ladder?")
-    [0.15, 1.0, 0.15]
-    """
-    wanted = word_set(query)
-    found = [wanted & word_set(piece) for piece in pieces] if wanted else []
-    frequency = Counter(word for words in found for word in words)
-    weights = {word: log((len(pieces) + 1) / (times + 0.5)) for word, times in frequency.items()}
-    weights = {word: weight for word, weight in weights.items() if frequency[word] < len(pieces) and weight > 0}
-    best = sum(weights.values())
-    if not best:
-        return [0.0] * len(pieces)
-    own = [sum(weights[word] for word in sorted(words) if word in weights) / best for words in found]
-    return [
-        max(own[at], _NEIGHBOR * max(own[at - 1] if at else 0.0, own[at + 1] if at + 1 < len(own) else 0.0))
-        for at in range(len(own))
-    ]
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._pieces = len(pieces)
+        self._positions: dict[str, list[int]] = {}
+        for at, piece in enumerate(pieces):
+            for word in word_set(piece):
+                self._positions.setdefault(word, []).append(at)
+
+    def match(self, query: str) -> list[float]:
+        """Return how well each piece matches, from 0 to 1. Rare words weigh more; neighbors of a match count a little.
+
+        >>> WordIndex(["the red cup", "the old ladder", "the green cup"]).match("Where is the ladder?")
+        [0.15, 1.0, 0.15]
+        """
+        count = self._pieces
+        found = [self._positions[word] for word in sorted(word_set(query)) if word in self._positions]
+        weights = [(log((count + 1) / (len(at) + 0.5)), at) for at in found if len(at) < count]
+        best = sum(weight for weight, _ in weights if weight > 0)
+        own = [0.0] * count
+        if not best:
+            return own
+        for weight, positions in weights:
+            for at in positions:
+                own[at] += max(0.0, weight) / best
+        edged = [0.0, *own, 0.0]
+        return [max(match, _NEIGHBOR * max(edged[at], edged[at + 2])) for at, match in enumerate(own)]

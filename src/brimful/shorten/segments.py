@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from brimful.shorten.matching import match_query
+from brimful.shorten.matching import WordIndex
 
 Kind = Literal["prose", "json", "table", "log", "code", "diff", "html"]
 
@@ -14,7 +14,7 @@ GAP_MARK: Final = "[…]"
 
 _MATCH_WEIGHT: Final = 20.0  # of a segment that matches the query fully; plain segments weigh 1
 _MAX_TRIES: Final = 8
-_CLOSE_ENOUGH: Final = 0.98  # of the limit
+_CLOSE_ENOUGH: Final = 0.94  # of the limit
 _SHORTEST: Final = 20  # characters that are worth another try
 
 
@@ -35,15 +35,33 @@ class Shortened(msgspec.Struct, frozen=True, gc=False):
 
 
 class Segments:
-    """The segments of a text, weighted by themselves and by how well they match a query."""
+    """The segments of a text, and their words."""
 
-    def __init__(self, text: str, segments: Sequence[Segment], query: str, *, by_lines: bool) -> None:
-        matches = match_query([text[part.start : part.end] for part in segments], query)
-        self._weights = [part.weight + _MATCH_WEIGHT * match for part, match in zip(segments, matches, strict=True)]
-        self._ranked = sorted(range(len(segments)), key=lambda at: (-self._weights[at], at))
-        self._text = text
-        self._segments = segments
-        self._by_lines = by_lines
+    def __init__(self, text: str, segments: Sequence[Segment], *, by_lines: bool) -> None:
+        self.text = text
+        self.segments = segments
+        self.by_lines = by_lines
+        self._words: WordIndex | None = None
+
+    def rank(self, query: str) -> "RankedSegments":
+        """Weigh the segments by themselves and by how well they match a query."""
+        if not query:
+            return RankedSegments(self, [part.weight for part in self.segments])
+        if self._words is None:
+            self._words = WordIndex([self.text[part.start : part.end] for part in self.segments])
+        matches = self._words.match(query)
+        weights = [part.weight + _MATCH_WEIGHT * match for part, match in zip(self.segments, matches, strict=True)]
+        return RankedSegments(self, weights)
+
+
+class RankedSegments:
+    """The segments of a text, each with its weight per character."""
+
+    def __init__(self, known: Segments, weights: Sequence[float]) -> None:
+        self._text, self._segments, self._by_lines = known.text, known.segments, known.by_lines
+        self._sizes = [weight * (part.end - part.start) for weight, part in zip(weights, known.segments, strict=True)]
+        self._shortest = min((part.end - part.start for part in known.segments), default=0)
+        self._ranked = sorted(range(len(weights)), key=lambda at: (-weights[at], at))
 
     def pick(self, limit: int, tokens: int, count: Callable[[str], int]) -> tuple[str, float] | None:
         """Return the heaviest segments that fit, joined in order with marks for gaps, and their share of the weight.
@@ -53,9 +71,10 @@ class Segments:
         """
         mark = len(_mark("\n" * 9, by_lines=self._by_lines))
         low, high, room = 0, len(self._text), limit * len(self._text) // max(1, tokens)
+        enough = max(_SHORTEST, self._shortest // 2)
         best: tuple[str, list[int]] | None = None
         for _ in range(_MAX_TRIES):
-            chosen = _take(self._segments, self._ranked, room, mark)
+            chosen = self._take(room, mark)
             joined = _join(self._text, self._segments, chosen, by_lines=self._by_lines) if chosen else ""
             size = count(joined)
             if size <= limit:
@@ -63,28 +82,28 @@ class Segments:
                 best = (joined, chosen) if chosen else best
             else:
                 high = room
-            if _CLOSE_ENOUGH * limit <= size <= limit or high - low <= _SHORTEST:
+            if _CLOSE_ENOUGH * limit <= size <= limit or high - low <= (_SHORTEST if best is None else enough):
                 break
             guess = room * limit // max(1, size)
             room = guess if low < guess < high else (low + high) // 2
         return None if best is None else (best[0], self._share(best[1]))
 
+    def _take(self, room: int, mark: int) -> list[int]:
+        """Take what fits into a number of characters, the heaviest first. Each one may need a mark beside it."""
+        taken: set[int] = set()
+        for at in self._ranked:
+            size = self._segments[at].end - self._segments[at].start
+            marks = 1 - (at - 1 in taken) - (at + 1 in taken)
+            if size + mark * marks <= room:
+                taken.add(at)
+                room -= size + mark * marks
+                if room < self._shortest - mark:
+                    break
+        return sorted(taken)
+
     def _share(self, chosen: Sequence[int]) -> float:
-        sizes = [weight * (part.end - part.start) for weight, part in zip(self._weights, self._segments, strict=True)]
-        total = sum(sizes)
-        return sum(sizes[at] for at in chosen) / total if total else 0.0
-
-
-def _take(segments: Sequence[Segment], ranked: Sequence[int], room: int, mark: int) -> list[int]:
-    """Take what fits into a number of characters, the heaviest first. Each one may need a mark beside it."""
-    taken: set[int] = set()
-    for at in ranked:
-        size = segments[at].end - segments[at].start
-        marks = 1 - (at - 1 in taken) - (at + 1 in taken)
-        if size + mark * marks <= room:
-            taken.add(at)
-            room -= size + mark * marks
-    return sorted(taken)
+        total = sum(self._sizes)
+        return sum(self._sizes[at] for at in chosen) / total if total else 0.0
 
 
 def _join(text: str, segments: Sequence[Segment], chosen: Sequence[int], *, by_lines: bool) -> str:
