@@ -45,7 +45,7 @@ def why(run, new_engine):
 @pytest.mark.parametrize(
     ("id", "reason"),
     [
-        ("bobs", "it belongs to the user 'bob'; unless another user was passed, this context has the user 'ada'"),
+        ("bobs", "it belongs to the user 'bob'; this context has the user 'ada'"),
         ("novas", "it belongs to the persona 'nova'; this context has no persona"),
         ("late", "it was written after this context was built"),
         ("elsewhere", "it was posted in room 'street', which was not searched or had no better results"),

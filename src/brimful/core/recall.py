@@ -79,8 +79,8 @@ def recall_item(item: Item, query: str, max_tokens: int, counter: TokenCounter) 
 
 
 def recall_best(items: Sequence[Item], query: str, max_tokens: int, counter: TokenCounter) -> Recalled:
-    """Return passages from the items that match the query best, each under a line with its source and handle."""
-    best = rank_items(items, query)[:_MAX_PASSAGES]
+    """Return passages from ranked items that match the query, each under a line with its source and handle."""
+    best = items[:_MAX_PASSAGES]
     text, passages = "", list[Recalled]()
     for at, item in enumerate(best):
         heading = f'[{describe_source(item.package)} · recall "{item.handle}"]\n'
@@ -109,13 +109,14 @@ def rank_items(items: Sequence[Item], query: str) -> list[Item]:
     weights = {word: log(1 + len(items) / times) for word, times in frequency.items()}
     scores = [sum(weights[word] for word in sorted(words)) for words in found]
     limit = _MIN_MATCH * max(scores, default=0.0)
+    min_relevance = _MIN_MATCH * max((item.relevance for item in items), default=0.0)
 
     def order(at: int) -> tuple[float, float, float, str]:
         score = scores[at] if scores[at] >= limit else 0.0
         return (-score, -items[at].relevance, -items[at].package.timestamp, items[at].handle)
 
     ranked = sorted(range(len(items)), key=order)
-    return [items[at] for at in ranked if items[at].relevance > 0 or (scores[at] > 0 and scores[at] >= limit)]
+    return [items[at] for at in ranked if scores[at] >= limit > 0 or items[at].relevance >= min_relevance > 0]
 
 
 def item_text(package: ContentPackage) -> str:

@@ -6,7 +6,7 @@ import msgspec
 
 from brimful.core.context import Context
 from brimful.packagers.records import plain_text
-from brimful.records import LoreEntry, Memory, Message, Room, Snapshot
+from brimful.records import LoreEntry, Memory, Message, Snapshot
 from brimful.stores import Store
 from brimful.views.explain import format_score
 
@@ -28,10 +28,8 @@ async def find_absence(store: Store, snapshot: Snapshot, id: str) -> Absence | N
     The explanation uses the records as they are now, which may have changed since the build.
     """
     for memory in await store.memories(ids=[id], limit=1):
-        room = await store.get(Room, snapshot.room)
-        return Absence(
-            id=id, kind=f"memory-{memory.type}", text=memory.content, why=_explain_memory(memory, snapshot, room)
-        )
+        why = _explain_memory(memory, snapshot)
+        return Absence(id=id, kind=f"memory-{memory.type}", text=memory.content, why=why)
     for message in await store.messages([id]):
         return Absence(id=id, kind="message", text=plain_text(message.content), why=_explain_message(message, snapshot))
     for entry in await store.lore(ids=[id]):
@@ -39,21 +37,20 @@ async def find_absence(store: Store, snapshot: Snapshot, id: str) -> Absence | N
     return None
 
 
-def _explain_memory(memory: Memory, snapshot: Snapshot, room: Room | None) -> str:
+def _explain_memory(memory: Memory, snapshot: Snapshot) -> str:
     if _is_left_out(snapshot.context, "memories"):
         return "this context was built without memories"
     if memory.at > snapshot.at:
         return "it was written after this context was built"
     owners = (
-        ("persona", memory.persona, snapshot.persona, "this context has"),
-        ("room", memory.room, snapshot.room, "this context has"),
-        # A context does not store its user.
-        ("user", memory.user, room.user if room else None, "unless another user was passed, this context has"),
+        ("persona", memory.persona, snapshot.persona),
+        ("room", memory.room, snapshot.room),
+        ("user", memory.user, snapshot.user),
     )
-    for kind, owner, actual, has in owners:
+    for kind, owner, actual in owners:
         if owner is not None and owner != actual:
             other = f"no {kind}" if actual is None else f"the {kind} {actual!r}"
-            return f"it belongs to the {kind} {owner!r}; {has} {other}"
+            return f"it belongs to the {kind} {owner!r}; this context has {other}"
     unknown = "" if memory.at else "it may have been written later, since its time is unknown; otherwise "
     return unknown + _explain_search(snapshot.context, "memory-", "pin it to have it in every context")
 

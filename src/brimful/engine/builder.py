@@ -218,6 +218,7 @@ class Builder:
             id=context.id,
             room=plan.room.id,
             persona=plan.persona.id if plan.persona else None,
+            user=plan.user.id if plan.user else None,
             at=plan.now,
             message=plan.current.id,
             context=context,

@@ -11,6 +11,7 @@ from brimful.core.content import Role
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
+from brimful.core.recall import Recalled
 from brimful.core.validation import preview
 from brimful.counting import vocabulary_for
 from brimful.embedding import embedder_for
@@ -33,6 +34,7 @@ from brimful.engine.options import (
     resolve_message,
 )
 from brimful.engine.provider_pool import ProviderPool
+from brimful.engine.recall import Recaller
 from brimful.engine.responder import Answer, AnswerStream, Responder
 from brimful.engine.retention import Retention
 from brimful.engine.writer import Writer
@@ -87,6 +89,7 @@ class EngineParts:
             breaker=breaker,
             events=events,
         )
+        self.recaller = Recaller(store, self.retriever, settings, self.builder)
         self.responder = Responder(
             store,
             settings,
@@ -415,6 +418,38 @@ class Engine:
         check_options(options, AssembleOptions)
         request = BuildRequest(room=room, persona=persona, message=resolve_message(message), **options)
         return await self._open.builder.assemble(request)
+
+    async def recall(
+        self,
+        handle: str = "",
+        *,
+        query: str = "",
+        max_tokens: int = 1_000,
+        context: Context | str | None = None,
+        room: str | None = None,
+        persona: str | None = None,
+        user: str | None = None,
+        model: str | ModelInfo | None = None,
+    ) -> Recalled:
+        """Return what a context or a room holds under a handle or id, in at most `max_tokens`.
+
+        If it does not fit, the parts that match the query are returned. Without a handle, everything that the context
+        left out is searched, and all messages and memories that its room, persona and user may see.
+
+        - `context`: a stored context, or its id. It says on whose behalf to recall.
+        - `room`: used without a context, with its own `persona` and `user` unless others are passed.
+        - `model`: counts the tokens; by default the context's, the persona's or the engine's.
+        """
+        return await self._open.recaller.recall(
+            handle,
+            query=query,
+            max_tokens=max_tokens,
+            context=context,
+            room=room,
+            persona=persona,
+            user=user,
+            model=model,
+        )
 
     async def respond(
         self,

@@ -40,6 +40,16 @@ def context_ids(id: str) -> list[str]:
     return [id, id + RECALLED_SUFFIX, *(qualified_id(family, id) for family in _FAMILIES)]
 
 
+def record_id(id: str) -> str:
+    """Return the id of the record that has this id in a context.
+
+    >>> record_id("memory/tea"), record_id("msg-7/recalled"), record_id("msg-7")
+    ('tea', 'msg-7', 'msg-7')
+    """
+    family, slash, rest = id.removesuffix(RECALLED_SUFFIX).partition("/")
+    return rest if slash and family in _FAMILIES else id.removesuffix(RECALLED_SUFFIX)
+
+
 def package_message(
     record: Message, *, counter: TokenCounter, current: bool = False, cluster: str | None = None
 ) -> ContentPackage:

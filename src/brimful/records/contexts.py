@@ -45,17 +45,21 @@ class Response(Record, frozen=True, kw_only=True, tag="response"):
 
 
 class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):
-    """A built context with every decision. Its id is its own: equal contexts may be built twice."""
+    """A built context with every decision. Its id is its own: equal contexts may be built twice.
+
+    `user` is the one whose memories it may contain.
+    """
 
     room: str
     context: Context
     persona: str | None = None
+    user: str | None = None
     at: float = 0.0
     message: str | None = None
 
     def __post_init__(self) -> None:
         """Validate the fields."""
-        normalize_fields(self, refs=("room",), optional=("persona", "message"), times=("at",))
+        normalize_fields(self, refs=("room",), optional=("persona", "user", "message"), times=("at",))
 
 
 class Inclusion(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +103,7 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     degraded: tuple[Notice, ...] = ()
     history: HistoryStart | None = None
     rules: str = ""
+    user: str | None = None
 
 
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,6 +72,7 @@ class Store(Transactions):
 
     post = WriteMethod(_messages.post_messages)
     messages = ReadMethod(_messages.get_messages)
+    deleted_messages = ReadMethod(_messages.list_deleted)
     edit = WriteMethod(_messages.edit_message)
     delete = WriteMethod(_messages.delete_message)
     hide = WriteMethod(_messages.hide_messages)

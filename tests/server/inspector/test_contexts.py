@@ -154,7 +154,7 @@ def test_a_memory_that_was_no_candidate_is_explained(client, kept):
     bobs = client.post(f"{ROOT}/memories", json={"content": "Bob keeps bees.", "user": "bob", "at": 1.0}).json()
     error = client.get(f"{ROOT}/contexts/{kept.first}/items/{bobs['id']}").json()["error"]
     assert error["code"] == "item_not_found"
-    assert "it belongs to the user 'bob'; unless another user was passed" in error["message"]
+    assert "it belongs to the user 'bob'; this context has" in error["message"]
 
 
 def test_two_contexts_side_by_side(get, kept):

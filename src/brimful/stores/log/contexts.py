@@ -66,6 +66,7 @@ def make_build(snapshot: Snapshot) -> Build:
         degraded=context.inputs.degraded,
         history=context.history,
         rules=rules_digest(context.inputs.policy, context.budget),
+        user=snapshot.user,
     )
 
 
@@ -168,16 +169,16 @@ def save_snapshots(session: Session, snapshots: Sequence[Snapshot]) -> None:
 
 def get_snapshot(session: Session, id: str) -> Snapshot | None:
     """Return a snapshot as it was built, or None. Contents that were erased since are empty."""
-    found = session.row(
-        "SELECT room, persona, at, message, refs, body FROM snapshots WHERE tenant = :tenant AND id = :id", id=id
-    )
+    sql = "SELECT room, persona, at, message, digest, refs, body FROM snapshots WHERE tenant = :tenant AND id = :id"
+    found = session.row(sql, id=id)
     if found is None:
         return None
-    room, persona, at, message, refs, body = found
+    room, persona, at, message, digest, refs, body = found
     addresses = msgspec.json.decode(refs, type=list[str])
     packed = decrypt(session, body, "snapshots", id, room, refs)
     context = decode_context(packed, addresses, get_contents(session, addresses))
-    return Snapshot(id=id, room=room, context=context, persona=persona, at=at, message=message)
+    user = _DECODER.decode(decrypt(session, digest, "snapshots", id, room)).user
+    return Snapshot(id=id, room=room, context=context, persona=persona, user=user, at=at, message=message)
 
 
 def list_inclusions(

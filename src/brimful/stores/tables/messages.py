@@ -82,6 +82,17 @@ def get_messages(session: Session, ids: Sequence[str]) -> list[Message]:
     return [found[id] for id in ids if id in found]
 
 
+def list_deleted(session: Session, ids: Sequence[str], *, room: str | None = None) -> list[str]:
+    """Return the ids of messages that were deleted, of all rooms or of one."""
+    where = "" if room is None else " AND r.id = :room"
+    rows = session.rows(
+        f"SELECT m.id {_TABLES} WHERE m.tenant = :tenant AND m.deleted = 1 AND m.id IN :ids{where}",
+        ids=list(ids),
+        room=room,
+    )
+    return [id for (id,) in rows]
+
+
 def get_messages_at(
     session: Session,
     cache: ContentCache,
