@@ -6,10 +6,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+import brimful
 from brimful.cli.app import app
 from brimful.engine import Engine
 from brimful.errors import InvalidValue
-from brimful.records import Memory, Message
+from brimful.records import Memory, Message, Persona, Room
 
 NOW = 1_794_000_000.0
 FACTS = (
@@ -170,3 +171,46 @@ def test_0_27_a_message_carries_its_sender_and_the_type_of_it(url):
         assert [each["sender"] for each in metadata] == ["ada", "nova", "ada"]
         assert [each["sender_type"] for each in metadata] == ["user", "persona", "user"]
         assert package_of(context, "m2").name == "Nova"
+
+
+# -- 3-25: a session has a focus ---------------------------------------------------------------------------------------
+
+
+async def fill_room(engine, **more):
+    """Post a message about the lake, and a hundred others that hide it."""
+    await engine.put(Room(id="den", **more))
+    await engine.post(room="den", id="lake", text="The boathouse by the lake needs a new roof.", sender="ada", at=NOW)
+    for n in range(300):
+        await engine.post(room="den", text=f"Number {n}: and so the day went on, hour by hour.", at=NOW + n)
+
+
+@pytest.mark.parametrize("where", ["call", "room", "persona"])
+def test_3_25_the_focus_is_one_more_query_and_on_the_record(url, where):
+    """q4: the focus of the session, united with the other queries."""
+    focus = "boathouse roof"
+
+    async def story(engine):
+        await fill_room(engine, focus=focus if where == "room" else "")
+        await engine.put(Persona(id="nova", prompt="You are Nova.", focus=focus if where != "call" else ""))
+        if where == "room":
+            await engine.put(Persona(id="nova", focus="the room's focus comes first"))
+        options = {"focus": focus} if where == "call" else {}
+        context = await engine.assemble(room="den", persona="nova", message="Good evening.", window=2_000, **options)
+        return context, (await engine.store.snapshot(context.id)).context
+
+    context, stored = with_engine(url, story)
+    assert package_of(context, "lake").metadata["search"]["query"] == "focus"
+    assert context.inputs.focus == stored.inputs.focus == focus
+    assert brimful.replay(stored) == context
+
+
+def test_3_25_commands_set_and_show_the_focus(url):
+    run_cli("room", "add", "den", "--focus", "boathouse", "--db", url)
+    run_cli("persona", "add", "nova", "--focus", "lake", "--model", "gpt-4", "--db", url)
+    build = ("--room", "den", "--persona", "nova", "--message", "Hello.", "--db", url)
+    assert json.loads(run_cli("inspect", *build, "--json").stdout)["focus"] == "boathouse"
+    assert "Focus: roof" in run_cli("inspect", *build, "--focus", "roof").stdout
+    made = json.loads(run_cli("assemble", *build, "--focus", "roof", "--json").stdout)
+    assert "Focus: roof" in run_cli("explain", made["id"], "--db", url).stdout
+    assert "boathouse" in run_cli("room", "show", "den", "--db", url).stdout
+    assert "lake" in run_cli("persona", "show", "nova", "--db", url).stdout

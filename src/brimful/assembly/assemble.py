@@ -65,6 +65,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     wire: Wire | None = None,
     degraded: Sequence[Notice | str] = (),
     origin: str = "",
+    focus: str = "",
     fields: Mapping[str, Any] | None = None,
 ) -> Context:
     """Fill the model's window with the best of the packages, and return the verified request with its record.
@@ -79,6 +80,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     - `wire`: overrides the format of the request.
     - `degraded`: notices about what the caller had to do without, which go on the record.
     - `origin`: distinguishes contexts that would otherwise be equal, for example of different rooms.
+    - `focus`: what the packages were searched for besides the current message, for the record.
     - `fields`: further fields of the request, which are passed through and override ours.
     """
     info = resolve_model(model, wire, betas)
@@ -96,6 +98,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
             previous=resolve_previous(previous),
             degraded=resolve_notices(degraded),
             origin=require_unicode("origin", origin, InvalidValue),
+            focus=require_unicode("focus", focus, InvalidValue),
             frame=None if fields is None else make_frame(fields, info.wire),
         )
     )

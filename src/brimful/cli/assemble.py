@@ -124,6 +124,10 @@ class RetrievalOptions(msgspec.Struct, frozen=True, kw_only=True):
     memories: WithMemories = True
     lore: WithLore = True
     media: WithMedia = True
+    focus: Annotated[
+        str,
+        typer.Option("--focus", metavar="TEXT", help="One more thing to search for. Default: the room's or persona's."),
+    ] = ""
 
     def retrieval(self) -> dict[str, Any]:
         """Return the `retrieval` argument of `Engine.assemble`."""
@@ -178,6 +182,7 @@ class BuildOptions(RetrievalOptions, frozen=True, kw_only=True):
             "max_prompt_tokens": self.max_prompt_tokens,
             "overrides": read_overrides(self.settings),
             "retrieval": self.retrieval(),
+            "focus": self.focus,
             "now": self.now,
         }
 
@@ -274,6 +279,8 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
         found = [package for package in self.context.inputs.packages if "search" in package.metadata]
         included = sum(self.context.decision(package.id).included for package in found)
         yield f"RETRIEVAL: {len(found):,} found, {included:,} included, by words{self._by_meaning()}"
+        if self.context.inputs.focus:
+            yield f"  Focus: {output.one_line(self.context.inputs.focus)}"
         yield f"  Breaker: {self.breaker} (in this process)"
         yield from (f"  Now: {output.one_line(note.text)}" for note in self.context.inputs.degraded)
         if self.last is not None:
@@ -395,6 +402,7 @@ def _inspect_data(inspection: Inspection) -> dict[str, object]:
         "room": inspection.room,
         "model": context.budget.model,
         "policy": context.budget.policy,
+        "focus": context.inputs.focus,
         "window": context.budget.window,
         "available": context.budget.available,
         "tokens": context.tokens,

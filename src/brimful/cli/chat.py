@@ -382,7 +382,7 @@ def chat(  # noqa: PLR0913 - the options of a command
     if model is not None:
         resolve_model(model)
     settings: dict[str, Any] = {"model": model, "policy": policy, "window": window, "completion": completion}
-    settings |= {"max_prompt_tokens": max_prompt_tokens, "retrieval": options.retrieval()}
+    settings |= {"max_prompt_tokens": max_prompt_tokens, "retrieval": options.retrieval(), "focus": options.focus}
 
     async def talk(engine: "Engine") -> bool:
         names: dict[str, Any] = {"room": room, "persona": persona, "user": user, "sender": sender}
@@ -433,6 +433,7 @@ def send(  # noqa: PLR0913 - the options of a command
             completion=completion,
             max_prompt_tokens=max_prompt_tokens,
             retrieval=options.retrieval(),
+            focus=options.focus,
         )
 
     answer = with_engine(respond, db=db, tenant=tenant, embedder=embedder, provider=provider, new=True)

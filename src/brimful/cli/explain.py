@@ -242,6 +242,7 @@ def _lines(found: LocatedContext, *, full: bool) -> Iterator[str]:
         ("Context", context.id if found.message else ""),
         ("Model", context.budget.model),
         ("Policy", context.budget.policy),
+        ("Focus", context.inputs.focus),
     )
     yield from (f"{name}: {output.one_line(value)}" for name, value in facts if value)
     yield from window_lines(context)
@@ -546,6 +547,7 @@ def _data(found: LocatedContext, decisions: Sequence[Decision]) -> dict[str, obj
         "id": context.id,
         "model": context.budget.model,
         "policy": context.budget.policy,
+        "focus": context.inputs.focus,
         "window": context.budget.window,
         "available": context.budget.available,
         "reserved": context.budget.reserved,

@@ -22,6 +22,7 @@ from brimful.cli.options import (
 from brimful.cli.output import columns
 from brimful.cli.records import (
     CharacterFields,
+    FocusField,
     Notes,
     RecordKind,
     add_record_commands,
@@ -102,6 +103,7 @@ def edit_persona(  # noqa: PLR0913 - the options of a command
         typer.Option("--provider", metavar="SPEC", help="Where its model runs, such as ollama or openai:URL."),
     ] = None,
     completion: Completion = None,
+    focus: FocusField = None,
     character: CharacterFields = None,
     settings: Settings = None,
     lorebooks: Lorebooks = None,
@@ -117,6 +119,7 @@ def edit_persona(  # noqa: PLR0913 - the options of a command
         "provider": provider,
         "policy": policy,
         "completion": completion,
+        "focus": focus,
         "overrides": read_overrides(settings),
         "lorebooks": tuple(lorebooks) if lorebooks else None,
         "notes": read_notes(notes),
@@ -158,6 +161,7 @@ def _persona_fields(persona: Persona) -> list[tuple[str, str]]:
         ("model", persona.model),
         ("provider", persona.provider),
         ("policy", persona.policy),
+        ("focus", persona.focus),
         ("completion", output.format_number(persona.completion)),
         ("character", ", ".join(character_fields(persona.character))),
         ("overrides", ", ".join(f"{key}={_format_value(value)}" for key, value in persona.overrides.items())),

@@ -34,6 +34,9 @@ OutFile = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead of standard output."),
 ]
+FocusField = Annotated[
+    str | None, typer.Option("--focus", metavar="TEXT", help="One more thing to search for in every context.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 

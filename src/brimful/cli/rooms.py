@@ -26,6 +26,7 @@ from brimful.cli.options import (
 from brimful.cli.output import Failure, columns
 from brimful.cli.records import (
     CharacterFields,
+    FocusField,
     Notes,
     RecordKind,
     add_record_commands,
@@ -123,7 +124,7 @@ async def get_room(store: "Store", id: RoomId) -> RoomStatus:
     return status
 
 
-def edit_room(
+def edit_room(  # noqa: PLR0913 - the options of a command
     *,
     name: NameOption = None,
     user: Annotated[str | None, typer.Option("--user", metavar="ID", help="The user who owns the room.")] = None,
@@ -133,6 +134,7 @@ def edit_room(
     goal: Annotated[
         str | None, typer.Option("--goal", metavar="TEXT", help="What the room is for. Part of every context.")
     ] = None,
+    focus: FocusField = None,
     headers: Annotated[
         list[str] | None, typer.Option("--header", metavar="TEXT", help="Text for every context. Repeatable.")
     ] = None,
@@ -143,7 +145,7 @@ def edit_room(
     """Rooms are created automatically when a message is added. Use this to set a goal, an owner, or text for every
     context. `--character` fields override those of the persona in this room.
     """  # noqa: D205 - help text
-    changes: dict[str, Any] = {"name": name, "user": user, "persona": persona, "goal": goal}
+    changes: dict[str, Any] = {"name": name, "user": user, "persona": persona, "goal": goal, "focus": focus}
     changes |= {"headers": tuple(headers) if headers else None, "lorebooks": tuple(lorebooks) if lorebooks else None}
     changes["notes"], fields = read_notes(notes), read_character_fields(character)
 
@@ -193,6 +195,7 @@ def _room_fields(status: RoomStatus) -> list[tuple[str, str]]:
         ("user", room.user or ""),
         ("persona", room.persona or ""),
         ("goal", room.goal),
+        ("focus", room.focus),
         ("character", ", ".join(character_fields(room.character))),
         *(("header", header) for header in room.headers),
         *(("note", format_note(note)) for note in room.notes),

@@ -54,6 +54,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a context depends on. Equal inputs give equal contexts, byte for byte.
 
     `origin` distinguishes contexts that would otherwise be equal, such as those of two rooms with the same messages.
+    `focus` is what was searched for besides the current message; it explains candidates, and changes nothing here.
     `frame` is the caller's own request around the packages, if they were read from one.
     """
 
@@ -68,6 +69,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     previous: HistoryStart | None = None
     degraded: tuple[Notice, ...] = ()
     origin: str = ""
+    focus: str = ""
     frame: Frame | None = None
 
     @property

@@ -127,7 +127,7 @@ class Builder:
             current=await self._find_current(request, persona, now),
             user=participants.user,
             media=tuple(request.media),
-            focus=request.focus or "",
+            focus=request.focus or room.focus or (persona.focus if persona else ""),
             retrieval=self._settings.retrieval.with_overrides(read_retrieval(request.retrieval)),
             history_start=previous.first if previous else "",
             now=now,
@@ -149,6 +149,7 @@ class Builder:
             degraded=(*participants.notices, *request.notices, *calibrated.notices, *collected.degraded),
             # JSON, since the names may contain any separator.
             origin=msgspec.json.encode([room.id, conversation.persona]).decode(),
+            focus=plan.focus,
             fields=request.fields,
         )
         if request.save:

@@ -408,7 +408,8 @@ class Engine:
           `other_rooms`, memory `types`, `min_relevance`, `max_memories` and others, by default the engine's.
         - `user`, `sender`: whose memories are known, and who sent `message` if it is not posted.
         - `media`, `tools`: attached to the request.
-        - `focus`: one more thing to search for. `system`: replaces the persona's prompt.
+        - `focus`: one more thing to search for; by default the room's or the persona's.
+        - `system`: replaces the persona's prompt.
         - `window`, `completion`: tokens of the window, and those reserved for the answer.
         - `betas`: beta features that you send in Anthropic's header. Some widen the window.
         - `wire`, `route`: format of the request, and the server it goes to, for calibrated counts.

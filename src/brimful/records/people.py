@@ -27,11 +27,12 @@ class Persona(Record, frozen=True, kw_only=True, tag="persona"):
 
     `overrides` are dotted keys of a policy (`pools.recent.max_items`) or names of `Overrides`, for this persona only.
     `completion` is the number of tokens reserved for its answers. `provider` is where its model runs, if not at the
-    model's maker.
+    model's maker. `focus` is one more thing to search for in its contexts.
     """
 
     name: str = ""
     prompt: str = ""
+    focus: str = ""
     character: Character | None = None
     model: str = ""
     provider: str = ""
@@ -44,7 +45,7 @@ class Persona(Record, frozen=True, kw_only=True, tag="persona"):
 
     def __post_init__(self) -> None:
         """Validate the fields."""
-        texts = ("name", "prompt", "model", "provider", "policy")
+        texts = ("name", "prompt", "focus", "model", "provider", "policy")
         normalize_fields(self, texts=texts, ids=("lorebooks",), objects=("overrides",))
         validate_character("character", self.character)
         check_notes("notes", self.notes)
@@ -61,7 +62,8 @@ class Room(Record, frozen=True, kw_only=True, tag="room"):
     """A conversation: a channel, a session or a thread. Every context built for it includes `goal` and `headers`.
 
     `user` is the owner: with `other_rooms`, retrieval searches all rooms of the same user. `persona` answers by
-    default. Fields of `character` override those of the persona's character.
+    default. Fields of `character` override those of the persona's character. `focus` is one more thing to search for in
+    every context, in place of the persona's.
     """
 
     name: str = ""
@@ -69,6 +71,7 @@ class Room(Record, frozen=True, kw_only=True, tag="room"):
     persona: str | None = None
     character: Character | None = None
     goal: str = ""
+    focus: str = ""
     headers: tuple[str, ...] = ()
     lorebooks: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -77,8 +80,8 @@ class Room(Record, frozen=True, kw_only=True, tag="room"):
 
     def __post_init__(self) -> None:
         """Validate the fields."""
-        optional = ("user", "persona")
-        normalize_fields(self, texts=("name", "goal"), ids=("lorebooks",), optional=optional, times=("created",))
+        texts, optional = ("name", "goal", "focus"), ("user", "persona")
+        normalize_fields(self, texts=texts, ids=("lorebooks",), optional=optional, times=("created",))
         check_strings("headers", self.headers)
         validate_character("character", self.character)
         check_notes("notes", self.notes)

@@ -16,6 +16,7 @@ export interface Room {
   name: string;
   user: string | null;
   goal: string;
+  focus: string;
   headers: string[];
   lorebooks: string[];
   notes: Note[];
@@ -51,6 +52,7 @@ export interface Persona {
   id: string;
   name: string;
   prompt: string;
+  focus: string;
   character: Settings | null;
   model: string;
   provider: string;

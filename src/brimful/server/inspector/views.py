@@ -148,6 +148,7 @@ class ContextView(View, frozen=True, kw_only=True):
     at: float
     model: str
     policy: str
+    focus: str
     window: int
     completion: int
     margin: int
@@ -384,6 +385,7 @@ def context_view(
         at=snapshot.at,
         model=context.inputs.model.id,
         policy=context.inputs.policy.name,
+        focus=context.inputs.focus,
         window=budget.window,
         completion=budget.completion,
         margin=budget.margin,
