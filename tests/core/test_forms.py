@@ -200,3 +200,30 @@ def test_a_duplicate_of_something_that_was_shortened_is_a_duplicate():
     pair = [memory(STORY, counter=COUNTER, id=f"n{n}") for n in range(2)]
     context = build(pair)
     assert sorted(each.outcome for each in context.decisions) == ["duplicate", "shrunk"]
+
+
+def test_an_excerpt_prefers_the_passage_that_search_found():
+    start = STORY.index("On day 300")
+    current = message("What about the weather?", counter=COUNTER, id="now", current=True, timestamp=NOW)
+    sent = {}
+    for matches in ((), ((start, start + 120),)):
+        long = memory(STORY, counter=COUNTER, id="long", matches=matches)
+        context = build([long, current])
+        assert context.decision("long").form == "excerpt"
+        sent[bool(matches)] = str(context.request)
+        assert Context.from_json(context.to_json()) == context
+    assert "On day 300 it rained. On day 301 it rained." in sent[True]
+    assert "On day 300" not in sent[False]
+
+
+def test_history_does_not_depend_on_what_search_found():
+    long = message(STORY, counter=COUNTER, id="long", timestamp=NOW - 500)
+    found = msgspec.structs.replace(long, matches=((3_000, 3_200),))
+    first, second = (build([each, *history(5)]).request for each in (long, found))
+    assert first == second
+
+
+@pytest.mark.parametrize("matches", [[(0, 5)], ((5, 5),), ((-1, 5),), ((1, 2, 3),), (("a", "b"),), "ab"])
+def test_matches_are_pairs_of_positions(matches):
+    with pytest.raises(InvalidPackage, match=r"matches: must be a tuple of \(start, stop\)"):
+        memory("text", counter=COUNTER, matches=matches)

@@ -4,11 +4,11 @@ import msgspec
 
 from brimful import counter
 from brimful.engine import Retrieval
-from brimful.engine.candidates import limit_hits
+from brimful.engine.candidates import add_matches, limit_hits, package_hits
 from brimful.engine.plan import make_plan
 from brimful.models import resolve
-from brimful.records import Memory, Message, Room
-from brimful.retrieval.search import Hit, relevance_order
+from brimful.records import LoreEntry, Memory, Message, Room
+from brimful.retrieval.search import Hit, Passage, relevance_order
 
 COUNTER = counter("gpt-4")
 LONG = "And then it went on and on, as it always does. " * 30
@@ -53,3 +53,31 @@ def test_hits_are_limited_to_one_and_a_half_times_the_budget():
     cost = COUNTER.text("Ada likes tea.").upper + 12
     assert ids(notes, 10 * cost) == [f"n{n}" for n in range(15)]
     assert ids(notes, 0) == []
+
+
+def test_a_long_text_costs_what_its_passage_costs():
+    text = LONG * 40
+    passage = Passage(number=2, start=2_000, stop=3_000)
+    long = Hit(record=Message(id="long", room="r", content=text), relevance=0.5, passage=passage)
+    short = [make_hit(f"short{n}", LONG, 0.4) for n in range(9)]
+    assert ids([*short, long], 600)[0] == "long"
+    whole = msgspec.structs.replace(long, passage=None)
+    assert "long" not in ids([*short, whole], 600)
+
+
+def test_a_package_says_which_passage_matched():
+    passage = Passage(number=2, start=2_000, stop=3_000)
+    records = [
+        Message(id="m", room="r", content=LONG * 5),
+        Memory(id="k", content=LONG * 5),
+        LoreEntry(id="e", lorebook="b", content=LONG * 5),
+    ]
+    hits = [Hit(record=record, relevance=0.5, passage=passage) for record in records]
+    packages = package_hits(hits, counter=COUNTER, room="r", books={}, others=())
+    for package in packages:
+        assert package.matches == ((2_000, 3_000),)
+        assert package.metadata["search"]["passage"] == {"number": 2, "start": 2_000, "stop": 3_000}
+        assert package.why.endswith("passage 3 (characters 2,000 to 3,000) matches the query")
+    lore = msgspec.structs.replace(packages[2], matches=())
+    assert add_matches([lore, packages[0]], hits)[0].matches == ((2_000, 3_000),)
+    assert add_matches([lore], hits[:2]) == [lore]

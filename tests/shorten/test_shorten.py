@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.shorten import GAP_MARK, detect, shorten
+from brimful.shorten import GAP_MARK, Shortener, detect, shorten
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -137,3 +137,46 @@ def test_json_keeps_ids_and_matching_elements():
 def test_what_only_looks_like_json_is_cut_as_text(text):
     shorter = shorten(text, 50, len)
     assert shorter is not None or len(text) <= 50
+
+
+ITEMS = " ".join(f"Item {n} is on the list." for n in range(2_000))
+
+
+def test_what_search_found_comes_first_then_what_is_beside_it():
+    start = ITEMS.index("Item 1500")
+    shortener = Shortener(ITEMS, len, "", [(start, start + 200)])
+    small, large = shortener.shorten(150), shortener.shorten(1_500)
+    assert "Item 150" in small.text
+    assert "Item 0 " not in small.text
+    for item in (1_500, 1_507, 1_490, 1_515):
+        assert f"Item {item} is on the list." in large.text
+    assert large.worth > 0.7
+
+
+def test_words_of_the_query_choose_within_what_search_found():
+    text = ITEMS.replace("Item 1505 is", "The ladder is").replace("Item 20 is", "The ladder is not")
+    start = text.index("Item 1490")
+    small = Shortener(text, len, "Where is the ladder?", [(start, start + 1_000)]).shorten(100)
+    assert "The ladder is on the list." in small.text
+    assert "ladder is not" not in small.text
+
+
+def test_a_focus_beyond_the_text_changes_nothing():
+    plain, beyond = (Shortener(ITEMS, len, "", focus).shorten(200) for focus in ((), [(90_000, 90_100)]))
+    assert plain == beyond
+
+
+def test_the_focus_of_a_page_is_found_in_its_text():
+    page = "<html><body>" + "".join(f"<p>Item {n} is on the list.</p>" for n in range(2_000)) + "</body></html>"
+    start = page.index("Item 1500")
+    assert "Item 150" in Shortener(page, len, "", [(start, start + 500)]).shorten(400).text
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_search_found_is_in_every_excerpt_that_has_room_for_it(seed):
+    sizes = [37 * (seed + 3) * n % 150 + 20 for n in range(300)]
+    text = " ".join(f"{n} " + "x" * size + "." for n, size in enumerate(sizes)) + " The ladder is in the shed."
+    start = text.index("The ladder")
+    shortener = Shortener(text, words, "Where is the ladder?", [(start, start + 26)])
+    for limit in range(40, words(text), 13):
+        assert "The ladder is in the shed." in shortener.shorten(limit).text

@@ -178,7 +178,8 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_d
     the cluster that it covers, and `covers` the ids it covers (if empty, the whole cluster). `position` breaks ties
     between equal timestamps (seconds since 1970).
 
-    `forms` are shorter texts of your own, which are preferred to those that Brimful makes.
+    `forms` are shorter texts of your own, which are preferred to those that Brimful makes. `matches` are the passages
+    of the text that search found, as (start, stop) in characters: an excerpt prefers them.
 
     `pinned` puts it into the stable part of the prompt. `always_on` says that it is meant for every context, so that a
     context without it has a warning. `excluded` says why it may not compete, and `why` what made it a candidate.
@@ -207,6 +208,7 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_d
     group: str | None = None
     covers: tuple[str, ...] = ()
     forms: tuple[Form, ...] = ()
+    matches: tuple[tuple[int, int], ...] = ()
     metadata: dict[str, Any] = {}
     pinned: bool = False
     always_on: bool = False
@@ -317,8 +319,9 @@ def _normalize_strings(package: ContentPackage) -> None:
         validation.normalize_field(package, "group", validation.require_unicode, "")
     if package.covers != ():
         _check_covers(package.covers)
-    if package.forms != ():
+    if package.forms != () or package.matches != ():
         _check_forms(package.forms)
+        _check_matches(package.matches)
     for field in ("hash", "normalized_hash") if package.hash or package.normalized_hash else ():
         validation.normalize_field(package, field, validation.require_unicode, "")
 
@@ -360,6 +363,19 @@ def _check_forms(forms: object) -> None:
         raise InvalidPackage("forms", f"must be a tuple of Form, not {preview(forms)}")
     for form in forms:
         validation.require_unicode("forms.text", form.text)
+
+
+def _check_matches(matches: object) -> None:
+    if not isinstance(matches, tuple) or not all(map(_is_span, matches)):
+        raise InvalidPackage("matches", f"must be a tuple of (start, stop), not {preview(matches)}")
+
+
+def _is_span(value: object) -> bool:
+    match value:
+        case (int() as start, int() as stop):
+            return 0 <= start < stop
+        case _:
+            return False
 
 
 def _check_parts(role: Role | None, kind: str, content: str | tuple[Part, ...]) -> None:

@@ -205,18 +205,18 @@ class Shaper:
         shorter = (
             _make_digest(text, limit - rest, self._counter)
             if in_history
-            else self._shortener(package.id, text).shorten(limit - rest)
+            else self._shortener(package, text).shorten(limit - rest)
         )
         if shorter is None or shorter.text == text or self._counter.text(shorter.text).upper < least:
             return None
         form: FormName = "digest" if in_history else "excerpt"
         return self._with_text(package, text, shorter.text), form, shorter.worth
 
-    def _shortener(self, id: str, text: str) -> Shortener:
-        """Return what shortens the text for the current message."""
-        if id not in self._shorteners:
-            self._shorteners[id] = _make_shortener(text, self._counter, self._query)
-        return self._shorteners[id]
+    def _shortener(self, package: ContentPackage, text: str) -> Shortener:
+        """Return what shortens the text for the current message, around the passages that search found."""
+        if package.id not in self._shorteners:
+            self._shorteners[package.id] = _make_shortener(text, self._counter, self._query, package.matches)
+        return self._shorteners[package.id]
 
     def _count_besides(self, parts: tuple[Part, ...], text: str) -> int:
         """Count everything but one text."""
@@ -234,8 +234,10 @@ class Shaper:
         return msgspec.structs.replace(package, content=content, tokens=count_content(content, self._counter))
 
 
-def _make_shortener(text: str, counter: TokenCounter, query: str = "") -> Shortener:
-    return Shortener(_analyze(text), lambda part: counter.text(part).upper, query)
+def _make_shortener(
+    text: str, counter: TokenCounter, query: str = "", focus: Sequence[tuple[int, int]] = ()
+) -> Shortener:
+    return Shortener(_analyze(text), lambda part: counter.text(part).upper, query, focus)
 
 
 _analyze: Final = memoize(TextStructure, name="forms", size=lambda args, _: _STRUCTURE_SIZE * content_bytes(args[0]))

@@ -250,6 +250,7 @@ class LoadedContent(msgspec.Struct, frozen=True, kw_only=True):
     recent: RecentHistory
     lore_index: LoreIndex
     lore: Activation
+    retrieved: tuple[Hit, ...]
     hits: list[Hit]
     memory_summaries: list[Memory]
 
@@ -299,6 +300,7 @@ class CandidateCollector:
             recent=recent,
             lore_index=lore_index,
             lore=lore,
+            retrieved=retrieved.hits,
             hits=hits,
             memory_summaries=await self._load_memory_summaries(known, hits),
         )
@@ -423,8 +425,10 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
     notes = collect_notes(plan.persona, plan.room, plan.user)
     packages = [
         *package_header(plan.persona, plan.room, counter=counter, user=plan.user, available=plan.budget.available),
-        *candidates.package_pinned(known.pinned, counter=counter),
-        *candidates.package_lore(loaded.lore.activated, known.titles, counter=counter),
+        *candidates.add_matches(candidates.package_pinned(known.pinned, counter=counter), loaded.retrieved),
+        *candidates.add_matches(
+            candidates.package_lore(loaded.lore.activated, known.titles, counter=counter), loaded.retrieved
+        ),
         *candidates.package_excluded_lore(loaded.lore.excluded, loaded.lore_index, known.titles, counter=counter),
         *candidates.package_summaries(summaries, counter=counter),
         *candidates.package_memory_summaries(loaded.memory_summaries, loaded.hits, counter=counter),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
+from math import ceil
 from typing import Any, Final, Unpack
 
 import msgspec
@@ -24,13 +25,15 @@ from brimful.packagers.records import (
     qualified_id,
 )
 from brimful.records import LoreEntry, Memory, Message, Summary
+from brimful.retrieval.documents import searchable_text
 from brimful.retrieval.rank import length_adjusted
-from brimful.retrieval.search import Hit
+from brimful.retrieval.search import Hit, Passage
 
 JANITOR_RELEVANCE = 0.0002  # of the janitor's summaries: likely answers come first
 TRIGGERED_RELEVANCE = 1.0  # of lore whose keyword appeared
 MEDIA_OFF: Final = "this context was built without media"
 _MAX_CACHED_KINDS: Final = 256  # kinds whose family is cached
+_EXCERPT_PASSAGES: Final = 2  # that an excerpt has: the one that matched, and half of each neighbour
 _LABEL_TOKENS = 12  # around a hit: day and speaker, or tags
 _FAMILIES: Final[dict[type, str]] = {Message: "message", Memory: "memory", LoreEntry: "lorebook"}
 
@@ -160,13 +163,24 @@ def package_hits(
     return packages
 
 
+def add_matches(packages: Iterable[ContentPackage], hits: Iterable[Hit]) -> list[ContentPackage]:
+    """Add the passages that search found to packages that are candidates anyway, such as lore with a spoken keyword."""
+    found = {(_FAMILIES[type(hit.record)], hit.record.id): hit.passage for hit in hits if hit.passage}
+    return [
+        msgspec.structs.replace(package, matches=((passage.start, passage.stop),))
+        if (passage := found.get((_family(package.kind), package.id)))
+        else package
+        for package in packages
+    ]
+
+
 def limit_hits(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int) -> list[Hit]:
     """Return the hits with the highest value per token, enough to fill the tokens one and a half times.
 
     The fill chooses by value per token, too. By value alone, a few long texts would leave it no choice.
     """
     counts = counter.texts([plain_text(hit.record.content) for hit in hits])
-    costs = [count.upper + _LABEL_TOKENS for count in counts]
+    costs = [_hit_cost(hit, count) for hit, count in zip(hits, counts, strict=True)]
     densities = [_hit_value(hit, count) / cost for hit, count, cost in zip(hits, counts, costs, strict=True)]
     order = sorted(range(len(hits)), key=densities.__getitem__, reverse=True)
     spent = accumulate((costs[at] for at in order), initial=0)
@@ -224,6 +238,7 @@ def _package_hit(
         "relevance": _hit_value(hit, count),
         "tokens": count,
         "metadata": {"search": _hit_metadata(hit)},
+        **_passage_options(hit.passage),
     }
     match record:
         case Message():
@@ -235,7 +250,7 @@ def _package_hit(
         case LoreEntry():
             why = ActivationReason(by="retrieval", relevance=_round(hit.relevance))
             options["metadata"] |= _lore_metadata(why)
-            options["why"] = why.text
+            options["why"] = ", ".join(filter(None, (why.text, options.get("why"))))
             return package_lore_entry(
                 record, counter=counter, book=books.get(record.lorebook, record.lorebook), **options
             )
@@ -246,9 +261,26 @@ def _hit_value(hit: Hit, count: Count) -> float:
     return length_adjusted(hit.relevance, count.upper) if isinstance(hit.record, Message) else min(1.0, hit.relevance)
 
 
+def _hit_cost(hit: Hit, count: Count) -> int:
+    """Return the tokens of a hit with its label. Of a long text, a passage and its neighbours are enough."""
+    if hit.passage is None:
+        return count.upper + _LABEL_TOKENS
+    share = _EXCERPT_PASSAGES * (hit.passage.stop - hit.passage.start) / max(1, len(searchable_text(hit.record)))
+    return ceil(count.upper * min(1.0, share)) + _LABEL_TOKENS
+
+
 def _hit_metadata(hit: Hit) -> dict[str, Any]:
     parts = {"relevance": hit.relevance, "lexical": hit.lexical, "vector": hit.vector, "recency": hit.recency}
-    return {"query": hit.query, **{name: _round(value) for name, value in parts.items()}}
+    passage = {} if hit.passage is None else {"passage": msgspec.structs.asdict(hit.passage)}
+    return {"query": hit.query, **{name: _round(value) for name, value in parts.items()}, **passage}
+
+
+def _passage_options(passage: Passage | None) -> PackageOptions:
+    """Return the options that say which passage of a long text matched."""
+    if passage is None:
+        return {}
+    place = f"passage {passage.number + 1} (characters {passage.start:,} to {passage.stop:,})"
+    return {"matches": ((passage.start, passage.stop),), "why": f"{place} matches the query"}
 
 
 def _round(value: float) -> float:

@@ -94,6 +94,7 @@ class PackageOptions(TypedDict, total=False):
     cluster: str
     group: str
     covers: tuple[str, ...]
+    matches: tuple[tuple[int, int], ...]
     metadata: dict[str, Any]
     pinned: bool
     always_on: bool
@@ -141,6 +142,7 @@ def package(
         group=options.get("group"),
         covers=_ordered_ids(options.get("covers", ())),
         forms=_counted_forms(options.get("forms", ()), counter),
+        matches=options.get("matches", ()),
         metadata=copy_metadata(options),
         pinned=options.get("pinned", False),
         always_on=options.get("always_on", False),

@@ -3,7 +3,8 @@
 Pure, and independent of everything else: a function counts tokens, and a query says what matters.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import ceil
 from typing import Final
 
 from brimful.shorten.detect import detect
@@ -46,6 +47,7 @@ class TextStructure:
     """What does not depend on a query or a limit: the kind of a text, and its segments with their words."""
 
     def __init__(self, text: str) -> None:
+        self.length = len(text)
         if len(text) > MAX_LENGTH:
             text = f"{text[: MAX_LENGTH // 2]}\n{GAP_MARK}\n{text[-MAX_LENGTH // 2 :]}"
         self.kind = detect(text)
@@ -77,12 +79,22 @@ class TextStructure:
 class Shortener:
     """Shortens one text to several lengths. What does not depend on the length is done once."""
 
-    def __init__(self, text: str | TextStructure, count: Callable[[str], int], query: str = "") -> None:
+    def __init__(
+        self,
+        text: str | TextStructure,
+        count: Callable[[str], int],
+        query: str = "",
+        focus: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """Shorten this text. `focus` are passages that matter most, as (start, stop)."""
         self._known = TextStructure(text) if isinstance(text, str) else text
         self._count = count
         self._query = query
         self._json = None if self._known.json is None else JsonShortener(self._known.json, query)
         self._tokens = 0 if self._json else count(self._known.text)
+        # A transformed text has its passages in about the same places.
+        scale = len(self._known.text) / max(1, self._known.length)
+        self._focus = [(int(start * scale), ceil(stop * scale)) for start, stop in focus]
         self._ranked: dict[int, RankedSegments] = {}
 
     def shorten(self, limit: int) -> Shortened | None:
@@ -96,7 +108,7 @@ class Shortener:
             return Shortened(text, kind, 1.0)
         size = self._known.passage_size(limit * len(text) // self._tokens)
         if size not in self._ranked:
-            self._ranked[size] = self._known.segments(size).rank(self._query)
+            self._ranked[size] = self._known.segments(size).rank(self._query, self._focus)
         picked = self._ranked[size].pick(limit, self._tokens, self._count)
         if picked is not None:
             return Shortened(picked[0], kind, picked[1])

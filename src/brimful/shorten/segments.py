@@ -2,19 +2,25 @@
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import sqrt
 from typing import Final, Literal
 
 import msgspec
 
 from brimful.shorten.matching import WordIndex
 
+Span = tuple[int, int]
+"""The start and the stop of a passage, in characters."""
 Kind = Literal["prose", "json", "table", "log", "code", "diff", "html"]
 
 GAP_MARK: Final = "[…]"
 
 _MATCH_WEIGHT: Final = 20.0  # of a segment that matches the query fully; plain segments weigh 1
 _MAX_TRIES: Final = 8
+_STEP: Final = 16  # after a choice that does not fit, a sixteenth of the room is taken away at least
 _CLOSE_ENOUGH: Final = 0.94  # of the limit
+_FOCUS_SHARE: Final = 0.75  # of the weight of a text, for the passages that search found in it
+_BESIDE: Final = 500  # characters before and after such a passage that weigh more than the rest, too
 _SHORTEST: Final = 20  # characters that are worth another try
 
 
@@ -43,15 +49,16 @@ class Segments:
         self.by_lines = by_lines
         self._words: WordIndex | None = None
 
-    def rank(self, query: str) -> "RankedSegments":
-        """Weigh the segments by themselves and by how well they match a query."""
-        if not query:
-            return RankedSegments(self, [part.weight for part in self.segments])
+    def rank(self, query: str, focus: Sequence[Span] = ()) -> "RankedSegments":
+        """Weigh the segments by themselves, by how well they match a query, and by what search found."""
+        weights = self._match(query) if query else [part.weight for part in self.segments]
+        return RankedSegments(self, _emphasize(self.segments, weights, focus) if focus else weights)
+
+    def _match(self, query: str) -> list[float]:
         if self._words is None:
             self._words = WordIndex([self.text[part.start : part.end] for part in self.segments])
         matches = self._words.match(query)
-        weights = [part.weight + _MATCH_WEIGHT * match for part, match in zip(self.segments, matches, strict=True)]
-        return RankedSegments(self, weights)
+        return [part.weight + _MATCH_WEIGHT * match for part, match in zip(self.segments, matches, strict=True)]
 
 
 class RankedSegments:
@@ -85,6 +92,8 @@ class RankedSegments:
             if _CLOSE_ENOUGH * limit <= size <= limit or high - low <= (_SHORTEST if best is None else enough):
                 break
             guess = room * limit // max(1, size)
+            if size > limit:
+                guess = min(guess, room - room // _STEP)  # a smaller step may leave the same segments
             room = guess if low < guess < high else (low + high) // 2
         return None if best is None else (best[0], self._share(best[1]))
 
@@ -104,6 +113,23 @@ class RankedSegments:
     def _share(self, chosen: Sequence[int]) -> float:
         total = sum(self._sizes)
         return sum(self._sizes[at] for at in chosen) / total if total else 0.0
+
+
+def _emphasize(segments: Sequence[Segment], weights: Sequence[float], focus: Sequence[Span]) -> list[float]:
+    """Raise the weights of the segments in the focus to a share of the whole, and those beside it a little."""
+    inside = [_overlaps(part, focus, 0) for part in segments]
+    sizes = [weight * (part.end - part.start) for weight, part in zip(weights, segments, strict=True)]
+    focused = sum(size for size, within in zip(sizes, inside, strict=True) if within)
+    others = sum(sizes) - focused
+    factor = max(1.0, _FOCUS_SHARE / (1 - _FOCUS_SHARE) * others / focused) if focused else 1.0
+    return [
+        weight * (factor if within else sqrt(factor) if _overlaps(part, focus, _BESIDE) else 1.0)
+        for weight, part, within in zip(weights, segments, inside, strict=True)
+    ]
+
+
+def _overlaps(part: Segment, focus: Sequence[Span], slack: int) -> bool:
+    return any(part.start < stop + slack and part.end > start - slack for start, stop in focus)
 
 
 def _join(text: str, segments: Sequence[Segment], chosen: Sequence[int], *, by_lines: bool) -> str:
