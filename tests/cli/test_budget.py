@@ -20,6 +20,8 @@ def test_gpt_4_under_the_window_policy(run_json):
         "available": 5192,
         "hard_limit": 5192,
         "pools": [{"name": "system", "limit": 5192}, {"name": "recent", "limit": 3753}],
+        "system_tokens": 500,
+        "available_for_messages": 4692,
         "target_tokens": 3753,
         "estimates": [],
         "total": 0,

@@ -169,13 +169,13 @@ def test_an_older_message_is_a_line_under_its_day():
         older("I did.", id="a", role="assistant", at=NOW - 2 * DAY),
         older("Hi", id="b", name="Ada", at=0, metadata={"source": "den"}),
     ]
-    assert block_of(pile).splitlines()[1:-1] == ["[undated in den]", "Ada: Hi", "[2027-01-13]", "assistant: I did."]
+    assert block_of(pile).splitlines()[1:-1] == ["[2027-01-13]", "assistant: I did.", "[undated in den]", "Ada: Hi"]
 
 
 def test_messages_of_one_day_share_a_heading_at_the_position_of_the_best_one():
     pile = [
         older("First of all.", id="a", name="Ada", at=NOW - 9 * DAY, relevance=0.9),
-        memory("In between.", id="m", counter=COUNTER, relevance=0.5),
+        memory("In between.", id="m", counter=COUNTER, relevance=0.4),
         older("Another day.", id="c", name="Ada", at=NOW - 5 * DAY, relevance=0.6),
         older("Then this.", id="b", name="Bob", at=NOW - 9 * DAY + 60, relevance=0.2),
     ]

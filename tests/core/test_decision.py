@@ -13,8 +13,8 @@ def make(**changes):
 
 
 def test_the_seeds_weights():
-    package = make(importance=0.6, relevance=0.9, timestamp=0.0, flex=Flex(priority=8))
-    result = make_scorer(Weights(), now=30 * DAY)(package)
+    package = make(importance=0.6, relevance=0.9, timestamp=DAY, flex=Flex(priority=8))
+    result = make_scorer(Weights(), now=31 * DAY)(package)
     assert result.recency == pytest.approx(0.36788, abs=1e-5)
     assert result.total == pytest.approx(0.4 * 0.8 + 0.3 * 0.6 + 0.2 * 0.9 + 0.1 * 0.36788, abs=1e-5)
 

@@ -47,6 +47,56 @@ def down():
     return embedder
 
 
+# -- 0-9, 1-3: time and budget ---------------------------------------------------------------------------------------
+
+
+def score_of(package):
+    context = brimful.assemble([package], model="gpt-4o", policy="auction", now=NOW)
+    return context.decisions[0].score
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "total"),
+    [
+        ("message-recent", {}, 0.4 * 0.9 + 0.3 * 0.5 + 0.2 * 0.5 + 0.1),
+        ("memory-semantic", {"relevance": 0.9}, 0.4 * 0.8 + 0.3 * 0.5 + 0.2 * 0.9 + 0.1),
+        ("memory-semantic", {"relevance": 0.9, "timestamp": NOW}, 0.4 * 0.8 + 0.3 * 0.5 + 0.2 * 0.9 + 0.1),
+        ("media-image", {"content": "[Image]"}, 0.4 * 0.3 + 0.3 * 0.3 + 0.2 * 0.5 + 0.1),
+    ],
+)
+def test_0_9_a_package_without_a_timestamp_is_as_new_as_now(kind, options, total):
+    """The timestamp defaults to now, so that recency is 1 in the score of the auction."""
+    package = brimful.package(kind, options.pop("content", "The hall has lamps."), model="gpt-4o", **options)
+    assert score_of(package).recency == 1.0
+    assert score_of(package).total == pytest.approx(total)
+
+
+def test_0_9_of_messages_without_timestamps_the_newest_stay():
+    """If nobody says when, the position does."""
+    messages = [{"role": "user", "content": f"Message {n}: {'and so on ' * 20}"} for n in range(60)]
+    packages = brimful.conversation(messages, model="gpt-4")
+    context = brimful.assemble(packages, model="gpt-4", policy="auction", window=5_000, now=NOW)
+    positions = sorted(package.position for package in packages if package.id in context.kept)
+    assert 2 < len(positions) < 60
+    assert positions == list(range(60 - len(positions), 60))
+
+
+@pytest.mark.parametrize(
+    ("model", "available", "target"), [("gpt-4", 4692, 3753), ("claude-3-sonnet", 196_500, 157_200)]
+)
+def test_1_3_the_budget_names_the_tokens_of_the_system_prompt_and_of_messages(model, available, target):
+    """systemPromptTokens 500, availableForMessages 4,692, targetTokens 3,753."""
+    budget = brimful.budget(model=model, policy="window", completion=3000)
+    assert (budget.system_tokens, budget.available_for_messages, budget.target_tokens) == (500, available, target)
+
+
+def test_1_3_the_command_line_shows_them():
+    """`brimful budget` shows what it shows in Python."""
+    shown = CliRunner().invoke(app, ["budget", "-m", "gpt-4", "-p", "window", "--completion", "3000"]).stdout
+    rows = {line.split(":")[0].strip(): line.split(":")[1].split()[0] for line in shown.splitlines()[1:]}
+    assert (rows["System"], rows["Messages"], rows["pool recent"]) == ("500", "4,692", "3,753")
+
+
 # -- 2-27: the k most recent at .5 -----------------------------------------------------------------------------------
 
 
@@ -220,6 +270,47 @@ def test_2_29_wrong_settings_of_a_call_get_a_clear_error(settings, match):
         run(story)
 
 
+# -- 2-52: failures of vector search are seen ------------------------------------------------------------------------
+
+DOWN = "openai:text-embedding-3-small@http://127.0.0.1:9/v1"
+
+
+def inspect(url, embedder, *options, room="r"):
+    arguments = ["inspect", "--room", room, "-m", "gpt-4o", "--embedder", embedder, "--db", url, *options]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_2_52_inspect_says_how_the_results_of_this_build_were_found(house):
+    """Not "by words and meaning" if vectors were not used: they may be missing, off, or have failed."""
+    assert "included, by words\n" in inspect(house, "none")
+    assert "included, by words\n" in inspect(house, "static")  # nothing is embedded yet
+    CliRunner().invoke(app, ["index", "--embedder", "static", "--db", house])
+    assert "included, by words and meaning (static)\n" in inspect(house, "static")
+    failed = inspect(house, DOWN)
+    assert "included, by words\n" in failed
+    assert "Fallback mode: no vector search in this build\n" in failed
+    assert json.loads(inspect(house, DOWN, "--json"))["methods"] == ["words"]
+
+
+def test_2_52_inspect_says_that_the_most_recent_memories_were_used(house):
+    """The fallback is a way to find something, too."""
+    assert "2 found, 2 included, by recency\n" in inspect(house, DOWN, room="quiet")
+
+
+def test_2_52_a_new_process_sees_the_failures_of_the_ones_before(house):
+    """After three failures, inspect shows that vector search is not used."""
+    build = ["assemble", "--room", "r", "-m", "gpt-4o", "--db", house, "--embedder"]
+    for _ in range(3):
+        CliRunner().invoke(app, [*build, DOWN])
+    line = "Fallback mode: no vector search in this build and in the last 3 saved contexts"
+    assert line in inspect(house, DOWN)
+    assert "Vector search failed in the last 3 saved contexts" in inspect(house, "static")
+    CliRunner().invoke(app, [*build, "static"])
+    assert "saved context" not in inspect(house, "static")
+
+
 # -- 1-12: memories, lore, media: yes or no --------------------------------------------------------------------------
 
 
@@ -295,6 +386,7 @@ def house(tmp_path):
             await furnish(engine)
             await engine.remember("The hall has lamps of brass.", id="brass", type="episodic", at=NOW)
             await engine.post(room="r", text=LAMPS, at=NOW)
+            await engine.post(room="quiet", text="Good morning", at=NOW)
 
     asyncio.run(story())
     return url

@@ -62,7 +62,7 @@ def test_a_dropped_memory_says_how_far_it_was_from_the_cut():
 
 
 def test_a_kept_one_says_what_it_cost():
-    assert build(pile()).explain("sys") == "kept: required, score 0.45, 22 tokens"
+    assert build(pile()).explain("sys") == "kept: required, score 0.50, 22 tokens"
 
 
 def test_a_twin_by_id_says_so():

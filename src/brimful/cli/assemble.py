@@ -1,7 +1,8 @@
 """`brimful assemble` and `brimful inspect`: build the next context of a room, or preview it."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -40,9 +41,11 @@ from brimful.cli.records import require_room
 from brimful.cli.store import wait_for_index, with_engine
 from brimful.core.content import ContentPackage
 from brimful.core.context import Component, Context
+from brimful.core.notice import Notice
 from brimful.records import MEMORY_TYPES, Persona
 from brimful.records.contexts import Build
 from brimful.retrieval.breaker import State
+from brimful.retrieval.search import RECENT
 from brimful.views.explain import (
     component_title,
     count_outcomes,
@@ -234,6 +237,7 @@ def _row(context: Context, package: ContentPackage) -> list[str]:
 
 
 MAX_MEMORIES: Final = 12  # memories listed one by one; `brimful explain` shows all
+MAX_BUILDS: Final = 10  # saved contexts that are searched for failures of vector search
 RULE: Final = "  " + "─" * 37
 
 
@@ -241,6 +245,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     """A preview of a context, and the state of retrieval.
 
     `breaker` is the circuit breaker of this process, `last` the last saved build of the same persona and room.
+    `failures` is the number of the latest saved builds in a row, by any process, without vector search.
     """
 
     context: Context
@@ -250,6 +255,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     breaker: State
     embedder: str
     last: Build | None
+    failures: int = 0
 
     def text(self) -> str:
         """Return the preview as text."""
@@ -278,18 +284,40 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     def _retrieval(self) -> Iterator[str]:
         found = [package for package in self.context.inputs.packages if "search" in package.metadata]
         included = sum(self.context.decision(package.id).included for package in found)
-        yield f"RETRIEVAL: {len(found):,} found, {included:,} included, by words{self._by_meaning()}"
+        methods = f", by {' and '.join(self.methods)}" if found else ""
+        yield f"RETRIEVAL: {len(found):,} found, {included:,} included{methods}"
         if self.context.inputs.focus:
             yield f"  Focus: {output.one_line(self.context.inputs.focus)}"
         yield f"  Breaker: {self.breaker} (in this process)"
+        yield from self._failure_lines()
         yield from (f"  Now: {output.one_line(note.text)}" for note in self.context.inputs.degraded)
         if self.last is not None:
             notes = "; ".join(output.one_line(each.text) for each in self.last.degraded) or "no problems"
             yield f"  Last build: {output.format_time(self.last.at)}, {notes}"
         yield f"  Built in {self.seconds:.2f} s"
 
-    def _by_meaning(self) -> str:
-        return "" if self.embedder == "none" else f" and meaning ({self.embedder})"
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """How the search results of this build were found."""
+        parts = [package.metadata["search"] for package in self.context.inputs.packages if "search" in package.metadata]
+        used = {
+            "words": any(part["lexical"] for part in parts),
+            f"meaning ({self.embedder})": any(part["vector"] for part in parts),
+            "recency": any(part["query"] == RECENT for part in parts),
+        }
+        return tuple(method for method, is_used in used.items() if is_used)
+
+    def _failure_lines(self) -> Iterator[str]:
+        earlier = f"in the last {plural(self.failures, 'saved context')}" if self.failures else ""
+        if is_without_vectors(self.context.inputs.degraded):
+            yield f"  Fallback mode: no vector search in this build{f' and {earlier}' if earlier else ''}"
+        elif earlier:
+            yield f"  Vector search failed {earlier}"
+
+
+def is_without_vectors(degraded: Iterable[Notice]) -> bool:
+    """Return whether vector search failed or was off in a build."""
+    return any(each.kind in ("vector-search-failed", "vector-search-off") for each in degraded)
 
 
 def component_line(context: Context, component: Component) -> str:
@@ -376,6 +404,7 @@ def inspect(options: BuildOptions) -> None:
         context = await engine.assemble(**arguments, save=False)
         seconds = time.perf_counter() - began
         last = await engine.store.builds(room=options.room, persona=options.persona, limit=1)
+        builds = await engine.store.builds(limit=MAX_BUILDS)
         return Inspection(
             context=context,
             persona=record.called if record else options.persona or "",
@@ -384,6 +413,7 @@ def inspect(options: BuildOptions) -> None:
             breaker=engine.breaker.state(time.time()),
             embedder=options.embedder,
             last=last[0] if last else None,
+            failures=len(list(takewhile(lambda each: is_without_vectors(each.degraded), builds))),
         )
 
     inspection = with_engine(build, db=options.db, tenant=options.tenant, embedder=options.embedder, indexing=False)
@@ -421,7 +451,9 @@ def _inspect_data(inspection: Inspection) -> dict[str, object]:
         "found": len(found),
         "degraded": context.inputs.degraded,
         "warnings": context.warnings,
+        "methods": inspection.methods,
         "breaker": inspection.breaker,
+        "failures": inspection.failures,
         "last": inspection.last,
         "seconds": round(inspection.seconds, 4),
     }

@@ -455,7 +455,9 @@ def _dry_run_data(run: DryRun) -> dict[str, object]:
         "available": divided.available,
         "hard_limit": divided.hard_limit,
         "pools": divided.pools,
-        "target_tokens": run.budget.target_tokens,
+        "system_tokens": divided.system_tokens,
+        "available_for_messages": divided.available_for_messages,
+        "target_tokens": divided.target_tokens,
         "estimates": run.estimates,
         "total": run.total,
         "percent": round(run.percent, 1),
@@ -472,6 +474,7 @@ def _show_dry_run(run: DryRun) -> None:
         ("Completion", f"{divided.completion:,}"),
         ("Safety Margin", f"{divided.margin:,}"),
         ("Available", f"{divided.available:,}"),
+        *(_system_rows(divided) if divided.system_tokens else ()),
         *((f"  pool {pool.name}", f"{pool.limit:,}") for pool in divided.pools),
     )
     if run.estimates:
@@ -488,6 +491,13 @@ def _show_dry_run(run: DryRun) -> None:
         )
         output.write()
         output.write(_verdict(run))
+
+
+def _system_rows(divided: ContextBudget) -> list[tuple[str, str]]:
+    return [
+        ("  System", f"{divided.system_tokens:,}"),
+        ("  Messages", f"{divided.available_for_messages:,}"),
+    ]
 
 
 def _show_rows(*rows: tuple[str, str] | tuple[str, str, str]) -> None:

@@ -21,7 +21,8 @@ class ContextBudget(msgspec.Struct, frozen=True, kw_only=True):
     """A window divided into the reserve for the answer, the safety margin, and what may be filled.
 
     `hard_limit` is the maximum size of a prompt: `window` − `completion`, or less if the policy or the model caps it.
-    `available` is what can be filled: the hard limit without the margin.
+    `available` is what can be filled: the hard limit without the margin. `system_tokens` are those that the policy sets
+    aside for system prompts before it gives history its share.
     """
 
     model: str
@@ -32,11 +33,17 @@ class ContextBudget(msgspec.Struct, frozen=True, kw_only=True):
     hard_limit: int
     available: int
     pools: tuple[PoolLimit, ...]
+    system_tokens: int = 0
 
     @property
     def reserved(self) -> int:
         """Completion and safety margin together."""
         return self.window - self.available
+
+    @property
+    def available_for_messages(self) -> int:
+        """What is available, without the tokens set aside for system prompts."""
+        return max(0, self.available - self.system_tokens)
 
     @property
     def target_tokens(self) -> int:
@@ -75,6 +82,7 @@ def allocate(
         hard_limit=hard,
         available=hard - margin,
         pools=tuple(PoolLimit(name=name, limit=tokens) for name, tokens in limits.items()),
+        system_tokens=next((pool.limit.subtract for pool in policy.pools if pool.name == "recent"), 0),
     )
 
 

@@ -24,7 +24,10 @@ class Score(msgspec.Struct, frozen=True, gc=False):
 
 
 def make_scorer(weights: Weights, now: float) -> Callable[[ContentPackage], Score]:
-    """Return a function that scores packages at the time `now`. Packages from the future have a recency of 1."""
+    """Return a function that scores packages at the time `now`.
+
+    Packages from the future, and those without a timestamp, count as new: their recency is 1.
+    """
     of_priority, of_importance, of_recency = weights.priority, weights.importance, weights.recency
     of_relevance, of_merit = weights.relevance, of_priority + of_importance + of_recency
     multiplies, days = weights.multiply_by_relevance, weights.recency_days
@@ -33,7 +36,7 @@ def make_scorer(weights: Weights, now: float) -> Callable[[ContentPackage], Scor
         priority, importance = package.flex.priority / MAX_PRIORITY, package.importance
         relevance = NEUTRAL_RELEVANCE if package.relevance is None else package.relevance
         age_days = (now - package.timestamp) / SECONDS_PER_DAY
-        recency = exp(-age_days / days) if age_days > 0 else 1.0
+        recency = exp(-age_days / days) if package.timestamp and age_days > 0 else 1.0
         merit = of_priority * priority + of_importance * importance + of_recency * recency
         total = relevance * merit / of_merit if multiplies else merit + of_relevance * relevance
         return Score(total, priority, importance, relevance, recency)

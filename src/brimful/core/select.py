@@ -113,14 +113,19 @@ class Room(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def rank_units(pool: Pool, units: Sequence[Unit]) -> list[Unit]:
-    """Sort by the pool's order, best first. The key breaks ties."""
+    """Sort by the pool's order, best first. The newer one of two with the same score comes first."""
     match pool.order:
         case "newest":
             return sorted(units, key=lambda unit: unit.when, reverse=True)
         case "relevance":
-            return sorted(units, key=lambda u: (-u.score.relevance, -u.score.total, u.key))
+            return sorted(units, key=lambda u: (-u.score.relevance, -u.score.total, *_newest_first(u)))
         case _:
-            return sorted(units, key=lambda u: (-u.score.total, u.key))
+            return sorted(units, key=lambda u: (-u.score.total, *_newest_first(u)))
+
+
+def _newest_first(unit: Unit) -> tuple[float, int, str]:
+    timestamp, position, _ = unit.when
+    return -timestamp, -position, unit.key
 
 
 def select(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper) -> list[Unit]:

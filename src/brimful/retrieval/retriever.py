@@ -40,7 +40,8 @@ SIDE_ROWS: Final = 200  # postings read for any other query, and for synonyms
 LAGGING: Final = 256  # documents without a vector; fewer than that were just written and will be embedded soon
 FALLBACK_RELEVANCE: Final = 0.5  # of memories returned only because they are recent
 FALLBACK_MEMORIES: Final = 10  # together with those that were found, unless the request has a limit of its own
-ACCIDENTAL: Final = 0.01  # relevance; a match below it, such as a digit in common, does not replace a recent memory
+MIN_MATCH: Final = 0.01  # relevance; weaker matches, such as a digit in common, do not replace recent memories
+MIN_COVERAGE: Final = 0.1  # share of the query; with more in common, a memory matches, however low its relevance
 _MAX_CAUSE_CHARS: Final = 200  # of an error message that is stored with a context
 _NO_POSTINGS: Final = Postings(
     terms=(), document_frequency=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=()
@@ -121,7 +122,7 @@ class Retriever:
         hits = [hit for hit in hits if hit.relevance >= request.min_relevance]
         failed = postings is None or (near is None and bool(vector_notices))
         if request.fallback == "always" or (request.fallback == "failure" and failed):
-            relevant = [hit for hit in hits if isinstance(hit.record, Memory) and hit.relevance >= ACCIDENTAL]
+            relevant = [hit for hit in hits if _is_matching_memory(hit)]
             recent = await self._recent(request, relevant)
             hits = _with_recent(hits, recent) if recent else hits
             degraded += (_fallback_notice(len(relevant)),) if failed and recent else ()
@@ -322,14 +323,16 @@ def _with_recent(hits: Sequence[Hit], recent: dict[str, Hit]) -> list[Hit]:
     """Add recent memories. Those that match are worth more, so they come before them."""
     combined = list(recent.values())
     for hit in hits:
-        if not isinstance(hit.record, Memory):
-            combined.append(hit)
-        elif hit.relevance >= ACCIDENTAL:
+        if _is_matching_memory(hit):
             relevance = FALLBACK_RELEVANCE + (1 - FALLBACK_RELEVANCE) * hit.relevance
             combined.append(msgspec.structs.replace(hit, relevance=relevance))
-        elif hit.record.id not in recent:
+        elif not isinstance(hit.record, Memory) or hit.record.id not in recent:
             combined.append(hit)
     return combined
+
+
+def _is_matching_memory(hit: Hit) -> bool:
+    return isinstance(hit.record, Memory) and (hit.relevance >= MIN_MATCH or hit.lexical >= MIN_COVERAGE)
 
 
 def _fallback_notice(relevant: int) -> Notice:
