@@ -68,6 +68,7 @@ METHODS = {
     "load": ({"records": []}, {}),
     "search": ({"text": "Hi"}, {}),
     "assemble": ({"room": "r", "message": "Hi"}, AssembleOptions),
+    "recall": ({"handle": "m1", "room": "r"}, {}),
     "respond": ({"room": "r", "message": "Hi"}, RespondOptions),
     "greet": ({"room": "r", "persona": "p"}, {}),
     "record_response": ({"text": "Hi"}, ResponseOptions),

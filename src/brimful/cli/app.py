@@ -41,6 +41,7 @@ class Entry(NamedTuple):
 COMMANDS: Final = {
     "fill": Entry("fill", "Build the best context for a model from a file."),
     "explain": Entry("explain", "Show what a model saw, what was left out, and why."),
+    "recall": Entry("recall", "Show what a context shortened or left out."),
     "diff": Entry("compare", "Compare two contexts."),
     "replay": Entry("compare", "Rebuild past contexts, as they were or under other conditions."),
     "count": Entry("count", "Count tokens."),

@@ -474,8 +474,7 @@ def explain(  # noqa: PLR0913 - the options of a command
     if id is not None and selection != Filter():
         raise typer.BadParameter("cannot be combined with filters", param_hint="ID")
     found = locate(context, db=db, tenant=tenant, item=id)
-    for note in _ambiguities(found, context):
-        output.warn(note)
+    warn_if_ambiguous(found, context)
     if id is not None:
         explain_candidate(found, id, full=full, as_json=as_json)
     elif as_json:
@@ -484,9 +483,10 @@ def explain(  # noqa: PLR0913 - the options of a command
         _show(found, selection, full=full)
 
 
-def _ambiguities(found: LocatedContext, name: str) -> Iterator[str]:
+def warn_if_ambiguous(found: LocatedContext, name: str) -> None:
+    """Name the other contexts that a name refers to."""
     if found.others:
-        yield (
+        output.warn(
             f"{name!r} refers to {len(found.others) + 1} contexts; this is {found.context.id}, "
             f"the others are {', '.join(found.others)}"
         )

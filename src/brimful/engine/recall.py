@@ -14,7 +14,7 @@ from brimful.core.prompt import TokenCounter
 from brimful.core.recall import Item, Recalled, is_erased, rank_items, recall_best, recall_item
 from brimful.counting import counter_for
 from brimful.engine.builder import Builder
-from brimful.engine.options import EngineSettings, get_context_id
+from brimful.engine.options import EngineSettings, get_context_id, require_string
 from brimful.engine.personas import as_seen_by
 from brimful.errors import ContentErased, InvalidValue, UnknownRecord
 from brimful.packagers.records import package_memory, package_message, package_summary, record_id
@@ -66,6 +66,8 @@ class Recaller:
     ) -> Recalled:
         """Return an item by handle; without one, the best passages of what matches the query."""
         check_recall(handle, query, max_tokens)
+        for field, value in (("room", room), ("persona", persona), ("user", user)):
+            require_string(field, value)
         if context is not None:
             viewer = await self._view_context(get_context_id(context))
         elif room is not None:

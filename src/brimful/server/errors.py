@@ -9,6 +9,7 @@ from brimful.core.validation import preview
 from brimful.errors import (
     BrimfulError,
     BudgetExceeded,
+    ContentErased,
     ContextOverflow,
     InvalidRequest,
     InvalidValue,
@@ -158,8 +159,11 @@ def to_api_error(error: BrimfulError, error_format: ErrorFormat) -> ApiError:  #
             return ApiError("invalid", f"policy: must be one of {known}, not {preview(error.name)}", param="policy")
         case InvalidValue():
             return ApiError("invalid", str(error), param=error.field)
+        case ContentErased():
+            return ApiError("not_found", str(error), code="erased", param="handle")
         case UnknownRecord():
-            return ApiError("not_found", str(error), code=f"{error.kind}_not_found", param="id")
+            param = "handle" if error.kind == "handle" else "id"
+            return ApiError("not_found", str(error), code=f"{error.kind}_not_found", param=param)
         case ProviderError():
             return _upstream_error(error)
         case StoreError():

@@ -220,3 +220,32 @@ def test_the_contexts_of_a_message(get, kept):
     assert get("/contexts", message=answer["message"], persona="nobody")["contexts"] == []
     assert get("/contexts", message=answer["message"], before=seen["number"])["contexts"] == []
     assert get("/contexts", message="m1") == {"contexts": [], "next": None}
+
+
+def test_what_was_left_out_is_recalled(client, get, kept):
+    item = lost(get(f"/contexts/{kept.first}"))["id"]
+    whole = get(f"/contexts/{kept.first}/recall", handle=item)
+    assert (whole["id"], whole["whole"], whole["outcome"]) == (item, True, "dropped")
+    assert whole["text"] == get(f"/contexts/{kept.first}/items/{item}")["text"]
+    part = get(f"/contexts/{kept.first}/recall", handle=item, query="sencha", max_tokens=20)
+    assert not part["whole"]
+    assert part["tokens"] <= 20
+    found = get(f"/contexts/{kept.first}/recall", query=whole["text"].partition(":")[0])
+    assert item in [passage["handle"] for passage in found["passages"]]
+    client.delete(f"{ROOT}/messages/{item}").raise_for_status()
+    gone = client.get(f"{ROOT}/contexts/{kept.first}/recall", params={"handle": item})
+    assert (gone.status_code, gone.json()["error"]["code"]) == (404, "erased")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"handle": "nobody"}, (404, "handle_not_found", "handle")),
+        ({}, (400, None, "handle")),
+        ({"handle": "nuts", "max_tokens": 0}, (400, None, "max_tokens")),
+    ],
+)
+def test_what_cannot_be_recalled_says_why(client, kept, query, expected):
+    answer = client.get(f"{ROOT}/contexts/{kept.first}/recall", params=query)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["param"]) == expected

@@ -53,6 +53,10 @@ def test_a_long_request_is_trimmed_and_recorded(start, upstream):
     assert out[0]["why"].startswith("dropped: ")
     request = client.get(f"/brimful/v1/contexts/{record['id']}/request").json()
     assert request["messages"] == sent
+    recalled = client.get(f"/brimful/v1/contexts/{record['id']}/recall", params={"handle": out[0]["id"]}).json()
+    assert recalled["text"] in [message["content"] for message in messages]
+    unknown = client.get(f"/brimful/v1/contexts/{record['id']}/recall", params={"handle": "msg-999999"})
+    assert unknown.json()["error"]["code"] == "handle_not_found"
 
 
 @pytest.mark.parametrize("mode", ["fit", "remember"])

@@ -8,7 +8,7 @@ from starlette.responses import Response as HttpResponse
 
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
-from brimful.core.recall import is_erased
+from brimful.core.recall import Recalled, is_erased
 from brimful.engine.absence import find_absence
 from brimful.errors import UnknownRecord
 from brimful.packagers.records import plain_text
@@ -20,7 +20,7 @@ from brimful.server.errors import ApiError
 from brimful.server.inspector.context_cache import ContextCache
 from brimful.server.inspector.executor import NewestFirstExecutor
 from brimful.server.inspector.operation import Call
-from brimful.server.inspector.queries import ContextsQuery
+from brimful.server.inspector.queries import ContextsQuery, RecallQuery
 from brimful.server.inspector.views import (
     AnswerView,
     ContextList,
@@ -120,6 +120,13 @@ class Contexts:
         if not snapshot.context.request:
             raise ApiError("not_found", "this request was erased together with some of its content", code="erased")
         return HttpResponse(await asyncio.to_thread(msgspec.json.encode, snapshot.context.request), media_type=JSON)
+
+    async def recall(self, call: Call) -> Recalled:
+        """Recall what was shortened or left out."""
+        await self._tasks.wait(_TASK_WAIT)
+        query: RecallQuery = call.query
+        engine = await self._tenants.engine(call.tenant)
+        return await engine.recall(query.handle, query=query.query, max_tokens=query.max_tokens, context=call.name())
 
     async def item(self, call: Call) -> ItemView:
         """Show one candidate in full."""

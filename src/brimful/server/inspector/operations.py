@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from brimful.core.recall import Recalled
 from brimful.engine.janitor import JanitorReport
 from brimful.models.registry import Registry
 from brimful.records.janitor import JanitorRun
@@ -130,6 +131,10 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
     (
         _get("/contexts/{id}/items/{item:path}", "Show one candidate", views.ItemView),
         lambda to: to.contexts.item,
+    ),
+    (
+        _get("/contexts/{id}/recall", "Recall what was shortened or left out", Recalled, queries.RecallQuery),
+        lambda to: to.contexts.recall,
     ),
     (
         Operation(

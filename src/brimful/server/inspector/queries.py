@@ -40,6 +40,14 @@ class ContextsQuery(Input, frozen=True, kw_only=True):
     limit: _PageSize = 100
 
 
+class RecallQuery(Input, frozen=True, kw_only=True):
+    """An item by `handle` or id, or everything that matches `query`; with both, the part of the item that matches."""
+
+    handle: Annotated[str, Meta(max_length=1_000, description="A handle or an id.")] = ""
+    query: Annotated[str, Meta(max_length=10_000, description="Search text.")] = ""
+    max_tokens: Annotated[_Tokens, Meta(description="The longest result.")] = 1_000
+
+
 class StatisticsQuery(Input, frozen=True, kw_only=True):
     """The period: the `last` minutes, hours or days (`24h`), or from `since` to `until` in Unix time."""
 
