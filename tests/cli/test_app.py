@@ -78,9 +78,9 @@ def test_a_flag_is_shown_as_a_flag(run):
 def test_a_command_loads_what_it_needs_and_no_more(command, unneeded, run):
     run("message", "add", "--room", "general", "Green tea, please.")
     code = (
-        "import sys\nfrom brimful.cli import main\n"
+        "import atexit, sys\nfrom brimful.cli import main\n"
         f"sys.argv = ['brimful', *{command.split()!r}]\n"
-        "try:\n    main()\nfinally:\n    print(*sys.modules, sep='\\n', file=sys.stderr)"
+        "atexit.register(lambda: print(*sys.modules, sep='\\n', file=sys.stderr))\nmain()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"rich", "pydantic", *unneeded} & set(done.stderr.splitlines())

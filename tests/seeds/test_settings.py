@@ -379,3 +379,30 @@ def test_2_35_qwen2_vl_renders_its_own_default_system_prompt():
     system = ["<|im_start|>", "system", "\n", "You", " are", " a", " helpful", " assistant", ".", "<|im_end|>", "\n"]
     user = ["<|im_start|>", "user", "\n", "hi", "<|im_end|>", "\n"]
     assert context.tokens == len([*system, *user, "<|im_start|>", "assistant", "\n"])
+
+
+# -- 2-48: inspect within a second -------------------------------------------------------------------------------------
+
+INSPECT = """
+import atexit, sys
+from brimful.cli import main
+class Loud:
+    def __del__(self):
+        print("torn down", file=sys.stderr)
+loud = Loud()
+atexit.register(lambda: print(*sys.modules, sep="\\n", file=sys.stderr))
+sys.argv = ["brimful", "inspect", "--room", "my room", "--message", "How?", "--db", "sqlite:///chat.db"]
+main()
+"""
+
+
+def test_2_48_inspect_loads_no_more_than_it_needs_and_ends_at_once(tmp_path):
+    """`inspect` answers within a second: benchmarks/inspector.py measures it, and this is what it takes."""
+    build_in_room(tmp_path)
+    done = subprocess.run([sys.executable, "-c", INSPECT], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert "BRIMFUL INSPECTION" in done.stdout
+    lines = done.stderr.splitlines()
+    assert "torn down" not in lines
+    unneeded = ("rich", "pydantic", "httpx", "httpx2", "jinja2", "uvicorn", "brimful.server", "brimful.formats")
+    assert "brimful.engine" in lines
+    assert not set(unneeded) & set(lines)

@@ -4,13 +4,15 @@ Each command's module is imported when the command runs, so that no command wait
 `brimful --help` imports none of them.
 """
 
+import atexit
 import io
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, NoReturn
 
 import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
@@ -277,7 +279,19 @@ def main() -> None:
     try:
         app(prog_name=PROGRAM)
     except SystemExit as leaving:
-        sys.exit(leaving.code if _flush_output() else BROKEN_PIPE)
+        _end(leaving.code if _flush_output() else BROKEN_PIPE)
+
+
+def _end(code: object) -> NoReturn:
+    """End the process. Freeing everything before that would take a tenth of a command's processor time."""
+    waiting = [
+        thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon
+    ]
+    if waiting or not isinstance(code, int):
+        raise SystemExit(code)
+    atexit._run_exitfuncs()  # noqa: SLF001 - what the interpreter does at exit, and has no other name for
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _reopen_closed_streams() -> None:

@@ -8,6 +8,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -128,14 +129,27 @@ class _Tokenizer:
 
     def __init__(self, splintr: "AnyTokenizer", vocabulary: Vocabulary, base_size: int) -> None:
         self._splintr = splintr
+        self._vocabulary = vocabulary
+        self._base_size = base_size
         self._nfc = vocabulary.nfc
-        matched = splintr.special_tokens()
-        own = {token for token, id in matched.items() if id < base_size} if vocabulary.own else set()
-        self._special = re.compile(trie_pattern((own | set(vocabulary.special)) - set(vocabulary.absent)))
         self._always = re.compile(vocabulary.always) if vocabulary.always else None
         self._flat = vocabulary.flat
-        self._matched = re.compile(trie_pattern(matched))
-        self._beginnings = tuple(sorted({token[:2] for token in matched}))
+        self._specials = splintr.special_tokens()
+        self._beginnings = tuple(sorted({token[:2] for token in self._specials}))
+
+    # Patterns are compiled when they are first used: most texts need neither.
+
+    @cached_property
+    def _special(self) -> re.Pattern[str]:
+        """Matches the special tokens of the model."""
+        vocabulary = self._vocabulary
+        own = {token for token, id in self._specials.items() if id < self._base_size} if vocabulary.own else set()
+        return re.compile(trie_pattern((own | set(vocabulary.special)) - set(vocabulary.absent)))
+
+    @cached_property
+    def _matched(self) -> re.Pattern[str]:
+        """Matches the special tokens that splintr would match."""
+        return re.compile(trie_pattern(self._specials))
 
     def preload(self) -> None:
         """Count a word of several tokens with the method that releases the GIL."""

@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-import snowballstemmer
-
 _ENGLISH: Final = """
 a about above after again against all also am an and any are aren't as at be because been before being below between
 both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each few for from
@@ -120,6 +118,8 @@ def _strip_accents(word: str) -> str:
 
 
 def _stem(word: str) -> str:
+    import snowballstemmer  # noqa: PLC0415 - it imports the stemmers of 37 languages, and many commands stem nothing
+
     # Stemmers are not thread-safe, and creating one takes only a microsecond.
     language = next((language for end, language in _STEMMERS if word[0] < end), None)
     return str(snowballstemmer.stemmer(language).stemWord(word)) if language else word
