@@ -10,7 +10,8 @@ import brimful
 from brimful.cli.app import app
 from brimful.engine import Engine
 from brimful.errors import InvalidValue
-from brimful.records import Memory, Message, Persona, Room
+from brimful.policies import load_policy, policy_names
+from brimful.records import Memory, Message, Persona, Room, Summary
 
 NOW = 1_794_000_000.0
 FACTS = (
@@ -214,3 +215,127 @@ def test_3_25_commands_set_and_show_the_focus(url):
     assert "Focus: roof" in run_cli("explain", made["id"], "--db", url).stdout
     assert "boathouse" in run_cli("room", "show", "den", "--db", url).stdout
     assert "lake" in run_cli("persona", "show", "nova", "--db", url).stdout
+
+
+# -- 3-22: ephemeral summaries -----------------------------------------------------------------------------------------
+
+EPHEMERAL = {"overrides": {"ephemeral_summaries": True}, "window": 2_000, "completion": 200, "message": "Hello?"}
+
+
+class Writer:
+    """A summarizer that writes one sentence, or fails, or never ends."""
+
+    incremental = False
+
+    def __init__(self, result="They talked about the day."):
+        self.result = result
+        self.digests = []
+
+    async def summarize(self, digest):
+        self.digests.append(digest)
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+def find_ephemeral(context):
+    return [each for each in context.inputs.packages if each.metadata.get("ephemeral")]
+
+
+def test_3_22_what_does_not_fit_is_summarized_for_this_context_alone(url):
+    """If no summary exists: optionally create an ephemeral on-the-fly summary (only if you allow it)."""
+    writer = Writer()
+
+    async def story(engine):
+        await fill_room(engine)
+        plain = await engine.assemble(room="den", **{**EPHEMERAL, "overrides": {}})
+        first = await engine.assemble(room="den", **EPHEMERAL)
+        calls = len(writer.digests)
+        second = await engine.assemble(room="den", **EPHEMERAL)
+        assert len(writer.digests) == calls  # the same range is not summarized twice
+        snapshot = await engine.store.snapshot(second.id)
+        return plain, (first, second), snapshot.context, await engine.store.summaries("den")
+
+    plain, (first, second), stored, summaries = with_engine(url, story, summarizer=writer)
+    assert not find_ephemeral(plain)
+    [summary] = find_ephemeral(first)
+    assert first.decision(summary.id).outcome == "kept"
+    assert "They talked about the day." in json.dumps(first.request)
+    assert "made for this context" in first.explain(summary.id)
+    kept = {each.position for each in first.inputs.packages if each.kind == "message-recent" and each.id in first.kept}
+    count = sum(len(topic) for topic in writer.digests[-1].topics)
+    assert summary.metadata["messages"] == count
+    assert count == 200  # of 301 messages, and no gap before the history
+    assert writer.digests[-1].topics[-1][0].text.startswith(f"Number {min(kept) - 3}:")
+    assert find_ephemeral(second) == [summary]
+    assert summaries == []
+    assert brimful.replay(stored) == second
+
+
+def test_3_22_without_a_summarizer_it_quotes_messages(url):
+    async def story(engine):
+        await fill_room(engine)
+        return await engine.assemble(room="den", **EPHEMERAL)
+
+    context = with_engine(url, story)
+    [summary] = find_ephemeral(context)
+    assert "and so the day went on" in summary.content
+    assert not any(each.kind == "summarizer-failed" for each in context.inputs.degraded)
+
+
+@pytest.mark.parametrize("problem", [ValueError("no"), TimeoutError()])
+def test_3_22_a_summarizer_that_fails_does_not_fail_the_build(url, problem):
+    writer = Writer(problem)
+
+    async def story(engine):
+        await fill_room(engine)
+        return [await engine.assemble(room="den", **EPHEMERAL) for _ in range(5)]
+
+    contexts = with_engine(url, story, summarizer=writer)
+    for context in contexts:
+        assert "and so the day went on" in find_ephemeral(context)[0].content
+        assert [each.kind for each in context.inputs.degraded] == ["summarizer-failed"]
+    assert len(writer.digests) == (1 if isinstance(problem, TimeoutError) else 3)  # the breaker opens
+
+
+def test_3_22_a_long_summary_is_cut(url):
+    async def story(engine):
+        await fill_room(engine)
+        return await engine.assemble(room="den", **EPHEMERAL)
+
+    context = with_engine(url, story, summarizer=Writer("and on " * 3_000))
+    [summary] = find_ephemeral(context)
+    assert 160 < summary.tokens.upper <= 320
+    assert context.decision(summary.id).outcome == "kept"
+
+
+def test_3_22_nothing_is_summarized_that_fits_or_that_a_summary_covers(url):
+    writer = Writer()
+
+    async def story(engine):
+        await fill_room(engine)
+        roomy = await engine.assemble(room="den", **{**EPHEMERAL, "window": 60_000})
+        whole = Summary(id="s", room="den", content="A long day.", cluster="day", first=1, last=301)
+        await engine.write_summaries([whole])
+        return roomy, await engine.assemble(room="den", **EPHEMERAL)
+
+    for context in with_engine(url, story, summarizer=writer):
+        assert not find_ephemeral(context)
+    assert not writer.digests
+
+
+def test_3_22_erasing_a_message_erases_the_summary_in_past_contexts(url):
+    async def story(engine):
+        await fill_room(engine)
+        context = await engine.assemble(room="den", **EPHEMERAL)
+        oldest = (await engine.store.history("den", before=120, limit=1))[0].message
+        await engine.delete(oldest.id, erase=True)
+        return context, (await engine.store.snapshot(context.id)).context
+
+    context, stored = with_engine(url, story)
+    assert find_ephemeral(context)[0].content
+    assert find_ephemeral(stored)[0].content == ""
+
+
+def test_3_22_no_built_in_policy_allows_it():
+    assert not any(load_policy(name).ephemeral_summaries for name in policy_names())

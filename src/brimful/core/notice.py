@@ -13,6 +13,7 @@ Degradation = Literal[
     "breaker-opened",  # the first context since the circuit breaker opened
     "recent-memories",  # search failed and found too few memories, so the most recent ones were offered
     "left-out",  # the caller wanted no memories, lore or media
+    "summarizer-failed",  # a summary made for this context quotes messages
     "too-many-pins",  # more memories are pinned than are offered
     "lore-dropped",  # an always-on lorebook entry did not fit into its lorebook's budget
     "lore-timeout",  # searching for lorebook patterns took too long

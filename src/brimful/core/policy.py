@@ -146,7 +146,11 @@ class Forms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A named way to fill a window."""
+    """A named way to fill a window.
+
+    With `ephemeral_summaries`, the engine summarizes older messages for a single context if they do not fit and no
+    stored summary covers them.
+    """
 
     name: str
     description: str = ""
@@ -159,6 +163,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     trim: tuple[Step, ...] = ()
     layout: Layout = Layout()
     forms: Forms = Forms()
+    ephemeral_summaries: bool = False
 
     def pool(self, name: str) -> Pool:
         """Return the pool of that name."""

@@ -5,8 +5,9 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +21,7 @@ from brimful.core.validation import preview
 from brimful.engine import candidates
 from brimful.engine.calibration import Calibrator
 from brimful.engine.counts import UsedTokenizers, ensure_counts, prepare_tokenizer, reuse_hit_counts
+from brimful.engine.ephemeral import EphemeralSummaries
 from brimful.engine.events import Emitter, get_build_facts, log_build
 from brimful.engine.history import PackageCache, RecentHistory, get_history_reach, load_history
 from brimful.engine.lorebooks import LoreLibrary, get_message_number
@@ -56,6 +58,7 @@ TOO_MANY_PINS: Final = Notice(
     facts={"limit": MAX_PINNED},
 )
 MAX_SUMMARIES: Final = 200  # per room, newest first; older ones cover messages that no window reaches
+_MAX_SUMMARY_ROUNDS: Final = 3  # usually one or two; summaries of nearly the same messages are about equally long
 _LAST_MESSAGES: Final = 20  # searched for the last visible message of a room
 
 
@@ -75,6 +78,11 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     degraded: tuple[Notice, ...]
     tokenized: int
     cached: bool
+    summaries: tuple[Summary, ...] = ()
+
+
+Fill = Callable[[Sequence[ContentPackage], Sequence[Notice]], Awaitable[Context]]
+"""Fills a window with packages. The notices go on the record."""
 
 
 class Builder:
@@ -90,8 +98,10 @@ class Builder:
         tokenizers: UsedTokenizers,
         breaker: Breaker,
         events: Emitter,
+        ephemeral: EphemeralSummaries,
     ) -> None:
         self._store = store
+        self._ephemeral = ephemeral
         self._breaker = breaker
         self._settings = settings
         self._calibrator = calibrator
@@ -135,9 +145,8 @@ class Builder:
         collected = await self._collector.collect(plan)
         if plan.current.message is None and not any(map(_is_conversation, collected.packages)):
             raise await self._nothing_to_answer(room.id)
-        context = await asyncio.to_thread(
-            assemble,
-            collected.packages,
+        fill = partial(
+            _fill,
             model=plan.model,
             policy=plan.policy,
             now=now,
@@ -146,12 +155,15 @@ class Builder:
             window=plan.window,
             completion=plan.completion,
             wire=request.wire,
-            degraded=(*participants.notices, *request.notices, *calibrated.notices, *collected.degraded),
             # JSON, since the names may contain any separator.
             origin=msgspec.json.encode([room.id, conversation.persona]).decode(),
             focus=plan.focus,
             fields=request.fields,
         )
+        notices = (*participants.notices, *request.notices, *calibrated.notices, *collected.degraded)
+        context = await fill(collected.packages, notices)
+        if plan.policy.ephemeral_summaries:
+            context = await self._summarize_rest(plan, collected, context, fill)
         if request.save:
             self._prefixes.keep(conversation, context.history)
             await self._save(plan, context)
@@ -167,6 +179,22 @@ class Builder:
                 tokenized=collected.tokenized,
                 breaker=self._breaker.state(clock()),
             )
+        return context
+
+    async def _summarize_rest(self, plan: BuildPlan, collected: Candidates, context: Context, fill: Fill) -> Context:
+        """Return the context with a summary of the messages that it leaves out, if no stored summary covers them.
+
+        The summary takes room, too. If history begins later for it, it is written again, so that there is no gap.
+        """
+        notices = context.inputs.degraded
+        messages = await self._ephemeral.find_messages(plan, context, collected.summaries)
+        for _ in range(_MAX_SUMMARY_ROUNDS if messages else 0):
+            written = await self._ephemeral.write(plan, messages)
+            context = await fill([*collected.packages, written.package], [*notices, *written.notices])
+            left_out = await self._ephemeral.find_messages(plan, context, collected.summaries)
+            if not left_out or left_out[-1].seq <= messages[-1].seq:
+                break
+            messages = left_out
         return context
 
     def choose_model(self, model: str | ModelInfo | None, persona: Persona | None) -> ModelInfo:
@@ -314,6 +342,7 @@ class CandidateCollector:
             degraded=(*known.notices, *retrieved.degraded, *lore.notices),
             tokenized=tokenized + recent.counted,
             cached=retrieved.cached,
+            summaries=tuple(known.summaries),
         )
 
     async def _load_knowledge(self, plan: BuildPlan) -> RoomKnowledge:
@@ -446,6 +475,10 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
     if not plan.retrieval.media:
         packages = candidates.exclude_media(packages)
     return candidates.make_ids_unique(packages)
+
+
+async def _fill(packages: Sequence[ContentPackage], notices: Sequence[Notice], **options: Any) -> Context:
+    return await asyncio.to_thread(assemble, packages, degraded=notices, **options)
 
 
 def _is_conversation(package: ContentPackage) -> bool:

@@ -7,6 +7,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, NoReturn, Self, Unpack
 
+from brimful.assembly.arguments import resolve_model
 from brimful.core.content import Role
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
@@ -18,6 +19,7 @@ from brimful.embedding import embedder_for
 from brimful.engine.builder import Builder
 from brimful.engine.calibration import Calibrator
 from brimful.engine.counts import UsedTokenizers
+from brimful.engine.ephemeral import EphemeralSummaries
 from brimful.engine.events import Emitter, Hook, check_hooks
 from brimful.engine.indexer import IndexCallback, Indexer, divide_long_texts
 from brimful.engine.janitor import Janitor, JanitorCallback, JanitorReport, ModelSummarizer, parse_age
@@ -57,13 +59,14 @@ from brimful.stores.admin.janitor import JanitorStore
 class EngineParts:
     """The parts of an open engine, each with what it needs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the parts share
         self,
         store: Store,
         housekeeping: JanitorStore,
         settings: EngineSettings,
         *,
         embedder: Embedder | None,
+        summarizer: Summarizer | None,
         breaker: Breaker,
         providers: ProviderPool,
         tokenizers: UsedTokenizers,
@@ -88,6 +91,7 @@ class EngineParts:
             tokenizers=tokenizers,
             breaker=breaker,
             events=events,
+            ephemeral=EphemeralSummaries(store, summarizer, clock=clock),
         )
         self.recaller = Recaller(store, self.retriever, settings, self.builder)
         self.responder = Responder(
@@ -131,6 +135,8 @@ class Engine:
     - `provider`: where models run: `openai`, `anthropic`, `gemini`, `ollama`, the URL of a server, or your own
       `Provider`. By default, each model runs at its maker's.
     - `embedder`: `static` (included), `minilm`, `openai:…`, `ollama:…`, your own `Embedder`, or `none`.
+    - `summarizer`: writes the summaries that a policy with `ephemeral_summaries` allows: a model's name, or your own
+      `Summarizer`. By default they quote messages.
     - `retrieval`: settings for search.
     - `hooks`: functions that are called with every `Event`.
     - `clock`: returns the current time.
@@ -149,6 +155,7 @@ class Engine:
         policies: Mapping[str, str | Policy] | None = None,
         provider: str | Provider = "",
         embedder: str | Embedder | None = "static",
+        summarizer: str | Summarizer | None = None,
         retrieval: Retrieval = Retrieval(),  # noqa: B008 - frozen
         hooks: Sequence[Hook] = (),
         clock: Callable[[], float] = time.time,
@@ -170,6 +177,7 @@ class Engine:
         )
         self._providers = ProviderPool(provider, clock)
         self._embedder = embedder_for(embedder)
+        self._summarizer = summarizer
         self._breaker = Breaker(now=clock(), failures=retrieval.max_failures, cooldown=retrieval.cooldown)
         self._events = Emitter(check_hooks(hooks), tenant=tenant, clock=clock)
         self._tokenizers = UsedTokenizers()
@@ -559,6 +567,7 @@ class Engine:
             self._database.janitor(self._settings.tenant),
             self._settings,
             embedder=self._embedder,
+            summarizer=self._find_summarizer(),
             breaker=self._breaker,
             providers=self._providers,
             tokenizers=self._tokenizers,
@@ -571,6 +580,12 @@ class Engine:
         if self._indexing and not self._database.read_only:
             await parts.start_indexing()
         return parts
+
+    def _find_summarizer(self) -> Summarizer | None:
+        if not isinstance(self._summarizer, str):
+            return self._summarizer
+        model = resolve_model(self._summarizer)
+        return ModelSummarizer(model, self._providers.find(None, None, model))
 
     def _connect(self) -> Database:
         return connect(self._url, keys=self._keys) if isinstance(self._url, str) else self._url

@@ -50,6 +50,11 @@ def record_id(id: str) -> str:
     return rest if slash and family in _FAMILIES else id.removesuffix(RECALLED_SUFFIX)
 
 
+def ephemeral_id(room: str) -> str:
+    """Return the id of the summary that is made for a single context of a room."""
+    return f"{room}/ephemeral"
+
+
 def package_message(
     record: Message, *, counter: TokenCounter, current: bool = False, cluster: str | None = None
 ) -> ContentPackage:

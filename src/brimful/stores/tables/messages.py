@@ -9,6 +9,7 @@ import msgspec
 from brimful.cache import content_bytes
 from brimful.core.content import Role
 from brimful.core.validation import MAX_INTEGER
+from brimful.packagers.records import ephemeral_id
 from brimful.records import Content, Message
 from brimful.records.search import CountedMessage, IndexEntry
 from brimful.stores.encryption.cipher import decrypt, encrypt
@@ -239,6 +240,7 @@ def delete_message(session: Session, id: str, *, erase: bool = False) -> bool:
         erase_record(session, id, found.hash)
         deleted = messages_by_id(session, [id], deleted=True)[id]
         remove_covering_summaries(session, deleted.room, [deleted.seq], erase=True)
+        erase_record(session, ephemeral_id(deleted.room), None)  # past contexts may contain one that quotes it
     return True
 
 

@@ -22,12 +22,12 @@ WHERE i.tenant = :tenant AND i.item IN :names
 """
 
 
-def erase_record(session: Session, item: str, hash: str) -> None:
+def erase_record(session: Session, item: str, hash: str | None) -> None:
     """Erase the content of a record, here and in past contexts, unless another record has the same content.
 
     A request may contain only a part of it, such as an excerpt: then the whole request is erased.
     """
-    erased = [hash]
+    erased = [] if hash is None else [hash]
     names = context_ids(item)
     for id, room, refs, body in session.rows(_SEEN_IN, names=names):
         packed = decrypt(session, body, "snapshots", id, room, refs)
