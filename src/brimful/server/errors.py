@@ -11,6 +11,7 @@ from brimful.errors import (
     BudgetExceeded,
     ContentErased,
     ContextOverflow,
+    InvalidPolicy,
     InvalidRequest,
     InvalidValue,
     ProviderError,
@@ -157,6 +158,9 @@ def to_api_error(error: BrimfulError, error_format: ErrorFormat) -> ApiError:  #
         case UnknownPolicy():
             known = ", ".join(error.known)
             return ApiError("invalid", f"policy: must be one of {known}, not {preview(error.name)}", param="policy")
+        case InvalidPolicy():  # named policies are valid, so it is the change to one
+            key = f"{error.key}: " if error.key else ""
+            return ApiError("invalid", f"overrides: {key}{error.reason}", param="overrides")
         case InvalidValue():
             return ApiError("invalid", str(error), param=error.field)
         case ContentErased():

@@ -30,6 +30,7 @@ class Tenants:
         self._database = database
         self._remember = remember
         self.policies = policies
+        self.default_policy = remember.policy
         self._hooks = tuple(hooks)
         self._clock = clock
         self._stores: dict[str, Store] = {}

@@ -360,7 +360,7 @@ def test_a_model_writes_the_summaries(post, upstream):
         ("/rooms/nowhere/respond", {"content": "Hi."}, 404, "id"),
         ("/rooms/nowhere/assemble", {"content": "Hi."}, 404, "id"),
         ("/rooms/nowhere/janitor", {}, 404, "id"),
-        ("/rooms/general/messages", {}, 400, None),
+        ("/rooms/general/messages", {}, 400, "content"),
         ("/rooms/general/messages", {"content": ""}, 400, "content"),
         ("/rooms/general/messages", {"content": 5}, 400, "content"),
         ("/rooms/general/messages", {"content": [{"type": "nonsense"}]}, 400, "content"),
@@ -368,8 +368,9 @@ def test_a_model_writes_the_summaries(post, upstream):
         ("/rooms/general/messages", {"content": "Hi.", "role": "king"}, 400, "role"),
         ("/rooms/general/messages", {"content": "Hi.", "at": 1e300}, 400, "at"),
         ("/rooms/general/messages", {"content": "Hi.", "id": ""}, 400, "id"),
-        ("/rooms/general/messages", {"content": "Hi.", "contents": "x"}, 400, None),
-        ("/rooms/general/respond", {"content": "Hi.", "persona": "nobody"}, 404, "id"),
+        ("/rooms/general/messages", {"content": "Hi.", "contents": "x"}, 400, "contents"),
+        ("/rooms/general/messages", {"content": "Hi.", "id": "a\0b"}, 400, "id"),
+        ("/rooms/general/respond", {"content": "Hi.", "persona": "nobody"}, 404, "persona"),
         ("/rooms/general/respond", {"content": "Hi.", "persona": "mute"}, 400, "model"),
         ("/rooms/other/respond", {"content": "Hi."}, 400, "model"),
         ("/rooms/other/respond", {"model": "gpt-4o"}, 400, "room"),
@@ -377,10 +378,10 @@ def test_a_model_writes_the_summaries(post, upstream):
         ("/rooms/general/respond", {"content": "Hi.", "window": 0}, 400, "window"),
         ("/rooms/general/respond", {"content": "Hi.", "policy": "/etc/passwd"}, 400, "policy"),
         ("/rooms/general/respond", {"content": "Hi.", "tools": [{"x": 1}]}, 400, None),
-        ("/rooms/general/assemble", {"content": "Hi.", "overrides": {"margin.nonsense": 1}}, 400, None),
+        ("/rooms/general/respond", {"content": "Hi.", "overrides": {"margin.nonsense": 1}}, 400, "overrides"),
         ("/rooms/general/assemble", {"content": "word " * 99, "window": 9}, 400, "messages"),
         ("/rooms/general/assemble", {"content": "Hi.", "retrieval": {"min_relevance": 3}}, 400, "retrieval"),
-        ("/rooms/general/assemble", {"content": "Hi.", "retrieval": {"typs": []}}, 400, "retrieval"),
+        ("/rooms/general/assemble", {"content": "Hi.", "retrieval": {"typs": []}}, 400, "retrieval.typs"),
         ("/rooms/general/janitor", {"older_than": "soon"}, 400, "older_than"),
         ("/rooms/general/janitor", {"dry_run": 1}, 400, "dry_run"),
     ],
@@ -392,7 +393,8 @@ def test_wrong_bodies_are_rejected_by_name(service, upstream, path, body, status
     assert error["message"]
     if param is not None:
         assert error["param"] == param, error
-    assert upstream.requests == []
+    stored = service.get(f"{ROOT}/rooms/general/messages").json()["messages"]
+    assert (upstream.requests, stored) == ([], []), "nothing was sent or stored"
 
 
 def test_wrong_queries_are_rejected_by_name(service):

@@ -15,11 +15,14 @@ from brimful.assembly.arguments import resolve_tools
 from brimful.core.content import ToolCall
 from brimful.core.context import Context
 from brimful.core.notice import Notice
+from brimful.core.validation import preview
 from brimful.engine import Engine
 from brimful.engine.mentions import find_addressees, find_persona
 from brimful.engine.personas import get_speaker_name, get_user
+from brimful.engine.plan import get_policy_keys
 from brimful.engine.responder import Answer
 from brimful.errors import BrimfulError, UnknownPolicy, UnknownRecord
+from brimful.policies import load_policy
 from brimful.records import Content, Message, Persona, Room, Snapshot
 from brimful.retrieval.breaker import State
 from brimful.server.access import require_scope
@@ -193,6 +196,7 @@ class Chat:
         addressees = await find_addressees(store, id, content)
         personas = addressees.personas if body.persona is None else (await _find_persona(engine, body.persona),)
         speakers = [await self._find_speaker(call.tenant, engine, each, body, default_model) for each in personas]
+        policy = self._find_policy(body.policy)
         user = await get_user(store, body.user or room.user)
         sender = body.sender if body.sender is not None else (user.name or user.id) if user else ""
         options: dict[str, Any] = {
@@ -201,12 +205,13 @@ class Chat:
         if isinstance(body, BuildBody):
             options |= {name: getattr(body, name) for name in ("system", "overrides", "retrieval")}
             options["tools"] = resolve_tools(body.tools)
+            load_policy(policy or self._tenants.default_policy, overrides=get_policy_keys(body.overrides) or None)
         return Turn(
             engine=engine,
             room=room,
             message=addressees.message,
             speakers=tuple(speakers),
-            options=options | {"sender": sender, "policy": self._find_policy(body.policy)},
+            options=options | {"sender": sender, "policy": policy},
         )
 
     def _find_policy(self, name: str | None) -> Any:
@@ -296,7 +301,7 @@ class Chat:
 async def _find_persona(engine: Engine, name: str) -> str:
     persona = await find_persona(engine.store, name)
     if persona is None:
-        raise UnknownRecord("persona", name)
+        raise ApiError("not_found", f"no persona {preview(name)}", code="persona_not_found", param="persona")
     return persona.id
 
 

@@ -1,5 +1,6 @@
 """One operation of the inspector API: path, schemas, required scope, and the parsing of its input."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from math import isfinite
 from typing import Any, Final, Literal, TypeVar
@@ -22,6 +23,7 @@ StructType = type[msgspec.Struct]
 
 UNSUPPORTED_MEDIA_TYPE: Final = 415
 ROOT: Final = "/brimful/v1"
+_FIELD_ERROR: Final = re.compile(r"Object (contains unknown|missing required) field `(.*)`")
 EVENT_STREAM: Final = "text/event-stream"
 
 
@@ -89,12 +91,23 @@ def _convert(values: dict[str, Any], kind: type[T], *, strict: bool) -> T:
     try:
         value = msgspec.convert(values, kind, strict=strict)
     except msgspec.ValidationError as error:
-        reason, _, path = str(error).partition(" - at `$.")
-        field = path.rstrip("`")
+        field, reason = _describe_invalid(str(error), kind)
         raise ApiError("invalid", f"{field}: {reason}" if field else reason, param=field or None) from None
     for field, each in ({} if strict else msgspec.structs.asdict(value)).items():
         _check_value(field, each)
     return value
+
+
+def _describe_invalid(message: str, kind: StructType) -> tuple[str, str]:
+    """Return the field that an error of msgspec is about, and what is wrong with it."""
+    reason, _, path = message.partition(" - at `$")
+    field = path.rstrip("`").removeprefix(".")
+    named = _FIELD_ERROR.fullmatch(reason)
+    if named is None:
+        return field, reason
+    known = "" if field else f"; valid fields are {', '.join(kind.__struct_fields__)}"
+    what = "required" if named[1] == "missing required" else f"unknown field{known}"
+    return f"{field}.{named[2]}" if field else named[2], what
 
 
 def _check_value(field: str, value: object) -> None:

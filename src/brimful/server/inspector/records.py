@@ -16,6 +16,7 @@ from brimful.engine.writer import find_removed_sources, new_id, require_memory_c
 from brimful.errors import InvalidValue, UnknownPolicy, UnknownRecord
 from brimful.policies import load_policy
 from brimful.records import Content, Entity, Lorebook, LoreEntry, Memory, Message, Persona, Room
+from brimful.records.base import validate_id
 from brimful.records.character import Character
 from brimful.retrieval.search import memory_scopes
 from brimful.server.errors import ApiError
@@ -255,7 +256,7 @@ class Messages:
         """Post a message. Its id may be posted again with the same content, and only in this room."""
         content, role = read_message(fields["content"])
         fields |= {"content": content, "role": fields["role"] or role or "user"}
-        known = await engine.store.messages([fields["id"]]) if fields["id"] else []
+        known = await engine.store.messages([validate_id("id", fields["id"])]) if fields["id"] else []
         if any(message.room != room for message in known):
             raise id_conflict("message", fields["id"])
         message = await engine.post(room=room, **fields)
