@@ -14,7 +14,14 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 from brimful.server.app import create_app
 from brimful.server.config import parse_config
 from brimful.server.inspector.operations import OPERATIONS
-from brimful.server.inspector.queries import AssembleBody, BuildQuery, JanitorBody, MessageBody, RespondBody
+from brimful.server.inspector.queries import (
+    AssembleBody,
+    BuildQuery,
+    JanitorBody,
+    MessageBody,
+    RespondBody,
+    RoomRecallQuery,
+)
 from brimful.server.openapi import openapi_document
 from server.inspector.conftest import tell_story
 from server.upstream import serving
@@ -114,5 +121,5 @@ def test_every_operation_and_parameter_is_documented():
 
 def test_every_field_of_the_service_is_documented():
     text = told_in("service.md")
-    bodies = (MessageBody, RespondBody, AssembleBody, BuildQuery, JanitorBody)
+    bodies = (MessageBody, RespondBody, AssembleBody, BuildQuery, RoomRecallQuery, JanitorBody)
     assert not [field for body in bodies for field in body.__struct_fields__ if f"`{field}`" not in text]

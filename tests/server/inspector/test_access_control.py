@@ -34,9 +34,19 @@ READS = [
     ("GET", "/lorebooks", None),
     ("GET", "/lorebooks/teas", None),
     ("GET", "/lorebooks/teas/entries", None),
+    ("GET", "/rooms/tea/room/recall?query=tea", None),
+    ("GET", "/rooms/tea/room/inspect", None),
+    ("POST", "/rooms/tea/room/assemble", {"content": "x", "model": "gpt-4o"}),
+    ("GET", "/janitor", None),
+]
+CHATS = [
+    ("POST", "/rooms/tea/room/respond", {"content": "x", "model": "gpt-4o"}),
 ]
 WRITES = [
     ("POST", "/rooms", {"id": "x"}),
+    ("POST", "/rooms/tea/room/messages", {"content": "x"}),
+    ("POST", "/rooms/tea/room/janitor", {"dry_run": False}),
+    ("POST", "/janitor/undo", None),
     ("PUT", "/rooms/tea/room", {"name": "x"}),
     ("DELETE", "/messages/m1", None),
     ("POST", "/personas", {"id": "x"}),
@@ -92,7 +102,7 @@ def keyed_client(start, tmp_path):
     return client
 
 
-@pytest.mark.parametrize(("method", "path", "body"), [*READS, *WRITES, ("GET", "/events", None)])
+@pytest.mark.parametrize(("method", "path", "body"), [*READS, *CHATS, *WRITES, ("GET", "/events", None)])
 def test_every_operation_needs_a_key(keyed, method, path, body):
     answer = keyed(None, method, path, body)
     assert answer.status_code == 401
@@ -103,6 +113,13 @@ def test_reading_needs_the_scope_read(keyed):
     for method, path, body in READS:
         assert keyed(("acme", "read"), method, path, body).status_code == 200, path
         for scope in ("write", "chat"):
+            assert keyed(("acme", scope), method, path, body).status_code == 403, path
+
+
+def test_answers_need_the_scope_chat(keyed):
+    for method, path, body in CHATS:
+        assert keyed(("acme", "chat"), method, path, body).status_code == 200, path
+        for scope in ("read", "write"):
             assert keyed(("acme", scope), method, path, body).status_code == 403, path
 
 

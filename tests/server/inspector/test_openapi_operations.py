@@ -8,7 +8,7 @@ import pytest
 from brimful.server.inspector.operations import OPERATIONS
 from brimful.server.openapi import openapi_document
 from server.inspector.conftest import ROOT
-from server.inspector.test_access_control import READS, WRITES
+from server.inspector.test_access_control import CHATS, READS, WRITES
 
 DESCRIBED = json.loads(openapi_document())
 PATHS = {
@@ -17,6 +17,11 @@ PATHS = {
     "/contexts/{id}/diff/{id}": "/contexts/{id}/diff/{other}",
     "/rooms/tea/room": "/rooms/{id}",
     "/rooms/tea/room/messages": "/rooms/{id}/messages",
+    "/rooms/tea/room/respond": "/rooms/{id}/respond",
+    "/rooms/tea/room/assemble": "/rooms/{id}/assemble",
+    "/rooms/tea/room/inspect": "/rooms/{id}/inspect",
+    "/rooms/tea/room/recall?query=tea": "/rooms/{id}/recall",
+    "/rooms/tea/room/janitor": "/rooms/{id}/janitor",
     "/messages/m1": "/messages/{id}",
     "/personas/nova": "/personas/{id}",
     "/memories/nuts": "/memories/{id}",
@@ -36,7 +41,7 @@ def check(said, schema):
     jsonschema_rs.validator_for(whole).validate(said)
 
 
-@pytest.mark.parametrize(("method", "path", "body"), [*READS, *WRITES])
+@pytest.mark.parametrize(("method", "path", "body"), [*READS, *CHATS, *WRITES])
 def test_responses_match_their_schemas(client, kept, method, path, body):
     answer = client.request(method, ROOT + path.replace("{id}", kept.first), json=body)
     data = operation(method, path)
@@ -46,7 +51,7 @@ def test_responses_match_their_schemas(client, kept, method, path, body):
 
 
 def test_all_operations_but_the_stream_are_tested():
-    tried = {(method, PATHS.get(path, path)) for method, path, _ in (*READS, *WRITES)}
+    tried = {(method, PATHS.get(path, path)) for method, path, _ in (*READS, *CHATS, *WRITES)}
     there = {(each.method, each.described_path.removeprefix(ROOT)) for each, _ in OPERATIONS}
     assert there - tried == {("GET", "/events")}
 

@@ -1,4 +1,4 @@
-"""Endpoints to chat in a room: assemble and inspect contexts, and respond, whole or as a stream."""
+"""Endpoints to chat in a room: assemble and inspect contexts, recall, and respond, whole or as a stream."""
 
 import asyncio
 import time
@@ -15,6 +15,7 @@ from brimful.assembly.arguments import resolve_tools
 from brimful.core.content import ToolCall
 from brimful.core.context import Context
 from brimful.core.notice import Notice
+from brimful.core.recall import Recalled
 from brimful.core.validation import preview
 from brimful.engine import Engine
 from brimful.engine.mentions import find_addressees, find_persona
@@ -31,7 +32,13 @@ from brimful.server.errors import ApiError, error_body, to_api_error
 from brimful.server.inspector.catalogue import ContentCounter
 from brimful.server.inspector.contexts import get_build
 from brimful.server.inspector.operation import EVENT_STREAM, Call
-from brimful.server.inspector.queries import AssembleBody, BuildBody, BuildQuery, RespondBody
+from brimful.server.inspector.queries import (
+    AssembleBody,
+    BuildBody,
+    BuildQuery,
+    RespondBody,
+    RoomRecallQuery,
+)
 from brimful.server.inspector.record_views import MessageView
 from brimful.server.inspector.records import Messages, read_message, to_view
 from brimful.server.inspector.served_models import ServedModel, ServedModels
@@ -172,6 +179,21 @@ class Chat:
             return msgspec.json.encode(view)
 
         return HttpResponse(await asyncio.to_thread(encode), media_type=JSON)
+
+    async def recall(self, call: Call) -> Recalled:
+        """Return what a room holds under a handle, or what matches a query."""
+        query: RoomRecallQuery = call.query
+        engine = await self._tenants.engine(call.tenant)
+        persona = None if query.persona is None else await _find_persona(engine, query.persona)
+        return await engine.recall(
+            query.handle,
+            query=query.query,
+            max_tokens=query.max_tokens,
+            room=call.name(),
+            persona=persona,
+            user=query.user,
+            model=query.model or self._tokens.default,
+        )
 
     async def respond(self, call: Call) -> ReplyList | HttpResponse:
         """Store a message, send the context to the upstream, and store and return the answers."""

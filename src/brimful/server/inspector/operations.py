@@ -211,6 +211,10 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
         lambda to: to.chat.inspect,
     ),
     (
+        _get("/rooms/{id:path}/recall", "Recall from a room", Recalled, queries.RoomRecallQuery),
+        lambda to: to.chat.recall,
+    ),
+    (
         Operation(
             method="POST",
             path="/rooms/{id:path}/janitor",

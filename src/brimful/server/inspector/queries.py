@@ -179,6 +179,14 @@ class RespondBody(BuildBody, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stream: bool = False
 
 
+class RoomRecallQuery(RecallQuery, frozen=True, kw_only=True):
+    """What to recall, on whose behalf, and the model to count tokens for."""
+
+    persona: Annotated[_Name, Meta(description="The id or name of a persona.")] | None = None
+    user: _Name | None = None
+    model: _Model | None = None
+
+
 class JanitorBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to clean up a room. With `model`, it writes the summaries, which needs the scope `chat`."""
 
