@@ -52,6 +52,14 @@ def test_a_stub_carries_its_handle():
     assert context.recall(context.handle(stub.id), max_tokens=10_000).text == words(800)
 
 
+def test_a_longer_excerpt_ends_with_its_handle_but_json_stays_json():
+    rows = "[" + ", ".join(f'{{"row": {n}}}' for n in range(400)) + "]"
+    for text, min_tokens, is_marked in ((STORY, None, True), (rows, None, False), (STORY, 9, False)):
+        context = build([memory(text, counter=COUNTER, id="long", min_tokens=min_tokens)], window=900)
+        assert context.decision("long").form == "excerpt"
+        assert ('[… recall "long"]' in str(context.request)) == is_marked
+
+
 # -- one item --------------------------------------------------------------------------------------------------------
 
 

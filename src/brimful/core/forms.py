@@ -25,6 +25,8 @@ _OPTION_SIZES: Final = (1_200, 400, 130)  # tokens of the excerpts from which a 
 _OPTION_SHARE: Final = 0.7  # of the full cost: larger excerpts are not worth it
 _MAX_QUERY_LENGTH: Final = 2_000  # characters
 _STRUCTURE_SIZE: Final = 12  # times the size of a text, with its segments and an index of their words
+_MARK_FACTOR: Final = 10  # times the tokens of the line that names the handle; a smaller excerpt has no such line
+_JOIN_TOKENS: Final = 2  # joined texts may have a token or two more than their parts
 _TITLE_LENGTH: Final = 60  # characters of an item's text in its stub
 _SOURCES: Final = {
     "tool-result": "tool result",
@@ -202,15 +204,22 @@ class Shaper:
         text = _longest_text(package)
         rest = 0 if isinstance(package.content, str) else self._count_besides(package.content, text)
         in_history = region_of(package) == "history" and package.flex.can_drop
+        mark = self._mark(package, limit)
+        room = limit - rest - (self._counter.text(mark).upper + _JOIN_TOKENS if mark else 0)
         shorter = (
-            _make_digest(text, limit - rest, self._counter)
-            if in_history
-            else self._shortener(package, text).shorten(limit - rest)
+            _make_digest(text, room, self._counter) if in_history else self._shortener(package, text).shorten(room)
         )
         if shorter is None or shorter.text == text or self._counter.text(shorter.text).upper < least:
             return None
         form: FormName = "digest" if in_history else "excerpt"
-        return self._with_text(package, text, shorter.text), form, shorter.worth
+        marked = shorter.text if shorter.kind == "json" else shorter.text + mark
+        return self._with_text(package, text, marked), form, shorter.worth
+
+    def _mark(self, package: ContentPackage, limit: int) -> str:
+        """Return the line at the end of an excerpt that says how to recall the rest; empty if it costs too much."""
+        mark = f'\n[… recall "{self._handles[package.id]}"]'
+        costs_much = _MARK_FACTOR * self._counter.text(mark).upper > limit
+        return "" if costs_much or package.flex.min_tokens is not None else mark
 
     def _shortener(self, package: ContentPackage, text: str) -> Shortener:
         """Return what shortens the text for the current message, around the passages that search found."""
