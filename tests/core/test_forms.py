@@ -1,5 +1,7 @@
 """Smaller forms of long items: what they look like, and which of them is chosen."""
 
+from itertools import pairwise
+
 import msgspec
 import pytest
 
@@ -227,3 +229,37 @@ def test_history_does_not_depend_on_what_search_found():
 def test_matches_are_pairs_of_positions(matches):
     with pytest.raises(InvalidPackage, match=r"matches: must be a tuple of \(start, stop\)"):
         memory("text", counter=COUNTER, matches=matches)
+
+
+def talk(policy, window=3000, turns=60):
+    """Yield the context of each turn of a conversation in which every fifth message is large."""
+    messages, previous = [], None
+    for n in range(turns):
+        text = f"Turn {n}. " + (" ".join(f"In line {k} of {n} all is well." for k in range(90)) if n % 5 == 4 else "")
+        role = "assistant" if n % 2 else "user"
+        messages.append(message(text, counter=COUNTER, id=f"t{n:02d}", role=role, timestamp=NOW - 1000 + n))
+        context = build(messages, policy, window=window, completion=500, previous=previous)
+        yield context
+        previous = context.history
+
+
+@pytest.mark.parametrize("policy", ["default", "fit"])
+def test_the_prefix_breaks_only_at_rare_large_steps(policy):
+    breaks = []
+    for n, (before, after) in enumerate(pairwise(talk(policy))):
+        same = before.request["messages"]
+        if after.request["messages"][: len(same)] != same:
+            breaks.append(n)
+            assert before.history.first != after.history.first or before.history.forms != after.history.forms
+    assert 1 <= len(breaks) <= 12
+
+
+@pytest.mark.parametrize("policy", ["window", "split", "pools"])
+def test_where_there_are_no_large_steps_forms_change_seldom(policy):
+    limits: dict[str, list[int]] = {}
+    for context in talk(policy, window=6000):
+        for id, limit in context.history.forms:
+            if id != context.history.first:  # the oldest shrinks as the window moves on
+                limits.setdefault(id, []).append(limit)
+    assert len(limits) > 5
+    assert all(sum(a != b for a, b in pairwise(each)) <= 2 for each in limits.values())

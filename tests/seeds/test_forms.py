@@ -39,9 +39,9 @@ def test_0_19_0_36_1_15_1_19_the_fill_goes_on_past_a_large_message(sqlite_url, p
 
 def test_0_6_stored_content_shrinks_before_it_is_dropped(sqlite_url):
     """Flexible content may shrink to its minimum tokens before it is dropped, in the order of the auction."""
-    saga = " ".join(f"In year {n} the dragon Smaug slept." for n in range(900)) + " In year 900 Smaug woke up."
+    saga = " ".join(f"In year {n} the valley was quiet." for n in range(900)) + " In year 900 Smaug woke up."
     records = [
-        Memory(id="memory", content=saga.replace("dragon", "old dragon"), at=NOW - 50),
+        Memory(id="memory", content=saga.replace("valley", "old valley"), at=NOW - 50),
         LoreEntry(id="lore", lorebook="world", content=saga, keys=("smaug",)),
     ]
     context = build_in_room(sqlite_url, [LOG, "Short."], "When did Smaug wake up?", *records, policy="auction")

@@ -16,7 +16,19 @@ from brimful.core.cost import role_of
 from brimful.core.decision import Reason
 from brimful.core.forms import Shaper
 from brimful.core.policy import Policy, Pool
-from brimful.core.select import Queues, Room, at_low_water, drop_worst, make_queue, rank_units, regrow, select
+from brimful.core.select import (
+    NEWEST_SHARE,
+    Queues,
+    Room,
+    at_low_water,
+    cap_large,
+    drop_worst,
+    grow_shrunk,
+    make_queue,
+    rank_units,
+    regrow,
+    select,
+)
 from brimful.core.selection import BaseCost, HistoryStart, PoolAccount, PoolUse, Selection, make_budget_error
 from brimful.core.units import Unit, total_cost, with_heading_costs
 
@@ -41,13 +53,17 @@ def fill(
             filling.borrow(pool)
     for pool in policy.pools:
         filling.reconsider(pool)
+    filling.grow_required()
     return filling.selection()
 
 
 def _shrink_order(unit: Unit) -> tuple[bool, float, str]:
     """Return the sort key by which required units are shrunk: what the user wrote comes last, unless it says it may."""
-    users = any(role_of(each) == "user" and each.flex.min_tokens is None for each in unit.packages)
-    return users, unit.score.total, unit.key
+    return _is_from_user(unit), unit.score.total, unit.key
+
+
+def _is_from_user(unit: Unit) -> bool:
+    return any(role_of(each) == "user" and each.flex.min_tokens is None for each in unit.packages)
 
 
 class _Filling:
@@ -111,20 +127,25 @@ class _Filling:
     def require(self) -> None:
         """Add the required units. If they do not fit, shrink those that may shrink, the user's own words last.
 
-        They may use the safety margin only in full.
+        They may use the safety margin only in full. What others wrote leaves room for more than itself.
         """
         if self.total() <= self.budget.hard_limit:
             return
-        over = self.total() - self.budget.available
         for at, unit in sorted(enumerate(self.fixed), key=lambda row: _shrink_order(row[1])):
+            over = self.total() - self.budget.available
             if over <= 0:
                 break
-            smaller = self.shaper.shrink(unit, unit.cost - over) or self.shaper.smallest(unit)
+            left = unit.cost - over
+            limit = left if _is_from_user(unit) else int(left * NEWEST_SHARE)
+            smaller = self.shaper.shrink(unit, limit) or self.shaper.smallest(unit)
             if smaller is not None:
-                over -= unit.cost - smaller.cost
                 self.fixed[at] = smaller
         if self.total() > self.budget.hard_limit:
             raise make_budget_error(self.fixed, self.budget, self.base, self.total())
+
+    def grow_required(self) -> None:
+        """Give what is left of the window to required units that were shrunk."""
+        self.fixed = grow_shrunk(self.fixed, self.budget.available - self.total(), self.shaper)
 
     def fill_pool(self, pool: Pool) -> None:
         """Fill one pool up to its limit. If the policy trims later, other pools do not count yet."""
@@ -205,6 +226,8 @@ class _Filling:
             span, older = again
             high = self._high_water(pool, room)
             max_items = inf if pool.max_items is None else pool.max_items
+            if total_cost(span) > high:
+                span = cap_large(span, high, self.shaper)
             if total_cost(span) <= high and room.items + sum(u.items for u in span) <= max_items:
                 grown = regrow(pool, span, older, room, high, self.shaper)
                 self.order[pool.name], self.chosen[pool.name] = order, grown
@@ -215,7 +238,9 @@ class _Filling:
         if pool.summarize:
             order = self._summarized(pool, order, room)
         self.order[pool.name] = order
-        self.chosen[pool.name] = select(pool, order, room, self.shaper)
+        # Without large steps, a form stays as long as its unit does.
+        limits = dict(self.previous.forms) if self.previous is not None and pool.low_water is None else {}
+        self.chosen[pool.name] = select(pool, order, room, self.shaper, limits)
 
     def _span(self, pool: Pool, order: list[Unit]) -> tuple[list[Unit], list[Unit]] | None:
         """Return history from where it began last time, with the summaries that were in it, and what is older."""

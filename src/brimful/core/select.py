@@ -4,7 +4,9 @@ A queue holds a pool's candidates, best first.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
@@ -17,9 +19,10 @@ from brimful.core.units import Unit, total_cost
 
 _REGROW_BELOW = 2 / 3  # of low water: trimming never leaves less, so messages were deleted
 _NEWEST = 2  # messages of history that may take more than others
-_NEWEST_SHARE = 0.5  # of history, for each of the newest messages
-ITEM_SHARE = 0.125  # of the pool, for any other item that may shrink, if not everything fits
+NEWEST_SHARE = 0.35  # of history, for each of the newest messages
+ITEM_SHARE = 0.1  # of the pool, for any other item that may shrink, if not everything fits
 _MAX_WITH_OPTIONS = 8  # units of an optimized pool that get smaller forms: the best ones
+_NO_LIMITS: Final[Mapping[str, int]] = MappingProxyType({})
 _MAX_SHRINK_TRIES = 8  # candidates to try to shrink into the last gap of an optimized pool
 
 
@@ -128,11 +131,13 @@ def _newest_first(unit: Unit) -> tuple[float, int, str]:
     return -timestamp, -position, unit.key
 
 
-def select(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper) -> list[Unit]:
-    """Return the units that get in, shrunk if necessary."""
+def select(
+    pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper, limits: Mapping[str, int] = _NO_LIMITS
+) -> list[Unit]:
+    """Return the units that get in, shrunk if necessary. `limits` are those of the last context."""
     if pool.optimize:
         return _select_best_set(pool, order, room, shaper)
-    return _select_in_order(pool, order, room, shaper)
+    return _select_in_order(pool, order, room, shaper, limits)
 
 
 def at_low_water(pool: Pool, room: Room) -> tuple[Pool, Room]:
@@ -141,6 +146,26 @@ def at_low_water(pool: Pool, room: Room) -> tuple[Pool, Room]:
     max_items = None if pool.max_items is None else max(1, int(pool.max_items * share))
     low = Room(tokens=int(room.tokens * share), hard=room.hard, items=room.items)
     return msgspec.structs.replace(pool, max_items=max_items), low
+
+
+def cap_large(span: Sequence[Unit], tokens: int, shaper: Shaper) -> list[Unit]:
+    """Shorten large units of a history, newest first, until it fits, so that it may go on from where it began.
+
+    The later a unit is, the more of the prefix stays. Units that were shortened before are shortened again only if
+    that is not enough.
+    """
+    units, over = list(span), total_cost(span) - tokens
+    for again in (False, True):
+        for rank, unit in enumerate(units):
+            if over > 0 and (again or unit.whole is None):
+                units[rank] = _fit_unit(unit, unit.cost, _cap(tokens, rank), shaper, capped=True) or unit
+                over -= unit.cost - units[rank].cost
+    return units
+
+
+def _cap(tokens: int, rank: int) -> int:
+    """Return what a large unit of a history may take. The newest ones may take more."""
+    return int(tokens * (NEWEST_SHARE if rank < _NEWEST else ITEM_SHARE))
 
 
 def regrow(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high: int, shaper: Shaper) -> list[Unit]:
@@ -181,12 +206,16 @@ def drop_worst(
     return left, dropped
 
 
-def _select_in_order(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper) -> list[Unit]:
+def _select_in_order(
+    pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper, limits: Mapping[str, int] = _NO_LIMITS
+) -> list[Unit]:
     chosen: list[Unit] = []
     used, items = 0, room.items
     headings: set[str] = set()
     # In history, no item takes so much that others have no room, unless all fit.
-    capped = pool.contiguous and any(unit.may_shrink for unit in order) and total_cost(order) > room.tokens
+    full = any(unit.may_shrink for unit in order) and total_cost(order) > room.tokens
+    capped = pool.contiguous and full
+    same: set[str] = set()
     for rank, unit in enumerate(order):
         if pool.max_items is not None and items + unit.items > pool.max_items:
             if pool.contiguous:
@@ -194,8 +223,13 @@ def _select_in_order(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shap
             continue
         limit = max(room.hard, room.tokens) if items < pool.min_items else room.tokens
         left = limit - used - unit.heading_due(headings)
-        cap = int(room.tokens * (_NEWEST_SHARE if pool.contiguous and rank < _NEWEST else ITEM_SHARE))
-        taken = _fit_unit(unit, left, cap, shaper, capped=capped)
+        cap = _cap(room.tokens, rank if pool.contiguous else _NEWEST)
+        again = shaper.shrink(unit, limits[unit.key]) if full and unit.key in limits and unit.may_shrink else None
+        if again is not None and again.cost <= left:
+            taken: Unit | None = again
+            same.add(unit.key)
+        else:
+            taken = _fit_unit(unit, left, cap, shaper, capped=capped)
         if taken is None:
             if pool.contiguous:
                 break
@@ -204,7 +238,7 @@ def _select_in_order(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shap
         headings.add(taken.heading)
         used = limit - left + taken.cost
         items += taken.items
-    return _grow_shrunk(chosen, room.tokens - used, shaper)
+    return grow_shrunk(chosen, room.tokens - used, shaper, same)
 
 
 def _fit_unit(unit: Unit, left: int, cap: int, shaper: Shaper, *, capped: bool) -> Unit | None:
@@ -220,14 +254,14 @@ def _fit_unit(unit: Unit, left: int, cap: int, shaper: Shaper, *, capped: bool) 
     return unit if unit.cost <= left else shaper.shrink(unit, left)
 
 
-def _grow_shrunk(chosen: Sequence[Unit], left: int, shaper: Shaper) -> list[Unit]:
-    """Give what is left to units that were shrunk, first ones first."""
+def grow_shrunk(chosen: Sequence[Unit], left: int, shaper: Shaper, same: Container[str] = ()) -> list[Unit]:
+    """Give what is left to units that were shrunk, first ones first. Those in `same` stay as they are."""
     if not any(unit.whole for unit in chosen):
         return list(chosen)
     grown = []
     for unit in chosen:
         larger = unit
-        if unit.whole is not None and left > 0:
+        if unit.whole is not None and left > 0 and unit.key not in same:
             fits = unit.whole.cost <= unit.cost + left
             larger = unit.whole if fits else shaper.shrink(unit, unit.cost + left) or unit
             left -= larger.cost - unit.cost
@@ -257,7 +291,7 @@ def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shap
         )
     if pool.max_items is None or room.items + len(chosen) < pool.max_items:
         chosen += _fill_gap(rest, chosen, room.tokens, shaper)
-    return _grow_shrunk(chosen, room.tokens - total_cost(chosen), shaper)
+    return grow_shrunk(chosen, room.tokens - total_cost(chosen), shaper)
 
 
 def _make_options(units: Sequence[Unit], tokens: int, shaper: Shaper) -> Mapping[str, Sequence[Option]]:
