@@ -19,7 +19,7 @@ _REPEATED = (
     "'a~a'~%~\\u~\\u{1~@~a@~|~<|~<|a~.)~。~[a~{1~é~e.g. "
 )
 _STARTS = ("", "<", "{{", '"')
-_PACKAGES = ("core", "formats", "janitor", "lore", "packagers", "records", "render", "retrieval")
+_PACKAGES = ("core", "engine", "formats", "janitor", "lore", "packagers", "records", "render", "retrieval")
 """They search what users and strangers wrote; patterns elsewhere match names and settings."""
 _MATCHED_AT_THE_START = {  # used with `match` or `fullmatch` alone
     "brimful.formats.json_stream._KEY",

@@ -79,21 +79,25 @@ def find_mentions(text: str, personas: Iterable[Persona]) -> tuple[str, ...]:
     ('p2', 'p3')
     """
     names = _index_names(personas)
-    longest_first = sorted(names, key=len, reverse=True)
+    lengths: dict[str, set[int]] = {}
+    for name in names:
+        lengths.setdefault(name[0], set()).add(len(name))
+    longest_first = {first: sorted(each, reverse=True) for first, each in lengths.items()}
     visible = _hide_code(text)
     found = (_match_name(visible, at.end(), names, longest_first) for at in _AT.finditer(visible))
     return tuple(dict.fromkeys(id for id in found if id is not None))
 
 
-def _match_name(text: str, start: int, names: dict[str, str], longest_first: list[str]) -> str | None:
+def _match_name(text: str, start: int, names: dict[str, str], lengths: dict[str, list[int]]) -> str | None:
+    """Return the id of the longest name at a position. `lengths` of names are sorted by their first character."""
     quoted = _QUOTED.match(text, start, start + _MAX_NAME)
     if quoted:
         return names.get(_normalize(quoted[1] or quoted[2]))
     folded = text[start : start + _MAX_NAME].casefold()
     plain = folded.translate(_SEPARATORS)
-    for name in longest_first:
-        if plain.startswith(name) and not _CONTINUES.match(folded, len(name)):
-            return names[name]
+    for length in lengths.get(plain[0], ()):
+        if plain[:length] in names and not _CONTINUES.match(folded, length):
+            return names[plain[:length]]
     return None
 
 
