@@ -2,6 +2,7 @@ import msgspec
 import pytest
 
 import brimful
+from brimful.core.policy import Policy, Pool
 from brimful.policies import ENVIRONMENT_KEYS, Overrides, load_policy, policy_names
 
 VALID = """
@@ -174,6 +175,29 @@ def test_a_persona_changes_share_min_max_and_method():
     assert (recent.limit.share, recent.min_items, recent.max_items, policy.counting) == (0.9, 10, 50, "approximate")
     budget = brimful.budget(model="gpt-4", policy="window", completion=3000, overrides=persona)
     assert budget.limit("recent") == int((8192 - 3000 - 500) * 0.9)
+    history = load_policy("auction", overrides=persona.keys()).pool("all").history
+    assert (history.share, history.min_items, history.max_items) == (0.9, 10, 50)
     with pytest.raises(brimful.errors.InvalidPolicy, match="has no such key or pool") as caught:
-        load_policy("auction", overrides={"counting": "exact", **persona.keys()})
-    assert caught.value.key == "pools.recent.limit.share"
+        load_policy("auction", overrides={"counting": "exact", "pools.recent.limit.tokens": 50})
+    assert caught.value.key == "pools.recent.limit.tokens"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [
+        (Overrides(budget_share=1.5), "pools.all.history.share"),
+        (Overrides(min_messages=-1), "pools.all.history.min_items"),
+        (Overrides(min_messages=5, max_messages=4), "pools.all.history.max_items"),
+    ],
+)
+def test_wrong_limits_for_history_are_refused(overrides, key):
+    with pytest.raises(brimful.errors.InvalidPolicy) as caught:
+        load_policy("auction", overrides=overrides.keys())
+    assert caught.value.key == key
+
+
+def test_a_policy_without_a_pool_for_messages_has_no_limits_for_them():
+    alone = Policy(name="notes", pools=(Pool(name="notes", kinds=("note",)),))
+    assert alone.pool_for_kind("message-recent") is None
+    with pytest.raises(brimful.errors.InvalidPolicy, match="has no such key or pool"):
+        load_policy(alone, overrides={"pools.recent.max_items": 5})

@@ -10,7 +10,7 @@ import brimful
 from brimful.cli.app import app
 from brimful.engine import Engine, Retrieval
 from brimful.errors import InvalidValue
-from brimful.records import Lorebook, LoreEntry, Memory, Room
+from brimful.records import Lorebook, LoreEntry, Memory, Persona, Room
 from brimful.testing import HashEmbedder, ScriptedProvider
 
 NOW = 1_794_000_000.0
@@ -420,3 +420,80 @@ def test_2_29_inspect_and_chat_have_the_settings_of_a_call(house):
     assert json.loads(inspected.stdout)["memories"] == []
     wrong = ["chat", "send", *shared, "--message", "Hi", "--memory-type", "tacit"]
     assert "'tacit' is not one of episodic, semantic, procedural" in CliRunner().invoke(app, wrong).output
+
+
+# -- 1-22: min, max and share of messages for a persona, under every policy ------------------------------------------
+
+WORDS = "and so on and on it went "
+
+
+def history(count, words=3):
+    return [{"role": "user", "content": f"Message {n}: {WORDS * words}"} for n in range(count)]
+
+
+def positions(context):
+    """Return the positions of the messages that are in."""
+    return sorted(each.position for each in context.inputs.packages if each.id in context.kept)
+
+
+@pytest.mark.parametrize("policy", brimful.policy_names())
+def test_1_22_a_persona_limits_the_number_of_messages_under_every_policy(policy):
+    """maxMessages 10: the newest ten, whatever the policy."""
+    packages = brimful.conversation(history(40), model="gpt-4o")
+    limits = brimful.Overrides(max_messages=10)
+    context = brimful.assemble(packages, model="gpt-4o", policy=policy, overrides=limits, now=NOW)
+    assert positions(context) == list(range(30, 40))
+
+
+@pytest.mark.parametrize("policy", ["auction", "window"])
+def test_1_22_a_minimum_of_messages_may_use_the_margin(policy):
+    """minMessages 12: even if they exceed the share of history."""
+    packages = brimful.conversation(history(40, words=12), model="gpt-4")
+    settings = {"model": "gpt-4", "policy": policy, "window": 5_000, "now": NOW}
+    few = brimful.assemble(packages, **settings, overrides=brimful.Overrides(budget_share=0.2))
+    many = brimful.assemble(packages, **settings, overrides=brimful.Overrides(budget_share=0.2, min_messages=18))
+    assert len(positions(few)) < 18 <= len(positions(many))
+    assert many.tokens <= many.budget.hard_limit
+    assert positions(many) == list(range(40 - len(positions(many)), 40))
+
+
+def test_1_22_a_share_of_messages_leaves_the_rest_of_the_auction_to_memories():
+    """tokenBudgetPercent .3: history takes no more of the auction than that."""
+    notes = [
+        brimful.package("memory-semantic", f"Note {n}: {WORDS * 3}", model="gpt-4", id=f"n{n}", importance=0.1)
+        for n in range(40)
+    ]
+    packages = [*brimful.conversation(history(60), model="gpt-4"), *notes]
+    settings = {"model": "gpt-4", "policy": "auction", "window": 5_000, "now": NOW}
+    free = brimful.assemble(packages, **settings)
+    limited = brimful.assemble(packages, **settings, overrides=brimful.Overrides(budget_share=0.3))
+    assert not any(each.id.startswith("n") for each in free.decisions if each.included)
+    messages = sum(each.cost for each in limited.decisions if each.kind.startswith("message"))
+    assert 0.2 * limited.budget.available < messages <= 0.3 * limited.budget.available
+    assert limited.component("memories").items > 10
+    assert {each.reason for each in limited.decisions if each.kind == "message-recent" and not each.included} == {
+        "pool-full"
+    }
+
+
+def test_1_22_explain_names_the_maximum_of_messages():
+    """The record says why an older message is out."""
+    packages = brimful.conversation(history(9), model="gpt-4o")
+    context = brimful.assemble(
+        packages, model="gpt-4o", policy="auction", overrides=brimful.Overrides(max_messages=3), now=NOW
+    )
+    oldest = min(packages, key=lambda each: each.position)
+    assert "already holds its maximum of 3 messages" in context.explain(oldest.id)
+
+
+def test_1_22_a_persona_of_an_engine_has_its_limits_under_the_auction():
+    """A stored persona's overrides hold under the policy it names."""
+
+    async def story(engine):
+        await engine.put(Persona(id="nova", policy="auction", overrides={"max_messages": 4, "min_messages": 2}))
+        for n in range(20):
+            await engine.post(room="r", text=f"Message {n}", at=NOW + n)
+        return await engine.assemble(room="r", persona="nova", now=NOW + 30)
+
+    context = run(story)
+    assert sum(each.included for each in context.decisions if each.kind.startswith("message")) == 4

@@ -15,7 +15,7 @@ from brimful.core.candidates import confirmed_duplicates, content_owners
 from brimful.core.cost import role_of
 from brimful.core.decision import Reason
 from brimful.core.forms import Shaper
-from brimful.core.policy import Policy, Pool
+from brimful.core.policy import NO_HISTORY_LIMITS, Policy, Pool
 from brimful.core.select import (
     NEWEST_SHARE,
     Queues,
@@ -24,6 +24,7 @@ from brimful.core.select import (
     cap_large,
     drop_worst,
     grow_shrunk,
+    limit_history,
     make_queue,
     rank_units,
     regrow,
@@ -96,6 +97,7 @@ class _Filling:
         self.duplicates: dict[str, list[tuple[Unit, str]]] = {}
         self.final_history: set[str] = set()
         self.stepped: set[str] = set()
+        self.limited: dict[str, tuple[Pool, dict[str, Reason]]] = {}
         self.rooms: dict[str, Room] = {}
         self.borrowed: dict[str, int] = {}
 
@@ -237,6 +239,9 @@ class _Filling:
             pool, room = at_low_water(pool, msgspec.structs.replace(room, tokens=high))
         if pool.summarize:
             order = self._summarized(pool, order, room)
+        if pool.history != NO_HISTORY_LIMITS:
+            pool, order, reasons = limit_history(pool, order, room, self.fixed_in(pool))
+            self.limited[pool.name] = pool, reasons
         self.order[pool.name] = order
         # Without large steps, a form stays as long as its unit does.
         limits = dict(self.previous.forms) if self.previous is not None and pool.low_water is None else {}
@@ -356,14 +361,15 @@ class _Filling:
         return confirmed_duplicates(duplicates, self.inside()) if duplicates else []
 
     def _account(self, pool: Pool) -> PoolAccount:
+        limited, reasons = self.limited.get(pool.name, (pool, {}))
         return PoolAccount(
-            pool=pool,
+            pool=limited,
             use=self._use(pool),
             stepped=pool.name in self.stepped,
             waiting=self.queues[pool.name].waiting,
             order=self.order[pool.name],
             chosen={unit.key: unit for unit in with_heading_costs(self.chosen[pool.name])},
-            reasons=self.reasons,
+            reasons=self.reasons | reasons,
             replaced=self.replaced,
             duplicates=self._duplicates(pool),
         )

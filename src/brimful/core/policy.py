@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -41,6 +41,20 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ratio_to: str | None = None
 
 
+class HistoryLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits for the conversation in a pool that takes other content, too.
+
+    They hold for messages and tool calls, newest first. `share` is of the tokens that the pool may use.
+    """
+
+    min_items: int = 0
+    max_items: int | None = None
+    share: float | None = None
+
+
+NO_HISTORY_LIMITS: Final = HistoryLimits()
+
+
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A part of the window, and the packages that compete for it.
 
@@ -48,6 +62,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     - `order`: what goes in first. `contiguous`: stop at the first item that does not fit, so that there are no gaps.
     - `optimize`: choose the set with the highest total score instead of filling in order.
     - `min_items`, `max_items`: the minimum may use the safety margin, never the completion reserve.
+    - `history`: limits for messages and tool calls among other kinds.
     - `borrow`: use tokens that other pools left over.
     - `summarize`: replace clusters by their summary before dropping them.
     - `low_water`: when history must be trimmed, trim it to this share of its limit, so that it happens rarely.
@@ -64,6 +79,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     optimize: bool = False
     min_items: int = 0
     max_items: int | None = None
+    history: HistoryLimits = NO_HISTORY_LIMITS
     borrow: bool = False
     summarize: bool = False
     low_water: float | None = None
@@ -173,6 +189,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Return the first pool that takes the package."""
         return next((pool for pool in self.pools if pool.takes(package)), None)
 
+    def pool_for_kind(self, kind: str) -> Pool | None:
+        """Return the first pool that takes unpinned packages of a kind."""
+        return next((pool for pool in self.pools if not pool.pinned and _matches(pool.kinds, kind)), None)
+
 
 def apply_overrides(policy: Policy, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return the policy as plain data with dotted keys replaced: `pools.recent.max_items = 50`.
@@ -230,9 +250,12 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
         yield from _check_number(f"{at}.low_water", pool.low_water, 0.0, 1.0)
         if not pool.contiguous:
             yield f"{at}.low_water", "needs contiguous = true"
-    yield from _check_integer(f"{at}.min_items", pool.min_items, 0)
-    if pool.max_items is not None:
-        yield from _check_integer(f"{at}.max_items", pool.max_items, max(1, pool.min_items))
+    for key, limits in ((at, pool), (f"{at}.history", pool.history)):
+        yield from _check_integer(f"{key}.min_items", limits.min_items, 0)
+        if limits.max_items is not None:
+            yield from _check_integer(f"{key}.max_items", limits.max_items, max(1, limits.min_items))
+    if pool.history.share is not None:
+        yield from _check_number(f"{at}.history.share", pool.history.share, 0.0, 1.0)
     yield from _limit_violations(f"{at}.limit", pool.limit, earlier)
 
 

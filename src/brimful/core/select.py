@@ -5,12 +5,14 @@ A queue holds a pool's candidates, best first.
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
+from math import inf
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from brimful.core.candidates import Deduplicated, dedupe_by_content
+from brimful.core.decision import Reason
 from brimful.core.forms import Option, Shaper
 from brimful.core.knapsack import choose, choose_options
 from brimful.core.policy import Policy, Pool
@@ -138,6 +140,41 @@ def select(
     if pool.optimize:
         return _select_best_set(pool, order, room, shaper)
     return _select_in_order(pool, order, room, shaper, limits)
+
+
+def limit_history(
+    pool: Pool, order: Sequence[Unit], room: Room, fixed: Sequence[Unit]
+) -> tuple[Pool, list[Unit], dict[str, Reason]]:
+    """Apply a pool's limits for history, newest first, beside the `fixed` units of the pool.
+
+    Return the pool with its minimum, the units that may get in (the minimum first), and why others may not.
+    """
+    limits, present = pool.history, [unit for unit in fixed if _is_history(unit)]
+    items = sum(unit.items for unit in present)
+    used = total_cost(present)
+    tokens = inf if limits.share is None else (room.tokens + used) * limits.share - used
+    minimum: list[Unit] = []
+    reasons: dict[str, Reason] = {}
+    for unit in sorted(filter(_is_history, order), key=lambda each: each.when, reverse=True):
+        if limits.max_items is not None and items + unit.items > limits.max_items:
+            reasons[unit.key] = "max-items"
+            continue
+        if items < limits.min_items:
+            minimum.append(unit)
+        elif unit.cost > tokens:
+            reasons[unit.key] = "pool-full"
+            continue
+        items += unit.items
+        tokens -= unit.cost
+    first = {unit.key for unit in minimum}
+    rest = [unit for unit in order if unit.key not in first and unit.key not in reasons]
+    least = room.items + sum(unit.items for unit in minimum) if minimum else 0
+    return msgspec.structs.replace(pool, min_items=max(pool.min_items, least)), [*minimum, *rest], reasons
+
+
+def _is_history(unit: Unit) -> bool:
+    kind = unit.packages[0].kind
+    return kind in ("message-recent", "message-current") or kind.startswith("tool-")
 
 
 def at_low_water(pool: Pool, room: Room) -> tuple[Pool, Room]:

@@ -117,8 +117,8 @@ def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int
     max_tokens = use.max_tokens
 
     def why(unit: Unit, rank: int) -> Reason:
-        if reasons and reasons.get(unit.key) == "trimmed":
-            return "trimmed"
+        if reasons and unit.key in reasons:
+            return reasons[unit.key]
         if len(unit.packages) > room_for_items:
             return "max-items"
         if rank > last:

@@ -16,7 +16,6 @@ from brimful.core.select import ITEM_SHARE
 from brimful.counting import texts_in
 from brimful.engine.counts import ensure_counts, ensure_history_counts, run_in_thread_if_long
 from brimful.engine.personas import as_seen_by
-from brimful.engine.plan import find_pool
 from brimful.packagers.records import package_message
 from brimful.records import Message, Persona, Summary
 from brimful.stores import Store
@@ -66,14 +65,15 @@ class HistoryReach(msgspec.Struct, frozen=True, kw_only=True):
 
 def get_history_reach(policy: Policy, budget: ContextBudget) -> HistoryReach:
     """Return how much history may fit: the limit of its pool, or the whole budget if the pool may borrow."""
-    pool = find_pool(policy, "message-recent")
+    pool = policy.pool_for_kind("message-recent")
     if pool is None:
         return HistoryReach(tokens=0, sure=0, messages=0)
     limit = budget.limit(pool.name)
     low_water = 1.0 if pool.low_water is None else pool.low_water
     tokens = budget.available if pool.borrow else limit
     item = max(policy.forms.over, int(tokens * ITEM_SHARE)) if policy.forms.allow("message-recent", tokens) else None
-    return HistoryReach(tokens=tokens, sure=int(limit * low_water), messages=pool.max_items, item=item)
+    messages = pool.history.max_items if pool.max_items is None else pool.max_items
+    return HistoryReach(tokens=tokens, sure=int(limit * low_water), messages=messages, item=item)
 
 
 class PackageCache:

@@ -26,6 +26,7 @@ from brimful.retrieval.cache import MAX_ENTRIES, TTL
 from brimful.retrieval.retriever import TIME_LIMIT
 from brimful.retrieval.search import FALLBACKS, Fallback, check_memory_types
 
+MAX_OTHER_ROOMS: Final = 1_000  # each is searched
 SOURCES: Final = ("memories", "lore", "media")  # what a context may go without
 
 
@@ -85,11 +86,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
         for field in SOURCES:
             if not isinstance(getattr(self, field), bool):
                 raise InvalidValue(field, f"must be true or false, not {preview(getattr(self, field))}")
-        max_memories = self.max_results if self.max_memories is None else self.max_memories
-        counts = {"other_rooms": self.other_rooms, "max_results": self.max_results, "max_memories": max_memories}
-        for field, value in counts.items():
-            if not is_whole_number(value, 0):
-                raise InvalidValue(field, f"must be a number of {field.partition('_')[2]}, not {preview(value)}")
+        self._check_counts()
         if self.fallback not in FALLBACKS:
             raise InvalidValue("fallback", f"must be one of {', '.join(FALLBACKS)}, not {preview(self.fallback)}")
         check_memory_types(self.types)
@@ -104,6 +101,15 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
         seconds = to_finite_float(self.cache_ttl)
         if seconds is None or seconds < 0:
             raise InvalidValue("cache_ttl", f"must be a number of seconds, not {preview(self.cache_ttl)}")
+
+    def _check_counts(self) -> None:
+        max_memories = self.max_results if self.max_memories is None else self.max_memories
+        counts = {"other_rooms": self.other_rooms, "max_results": self.max_results, "max_memories": max_memories}
+        for field, value in counts.items():
+            if not is_whole_number(value, 0):
+                raise InvalidValue(field, f"must be a number of {field.partition('_')[2]}, not {preview(value)}")
+        if self.other_rooms > MAX_OTHER_ROOMS:
+            raise InvalidValue("other_rooms", f"must be at most {MAX_OTHER_ROOMS:,}, not {self.other_rooms:,}")
 
     @property
     def left_out(self) -> tuple[str, ...]:

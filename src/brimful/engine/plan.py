@@ -12,9 +12,8 @@ from brimful.assembly.arguments import with_prompt_limit
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.content import ContentPackage, Flex, Media, ToolCall, ToolResult
 from brimful.core.model import ModelInfo
-from brimful.core.policy import Policy, Pool
+from brimful.core.policy import Policy
 from brimful.core.prompt import TokenCounter
-from brimful.core.tokens import Count
 from brimful.core.validation import preview
 from brimful.counting import counter_for, vocabulary_for
 from brimful.engine.options import Retrieval
@@ -94,14 +93,8 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def tokens_for_results(self) -> int:
         """Tokens that search results may use: the limit of their pool, 0 if the policy has none for them."""
-        pool = find_pool(self.policy, "message-older")
+        pool = self.policy.pool_for_kind("message-older")
         return 0 if pool is None or pool.contiguous else self.budget.limit(pool.name)
-
-
-def find_pool(policy: Policy, kind: str) -> Pool | None:
-    """Return the pool that takes a kind of package."""
-    probe = ContentPackage(id="probe", kind=kind, content="", tokens=Count(tokens=0, basis="exact"))
-    return policy.pool_for(probe)
 
 
 def make_plan(

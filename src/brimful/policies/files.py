@@ -26,6 +26,14 @@ ENVIRONMENT_KEYS: Final = {
 """The policy key that each environment variable sets. Later ones take precedence."""
 
 
+_HISTORY_KEYS: Final = {
+    "pools.recent.limit.share": "share",
+    "pools.recent.min_items": "min_items",
+    "pools.recent.max_items": "max_items",
+}
+"""The key below `history` that each key of `Overrides` sets in a policy without a pool `recent`."""
+
+
 class Overrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Policy settings that a persona may change: the share for history, the number of messages, how to count.
 
@@ -167,9 +175,20 @@ def _with_pool_names(path: str, data: Any) -> str:
     return re.sub(r"^pools\[(\d+)\]", name, path)
 
 
+def _address_history(policy: Policy, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return overrides of the pool `recent` for a policy without one: they limit history in the pool that takes it."""
+    pool = policy.pool_for_kind("message-recent")
+    if pool is None or any(each.name == "recent" for each in policy.pools):
+        return dict(overrides)
+    return {
+        f"pools.{pool.name}.history.{_HISTORY_KEYS[key]}" if key in _HISTORY_KEYS else key: value
+        for key, value in overrides.items()
+    }
+
+
 def _with_overrides(policy: Policy, file: str, overrides: Mapping[str, Any]) -> Policy:
     try:
-        return _convert_policy(apply_overrides(policy, overrides), file)
+        return _convert_policy(apply_overrides(policy, _address_history(policy, overrides)), file)
     except KeyError as missing:
         raise InvalidPolicy(file, missing.args[0], f"policy {policy.name!r} has no such key or pool") from None
 

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from brimful.cache import DEFAULT_BUDGET, MEBIBYTE
 from brimful.core.validation import preview
+from brimful.engine.options import MAX_OTHER_ROOMS
 from brimful.engine.retention import parse_interval, parse_retention
 from brimful.errors import InvalidConfig, InvalidValue
 from brimful.providers import Limits
@@ -18,7 +19,6 @@ from brimful.providers.dialect import KeyHeader
 from brimful.render.incoming import IncomingWire
 from brimful.stores.urls import parse_url
 
-MAX_OTHER_ROOMS: Final = 1_000
 ModeName = Literal["fit", "remember"]
 """Trim requests to fit, or build them from the stored conversation."""
 RecordMode = Literal["all", "trimmed", "none", "required"]

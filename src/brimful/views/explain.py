@@ -7,6 +7,7 @@ import msgspec
 
 from brimful.core.context import COMPONENTS, Component, Context
 from brimful.core.decision import Decision, Outcome, Reason
+from brimful.core.selection import PoolUse
 from brimful.errors import InvalidValue
 
 _FAINT = 0.0001  # scores below it are shown as "<0.0001"
@@ -214,6 +215,11 @@ def diff(before: Context, after: Context) -> Difference:
     )
 
 
+def _max_items(context: Context, pool: PoolUse) -> str:
+    history = context.inputs.policy.pool(pool.name).history
+    return f"{pool.items:,} items" if history.max_items is None else f"{history.max_items:,} messages"
+
+
 def _headline(context: Context, decision: Decision) -> str:
     pool = next((use for use in context.pools if use.name == decision.pool), None)
     borrowed = f", {pool.borrowed:,} borrowed" if pool and pool.borrowed else ""
@@ -230,7 +236,7 @@ def _headline(context: Context, decision: Decision) -> str:
         "too-large": f"larger than {named} can hold ({pool.max_tokens if pool else 0:,} tokens)",
         "pool-full": f"{named} full{numbers}",
         "window-full": f"window full ({context.tokens:,}/{context.budget.available:,} tokens)",
-        "max-items": f"{named} already holds its maximum of {pool.items if pool else 0:,} items",
+        "max-items": f"{named} already holds its maximum of {_max_items(context, pool) if pool else ''}",
         "low-water": f"{named} is at its low water, after one large step{numbers}",
         "no-modality": f"{context.budget.model} takes no {decision.kind.removeprefix('media-')} on this wire",
         "older": f"older than {_history_boundary(context)} in {named}{numbers}",

@@ -13,7 +13,6 @@ from brimful.errors import InvalidValue
 from brimful.records.reply import FinishReason, Reply
 from brimful.render.incoming import IncomingWire
 from brimful.server.access import Client
-from brimful.server.config import MAX_OTHER_ROOMS
 from brimful.server.errors import ApiError
 from brimful.server.proxy.upstreams import Upstream
 
@@ -70,14 +69,10 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     def retrieval(self) -> RetrievalOverrides:
         """The retrieval settings in the header, a JSON object."""
         try:
-            settings = read_retrieval(msgspec.json.decode(self.headers.get(RETRIEVAL_HEADER, "{}")))
+            return read_retrieval(msgspec.json.decode(self.headers.get(RETRIEVAL_HEADER, "{}")))
         except (msgspec.DecodeError, InvalidValue) as error:
             reason = error.reason if isinstance(error, InvalidValue) else f"must be a JSON object ({error})"
             raise ApiError("invalid", f"{RETRIEVAL_HEADER}: {reason}", param=RETRIEVAL_HEADER) from None
-        if (settings.other_rooms or 0) > MAX_OTHER_ROOMS:
-            message = f"{RETRIEVAL_HEADER}: other_rooms: must be at most {MAX_OTHER_ROOMS:,}"
-            raise ApiError("invalid", message, param=RETRIEVAL_HEADER)
-        return settings
 
     @property
     def betas(self) -> list[str]:
