@@ -4,7 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast
 
 import msgspec
 
@@ -12,7 +12,7 @@ from brimful.assembly.arguments import require_list
 from brimful.assembly.messages import read_content
 from brimful.core.content import Role
 from brimful.core.validation import preview
-from brimful.engine.counts import UsedTokenizers
+from brimful.engine.counts import UsedTokenizers, run_in_thread_if_long
 from brimful.engine.events import Emitter
 from brimful.engine.indexer import Indexer
 from brimful.engine.options import EngineSettings, MemoryOptions, check_options
@@ -20,8 +20,11 @@ from brimful.errors import InvalidValue, UnknownRecord
 from brimful.lore import check_keywords
 from brimful.records import Content, LoreEntry, Memory, Message, Record, Summary
 from brimful.records.base import validate_id
-from brimful.retrieval.documents import Searchable, make_document
+from brimful.records.search import IndexEntry
+from brimful.retrieval.documents import Searchable, make_document, searchable_text
 from brimful.stores import Store
+
+_Written = TypeVar("_Written", bound=Searchable)
 
 
 class Writer:
@@ -79,7 +82,7 @@ class Writer:
     async def post_many(self, messages: Sequence[Message]) -> list[Message]:
         """Append messages to their rooms, in this order; return them as stored."""
         require_records("messages", messages, Message)
-        stored = await self._store.post([(message, make_document(message)) for message in messages])
+        stored = await self._store.post(await _make_documents(messages))
         await self.process_new([message.content for message in stored])
         for message in stored:
             await self._events.emit("posted", message.room, id=message.id, seq=message.seq, role=message.role)
@@ -96,7 +99,8 @@ class Writer:
             raise UnknownRecord("message", id)
         changed = msgspec.structs.replace(known[0], content=content)
         edited_at = self._settings.resolve_time(at)
-        message = await self._store.edit(id, changed.content, make_document(changed), at=edited_at)
+        [(_, document)] = await _make_documents([changed])
+        message = await self._store.edit(id, changed.content, document, at=edited_at)
         if message is None:
             raise UnknownRecord("message", id)
         await self.process_new([message.content])
@@ -133,7 +137,7 @@ class Writer:
         """Write memories."""
         require_records("memories", memories, Memory)
         await self._check_source_messages(memories)
-        await self._store.save_memories([(memory, make_document(memory)) for memory in memories])
+        await self._store.save_memories(await _make_documents(memories))
         await self.process_new([memory.content for memory in memories])
         for memory in memories:
             await self._events.emit("remembered", memory.room, id=memory.id, type=memory.type, pinned=memory.pinned)
@@ -165,13 +169,13 @@ class Writer:
         """Write lorebook entries."""
         require_records("entries", entries, LoreEntry)
         await asyncio.to_thread(check_keywords, *entries)  # a stranger may have written thousands
-        await self._store.save_lore([(entry, make_document(entry)) for entry in entries])
+        await self._store.save_lore(await _make_documents(entries))
         await self.process_new([entry.content for entry in entries])
 
     async def write_summaries(self, summaries: Sequence[Summary]) -> None:
         """Write summaries of messages."""
         require_records("summaries", summaries, Summary)
-        await self._store.save_summaries([(summary, make_document(summary)) for summary in summaries])
+        await self._store.save_summaries(await _make_documents(summaries))
         await self.process_new([summary.content for summary in summaries])
 
     async def load(self, records: Sequence[Record]) -> None:
@@ -209,3 +213,9 @@ def require_memory_content(memory: Memory) -> None:
     """Refuse an empty memory."""
     if not memory.content.strip():
         raise InvalidValue("content", "is empty: a memory needs a text")
+
+
+async def _make_documents(records: Sequence[_Written]) -> list[tuple[_Written, IndexEntry]]:
+    """Return records with their index entries. A long text takes long to divide and analyze."""
+    texts = [searchable_text(record) for record in records]
+    return await run_in_thread_if_long(texts, lambda: [(record, make_document(record)) for record in records])
