@@ -28,6 +28,7 @@ import janitor
 import lore
 import page
 import parity
+import passages
 import prefix
 import proxy
 import quality
@@ -83,6 +84,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "parity": partial(parity.report, quick=options.quick),
         "quality": partial(quality.report, quick=options.quick),
         "evidence": partial(evidence.report, options.data, quick=options.quick),
+        "passages": partial(passages.report, options.data, quick=options.quick),
         "lore": partial(lore.report, options.data, quick=options.quick),
         "rooms": partial(rooms.report, quick=options.quick),
         "vectors": partial(vectors.report, quick=options.quick),

@@ -11,7 +11,7 @@ from brimful.core.content import ContentPackage
 from brimful.core.context import Context
 from brimful.core.labels import iso_date
 from brimful.errors import InvalidPackage
-from brimful.packagers import memory, message, tool_turn
+from brimful.packagers import memory, message, package, tool_turn
 from strategies import COUNTER, NOW
 from support import build, history, words
 
@@ -263,3 +263,16 @@ def test_where_there_are_no_large_steps_forms_change_seldom(policy):
                 limits.setdefault(id, []).append(limit)
     assert len(limits) > 5
     assert all(sum(a != b for a, b in pairwise(each)) <= 2 for each in limits.values())
+
+
+def test_what_search_found_in_a_message_is_no_duplicate_of_its_digest():
+    start = STORY.index("On day 300")
+    long = message(STORY, counter=COUNTER, id="long", timestamp=NOW - 500)
+    span = ((start, start + 120),)
+    found = package(
+        "message-older", STORY, counter=COUNTER, id="again", timestamp=NOW - 500, relevance=0.5, matches=span
+    )
+    current = message("What about the weather?", counter=COUNTER, id="now", current=True, timestamp=NOW)
+    context = build([long, found, *history(5), current])
+    assert (context.decision("long").form, context.decision("again").form) == ("digest", "excerpt")
+    assert "On day 300 it rained." in str(context.request)

@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
-from brimful.engine import Retrieval
+from brimful.engine import Engine, Retrieval
 from brimful.errors import InvalidValue
-from brimful.records import Message
+from brimful.records import Memory, Message
+from brimful.records.search import IndexEntry
 from brimful.testing import HashEmbedder
+from stores.test_migrations import change
 
 NOW = 1_794_000_000.0
 
@@ -386,3 +388,67 @@ def test_wait_indexed_embeds_what_another_engine_wrote(run, new_engine):
             return await one.wait_indexed()
 
     assert run(story()).waiting == 0
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request):
+    return request.getfixturevalue(f"{request.param}_url")
+
+
+def make_long(word):
+    return " ".join(f"Sentence {number} is about {word}." for number in range(200))
+
+
+def whole(record):
+    """Return the index entry that a record had before there were passages."""
+    return (record, IndexEntry(terms=tuple(record.content.lower().split()), passage=record.content))
+
+
+async def write_old_store(url):
+    messages = [Message(id=f"m{number}", room="r", content=make_long(f"tea{number}")) for number in range(40)]
+    async with Engine(url, embedder=None, indexing=False) as engine:
+        await engine.store.post([whole(message) for message in messages])
+        await engine.store.save_memories([whole(Memory(id="k", content=make_long("milk")))])
+    change(url, "UPDATE documents SET part = -1")
+
+
+@pytest.mark.parametrize("embedder", [HashEmbedder(), None])
+def test_long_texts_of_an_older_store_are_divided_while_it_is_in_use(run, url, embedder):
+    async def story():
+        await write_old_store(url)
+        async with Engine(url, embedder=embedder) as engine:
+            await engine.post(room="r", text="short")
+            progress = await engine.wait_indexed()
+            (hit,) = await engine.search("milk 150")
+            return progress, await engine.store.count_undivided(), hit, await engine.database.check()
+
+    progress, undivided, hit, problems = run(story())
+    assert (undivided, problems) == (0, [])
+    assert (progress.done > 41, progress.waiting) == (embedder is not None, 0)
+    assert "Sentence 150 is about milk." in hit.record.content[hit.passage.start : hit.passage.stop]
+
+
+def test_the_backlog_has_the_long_texts_of_an_older_store(run, sqlite_url):
+    reports = []
+
+    async def story():
+        await write_old_store(sqlite_url)
+        async with Engine(sqlite_url, embedder=HashEmbedder(), indexing=False) as engine:
+            return await engine.index(reports.append), await engine.store.count_undivided()
+
+    progress, undivided = run(story())
+    assert (progress.waiting, undivided) == (0, 0)
+    assert [report.waiting for report in reports] == sorted((report.waiting for report in reports), reverse=True)
+    assert len(reports) > 1
+
+
+def test_an_engine_that_is_closed_leaves_the_rest_to_the_next(run, sqlite_url):
+    async def story():
+        await write_old_store(sqlite_url)
+        async with Engine(sqlite_url, embedder=None):
+            pass
+        async with Engine(sqlite_url, embedder=None) as engine:
+            await engine.wait_indexed()
+            return await engine.store.count_undivided(), await engine.database.check()
+
+    assert run(story()) == (0, [])

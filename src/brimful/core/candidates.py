@@ -142,8 +142,15 @@ def dedupe_by_content(units: Sequence[Unit], included: Mapping[str, str], *, eve
 
 
 def content_owners(units: Iterable[Unit]) -> dict[str, str]:
-    """Return the ids of all packages by normalized hash."""
-    return {package.normalized_hash: package.id for unit in units for package in unit.packages}
+    """Return the ids of all packages by normalized hash, except those of which history has a digest or a stub.
+
+    What search found of them may not be in that, so it is no duplicate.
+    """
+    owners = {}
+    for unit in units:
+        parts = {form.id for form in unit.forms if form.name in ("digest", "stub")}
+        owners.update({each.normalized_hash: each.id for each in unit.packages if each.id not in parts})
+    return owners
 
 
 def confirmed_duplicates(duplicates: Sequence[tuple[Unit, str]], included: Sequence[Unit]) -> list[tuple[Unit, str]]:

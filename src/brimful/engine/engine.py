@@ -115,6 +115,12 @@ class EngineParts:
         else:
             self._dividing = asyncio.create_task(divide_long_texts(self.store), name="brimful-divide")
 
+    async def wait_indexed(self) -> IndexProgress:
+        """Wait until nothing more can be indexed now."""
+        if self._dividing is not None:
+            await asyncio.wait([self._dividing])
+        return IndexProgress(done=0, waiting=0) if self.indexer is None else await self.indexer.wait_idle()
+
     async def stop_indexing(self) -> None:
         """Stop. What remains is done at the next start."""
         if self.indexer is not None:
@@ -349,9 +355,8 @@ class Engine:
     # -- embedding and search ----------------------------------------------------------------------------------------
 
     async def wait_indexed(self) -> IndexProgress:
-        """Wait until everything that can be embedded now is embedded, and return the progress."""
-        indexer = self._open.indexer
-        return IndexProgress(done=0, waiting=0) if indexer is None else await indexer.wait_idle()
+        """Wait until everything that can be indexed now is indexed, and return the progress of embedding."""
+        return await self._open.wait_indexed()
 
     async def index(self, on_progress: IndexCallback = lambda _: None) -> IndexProgress:
         """Embed everything in the backlog now. `on_progress` is called after each batch."""
