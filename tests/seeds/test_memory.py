@@ -9,9 +9,10 @@ from typer.testing import CliRunner
 import brimful
 from brimful.cli.app import app
 from brimful.engine import Engine
-from brimful.errors import InvalidValue
+from brimful.errors import ContextOverflow, InvalidValue
 from brimful.policies import load_policy, policy_names
 from brimful.records import Memory, Message, Persona, Room, Summary
+from brimful.testing import ScriptedProvider
 
 NOW = 1_794_000_000.0
 FACTS = (
@@ -339,3 +340,116 @@ def test_3_22_erasing_a_message_erases_the_summary_in_past_contexts(url):
 
 def test_3_22_no_built_in_policy_allows_it():
     assert not any(load_policy(name).ephemeral_summaries for name in policy_names())
+
+
+# -- 3-34: the janitor works in a session with a context of its own ----------------------------------------------------
+
+SESSION = "brimful-janitor/den"
+DAY = 86_400
+
+
+async def fill_day(engine, count=60):
+    """Fill a room with a day of chatter, and what the janitor's focus is about on the day before."""
+    spam = "Win a free phone: call the number below now!"
+    await engine.post(room="den", id="spam", text=spam, sender="bot", at=NOW - 2 * DAY)
+    for n in range(count):
+        text = f"Report {n}: the pump in hall {n % 7} was checked, and the valve was replaced by {n} new ones."
+        await engine.post(room="den", text=text, sender="ada", at=NOW - DAY + n)
+    await engine.post(room="den", text="Anybody here?", sender="ada", at=NOW)
+
+
+def test_3_34_the_janitor_has_contexts_of_its_own_within_the_models_window(url):
+    """The janitor session gets an assembled context with related content, and its inclusion is logged."""
+    provider = ScriptedProvider(f"Minutes, part {n}." for n in range(100))
+
+    async def story(engine):
+        await fill_day(engine)
+        summarizer = engine.make_summarizer("gpt-4o", provider=provider, window=1_200)
+        await engine.run_janitor("den", summarizer=summarizer, focus="win a free phone")
+        builds = await engine.store.builds(room=SESSION, limit=100)
+        contexts = [(await engine.store.snapshot(each.id)).context for each in builds]
+        return builds, contexts, await engine.store.summaries("den")
+
+    builds, contexts, summaries = with_engine(url, story)
+    assert len(builds) == len(provider.requests) > 2
+    assert {each.persona for each in builds} == {"brimful-janitor"}
+    for context in contexts:
+        assert context.tokens <= context.budget.hard_limit < 1_200
+        assert context.inputs.focus == "win a free phone"
+        assert brimful.replay(context) == context
+        assert not context.warnings
+    assert any(each.content.endswith("Minutes, part 0.") for each in summaries)
+    related = [package_of(context, "spam") for context in contexts if "spam" in context.decisions_by_id]
+    assert {each.metadata["search"]["query"] for each in related} == {"focus"}
+    assert "Focus: win a free phone" in run_cli("explain", contexts[0].id, "--db", url).stdout
+
+
+def test_3_34_the_janitors_persona_can_be_changed(url):
+    provider = ScriptedProvider(["Notes."] * 10)
+
+    async def story(engine):
+        await fill_day(engine, 5)
+        await engine.put(Persona(id="brimful-janitor", prompt="You list open orders.", focus="orders", completion=333))
+        await engine.run_janitor("den", summarizer=engine.make_summarizer("gpt-4o", provider=provider))
+        builds = await engine.store.builds(room=SESSION)
+        return (await engine.store.snapshot(builds[0].id)).context
+
+    context = with_engine(url, story, policies={"window": "window"}, policy="window")
+    assert "You list open orders." in json.dumps(context.request)
+    assert (context.inputs.focus, context.budget.completion, context.budget.policy) == ("orders", 333, "default")
+
+
+def test_3_34_a_request_that_the_provider_finds_too_long_is_made_smaller(url):
+    """Its context never overflows, even if the model's window is smaller than everybody thought."""
+
+    class Small(ScriptedProvider):
+        async def send(self, request):
+            if len(json.dumps(request)) > 4_000:
+                raise ContextOverflow("scripted:test", "too long", window=1_500, prompt=0)
+            return await super().send(request)
+
+    provider = Small(f"Minutes, part {n}." for n in range(100))
+
+    async def story(engine):
+        await fill_day(engine)
+        report = await engine.run_janitor("den", summarizer=engine.make_summarizer("gpt-4o", provider=provider))
+        return report, await engine.store.summaries("den")
+
+    report, summaries = with_engine(url, story)
+    assert report.rooms[0].notes == ()
+    assert all("Minutes" in each.content for each in summaries)
+
+
+def test_3_34_erasing_a_message_or_removing_the_room_removes_what_the_janitor_read(url):
+    async def story(engine):
+        await fill_day(engine, 5)
+        provider = ScriptedProvider(["Notes."] * 20)
+        counts = []
+        for remove in (lambda: engine.delete("spam", erase=True), lambda: engine.store.remove(Room, "den")):
+            await engine.post(room="den", text="And so on.", sender="ada")
+            await engine.run_janitor("den", summarizer=engine.make_summarizer("gpt-4o", provider=provider))
+            before = len(await engine.store.builds(room=SESSION))
+            await remove()
+            counts.append((before > 0, len(await engine.store.builds(room=SESSION))))
+        return counts
+
+    assert with_engine(url, story) == [(True, 0), (True, 0)]
+
+
+def test_3_25_without_a_model_the_focus_weighs_in_what_is_quoted(url):
+    async def story(engine):
+        await engine.post(room="den", text="The boathouse roof leaks.", at=NOW - DAY)
+        for n in range(40):
+            text = f"Ferry{n} carried cargo{n} from harbour{n} to island{n} with captain{n} and sailor{n}."
+            await engine.post(room="den", text=text, at=NOW - DAY + n)
+        await engine.post(room="den", text="Good night.", at=NOW)
+        plain = await engine.run_janitor("den")
+        quotes = [each.content for each in await engine.store.summaries("den")]
+        await engine.undo_janitor()
+        await engine.run_janitor("den", focus="boathouse roof")
+        assert plain.run
+        return quotes, [each.content for each in await engine.store.summaries("den")]
+
+    plain, focused = with_engine(url, story)
+    assert "boathouse" not in str(plain)
+    assert "boathouse" in str(focused)

@@ -34,7 +34,7 @@ RUN_EXAMPLES: Final = """\
 Examples:
   brimful janitor run --dry-run
   brimful janitor run --room support
-  brimful janitor run --model gpt-4o-mini
+  brimful janitor run --model gpt-4o-mini --focus "open orders"
   brimful janitor run --older-than 180d
   brimful janitor run --json | jq '.rooms[].floods'"""
 STATUS_EXAMPLES: Final = """\
@@ -92,6 +92,9 @@ def run(  # noqa: PLR0913 - the options of a command
     provider: Annotated[
         str, typer.Option("--provider", metavar="SPEC", help="Where the model runs. Default: its vendor.")
     ] = "",
+    focus: Annotated[
+        str, typer.Option("--focus", metavar="TEXT", help="What matters most in the summaries, such as open orders.")
+    ] = "",
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
@@ -118,7 +121,13 @@ def run(  # noqa: PLR0913 - the options of a command
         writer = engine.make_summarizer(model, provider=provider) if model and not dry_run else None
         with progress("janitor", 1, quiet=as_json) as advance:
             return await engine.run_janitor(
-                room, older_than=older, dry_run=dry_run, purge=purge, summarizer=writer, on_progress=advance
+                room,
+                older_than=older,
+                dry_run=dry_run,
+                purge=purge,
+                summarizer=writer,
+                focus=focus,
+                on_progress=advance,
             )
 
     done = with_engine(clean, db=db, tenant=tenant, embedder=embedder)

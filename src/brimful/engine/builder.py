@@ -28,6 +28,7 @@ from brimful.engine.lorebooks import LoreLibrary, get_message_number
 from brimful.engine.mentions import find_addressees
 from brimful.engine.options import BuildRequest, EngineSettings, read_retrieval
 from brimful.engine.personas import (
+    JANITOR_PERSONA,
     apply_room_character,
     apply_system_prompt,
     as_seen_by,
@@ -42,7 +43,7 @@ from brimful.engine.prompt_cache import PrefixTracker, make_conversation
 from brimful.errors import InvalidValue
 from brimful.lore import Activation, LoreIndex, activate
 from brimful.packagers.package import media as package_media
-from brimful.packagers.records import collect_notes, header_texts, package_header, package_notes, plain_text
+from brimful.packagers.records import JANITOR, collect_notes, header_texts, package_header, package_notes, plain_text
 from brimful.records import Content, Lorebook, LoreEntry, Memory, Message, Persona, Room, Snapshot, Summary, User
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.queries import make_queries
@@ -137,12 +138,14 @@ class Builder:
             current=await self._find_current(request, persona, now),
             user=participants.user,
             media=tuple(request.media),
+            search_room=request.search_room,
             focus=request.focus or room.focus or (persona.focus if persona else ""),
             retrieval=self._settings.retrieval.with_overrides(read_retrieval(request.retrieval)),
             history_start=previous.first if previous else "",
             now=now,
         )
         collected = await self._collector.collect(plan)
+        collected = msgspec.structs.replace(collected, packages=(*collected.packages, *request.packages))
         if plan.current.message is None and not any(map(_is_conversation, collected.packages)):
             raise await self._nothing_to_answer(room.id)
         fill = partial(
@@ -211,7 +214,9 @@ class Builder:
             persona_id = (await find_addressees(self._store, request.room, request.message)).personas[0]
         persona = None if persona_id is None else await self._store.get(Persona, persona_id)
         notices = []
-        if stored_room is None:
+        if persona_id == JANITOR and persona is None:
+            persona = JANITOR_PERSONA
+        if stored_room is None and persona_id != JANITOR:
             text = f"room {preview(request.room)} is not in the store, so it has no messages yet"
             notices.append(Notice(kind="unknown-room", text=text, facts={"room": request.room}))
         if persona_id is not None and persona is None:
@@ -347,7 +352,8 @@ class CandidateCollector:
 
     async def _load_knowledge(self, plan: BuildPlan) -> RoomKnowledge:
         user = plan.user.id if plan.user else None
-        scopes = memory_scopes(plan.persona.id if plan.persona else None, user, plan.room.id)
+        room = plan.search_room or plan.room.id
+        scopes = memory_scopes(plan.persona.id if plan.persona else None, user, room)
         summaries, pinned, books, rooms = await asyncio.gather(
             self._store.summaries(plan.room.id),
             self._load_pinned(plan, scopes),
@@ -413,7 +419,7 @@ class CandidateCollector:
     async def _retrieve(self, plan: BuildPlan, known: RoomKnowledge, recent: RecentHistory) -> SearchResult:
         if not plan.max_results:
             return SearchResult()
-        question = _find_question(plan.current, recent)
+        question = CurrentMessage() if plan.search_room else _find_question(plan.current, recent)
         queries = make_queries(
             question.text,
             asker=question.sender,
@@ -422,7 +428,7 @@ class CandidateCollector:
             focus=plan.focus,
         )
         search = SearchRequest(
-            room=plan.room.id,
+            room=plan.search_room or plan.room.id,
             before=recent.search_end(plan.history_start),
             other_rooms=known.rooms,
             memories=known.scopes,

@@ -33,6 +33,7 @@ from brimful.engine.options import (
     Retrieval,
     RetrievalOverrides,
     check_options,
+    require_string,
     resolve_message,
 )
 from brimful.engine.provider_pool import ProviderPool
@@ -517,6 +518,7 @@ class Engine:
         dry_run: bool = False,
         purge: bool = False,
         summarizer: Summarizer | None = None,
+        focus: str = "",
         now: float | datetime | None = None,
         on_progress: JanitorCallback = lambda _: None,
     ) -> JanitorReport:
@@ -525,8 +527,10 @@ class Engine:
         Floods are collapsed to one line, days are summarized, and older months and years rolled up. With `older_than`
         (`"180d"` or seconds), messages that a summary covers and no context included are archived, and so are duplicate
         memories. `purge` deletes what earlier runs archived. `summarizer` writes the summaries; by default they quote
-        messages. `on_progress` is called with the share of the work done.
+        messages. `focus` says what matters most in them, and is searched for in the room; by default it is that of the
+        persona `brimful-janitor`. `on_progress` is called with the share of the work done.
         """
+        require_string("focus", focus)
         if not callable(on_progress):
             raise InvalidValue("on_progress", f"must be a function, not {preview(on_progress)}")
         return await self._open.janitor.run(
@@ -535,6 +539,7 @@ class Engine:
             dry_run=dry_run,
             purge=purge,
             summarizer=summarizer,
+            focus=focus or "",
             now=self._settings.resolve_time(now, "now"),
             on_progress=on_progress,
         )
@@ -556,7 +561,7 @@ class Engine:
     ) -> Summarizer:
         """Return a summarizer for `run_janitor` that uses a language model: this one, or the engine's."""
         info = self._open.builder.choose_model(model, None)
-        return ModelSummarizer(info, self._providers.find(provider, None, info), window=window)
+        return ModelSummarizer(info, self._providers.find(provider, None, info), build=self._build, window=window)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -590,7 +595,11 @@ class Engine:
         if not isinstance(self._summarizer, str):
             return self._summarizer
         model = resolve_model(self._summarizer)
-        return ModelSummarizer(model, self._providers.find(None, None, model))
+        provider = self._providers.find(None, None, model)
+        return ModelSummarizer(model, provider, build=self._build)
+
+    async def _build(self, request: BuildRequest) -> Context:
+        return await self._open.builder.assemble(request)
 
     def _connect(self) -> Database:
         return connect(self._url, keys=self._keys) if isinstance(self._url, str) else self._url

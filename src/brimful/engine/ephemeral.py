@@ -82,7 +82,7 @@ class EphemeralSummaries:
     async def write(self, plan: BuildPlan, messages: Sequence[Message]) -> EphemeralSummary:
         """Summarize messages."""
         digest = make_digest(group_by_thread(messages), messages, None)
-        digest = msgspec.structs.replace(digest, tokens=SUMMARY_TOKENS)
+        digest = msgspec.structs.replace(digest, tokens=SUMMARY_TOKENS, room=plan.room.id)
         text, notices = await self._write_text(digest)
         package = self._package(plan, f"{digest.title}\n{text}", messages)
         while package.tokens.upper > _MAX_TOKENS:

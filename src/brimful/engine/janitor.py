@@ -8,16 +8,18 @@ from typing import Final
 
 import msgspec
 
-from brimful.assembly.assemble import assemble, package
+from brimful.assembly.assemble import package
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
+from brimful.core.notice import Notice
 from brimful.core.validation import preview, to_finite_float
 from brimful.engine.events import Emitter
+from brimful.engine.exchange import describe_overflow, get_retry_window
 from brimful.engine.indexer import Indexer
-from brimful.engine.options import EngineSettings
+from brimful.engine.options import BuildRequest, EngineSettings
 from brimful.engine.writer import Writer, new_id
-from brimful.errors import BrimfulError, InvalidValue, ProviderError, UnknownRecord
+from brimful.errors import BrimfulError, ContextOverflow, InvalidValue, ProviderError, UnknownRecord
 from brimful.janitor import summaries as _summaries
 from brimful.janitor.days import merge_spans, spans_contain
 from brimful.janitor.extractive import ExtractiveSummarizer
@@ -32,25 +34,22 @@ from brimful.janitor.schedule import (
     summary_level,
 )
 from brimful.janitor.topics import Topics, group_by_thread, merge_by_subject
-from brimful.packagers.records import plain_text
+from brimful.packagers.records import JANITOR, janitor_session, plain_text
 from brimful.protocols import Embedder, Provider, Summarizer
 from brimful.protocols.summarizer import Digest, Passage
-from brimful.records import Message, Room, Summary
+from brimful.records import Message, Persona, Room, Summary
 from brimful.records.base import parse_duration
 from brimful.records.janitor import JanitorChange, JanitorRun
+from brimful.records.reply import Reply
 from brimful.retrieval.analyzer import analyze
 from brimful.retrieval.documents import make_document
 from brimful.retrieval.retriever import embed_checked
 from brimful.stores import Store
 from brimful.stores.admin.janitor import JanitorStore
 
-INSTRUCTIONS: Final = (
-    "You take the minutes of a conversation. Record what will matter later: decisions, facts, names, numbers, dates, "
-    "open questions, and who said what. Leave out greetings and small talk. Write plain sentences without headings "
-    "and nothing else. If there is a summary of earlier messages, keep whatever in it still holds."
-)
 _WORDS_PER_TOKEN: Final = 0.7
 _CHARS_PER_TOKEN: Final = 8  # a summary with more characters than its tokens could have is cut
+_MAX_RETRIES: Final = 3  # of a request that the provider refuses as too long, each for a smaller window
 _MIN_TOKENS: Final = 64  # of a passage that is larger than the window
 MIN_BUILDS: Final = 20  # contexts of a room on record before any message counts as unused
 MAX_EMBEDDED_THREADS: Final = 2_000  # per day; more are not compared by meaning
@@ -61,15 +60,24 @@ _PAGE_RECORDS: Final = 500  # rooms or memories per read
 _MAX_MEMORIES_IN_SCOPE: Final = 20_000  # memories of one scope that are compared with each other
 
 
+Build = Callable[[BuildRequest], Awaitable[Context]]
+"""Builds a context and saves its record."""
+
+
 class ModelSummarizer:
-    """Summarizes with a language model, as many passages at a time as fit its window, extending the summary so far."""
+    """Summarizes with a language model, as many passages at a time as fit its window, extending the summary so far.
+
+    It works in a session of its own, whose contexts are built and recorded like all others. The room of the session is
+    `janitor_session(room)`; its persona is the janitor's.
+    """
 
     incremental: Final = True
 
-    def __init__(self, model: ModelInfo, provider: Provider, *, window: int | None = None) -> None:
+    def __init__(self, model: ModelInfo, provider: Provider, *, build: Build, window: int | None = None) -> None:
         """Use this model; `window` overrides the model's own."""
         self._model = model
         self._provider = provider
+        self._build = build
         self._window = window
 
     async def summarize(self, digest: Digest) -> str:
@@ -77,44 +85,68 @@ class ModelSummarizer:
         remaining = [passage for topic in digest.topics for passage in topic]
         text = digest.previous
         while remaining:
-            context, count = await asyncio.to_thread(self._fit_passages, digest, text, remaining)
-            reply = await self._provider.send(context.request)
+            reply, count = await self._send(digest, text, remaining)
             text = reply.text.strip()[: digest.tokens * _CHARS_PER_TOKEN]
             if not text:
                 raise ProviderError(self._provider.route, "returned an empty summary")
             remaining = remaining[count:]
         return text
 
-    def _fit_passages(self, digest: Digest, previous: str, passages: Sequence[Passage]) -> tuple[Context, int]:
+    async def _send(self, digest: Digest, previous: str, passages: Sequence[Passage]) -> tuple[Reply, int]:
+        """Return the reply to as many passages as fit, and their number. If they are too many, send fewer."""
+        notices: tuple[Notice, ...] = ()
+        window = self._window
+        while True:
+            context, count = await self._fit_passages(digest, previous, passages, window, notices)
+            try:
+                return await self._provider.send(context.request), count
+            except ContextOverflow as overflow:
+                if len(notices) == _MAX_RETRIES:
+                    raise
+                window = get_retry_window(context, overflow)
+                notices = (*notices, describe_overflow(context, overflow))
+
+    async def _fit_passages(
+        self,
+        digest: Digest,
+        previous: str,
+        passages: Sequence[Passage],
+        window: int | None,
+        notices: tuple[Notice, ...],
+    ) -> tuple[Context, int]:
         """Return a context with as many passages as fit whole, and their number."""
         count = len(passages)
         while True:
-            context = self._make_context(digest, previous, passages[:count])
+            request = self._make_request(digest, previous, passages[:count])
+            request = msgspec.structs.replace(request, window=window, notices=notices)
+            context = await self._build(msgspec.structs.replace(request, save=False))
             included = {decision.id for decision in context.decisions if decision.outcome in ("kept", "duplicate")}
-            if count == 1 or all(f"passage-{at}" in included for at in range(count)):
-                return context, count
+            if count == 1 or all(_passage_id(at) in included for at in range(count)):
+                return await self._build(request), count
             count = max(1, min(count // 2, len(included)))
 
-    def _make_context(self, digest: Digest, previous: str, passages: Sequence[Passage]) -> Context:
+    def _make_request(self, digest: Digest, previous: str, passages: Sequence[Passage]) -> BuildRequest:
         words = int(digest.tokens * _WORDS_PER_TOKEN)
         instruction = f"Summarize the messages above ({digest.title}) in at most {words} words."
-        packages = [
-            package("system-prompt", INSTRUCTIONS, model=self._model, id="instructions"),
-            *(self._package_passage(at, passage) for at, passage in enumerate(passages)),
-            package(
-                "message-current",
-                instruction,
-                model=self._model,
-                id="instruction",
-                role="user",
-                position=len(passages) + 1,
-            ),
-        ]
+        if digest.focus:
+            where = f'Messages under a heading with "in {digest.room}" are from before: do not summarize them.'
+            instruction = f"{instruction} Pay attention to {digest.focus}. {where}"
+        packages = [self._package_passage(at, passage) for at, passage in enumerate(passages)]
         if previous:
             packages.append(package("summary", previous, model=self._model, id="previous", can_drop=False))
-        now = max((passage.at for passage in passages), default=0.0)
-        return assemble(
-            packages, model=self._model, policy="default", now=now, window=self._window, wire=self._provider.wire
+        return BuildRequest(
+            room=janitor_session(digest.room) if digest.room else JANITOR,
+            persona=JANITOR,
+            message=instruction,
+            model=self._model,
+            focus=digest.focus,
+            # Without a focus, there is nothing to search for, and nothing but the passages belongs in the summary.
+            retrieval=None if digest.focus else {"memories": False, "lore": False, "max_results": 0},
+            search_room=digest.room,
+            now=max((passage.at for passage in passages), default=0.0),
+            wire=self._provider.wire,
+            route=self._provider.route,
+            packages=tuple(packages),
         )
 
     def _package_passage(self, at: int, passage: Passage) -> ContentPackage:
@@ -122,13 +154,17 @@ class ModelSummarizer:
             "message-older",
             passage.text,
             model=self._model,
-            id=f"passage-{at}",
+            id=_passage_id(at),
             name=passage.speaker,
             timestamp=passage.at,
             position=at,
             relevance=1.0,
             min_tokens=_MIN_TOKENS,
         )
+
+
+def _passage_id(at: int) -> str:
+    return f"{JANITOR}/passage-{at}"
 
 
 class RoomReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,6 +243,7 @@ class RoomSweep:
         *,
         now: float,
         min_age: float | None,
+        focus: str,
     ) -> None:
         self._store = store
         self._housekeeping = housekeeping
@@ -214,6 +251,7 @@ class RoomSweep:
         self._embedder = embedder
         self._now = now
         self._min_age = min_age
+        self._focus = focus
         self._fallback = ExtractiveSummarizer(analyze)
 
     async def clean(self, room: str, apply: ApplyChange, on_progress: JanitorCallback) -> RoomReport:
@@ -249,17 +287,18 @@ class RoomSweep:
             previous = _summaries.extendable_summary(due, separated) if self._summarizer.incremental else None
             topics = await self._group_topics(separated.rest, notes)
             digest = _summaries.make_digest(topics, separated.rest, previous)
-            text = await self._write_summary(digest, notes)
+            text = await self._write_summary(room, digest, notes)
             new.append(_summaries.make_day_summary(room, day.name, separated, digest, text, now=self._now))
         return _summaries.make_day_change(due, separated, new)
 
     async def _roll_up(self, room: str, roll_up: RollUp, notes: list[str]) -> JanitorChange:
         digest = _summaries.make_roll_up_digest(roll_up)
-        text = await self._write_summary(digest, notes) if roll_up.parts else ""
+        text = await self._write_summary(room, digest, notes) if roll_up.parts else ""
         return _summaries.make_roll_up_change(room, roll_up, digest, text, now=self._now)
 
-    async def _write_summary(self, digest: Digest, notes: list[str]) -> str:
+    async def _write_summary(self, room: str, digest: Digest, notes: list[str]) -> str:
         """Let the summarizer write; if it fails, quote messages instead and note that."""
+        digest = msgspec.structs.replace(digest, room=room, focus=self._focus)
         try:
             return await self._summarizer.summarize(digest)
         except BrimfulError as error:
@@ -330,6 +369,7 @@ class Janitor:
         dry_run: bool,
         purge: bool,
         summarizer: Summarizer | None,
+        focus: str,
         now: float,
         on_progress: JanitorCallback,
     ) -> JanitorReport:
@@ -342,6 +382,7 @@ class Janitor:
             self._embedder,
             now=now,
             min_age=min_age,
+            focus=focus or await self._find_focus(),
         )
         if dry_run:
             report = await self._sweep(sweep, rooms, _skip_change, on_progress)
@@ -384,6 +425,10 @@ class Janitor:
     async def count_archived(self) -> dict[str, int]:
         """Return the numbers of archived messages and memories."""
         return await self._housekeeping.count_archived()
+
+    async def _find_focus(self) -> str:
+        persona = await self._store.get(Persona, JANITOR)
+        return persona.focus if persona else ""
 
     async def _list_rooms(self, room: str | None) -> list[str]:
         if room is not None:

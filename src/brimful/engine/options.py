@@ -8,7 +8,7 @@ import msgspec
 
 from brimful.assembly.arguments import require_list, require_positive, resolve_notices
 from brimful.assembly.messages import read_content
-from brimful.core.content import Media
+from brimful.core.content import ContentPackage, Media
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo, Wire
 from brimful.core.notice import Notice
@@ -17,6 +17,7 @@ from brimful.core.prompt import Tool
 from brimful.core.validation import is_whole_number, preview, require_calendar_time, to_finite_float
 from brimful.errors import InvalidValue, UnknownPolicy
 from brimful.packagers.package import to_timestamp
+from brimful.packagers.records import JANITOR
 from brimful.policies import Overrides
 from brimful.protocols import Provider
 from brimful.records import Content, MemoryType, Message, Persona, Usage
@@ -160,7 +161,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     def find_policy(self, persona: Persona | None) -> str | Policy:
         """Return the policy of a persona, or the default."""
         if persona is None or not persona.policy:
-            return self.policy
+            return "default" if persona and persona.id == JANITOR else self.policy
         if self.policies is None:
             return persona.policy
         if persona.policy not in self.policies:
@@ -246,7 +247,11 @@ class ResponseOptions(TypedDict, total=False):
 
 
 class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to build a context. The fields are the arguments of `Engine.assemble`, which documents them."""
+    """A request to build a context. The fields are the arguments of `Engine.assemble`, which documents them.
+
+    The janitor's sessions also have `packages`, which are further candidates, and a `search_room`: that room is
+    searched for the focus, in place of the session's own room for the message.
+    """
 
     room: str
     persona: str | None = None
@@ -271,6 +276,8 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     notices: Sequence[Notice] = ()
     fields: Mapping[str, Any] | None = None
     save: bool = True
+    packages: tuple[ContentPackage, ...] = ()
+    search_room: str = ""
 
     def __post_init__(self) -> None:
         """Check the values; what only the store or the registry knows is checked later."""

@@ -1,13 +1,13 @@
 """Personas in a room: their prompts, the names in their texts, and how one persona sees the others' messages."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from brimful.core.content import ToolCall, ToolResult
 from brimful.errors import InvalidValue
-from brimful.packagers.records import plain_text
+from brimful.packagers.records import JANITOR, plain_text
 from brimful.records import Memory, Message, Persona, Room, User
 from brimful.records.character import (
     DEFAULT_PERSONA_NAME,
@@ -18,6 +18,15 @@ from brimful.records.character import (
     has_macros,
 )
 from brimful.stores import Store
+
+JANITOR_PERSONA: Final = Persona(
+    id=JANITOR,
+    name="Janitor",
+    prompt="You take the minutes of a conversation. Record what will matter later: decisions, facts, names, numbers, "
+    "dates, open questions, and who said what. Leave out greetings and small talk. Write plain sentences without "
+    "headings and nothing else. If there is a summary of earlier messages, keep whatever in it still holds.",
+)
+"""The janitor, unless there is a persona with its id in the store."""
 
 
 def as_seen_by(messages: Sequence[Message], persona: Persona | None) -> list[Message]:

@@ -79,6 +79,7 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     user: User | None = None
     media: tuple[Media, ...] = ()
     focus: str = ""
+    search_room: str = ""
     retrieval: Retrieval = Retrieval()
     history_start: str = ""
     now: float = 0.0

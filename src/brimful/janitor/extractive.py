@@ -1,7 +1,7 @@
 """Summaries without a language model: quote the most informative sentences.
 
 A sentence scores by the tf-idf weights of its words; words that were quoted already no longer count. Every topic gets
-one sentence before any topic gets a second.
+one sentence before any topic gets a second. Words of the focus weigh more.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ MAX_SENTENCES: Final = 4_000  # that are scored; of more, only every second, thi
 MAX_SCORED_CHARS: Final = 320  # of a sentence, whose words are scored
 _MIN_TERMS: Final = 3  # a sentence with fewer is quoted only if there is nothing else
 _CHARS_PER_TOKEN: Final = 4  # roughly: summaries need not be exact
+_FOCUS_WEIGHT: Final = 3.0  # factor for words of the focus
 _REPEAT_PENALTY: Final = 2.0  # divides the score of each further sentence of a topic
 
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?…。！？])(?<!\b[ei]\.[ge]\.)\s+|\n+")  # not after e.g. and i.e.
@@ -51,7 +52,7 @@ class ExtractiveSummarizer:
 
     def _quotes(self, digest: Digest) -> str:
         sentences = self._sentences(digest.topics)
-        weights = _term_weights(sentences)
+        weights = _term_weights(sentences, frozenset(self._terms(digest.focus)))
         chosen = _select_sentences(sentences, weights, digest.tokens * _CHARS_PER_TOKEN)
         return "\n".join(map(_format_quote, sorted(chosen, key=lambda sentence: sentence.at)))
 
@@ -72,10 +73,11 @@ class ExtractiveSummarizer:
         return informative or [sentence for sentence in sentences if sentence.terms]
 
 
-def _term_weights(sentences: Sequence[_Sentence]) -> dict[str, float]:
+def _term_weights(sentences: Sequence[_Sentence], focus: frozenset[str]) -> dict[str, float]:
     """Return tf-idf weights: words that are frequent, but not in every sentence, weigh most."""
     counts = Counter(term for sentence in sentences for term in sentence.terms)
-    return {term: math.log1p(count) * math.log((1 + len(sentences)) / count) for term, count in counts.items()}
+    weights = {term: math.log1p(count) * math.log((1 + len(sentences)) / count) for term, count in counts.items()}
+    return {term: weight * (_FOCUS_WEIGHT if term in focus else 1.0) for term, weight in weights.items()}
 
 
 def _select_sentences(sentences: Sequence[_Sentence], weights: dict[str, float], max_chars: int) -> list[_Sentence]:

@@ -50,6 +50,15 @@ def record_id(id: str) -> str:
     return rest if slash and family in _FAMILIES else id.removesuffix(RECALLED_SUFFIX)
 
 
+JANITOR: Final = "brimful-janitor"
+"""The id of the janitor's persona."""
+
+
+def janitor_session(room: str) -> str:
+    """Return the id of the room in which the janitor has its contexts while it cleans up another room."""
+    return f"{JANITOR}/{room}"
+
+
 def ephemeral_id(room: str) -> str:
     """Return the id of the summary that is made for a single context of a room."""
     return f"{room}/ephemeral"

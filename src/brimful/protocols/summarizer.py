@@ -17,13 +17,15 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
     """What to summarize: passages by topic, in about `tokens` tokens.
 
     `title` says when they were posted and how many they are; it precedes the summary. `previous` is the summary so far,
-    if `topics` contain only what came since.
+    if `topics` contain only what came since. `room` is where they were posted, and `focus` what matters most in them.
     """
 
     title: str
     topics: tuple[tuple[Passage, ...], ...]
     tokens: int
     previous: str = ""
+    room: str = ""
+    focus: str = ""
 
 
 class Summarizer(Protocol):

@@ -37,7 +37,11 @@ class JanitorEndpoints:
             raise UnknownRecord("room", room)
         summarizer = None if body.model is None else await self._make_summarizer(call, engine, body.model)
         return await engine.run_janitor(
-            room, older_than=body.older_than, dry_run=body.dry_run, summarizer=None if body.dry_run else summarizer
+            room,
+            older_than=body.older_than,
+            dry_run=body.dry_run,
+            summarizer=None if body.dry_run else summarizer,
+            focus=body.focus,
         )
 
     async def list_runs(self, call: Call) -> JanitorRuns:

@@ -193,6 +193,7 @@ class JanitorBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dry_run: bool = False
     older_than: _Duration | None = None
     model: _Name | None = None
+    focus: str = ""
 
 
 class JanitorQuery(Input, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 from brimful.cache import content_bytes
 from brimful.core.content import Role
 from brimful.core.validation import MAX_INTEGER
-from brimful.packagers.records import ephemeral_id
+from brimful.packagers.records import ephemeral_id, janitor_session
 from brimful.records import Content, Message
 from brimful.records.search import CountedMessage, IndexEntry
 from brimful.stores.encryption.cipher import decrypt, encrypt
@@ -18,6 +18,7 @@ from brimful.stores.index.documents import NewDocument
 from brimful.stores.session import Row, Session, validate_limit
 from brimful.stores.tables.contents import CachedContent, ContentCache, add_contents, decode_content
 from brimful.stores.tables.entities import RoomState, lock_rooms, save_room_states
+from brimful.stores.tables.removal import remove_contexts
 from brimful.stores.tables.summaries import remove_covering_summaries
 from brimful.stores.tables.writes import erase_record, release_replaced
 
@@ -241,6 +242,7 @@ def delete_message(session: Session, id: str, *, erase: bool = False) -> bool:
         deleted = messages_by_id(session, [id], deleted=True)[id]
         remove_covering_summaries(session, deleted.room, [deleted.seq], erase=True)
         erase_record(session, ephemeral_id(deleted.room), None)  # past contexts may contain one that quotes it
+        remove_contexts(session, janitor_session(deleted.room))  # and what the janitor read
     return True
 
 

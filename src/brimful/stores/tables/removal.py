@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from brimful.packagers.records import janitor_session
 from brimful.records import Entity, Lorebook, Persona, Room, User
 from brimful.stores.index import documents
 from brimful.stores.log import event_log
@@ -61,18 +62,19 @@ def _remove_room_data(session: Session, id: str) -> None:
     documents.remove_documents(session, "summary", [row[0] for row in summaries])
     release_contents(session, [hash for _, hash in summaries], erase=True)
     session.run("DELETE FROM janitor_undo WHERE tenant = :tenant AND room = :id", id=id)
-    _remove_contexts(session, id)
-    session.run("DELETE FROM responses WHERE tenant = :tenant AND room = :id", id=id)
-    clear_room(session, id)
-    event_log.clear_room(session, id)
+    for room in (id, janitor_session(id)):
+        remove_contexts(session, room)
     session.run("DELETE FROM scopes WHERE tenant = :tenant AND scope = :scope", scope=f"room:{id}")
 
 
-def _remove_contexts(session: Session, room: str) -> None:
-    """Remove the contexts of a room, and contents that only they refer to."""
+def remove_contexts(session: Session, room: str) -> None:
+    """Remove the contexts of a room and their responses, and contents that only they refer to."""
     deleted = session.rows("DELETE FROM snapshots WHERE tenant = :tenant AND room = :room RETURNING refs", room=room)
     seen = {address for (refs,) in deleted for address in msgspec.json.decode(refs, type=list[str])}
     erase_unused(session, sorted(seen))
+    session.run("DELETE FROM responses WHERE tenant = :tenant AND room = :room", room=room)
+    clear_room(session, room)
+    event_log.clear_room(session, room)
 
 
 def _remove_lorebook_data(session: Session, id: str) -> None:
