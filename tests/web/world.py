@@ -94,6 +94,17 @@ async def say(url, text, *, room="support", tenant="default"):
         return answer.response.context
 
 
+async def shortened(url):
+    """Build a context with a message that is shortened, and return its id."""
+    now = time.time()
+    trace = "\n".join(f"File app.py, line {n}, in step_{n}" for n in range(800))
+    async with brimful.Engine(url, model=MODEL, embedder="none") as engine:
+        await engine.post(room="logs", sender="Ada", text=trace, id="trace", at=now - 50)
+        await engine.post_many(list(_talk("logs", 20, now)))
+        context = await engine.assemble(room="logs", message="What broke?", window=2_500, completion=200, now=now)
+        return context.id
+
+
 async def crowd(url, count):
     """Build a context with so many candidates; half of them are in."""
     now = time.time()

@@ -6,7 +6,8 @@ import { filtered, nearMisses, NO_FILTER, sorted, countBy } from "../src/logic/c
 function decision(id: string, more: Partial<Decision> = {}): Decision {
   return {
     id, kind: "memory-semantic", component: "memories", outcome: "kept", reason: "fits", tokens: 10, cost: 12, pool: "related",
-    score: null, rank: 0, cut: 0, by: "", group: "", why: "", excerpt: `text of ${id}`, at: 0, position: null, ...more,
+    score: null, rank: 0, cut: 0, by: "", group: "", why: "", excerpt: `text of ${id}`, at: 0, position: null,
+    form: "full", larger: 0, smaller: 0, size: 10, ...more,
   };
 }
 

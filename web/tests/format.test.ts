@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { ago, isoTime, formatTime, money, percent, plural, score, seconds, short, signed, whole } from "../src/logic/format";
+import { ago, isoTime, formatTime, formText, money, percent, plural, score, seconds, short, signed, whole } from "../src/logic/format";
 
 describe("formatted numbers", () => {
   it.each([[0, "0"], [950, "950"], [12_345, "12.3k"], [999_949, "1000k"], [1_048_576, "1.05M"], [-2048, "-2.05k"]])("shortens %d to %s", (value, text) => {
@@ -22,6 +22,10 @@ describe("formatted numbers", () => {
   it("formats relative times", () => {
     expect([ago(100, 105), ago(100, 130), ago(100, 400), ago(100, 7300)]).toEqual(["just now", "30 s ago", "5 min ago", "2 h ago"]);
     expect(ago(1_794_000_000, 1_794_900_000)).toContain("2026");
+  });
+  it("names the form of an item that is not shown in full", () => {
+    expect(formText({ form: "full", tokens: 9, size: 9 })).toBe("");
+    expect(formText({ form: "digest", tokens: 400, size: 8005 })).toBe("digest, 400 of 8,005 tokens");
   });
   it("has signs and plurals", () => {
     expect([signed(6), signed(-6), signed(0)]).toEqual(["+6", "−6", "±0"]);

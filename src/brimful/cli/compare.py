@@ -423,11 +423,12 @@ def _changes(difference: Difference) -> Iterator[tuple[str, Change]]:
 
 def _row(name: str, change: Change) -> list[str]:
     before, after = (
-        _format_outcome(change.before, change.before_reason),
-        _format_outcome(change.after, change.after_reason),
+        _format_outcome(change.before, change.before_reason, change.before_form),
+        _format_outcome(change.after, change.after_reason, change.after_form),
     )
     return [name, change.id, before, after, f"{change.tokens:,}"]
 
 
-def _format_outcome(outcome: str | None, reason: str | None) -> str:
-    return f"{outcome}: {reason}" if outcome else "not a candidate"
+def _format_outcome(outcome: str | None, reason: str | None, form: str | None) -> str:
+    shown = "" if form in (None, "full") else f" ({form})"
+    return f"{outcome}: {reason}{shown}" if outcome else "not a candidate"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from brimful.core.context import COMPONENTS, Component, Context
-from brimful.core.decision import Decision, Outcome, Reason
+from brimful.core.decision import Decision, FormName, Outcome, Reason
 from brimful.core.selection import PoolUse
 from brimful.errors import InvalidValue
 
@@ -38,6 +38,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     after: Outcome | None
     before_reason: Reason | None
     after_reason: Reason | None
+    before_form: FormName | None
+    after_form: FormName | None
     tokens: int
 
 
@@ -320,6 +322,8 @@ def _change(id: str, before: Decision | None, after: Decision | None) -> Change:
         after=after.outcome if after else None,
         before_reason=before.reason if before else None,
         after_reason=after.reason if after else None,
+        before_form=before.form if before and before.included else None,
+        after_form=after.form if after and after.included else None,
         tokens=either.tokens if either else 0,
     )
 

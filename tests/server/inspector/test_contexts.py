@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from brimful.engine import Engine
 from brimful.stores import connect
 from server.inspector.conftest import ROOT, store_of
 
@@ -249,3 +250,18 @@ def test_what_cannot_be_recalled_says_why(client, kept, query, expected):
     answer = client.get(f"{ROOT}/contexts/{kept.first}/recall", params=query)
     error = answer.json()["error"]
     assert (answer.status_code, error["code"], error["param"]) == expected
+
+
+def test_of_a_long_text_an_item_has_the_beginning(start, tmp_path):
+    async def story():
+        async with Engine(store_of(tmp_path), model="gpt-4o", embedder="none") as engine:
+            await engine.post(room="r", text="word " * 4_000, id="long", at=1.0)
+            return await engine.assemble(room="r", message="Hi?", window=2_000, completion=100, now=2.0)
+
+    context = asyncio.run(story())
+    client = start(remember={"embedder": "none"})
+    item = client.get(f"{ROOT}/contexts/{context.id}/items/long").json()
+    assert (len(item["text"]), item["characters"]) == (5_000, 20_000)
+    decision = item["decision"]
+    assert decision["form"] in ("digest", "stub")
+    assert decision["tokens"] < decision["size"] == 4_001

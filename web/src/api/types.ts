@@ -1,5 +1,7 @@
 /** Types of the server's JSON, as described in its OpenAPI document. */
 
+export type Form = "full" | "excerpt" | "digest" | "stub";
+
 export type Outcome = "kept" | "shrunk" | "replaced" | "duplicate" | "dropped";
 
 /** Something worth knowing about a context: what kind of thing, the facts, and a text for people. */
@@ -108,6 +110,10 @@ export interface Decision {
   excerpt: string;
   at: number;
   position: number | null;
+  form: Form;
+  larger: number;
+  smaller: number;
+  size: number;
 }
 
 export interface PromptPart {
@@ -135,9 +141,24 @@ export interface ItemView {
   decision: Decision;
   status: "" | "removed" | "erased";
   text: string;
+  characters: number;
   metadata: Record<string, unknown>;
   required_window: number | null;
   builds: { id: string; at: number; outcome: Outcome; reason: string }[];
+}
+
+/** What was recalled: all of an item, or the part that fits. */
+export interface Recalled {
+  text: string;
+  tokens: number;
+  whole: boolean;
+  size: number;
+  handle: string;
+  id: string;
+  kind: string;
+  form: Form | null;
+  outcome: Outcome | null;
+  passages: Recalled[];
 }
 
 export interface Change {
@@ -146,6 +167,8 @@ export interface Change {
   after: Outcome | null;
   before_reason: string | null;
   after_reason: string | null;
+  before_form: Form | null;
+  after_form: Form | null;
   tokens: number;
   kind: string;
   excerpt: string;

@@ -87,6 +87,11 @@ export function plural(count: number, one: string, many = `${one}s`): string {
   return `${whole(count)} ${count === 1 ? one : many}`;
 }
 
+/** The form of an item that is not shown in full: "digest, 400 of 8,005 tokens"; otherwise empty. */
+export function formText({ form, tokens, size }: { form: string; tokens: number; size: number }): string {
+  return form === "full" ? "" : `${form}, ${whole(tokens)} of ${plural(size, "token")}`;
+}
+
 /** A difference with its sign: 6 → "+6", −6 → "−6", 0 → "±0" */
 export function signed(value: number): string {
   if (value === 0) return "±0";

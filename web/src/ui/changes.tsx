@@ -1,6 +1,6 @@
 /** Candidates that were added, removed, or changed their reason. */
 
-import type { Change, Outcome } from "../api/types";
+import type { Change, Form, Outcome } from "../api/types";
 import { look } from "../logic/components";
 import { plural, whole } from "../logic/format";
 import { itemPath } from "../logic/routes";
@@ -21,7 +21,7 @@ export function Changes({ entered, left, changed, context, from = context }: {
     <div class="sides">
       <List title="Removed" sign="−" tone="left" changes={left} context={from} />
       <List title="Added" sign="+" tone="entered" changes={entered} context={context} />
-      {changed.length > 0 && <List title="Different reason" sign="~" tone="changed" changes={changed} context={context} />}
+      {changed.length > 0 && <List title="Different reason or form" sign="~" tone="changed" changes={changed} context={context} />}
     </div>
   );
 }
@@ -39,7 +39,7 @@ function List({ title, sign, tone, changes, context }: { title: string; sign: st
               <span class="change-text">{each.excerpt || each.id}</span>
             </a>
             <span class="small muted">
-              <Result outcome={each.before} reason={each.before_reason} /> → <Result outcome={each.after} reason={each.after_reason} /> · {plural(each.tokens, "token")}
+              <Result outcome={each.before} reason={each.before_reason} form={each.before_form} /> → <Result outcome={each.after} reason={each.after_reason} form={each.after_form} /> · {plural(each.tokens, "token")}
             </span>
           </li>
         ))}
@@ -49,8 +49,9 @@ function List({ title, sign, tone, changes, context }: { title: string; sign: st
   );
 }
 
-function Result({ outcome, reason }: { outcome: Outcome | null; reason: string | null }) {
-  return outcome === null ? <>not a candidate</> : <><OutcomeBadge outcome={outcome} /> {reason}</>;
+function Result({ outcome, reason, form }: { outcome: Outcome | null; reason: string | null; form: Form | null }) {
+  if (outcome === null) return <>not a candidate</>;
+  return <><OutcomeBadge outcome={outcome} /> {reason}{form !== null && form !== "full" && ` (${form})`}</>;
 }
 
 const COMPONENTS: Record<string, string> = {

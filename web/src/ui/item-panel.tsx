@@ -1,16 +1,18 @@
 /** One candidate: whether it was included, why, and which window it requires. */
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
-import { path } from "../api/client";
+import { errorMessage, json, path, query } from "../api/client";
 import { useResource } from "../api/resource";
-import type { Decision, ItemView, Score } from "../api/types";
+import type { Decision, ItemView, Recalled, Score } from "../api/types";
 import { included } from "../logic/candidates";
 import { look, title } from "../logic/components";
-import { formatTime, score, whole } from "../logic/format";
+import { formatTime, formText, score, whole } from "../logic/format";
 import { contextPath, itemPath, whatIfPath } from "../logic/routes";
 import { OutcomeBadge } from "./outcome";
 import { Loaded } from "./states";
+
+const EVERYTHING = 2 ** 40; // tokens: more than any text has
 
 const PARTS: [keyof Score, string][] = [
   ["priority", "Priority"], ["importance", "Importance"], ["relevance", "Relevance"], ["recency", "Recency"],
@@ -78,6 +80,7 @@ function Details({ view, context, window }: { view: ItemView; context: string; w
         <div><dt>Part</dt><dd><span class={`swatch ${look(decision.component)}`} aria-hidden="true" /> {title(decision.component)}</dd></div>
         <div><dt>Kind</dt><dd>{decision.kind}</dd></div>
         <div><dt>Tokens</dt><dd class="num">{whole(decision.tokens)}{included(decision) && decision.cost !== decision.tokens && ` (${whole(decision.cost)} including overhead)`}</dd></div>
+        {decision.form !== "full" && <div><dt>Form</dt><dd>{formText(decision)}<FormCosts decision={decision} /></dd></div>}
         {decision.pool && <div><dt>Pool</dt><dd>{decision.pool}</dd></div>}
         {decision.rank > 0 && <div><dt>Rank</dt><dd class="num">{whole(decision.rank)} (last included rank: {whole(decision.cut)})</dd></div>}
         {decision.at > 0 && <div><dt>Date</dt><dd>{formatTime(decision.at)}</dd></div>}
@@ -86,7 +89,7 @@ function Details({ view, context, window }: { view: ItemView; context: string; w
       </dl>
       {decision.score && <Scores score={decision.score} />}
       <h3>Text</h3>
-      <pre class="text" tabIndex={0}>{view.text || (view.status === "erased" ? "(erased)" : "(no text)")}</pre>
+      <WholeText view={view} context={context} />
       {Object.keys(view.metadata).length > 0 && (
         <details>
           <summary>Metadata</summary>
@@ -94,6 +97,38 @@ function Details({ view, context, window }: { view: ItemView; context: string; w
         </details>
       )}
       <Builds view={view} context={context} />
+    </>
+  );
+}
+
+/** What the next larger and smaller form would have cost. */
+function FormCosts({ decision }: { decision: Decision }) {
+  const others = [
+    decision.larger > 0 ? `${whole(decision.larger)} with the next larger form` : "",
+    decision.smaller > 0 ? `${whole(decision.smaller)} with the next smaller one` : "",
+  ].filter(Boolean);
+  return <>{others.length > 0 && <span class="muted"> (it costs {whole(decision.cost)}; {others.join(", ")})</span>}</>;
+}
+
+/** The text of an item. Of a long one, the beginning is loaded first. */
+function WholeText({ view, context }: { view: ItemView; context: string }) {
+  const [rest, setRest] = useState({ id: "", text: "", error: "" });
+  const { id } = view.decision;
+  const text = rest.id === id && rest.text ? rest.text : view.text;
+  const isCut = view.characters > view.text.length && text === view.text;
+  const showAll = async () => {
+    try {
+      const found = await json<Recalled>(path`/contexts/${context}/recall` + query({ handle: id, max_tokens: EVERYTHING }));
+      setRest({ id, text: found.text, error: "" });
+    } catch (error) {
+      setRest({ id, text: "", error: errorMessage(error) });
+    }
+  };
+  return (
+    <>
+      <pre class="text" tabIndex={0}>{text || (view.status === "erased" ? "(erased)" : "(no text)")}{isCut && "…"}</pre>
+      {isCut && <p><button type="button" onClick={showAll}>Show all {whole(view.characters)} characters</button></p>}
+      {rest.id === id && rest.error && <p class="note warn" role="alert">{rest.error}</p>}
     </>
   );
 }

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Band, Decision } from "../api/types";
 import { included } from "../logic/candidates";
 import { look, UNUSED, title } from "../logic/components";
-import { plural, short, whole } from "../logic/format";
+import { formText, plural, short, whole } from "../logic/format";
 import { type Box, neighbour, treemap } from "../logic/treemap";
 
 interface Part {
@@ -122,12 +122,17 @@ export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
         {over ? (
           <>
             <span class={`swatch ${look(over.part)}`} />
-            <b>{title(over.part)}</b> <span class="num">{whole(over.tokens)} tokens</span> <span class="over-text">{over.label}</span>
+            <b>{title(over.part)}</b> <span class="num">{whole(over.tokens)} tokens{form(over)}</span> <span class="over-text">{over.label}</span>
           </>
         ) : <span class="muted">Hover over a tile or use the arrow keys. Press Enter to open it.</span>}
       </figcaption>
     </figure>
   );
+}
+
+/** How much of an item the tile shows, if it is not all of it. */
+function form({ item }: Tile): string {
+  return item && item.form !== "full" ? ` (${formText(item)})` : "";
 }
 
 /** The text of a tile: as much as fits, and all of it for screen readers. */
@@ -138,7 +143,7 @@ function TileText({ tile, rem }: { tile: Tile; rem: number }) {
     <span class={hasRoom ? "tile-text" : "hidden"}>
       <span class="hidden">{title(tile.part)}: </span>
       <span class={lines > 0 ? "tile-label" : "hidden"} style={{ WebkitLineClamp: String(Math.max(1, lines)) }}>{tile.label.slice(0, 200)}</span>{" "}
-      <span class="tile-tokens">{short(tile.tokens)}<span class="hidden"> tokens</span></span>
+      <span class="tile-tokens">{short(tile.tokens)}<span class="hidden"> tokens</span>{tile.item && tile.item.form !== "full" && ` · ${tile.item.form} of ${short(tile.item.size)}`}</span>
     </span>
   );
 }

@@ -22,6 +22,7 @@ from brimful.server.inspector.executor import NewestFirstExecutor
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import ContextsQuery, RecallQuery
 from brimful.server.inspector.views import (
+    MAX_TEXT,
     AnswerView,
     ContextList,
     DisplayNames,
@@ -182,11 +183,13 @@ def _item_view(
 ) -> ItemView:
     decision = context.decision(id)
     package = packages_by_id(context)[id]
+    text = content_text(package.content)
     view = next(each for each in decision_views(context) if (each.id, each.outcome) == (id, decision.outcome))
     return ItemView(
         decision=view,
         status=status,
-        text=content_text(package.content),
+        text=text[:MAX_TEXT],
+        characters=len(text),
         metadata=package.metadata,
         required_window=window,
         builds=builds,

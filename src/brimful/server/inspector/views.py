@@ -26,6 +26,7 @@ from brimful.views.picture import Band, band_name, window_bands
 ItemStatus = Literal["", "removed", "erased"]
 """What happened to a candidate later."""
 EXCERPT_LENGTH: Final = 200  # characters
+MAX_TEXT: Final = 5_000  # characters of an item's text
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +75,7 @@ class DecisionView(View, frozen=True, kw_only=True, gc=False):
 
     `component` is the band it belongs to if included. `position` is its index in the request, null if not included.
     `excerpt` is the beginning of its text. `form` says how much of it the model sees; `larger` and `smaller` are the
-    costs of the next larger and smaller form.
+    costs of the next larger and smaller form. `size` is the count of all of it, `tokens` that of its form.
     """
 
     id: str
@@ -97,6 +98,7 @@ class DecisionView(View, frozen=True, kw_only=True, gc=False):
     form: FormName
     larger: int
     smaller: int
+    size: int
 
 
 class AnswerView(View, frozen=True, kw_only=True):
@@ -181,15 +183,17 @@ class ItemBuild(View, frozen=True, kw_only=True):
 
 
 class ItemView(View, frozen=True, kw_only=True):
-    """One candidate in full, with the decisions in the last contexts.
+    """One candidate, with the decisions in the last contexts.
 
-    `required_window` is the window in which it would be included, null if no window helps. `status` is `removed` if it
-    was removed from the store later, `erased` if it was also erased from this record, and else empty.
+    `text` is the beginning of a long text, which has this many `characters`; recall the rest. `required_window` is the
+    window in which it would be included, null if no window helps. `status` is `removed` if it was removed from the
+    store later, `erased` if it was also erased from this record, and else empty.
     """
 
     decision: DecisionView
     status: ItemStatus
     text: str
+    characters: int
     metadata: dict[str, Any]
     required_window: int | None
     builds: tuple[ItemBuild, ...]
@@ -199,7 +203,10 @@ class ItemView(View, frozen=True, kw_only=True):
 
 
 class ChangeView(View, frozen=True, kw_only=True, gc=False):
-    """A candidate whose decision differs between two contexts; null in the one in which it was no candidate."""
+    """A candidate whose decision differs between two contexts; null in the one in which it was no candidate.
+
+    The forms say how much of it the model sees; null if it sees nothing.
+    """
 
     id: str
     kind: str
@@ -207,6 +214,8 @@ class ChangeView(View, frozen=True, kw_only=True, gc=False):
     after: Outcome | None
     before_reason: Reason | None
     after_reason: Reason | None
+    before_form: FormName | None
+    after_form: FormName | None
     tokens: int
     excerpt: str
 
@@ -486,4 +495,5 @@ def _decision_view(lines: DecisionLines, decision: Decision, package: ContentPac
         form=decision.form,
         larger=decision.larger,
         smaller=decision.smaller,
+        size=package.tokens.tokens,
     )

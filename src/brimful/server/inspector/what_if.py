@@ -58,6 +58,8 @@ class ChangeViews:
                 after=change.after,
                 before_reason=change.before_reason,
                 after_reason=change.after_reason,
+                before_form=change.before_form,
+                after_form=change.after_form,
                 tokens=change.tokens,
                 excerpt=make_excerpt(content_text(self._packages[change.id].content)),
             )
