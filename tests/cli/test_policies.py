@@ -21,7 +21,7 @@ def test_weights_of_the_auction(run):
 
 
 def test_the_order_of_trimming(run):
-    trim = "drop related below 0.5, then summarize related, then summarize recent, then drop related, then drop recent"
+    trim = "drop related, then summarize related, then summarize recent, then drop recent"
     assert trim in run("policies", "pools").stdout
 
 

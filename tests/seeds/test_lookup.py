@@ -413,6 +413,14 @@ def test_2_29_and_1_12_the_command_line_has_the_settings_of_a_call(house, option
     assert {each["id"] for each in decisions if each["kind"].startswith(("memory", "lore"))} == expected
 
 
+@pytest.mark.parametrize(("threshold", "found"), [("0", {"m0", "brass"}), ("0.999", set())])
+def test_2_37_a_search_on_the_command_line_has_a_threshold(house, threshold, found):
+    """Min relevance, for a search."""
+    arguments = ["memory", "search", LAMPS, "--room", "r", "--embedder", "none", "--db", house, "--json"]
+    result = CliRunner().invoke(app, [*arguments, "--min-relevance", threshold])
+    assert {each["record"]["id"] for each in json.loads(result.stdout)["hits"]} == found
+
+
 def test_2_29_inspect_and_chat_have_the_settings_of_a_call(house):
     """The commands share one set of options."""
     shared = ["--room", "r", "-m", "gpt-4o", "--embedder", "none", "--db", house, "--no-memories"]

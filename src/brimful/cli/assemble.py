@@ -21,6 +21,7 @@ from brimful.cli.options import (
     EmbedderSpec,
     Json,
     MaxPromptTokens,
+    MinRelevance,
     ModelOption,
     Now,
     Out,
@@ -99,10 +100,6 @@ MemoryTypes = Annotated[
         parser=_read_memory_type,
         help="Search only memories of this type. Repeatable. Default: all.",
     ),
-]
-MinRelevance = Annotated[
-    float | None,
-    typer.Option("--min-relevance", metavar="0…1", min=0.0, max=1.0, help="Leave out less relevant search results."),
 ]
 MaxMemories = Annotated[
     int | None,

@@ -18,6 +18,7 @@ from brimful.cli.options import (
     Erase,
     Json,
     Limit,
+    MinRelevance,
     Tenant,
 )
 from brimful.cli.output import Table, columns
@@ -262,6 +263,7 @@ def search(  # noqa: PLR0913 - the options of a command
         str | None, typer.Option("--room", metavar="ID", help="Also search the memories of this room.")
     ] = None,
     type: Type = None,
+    min_relevance: MinRelevance = None,
     limit: Limit = 10,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     db: Db = DEFAULT_DB,
@@ -278,7 +280,9 @@ def search(  # noqa: PLR0913 - the options of a command
         await require_room(engine.store, room)
         await wait_for_index(engine)
         types = (type,) if type else ()
-        return await engine.search(text, room=room, persona=persona, user=user, types=types, limit=limit)
+        return await engine.search(
+            text, room=room, persona=persona, user=user, types=types, min_relevance=min_relevance, limit=limit
+        )
 
     result = with_engine(find, db=db, tenant=tenant, embedder=embedder)
     found = [hit for hit in result.hits if isinstance(hit.record, Memory)][:limit]

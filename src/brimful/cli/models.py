@@ -29,7 +29,7 @@ from brimful.cli.output import Failure, Table, columns
 from brimful.core.budget import ContextBudget
 from brimful.core.content import Media as MediaPart
 from brimful.core.model import ModelInfo
-from brimful.core.policy import Policy, Pool, Step, Weights
+from brimful.core.policy import NO_HISTORY_LIMITS, HistoryLimits, Policy, Pool, Step, Weights
 from brimful.core.validation import clean_text
 from brimful.counting import is_verified
 from brimful.counting.media import ASSUMED_SIDE, MediaCounter
@@ -279,9 +279,24 @@ def _pool_rules(pool: Pool) -> str:
         "best set": pool.optimize,
         "borrows": pool.borrow,
         "summarizes": pool.summarize,
+        _history_rule(pool.history): pool.history != NO_HISTORY_LIMITS,
         f"trims to {pool.low_water or 0:.0%}": pool.low_water is not None,
     }
     return ", ".join(rule for rule, holds in rules.items() if holds)
+
+
+def _history_rule(limits: HistoryLimits) -> str:
+    """Return the limits for history as text.
+
+    >>> _history_rule(HistoryLimits(min_items=2, max_items=50, share=0.8))
+    'messages: at least 2, at most 50, at most 80%'
+    """
+    rules = {
+        f"at least {limits.min_items:,}": limits.min_items,
+        f"at most {limits.max_items or 0:,}": limits.max_items,
+        f"at most {limits.share or 0:.0%}": limits.share is not None,
+    }
+    return f"messages: {', '.join(rule for rule, holds in rules.items() if holds)}"
 
 
 def _format_step(step: Step) -> str:

@@ -188,6 +188,10 @@ PolicyOption = Annotated[
         autocompletion=complete_policy,
     ),
 ]
+MinRelevance = Annotated[
+    float | None,
+    typer.Option("--min-relevance", metavar="0…1", min=0.0, max=1.0, help="Leave out less relevant search results."),
+]
 Db = Annotated[
     str,
     typer.Option(
