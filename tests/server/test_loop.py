@@ -62,10 +62,10 @@ async def watched():
     Either the loop itself was at work, or another thread held the interpreter. For the latter, the time in which the
     loop's thread or another one waited for a processor does not count: a busy machine is no defect.
     """
-    held_up, loop = [], threading.get_native_id()
+    held_up, loop, over = [], threading.get_native_id(), asyncio.Event()
 
     async def beat():
-        while True:
+        while not over.is_set():
             begun, worked, own, before = time.perf_counter(), time.process_time(), time.thread_time(), waits()
             await asyncio.sleep(0.001)
             own = time.thread_time() - own
@@ -78,7 +78,8 @@ async def watched():
     try:
         yield held_up
     finally:
-        beating.cancel()
+        over.set()
+        await beating
     held_up.sort()
 
 
