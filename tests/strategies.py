@@ -3,7 +3,7 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from brimful import Count, ToolCall, ToolResult
+from brimful import Count, Text, ToolCall, ToolResult
 from brimful.core.content import KNOWN_KINDS, Media
 from brimful.core.model import ModelInfo
 from brimful.packagers import media, note, package, tool_turn
@@ -104,6 +104,30 @@ def picture(draw, id):
     return [media(part, counter=COUNTER, id=id, timestamp=draw(TIMES))]
 
 
+SHOWN = st.builds(
+    Media,
+    modality=st.sampled_from(["image", "image", "image", "audio", "document"]),
+    url=st.sampled_from(["https://example.org/cat.png", "https://example.org/a%20b/?key=1", "https://example.org/"]),
+    width=st.one_of(st.none(), st.integers(1, 3000)),
+    height=st.integers(1, 3000),
+)
+
+
+@st.composite
+def pictured(draw, id):
+    """A turn with media among its texts, or a tool that shows something."""
+    if draw(st.integers(0, 3)) == 0:
+        call = ToolCall(id=f"{id}-c", name="look")
+        results = [ToolResult(id=call.id, content=draw(TEXTS)), *draw(st.lists(SHOWN, max_size=2))]
+        return tool_turn([call], results, counter=COUNTER, id=id, timestamp=draw(TIMES))
+    parts = draw(st.lists(st.one_of(TEXTS.map(lambda text: Text(text=text)), SHOWN, SHOWN), min_size=1, max_size=4))
+    options = {"role": draw(st.sampled_from(["user", "user", "assistant"])), "name": draw(NAMES)}
+    if draw(st.integers(0, 3)) == 0:
+        options["min_tokens"] = draw(st.integers(1, 10))
+    kind = draw(st.sampled_from(["message-recent", "message-recent", "message-older"]))
+    return [package(kind, parts, counter=COUNTER, id=id, timestamp=draw(TIMES), **options)]
+
+
 @st.composite
 def at_depth(draw, id):
     options = {"role": draw(st.sampled_from(["system", "user", "assistant"])), "can_drop": draw(st.booleans())}
@@ -124,6 +148,7 @@ def piles(draw, most=25):
                 plain(f"p{at:02d}"),
                 tool_unit(f"t{at:02d}"),
                 picture(f"i{at:02d}"),
+                pictured(f"v{at:02d}"),
                 at_depth(f"n{at:02d}"),
             )
         )
@@ -133,7 +158,10 @@ def piles(draw, most=25):
         pile.append(package("system-prompt", draw(TEXTS), counter=COUNTER, id="system"))
     least = draw(st.sampled_from([None, 3]))
     options = {} if least is None else {"min_tokens": least}
-    pile.append(package("message-current", draw(TEXTS) + " so?", counter=COUNTER, id="now", timestamp=NOW, **options))
+    asked = draw(st.sampled_from([" so?", " so.", " in this picture."]))
+    now = (Text(text=draw(TEXTS) + asked), *draw(st.one_of(st.just(()), st.tuples(SHOWN))))
+    content = now[0].text if len(now) == 1 else now
+    pile.append(package("message-current", content, counter=COUNTER, id="now", timestamp=NOW, **options))
     return pile
 
 
@@ -142,12 +170,13 @@ def models(draw):
     window = draw(st.one_of(st.integers(150, 900), st.integers(2000, 6000)))
     return ModelInfo(
         id="m",
-        provider="p",
+        provider=draw(st.sampled_from(["p", "openai"])),
         window=window,
         max_output=draw(st.integers(10, 120)),
         wire=draw(st.sampled_from(WIRES)),
         alternate=draw(st.booleans()),
         modalities=draw(st.sampled_from([("text",), ("text", "image")])),
+        image_rule="openai-tiles-85-170",
         overhead=draw(st.sampled_from(["openai", "template"])),
     )
 
@@ -165,6 +194,7 @@ def _policies(draw):
         "layout.related": draw(st.sampled_from(["system", "before-current"])),
         "forms.over": draw(st.sampled_from([2, 8, 300])),
         "forms.min_tokens": draw(st.sampled_from([1, 2])),
+        "media.when": draw(st.sampled_from(["always", "needed"])),
     }
     for pool in policy.pools:
         at = f"pools.{pool.name}"

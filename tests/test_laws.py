@@ -16,6 +16,7 @@ from brimful.assembly.assemble import counter_of
 from brimful.core.arrange import note_depth
 from brimful.core.content import ToolCall, ToolResult
 from brimful.core.context import Context, Inputs
+from brimful.core.media import media_parts
 from brimful.core.recall import item_text
 from brimful.core.stages import assemble
 from brimful.policies import load_policy
@@ -64,7 +65,9 @@ def test_2_deterministic_whatever_the_order(pile, policy, model, random):
 @given(piles(), GENERATED_POLICIES, models())
 def test_3_one_decision_each(pile, policy, model):
     context = build_if_it_fits(pile, policy, model)
-    assert sorted(decision.id for decision in context.decisions) == sorted(package.id for package in pile)
+    media = {id for package in pile for id, _, _ in media_parts(package)}
+    assert sorted(decision.id for decision in context.decisions) == sorted([*media, *(package.id for package in pile)])
+    assert {package.id for package in context.candidates} == media | {package.id for package in pile}
     assert {decision.outcome for decision in context.decisions} <= DECISIONS
     for package in pile:
         assert context.explain(package.id)
@@ -128,15 +131,18 @@ def test_5_valid(pile, policy, model):
 
 
 @SLOW
-@given(piles(most=8), models(), st.integers(6, 14))
-def test_7_stable_prefix(pile, model, turns):
+@given(piles(most=8), models(), st.integers(6, 14), st.sampled_from([2, 3, 4, 99]))
+def test_7_stable_prefix(pile, model, turns, every):
     """History grows at its end: two contexts in a row share everything before the newest turn of the first.
 
     The message of that turn may change its form: where speakers must alternate, what is volatile stands in it as well.
     """
+    picture = brimful.Media(modality="image", url="https://example.org/cat.png")
     messages = [
         brimful.packagers.message(
-            f"turn {n} " + "word " * (n % 7),
+            (brimful.Text(text=f"turn {n} " + "word " * (n % 7)), picture)
+            if n % every == 0
+            else f"turn {n} " + "word " * (n % 7),
             counter=COUNTER,
             id=f"turn-{n:03d}",
             timestamp=NOW - 1000 + n,
@@ -149,6 +155,10 @@ def test_7_stable_prefix(pile, model, turns):
     after = build_if_it_fits([*candidates, *messages], "default", model, previous=before.history)
     if before.history is None or after.history is None or before.history.first != after.history.first:
         return  # the rare large step
+    changed = [id for id, form in before.history.media if after.decision(id).form != form]
+    if changed:  # a picture stays in or out, unless there is no more room for it
+        assert all(after.decision(id).reason in ("window-full", "pool-full") for id in changed)
+        return
     included = [entry.id for entry in messages[:turns] if before.decision(entry.id).included]
     assert all(after.decision(id).included for id in included)
     moving = max((note_depth(each) for each in candidates if each.kind == "system-note"), default=0)

@@ -41,7 +41,6 @@ FUNCTIONS = {
     packagers.conversation: {"messages": [], "counter": COUNTER},
     packagers.lorebook_entry: {"text": "Hi", "counter": COUNTER},
     packagers.media: {"part": IMAGE, "counter": COUNTER},
-    packagers.media_if_needed: {"parts": [IMAGE], "message": "Look at this", "counter": COUNTER},
     packagers.memory: {"text": "Hi", "counter": COUNTER},
     packagers.message: {"content": "Hi", "counter": COUNTER},
     packagers.needs_vision: {"message": "Hi"},

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["FakeAzure", "HashEmbedder", "ScriptedProvider", "WordCounter"]
 
 MEDIA_TOKENS = 100  # for any media item
+LOW_DETAIL_TOKENS = 25  # for one in low detail
 
 
 class WordCounter:
@@ -44,9 +45,9 @@ class WordCounter:
         return [self.text(text) for text in texts]
 
     def media(self, part: Media) -> Count:
-        """Count every media item the same."""
-        del part
-        return Count(tokens=MEDIA_TOKENS, basis="exact", tokenizer=self.tokenizer)
+        """Count every media item the same, unless it is in low detail."""
+        tokens = LOW_DETAIL_TOKENS if part.detail == "low" else MEDIA_TOKENS
+        return Count(tokens=tokens, basis="exact", tokenizer=self.tokenizer)
 
     def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
         """Count the words of the names and the arguments."""

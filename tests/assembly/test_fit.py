@@ -515,7 +515,9 @@ def test_what_cannot_be_counted_is_assumed_and_passed_on(wire, block, tokens):
     context = fit(request, wire=wire)
     assert context.request == request
     assert tokens <= context.tokens < tokens + 1_500
-    assert [notice.facts for notice in context.warnings if notice.kind == "unknown-size"] == [{"ids": ["msg-000000"]}]
+    modality = "video" if "video_url" in block else "document"
+    unknown = [notice.facts for notice in context.warnings if notice.kind == "unknown-size"]
+    assert unknown == [{"ids": [f"msg-000000/{modality}-1"]}]
     report = make_usage_report(context, Usage(prompt=150_000), id="r", route="r", at=0.0)
     assert report.features == {}
     refusal = ContextOverflow("r", "too long", window=200_000, prompt=215_000)

@@ -555,11 +555,15 @@ def test_what_the_model_cannot_see_is_not_sent_to_it():
     alone = media(picture, counter=COUNTER, id="pic")
     inside = message((brimful.Text(text="look"), picture), counter=COUNTER, id="m", current=True)
     blind = build([alone, inside], modalities=("text",))
-    assert outcomes(blind) == {"pic": ("dropped", "no-modality"), "m": ("kept", "required")}
+    assert outcomes(blind) == {
+        "pic": ("dropped", "no-modality"),
+        "m": ("kept", "required"),
+        "m/image-1": ("shrunk", "no-modality"),
+    }
     assert "takes no image" in blind.explain("pic")
     assert blind.request["messages"][-1]["content"] == "look\n\n[image: https://example.org/a.png]"
     assert blind.component("format").tokens >= 0
-    assert build([alone, inside]).kept == ("m", "pic")
+    assert build([alone, inside]).kept == ("m", "m/image-1", "pic")
     unknown = build([inside], known=False, modalities=("text",))
     assert unknown.request["messages"][-1]["content"][1]["type"] == "image_url"
 

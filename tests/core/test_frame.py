@@ -26,7 +26,7 @@ def test_what_is_taken_out_can_be_put_back(value, taken):
     ("value", "taken", "frame"),
     [
         ({"content": "Hi"}, ["Hi"], {"content": {"\0": [0]}}),
-        ({"content": "Hi", "name": "Hi"}, ["Hi", "Hi"], {"content": {"\0": [0]}, "name": {"\0": [0]}}),
+        ({"content": "Hi", "name": "Hi"}, ["Hi", "Hi"], {"content": {"\0": [0]}, "name": {"\0": [1]}}),
         ({"url": "data:image/png;base64,QUJD"}, ["QUJD"], {"url": {"\0": [0, "data:image/png;base64,"]}}),
         ({"url": "data:image/png;base64,QUJD"}, ["Hi"], {"url": "data:image/png;base64,QUJD"}),
         ({"input": {"q": 1}}, ['{"q":1}'], {"input": {"\0": [0, None]}}),

@@ -11,7 +11,6 @@ from brimful.packagers import (
     conversation,
     lorebook_entry,
     media,
-    media_if_needed,
     memory,
     message,
     needs_vision,
@@ -53,9 +52,6 @@ def test_media():
     made = media(part, counter=COUNTER)
     assert (made.kind, made.flex.priority, made.importance, made.flex.can_drop) == ("media-image", 3, 0.3, True)
     assert made.metadata["url"] == part.url
-    assert media_if_needed([part], "Thanks!", counter=COUNTER) == []
-    assert len(media_if_needed([part], "Look at this", counter=COUNTER)) == 1
-    assert len(media_if_needed([part], "Thanks!", counter=COUNTER, needed=lambda _: True)) == 1
 
 
 @pytest.mark.parametrize(
@@ -194,7 +190,6 @@ def test_what_is_no_kind_is_refused(kind):
         ("book", lambda: lorebook_entry("x", counter=COUNTER, book=7)),
         ("content", lambda: media(None, counter=COUNTER)),
         ("message", lambda: needs_vision(None)),
-        ("parts", lambda: media_if_needed(None, "look at", counter=COUNTER)),
         ("messages[0].parts", lambda: conversation([Message(role="user", parts=None)], counter=COUNTER)),
         ("messages", lambda: conversation(None, counter=COUNTER)),
         ("messages", lambda: conversation("hi", counter=COUNTER)),

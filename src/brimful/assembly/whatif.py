@@ -6,6 +6,8 @@ from pathlib import Path
 from brimful.assembly.arguments import resolve_recorded
 from brimful.assembly.assemble import prepare_candidates
 from brimful.core.context import Context
+from brimful.core.decision import Decision
+from brimful.core.media import MEDIA_PREFIX
 from brimful.core.stages import Candidates, assemble_candidates
 from brimful.core.validation import preview
 from brimful.errors import BudgetExceeded, InvalidValue
@@ -47,15 +49,24 @@ def find_window(context: Context, id: str, prepare: Callable[[], Candidates]) ->
             selection = sized.fill(sized.allocate())
         except BudgetExceeded:  # the required parts do not fit, so nothing is in
             return False
-        return any(package.id == id for unit in selection.units for package in unit.packages)
+        return any(
+            package.id == id and not (unit.tie and unit.form == "stub")
+            for unit in selection.units
+            for package in unit.packages
+        )
 
     def is_built(window: int) -> bool:
         try:
-            return assemble_candidates(candidates.with_window(window)).decision(id).included
+            return _is_sent(assemble_candidates(candidates.with_window(window)).decision(id))
         except BudgetExceeded:
             return False
 
-    return _search(is_planned, is_built, own=context.budget.window, included=context.decision(id).included)
+    return _search(is_planned, is_built, own=context.budget.window, included=_is_sent(context.decision(id)))
+
+
+def _is_sent(decision: Decision) -> bool:
+    """Whether a candidate is in. A media item is not if only its line is."""
+    return decision.included and not (decision.form == "stub" and decision.kind.startswith(MEDIA_PREFIX))
 
 
 def _search(planned: Probe, built: Probe, *, own: int, included: bool) -> int | None:

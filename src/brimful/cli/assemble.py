@@ -59,7 +59,7 @@ from brimful.views.explain import (
     status_lines,
     window_lines,
 )
-from brimful.views.sections import Entry, media_name, sections
+from brimful.views.sections import Entry, describe_media_entry, media_name, sections
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -356,7 +356,7 @@ def _item_lines(entries: Sequence[Entry], component: str) -> Iterator[str]:
         yield from _memory_lines([entry for entry in entries if entry.decision.kind.startswith("memory-")])
     elif component == "media":
         media = (entry for entry in entries if entry.decision.kind.startswith("media-"))
-        yield from (f"    - {_media_label(entry)} ({entry.decision.cost:,} tokens)" for entry in media)
+        yield from (f"    - {output.one_line(describe_media_entry(entry))}" for entry in media)
 
 
 def _memory_lines(entries: Sequence[Entry]) -> Iterator[str]:
@@ -365,10 +365,6 @@ def _memory_lines(entries: Sequence[Entry]) -> Iterator[str]:
         yield f'    - {type}: "{_excerpt(entry)}" (score: {format_entry_score(entry)})'
     if len(entries) > MAX_MEMORIES:
         yield f"    [... {len(entries) - MAX_MEMORIES:,} more memories ...]"
-
-
-def _media_label(entry: Entry) -> str:
-    return output.one_line(media_name(entry.package))
 
 
 def _excerpt(entry: Entry) -> str:
@@ -444,6 +440,11 @@ def _inspect_data(inspection: Inspection) -> dict[str, object]:
             {**msgspec.to_builtins(decision), "text": package.text}
             for package in context.inputs.packages
             if package.kind.startswith("memory-") and (decision := context.decision(package.id)).included
+        ],
+        "media": [
+            {**msgspec.to_builtins(decision), "name": media_name(package)}
+            for package in context.candidates
+            if package.kind.startswith("media-") and (decision := context.decision(package.id)).included
         ],
         "found": len(found),
         "degraded": context.inputs.degraded,

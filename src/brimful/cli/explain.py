@@ -40,7 +40,7 @@ from brimful.views.explain import (
     status_lines,
     window_lines,
 )
-from brimful.views.sections import Entry, Section, excluded_decisions, media_name, sections
+from brimful.views.sections import Entry, Section, describe_media_entry, excluded_decisions, sections
 
 if TYPE_CHECKING:
     from brimful.stores import Store
@@ -194,7 +194,7 @@ def _find_decision(found: LocatedContext, id: str) -> Decision:
 
 
 def _find_package(context: Context, decision: Decision) -> ContentPackage | None:
-    same = [package for package in context.inputs.packages if package.id == decision.id]
+    same = [package for package in context.candidates if package.id == decision.id]
     return next((package for package in same if package.kind == decision.kind), None)
 
 
@@ -279,8 +279,7 @@ def _section_lines(section: Section, *, full: bool) -> Iterator[str]:
             for entry in section.entries:
                 yield from _quoted(entry.package, full=full)
         case "media":
-            names = ((media_name(entry.package), entry.decision.cost) for entry in section.entries)
-            yield from (f"- {output.one_line(name)} ({cost:,} tokens)" for name, cost in names)
+            yield from (f"- {output.one_line(describe_media_entry(entry))}" for entry in section.entries)
         case "recent" | "tools":
             yield from _message_lines(section.entries, full=full)
         case _:
@@ -507,7 +506,7 @@ def _show(found: LocatedContext, selection: Filter, *, full: bool) -> None:
 
 def _show_left_out(context: Context, limit: int | None) -> None:
     """Show what the model did not see, nearest to the cut first."""
-    packages = {(package.id, package.kind): package for package in context.inputs.packages}
+    packages = {(package.id, package.kind): package for package in context.candidates}
     every = list(excluded_decisions(context))
     if not every:
         output.write("\nNothing was left out.")

@@ -7,7 +7,7 @@ Notes are inserted among the last messages, at the depth they ask for.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -23,7 +23,7 @@ from brimful.core.chat_rules import (
 )
 from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResult, group_tool_results
 from brimful.core.cost import NameStyle, region_of, role_of, sender_of
-from brimful.core.decision import Region
+from brimful.core.decision import FormName, Region
 from brimful.core.labels import (
     PINNED_CLOSE,
     PINNED_OPEN,
@@ -41,7 +41,7 @@ from brimful.core.model import ModelInfo
 from brimful.core.policy import Layout
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.selection import HistoryStart, Selection
-from brimful.core.units import TimeKey, Unit, time_key
+from brimful.core.units import Tie, TimeKey, Unit, time_key
 
 NOTE_KIND: Final = "system-note"
 DEPTH_KEY: Final = "depth"
@@ -74,15 +74,16 @@ def arrange(
     break_tokens: bool,
 ) -> Arrangement:
     """Return the prompt that holds exactly the selected units, and where each of them is in it."""
-    regions = _group_by_region(selection.units)
-    messages = _ordered_messages(regions, selection.units, layout, within_turns=model.alternate)
-    placements = _find_placements(regions, messages)
+    units = _join_media(selection.units)
+    regions = _group_by_region(units)
+    messages = _ordered_messages(regions, units, layout, within_turns=model.alternate)
+    placements = _find_placements(regions, messages, [(unit.key, unit.tie) for unit in selection.units if unit.tie])
     messages = short_ids(messages) if model.short_ids else unique_ids(messages)
     if names != "field":
         messages = _name_speakers(messages, names)
     if model.names_in_text:
         messages = [_name_in_text(message) for message in messages]
-    broken = _find_special_tokens(selection.units) if break_tokens else ()
+    broken = _find_special_tokens(units) if break_tokens else ()
     if broken:
         messages = [break_special_tokens(message) for message in messages]
     if model.one_call:
@@ -127,6 +128,42 @@ def find_history_start(selection: Selection) -> HistoryStart | None:
         first=min(units, key=_start_key).key,
         summaries=tuple(unit.key for unit in summaries),
         forms=tuple(sorted((unit.key, unit.limit) for unit in units if unit.whole)),
+        media=_history_media(selection, {package.id for unit in units for package in unit.packages}),
+    )
+
+
+def _history_media(selection: Selection, messages: Collection[str]) -> tuple[tuple[str, FormName], ...]:
+    media = ((unit, unit.tie) for unit, _ in selection.media)
+    return tuple(sorted((unit.key, unit.form) for unit, tie in media if tie and tie.message in messages))
+
+
+# -- media -----------------------------------------------------------------------------------------------------------
+
+
+def _join_media(units: Sequence[Unit]) -> Sequence[Unit]:
+    """Return the messages with their media in place of the lines, for media that are sent."""
+    sent: dict[str, dict[int, Part]] = {}
+    for unit in units:
+        if unit.tie is not None and unit.form != "stub":
+            sent.setdefault(unit.tie.message, {})[unit.tie.part] = unit.packages[0].parts[0]
+    messages = [unit for unit in units if unit.tie is None]
+    return [_with_media(unit, sent) for unit in messages] if sent else messages
+
+
+def _with_media(unit: Unit, sent: Mapping[str, Mapping[int, Part]]) -> Unit:
+    if not any(package.id in sent for package in unit.packages):
+        return unit
+    return msgspec.structs.replace(
+        unit,
+        packages=tuple(
+            msgspec.structs.replace(
+                package,
+                content=tuple(sent.get(package.id, {}).get(at, part) for at, part in enumerate(package.parts)),
+            )
+            if package.id in sent
+            else package
+            for package in unit.packages
+        ),
     )
 
 
@@ -154,14 +191,23 @@ def _ordered_messages(regions: _Regions, units: Sequence[Unit], layout: Layout, 
     return [*stable, *_insert_notes(history, related, current, notes, within_turns=within_turns)]
 
 
-def _find_placements(regions: _Regions, messages: Iterable[Message]) -> dict[str, tuple[Region, int]]:
-    positions = {id: at for at, id in enumerate(dict.fromkeys(id for message in messages for id in message.sources))}
-    return {
+def _find_placements(
+    regions: _Regions, messages: Iterable[Message], media: Sequence[tuple[str, Tie]]
+) -> dict[str, tuple[Region, int]]:
+    """Return where each package is. Media come after the message that they are in."""
+    tied: dict[str, list[str]] = {}
+    for id, tie in sorted(media, key=lambda row: row[1].part):
+        tied.setdefault(tie.message, []).append(id)
+    ids = dict.fromkeys(id for message in messages for id in message.sources)
+    positions = {id: at for at, id in enumerate(own for id in ids for own in (id, *tied.get(id, ())))}
+    placements = {
         package.id: (region, positions[package.id])
         for region, rows in regions.items()
         for _, package in rows
         if package.id in positions  # an empty media package is in no message
     }
+    own = {id: (placements[tie.message][0], positions[id]) for id, tie in media if tie.message in placements}
+    return placements | own
 
 
 def _system(regions: _Regions) -> Iterator[Message]:

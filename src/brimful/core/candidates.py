@@ -1,13 +1,14 @@
 """Candidates before selection: in canonical order, without excluded ones, unsupported media and duplicates."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from brimful.core.content import ContentPackage, Media, Part, Text
+from brimful.core.content import ContentPackage, Media, Text
 from brimful.core.cost import KIND_REGIONS, role_of
 from brimful.core.decision import Decision, Reason
+from brimful.core.media import find_placeholder, has_media, is_media
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
 from brimful.core.prompt import Renderer
@@ -31,45 +32,32 @@ def _make_exclusion(package: ContentPackage) -> Decision:
 def replace_unsupported_media(
     packages: Sequence[ContentPackage], model: ModelInfo, renderer: Renderer
 ) -> tuple[list[ContentPackage], list[Decision]]:
-    """Replace each media item that cannot be sent with a short text, so that the text is what is counted.
+    """Replace each media item that is still in its package and cannot be sent by a short text.
 
     A package that consists of such an item alone is dropped if it may be.
     """
-    if not any(map(_has_media, [package.content for package in packages if not isinstance(package.content, str)])):
+    if not any(map(has_media, packages)):
         return list(packages), []
     seen: list[ContentPackage] = []
     decisions: list[Decision] = []
     for package in packages:
-        if isinstance(package.content, str) or not _has_media(package.content):
+        if not has_media(package):
             seen.append(package)
             continue
-        parts = tuple(map(_make_replacer(package, model, renderer), package.content))
-        if package.kind.startswith("media-") and package.flex.can_drop and parts != package.content:
+        texts = [
+            find_placeholder(part, role_of(package), model, renderer) if isinstance(part, Media) else None
+            for part in package.parts
+        ]
+        parts = tuple(
+            part if text is None else Text(text=text) for part, text in zip(package.parts, texts, strict=True)
+        )
+        if is_media(package) and package.flex.can_drop and parts != package.content:
             decisions.append(_make_unsupported(package))
         elif parts != package.content:
             seen.append(msgspec.structs.replace(package, content=parts, hash="", normalized_hash=""))
         else:
             seen.append(package)
     return seen, decisions
-
-
-def _has_media(parts: Sequence[Part]) -> bool:
-    return any(isinstance(part, Media) for part in parts)
-
-
-def _make_replacer(package: ContentPackage, model: ModelInfo, renderer: Renderer) -> Callable[[Part], Part]:
-    # Media from a tool are sent by the user after its result, because few providers accept images from tools.
-    role = "user" if role_of(package) == "tool" else role_of(package)
-
-    def shown(part: Part) -> Part:
-        if not isinstance(part, Media):
-            return part
-        # An unknown model is not known to lack a modality.
-        unsupported = model.known and part.modality not in model.modalities
-        media_placeholder = renderer.media_placeholder(part, "assistant" if unsupported else role)
-        return part if media_placeholder is None else Text(text=media_placeholder.text)
-
-    return shown
 
 
 def _make_unsupported(package: ContentPackage) -> Decision:

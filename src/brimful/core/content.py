@@ -27,6 +27,7 @@ KNOWN_KINDS: Final = (
     "media-image",
     "media-video",
     "media-audio",
+    "media-document",
     "tool-call",
     "tool-result",
     "lorebook",

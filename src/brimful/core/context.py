@@ -15,12 +15,14 @@ from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision
 from brimful.core.frame import Frame
 from brimful.core.handles import Handles, hash_handle
+from brimful.core.media import candidate_ids, make_media_package, media_parts
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Request, Tool
 from brimful.core.recall import Item, Recalled
 from brimful.core.selection import HistoryStart, PoolUse
+from brimful.core.tokens import Count
 from brimful.core.validation import preload_types
 from brimful.core.verify import Verification
 from brimful.errors import InvalidRecord, UnknownRecord
@@ -39,6 +41,7 @@ COMPONENTS: Final = {
     "media-image": "media",
     "media-audio": "media",
     "media-video": "media",
+    "media-document": "media",
     "tool-call": "tools",
     "tool-result": "tools",
     "lorebook": "lorebook",
@@ -175,6 +178,17 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return found
 
     @cached_property
+    def candidates(self) -> tuple[ContentPackage, ...]:
+        """All packages that have a decision: the inputs, and the media of messages as packages of their own."""
+        media = (
+            make_media_package(package, id, part, _full_count(decision))
+            for package in self.inputs.packages
+            for id, _, part in media_parts(package)
+            if (decision := self.decisions_by_id.get(id)) is not None and decision.kind.endswith(part.modality)
+        )
+        return (*self.inputs.packages, *{package.id: package for package in media}.values())
+
+    @cached_property
     def explanations(self) -> dict[str, str]:
         """What made each package a candidate, or excluded it, by id, for packages that say so."""
         reasons = ((each.id, _why(each)) for each in self.inputs.packages)
@@ -191,14 +205,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _handles(self) -> Handles:
-        return Handles(package.id for package in self.inputs.packages)
+        return Handles(candidate_ids(self.inputs.packages))
 
     @cached_property
     def items(self) -> dict[str, Item]:
         """All candidates by handle. If several have the same id, the one that competed has its handle."""
         survivors, _ = dedupe_by_id(self.inputs.packages, self.inputs.policy)
         decisions = self.decisions_by_id
-        found = [Item(handle=self._handles[each.id], package=each, decision=decisions[each.id]) for each in survivors]
+        media = self.candidates[len(self.inputs.packages) :]
+        found = [
+            Item(handle=self._handles[each.id], package=each, decision=decisions[each.id])
+            for each in (*survivors, *media)
+        ]
         items = {item.handle: item for item in found}
         if len(survivors) < len(self.inputs.packages):
             competed = {package.id: package for package in survivors}
@@ -252,6 +270,10 @@ def scale_to_total(tokens: dict[str, int], whole: int) -> dict[str, int]:
         taken += count
         ends.append(taken * whole // total)
     return {name: end - start for name, start, end in zip(tokens, [0, *ends], ends, strict=False)}
+
+
+def _full_count(decision: Decision) -> Count:
+    return Count(tokens=decision.full or decision.tokens, basis="bound")
 
 
 def _why(package: ContentPackage) -> str:

@@ -44,6 +44,7 @@ KIND_REGIONS: Final[dict[str, Region]] = {
     "media-image": "current",
     "media-audio": "current",
     "media-video": "current",
+    "media-document": "current",
 }
 """The region of kinds that have a fixed one. Other kinds are retrieved content, unless they are pinned."""
 

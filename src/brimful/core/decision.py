@@ -47,12 +47,13 @@ def make_scorer(weights: Weights, now: float) -> Callable[[ContentPackage], Scor
 Region = Literal["system", "pinned", "history", "related", "note", "current"]
 """A region of the prompt. See `brimful.core.arrange` for their order."""
 
-FormName = Literal["full", "excerpt", "digest", "stub"]
+FormName = Literal["full", "excerpt", "digest", "low", "stub"]
 """How much of an item the model sees.
 
 - `full`: all of it.
 - `excerpt`: the parts that matter most for the current message, in order.
 - `digest`: the parts that matter most by themselves, so that they stay the same from turn to turn.
+- `low`: a picture in low detail.
 - `stub`: one line that says what it was.
 """
 
@@ -74,6 +75,9 @@ Reason = Literal[
     "older",  # history is contiguous, and begins after it
     "trimmed",  # in at first, then dropped as the worst of its pool because the whole was over the limit
     "no-modality",  # the model or the wire format does not support this kind of media
+    "not-needed",  # media of an older message that the current message does not ask about
+    "unchanged",  # media that the previous context left out: the prefix stays the same
+    "message-dropped",  # media of a message that is not in
     "no-pool",  # no pool of the policy takes its kind
     "verbatim",  # a summary that is not needed because the messages it covers are in
     "excluded",  # not allowed to compete: the package says why
@@ -85,11 +89,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What happened to one candidate, and why.
 
     `tokens` is the candidate's count, or the count of what is left of it if it was shrunk. `cost` is what it took,
-    including its message or label (0 if it is not in). `by` names the summary that replaced it, or the candidate that
-    it duplicates. `rank` is its position in the order of its pool, from 1, and `cut` is the rank of the last one that
-    is in. `group` names the unit it was kept or dropped with. `region` and `position` say where it is in the prompt:
-    positions count from 0. Both are None if it is not in. `form` says how much of it the model sees; `larger` and
-    `smaller` are the costs of the next larger and smaller form if it was shrunk (0 if there is none).
+    including its message or label (0 if it is not in). `by` names the summary that replaced it, the candidate that it
+    duplicates, or the message without which it is not in. `rank` is its position in the order of its pool, from 1, and
+    `cut` is the rank of the last one that is in. `group` names the unit it was kept or dropped with. `region` and
+    `position` say where it is in the prompt: positions count from 0. Both are None if it is not in. `form` says how
+    much of it the model sees; if it was shrunk, `larger` and `smaller` are the costs of the next larger and smaller
+    form (0 if there is none), and `full` is its cost in full.
     """
 
     id: str
@@ -109,6 +114,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     form: FormName = "full"
     larger: int = 0
     smaller: int = 0
+    full: int = 0
+
+    @property
+    def saved(self) -> int:
+        """The tokens that leaving it out or shortening it saved."""
+        return max(0, self.full - self.cost) if self.included else self.tokens
 
     @property
     def included(self) -> bool:

@@ -13,8 +13,9 @@ from brimful.core import substitute
 from brimful.core.budget import ContextBudget
 from brimful.core.candidates import confirmed_duplicates, content_owners
 from brimful.core.cost import role_of
-from brimful.core.decision import Reason
+from brimful.core.decision import FormName, Reason
 from brimful.core.forms import Shaper
+from brimful.core.media import charge_lines, is_media, line_costs
 from brimful.core.policy import NO_HISTORY_LIMITS, Policy, Pool
 from brimful.core.select import (
     NEWEST_SHARE,
@@ -55,12 +56,16 @@ def fill(
     for pool in policy.pools:
         filling.reconsider(pool)
     filling.grow_required()
+    filling.add_media()
     return filling.selection()
 
 
-def _shrink_order(unit: Unit) -> tuple[bool, float, str]:
-    """Return the sort key by which required units are shrunk: what the user wrote comes last, unless it says it may."""
-    return _is_from_user(unit), unit.score.total, unit.key
+def _shrink_order(unit: Unit) -> tuple[bool, bool, float, str]:
+    """Return the sort key by which required units are shrunk: what the user wrote comes last, unless it says it may.
+
+    The user's media come before the user's words.
+    """
+    return _is_from_user(unit), not is_media(unit.packages[0]), unit.score.total, unit.key
 
 
 def _is_from_user(unit: Unit) -> bool:
@@ -82,6 +87,8 @@ class _Filling:
         self.queues = dict(queues.queues)
         self.summaries = dict(queues.summaries)
         self.fixed = list(queues.fixed)
+        self.waiting_media = queues.media
+        self.media: list[tuple[Unit, Reason]] = []
         waiting = (unit for queue in queues.queues.values() for unit in queue.waiting)
         self.members = substitute.cluster_members([*self.fixed, *waiting] if self.summaries else (), self.summaries)
         self.final: set[str] = set()
@@ -104,8 +111,9 @@ class _Filling:
     # -- totals ------------------------------------------------------------------------------------------------------
 
     def total(self) -> int:
-        base = self.base.full if any(self.chosen.values()) else self.base.required
-        return base + total_cost(self.fixed) + sum(map(total_cost, self.chosen.values()))
+        media = sum(unit.cost for unit, _ in self.media)
+        base = self.base.full if media or any(self.chosen.values()) else self.base.required
+        return base + total_cost(self.fixed) + sum(map(total_cost, self.chosen.values())) + media
 
     def inside(self) -> list[Unit]:
         return [*self.fixed, *(unit for units in self.chosen.values() for unit in units)]
@@ -146,8 +154,10 @@ class _Filling:
             raise make_budget_error(self.fixed, self.budget, self.base, self.total())
 
     def grow_required(self) -> None:
-        """Give what is left of the window to required units that were shrunk."""
-        self.fixed = grow_shrunk(self.fixed, self.budget.available - self.total(), self.shaper)
+        """Give what is left of the window to required units that were shrunk, but not to media that are not sent."""
+        lines = [unit for unit in self.fixed if unit.tie and unit.tie.reason]
+        others = [unit for unit in self.fixed if not (unit.tie and unit.tie.reason)]
+        self.fixed = [*grow_shrunk(others, self.budget.available - self.total(), self.shaper), *lines]
 
     def fill_pool(self, pool: Pool) -> None:
         """Fill one pool up to its limit. If the policy trims later, other pools do not count yet."""
@@ -212,6 +222,46 @@ class _Filling:
             full = pool.max_items is not None and items >= pool.max_items
             if not full and total_cost([*chosen, unit]) <= room.tokens:
                 chosen.extend([unit] if unit.packages[0].normalized_hash not in content_owners(self.inside()) else [])
+
+    def add_media(self) -> None:
+        """Add the media of messages that are in, with what is left: media are left out before any message is.
+
+        Media of history keep the form that they had in the previous context, until history is trimmed or the current
+        message asks about them.
+        """
+        messages = {package.id for unit in self.inside() for package in unit.packages} if self.waiting_media else ()
+        waiting = [(unit, unit.tie) for unit in self.waiting_media if unit.tie and unit.tie.message in messages]
+        keeps = self.previous is not None and not self.stepped and self.policy.media.when != "never"
+        before = dict(self.previous.media) if self.previous and keeps else {}
+        rooms = {pool.name: self._media_room(pool) for pool in self.policy.pools} if waiting else {}
+        left = self.budget.available - self.base.full - total_cost(self.inside())
+        for unit, tie in sorted(waiting, key=lambda row: before.get(row[0].key, "stub") == "stub"):
+            was = before.get(unit.key)
+            tokens, items = rooms.get(unit.pool, (left, inf))
+            taken, reason = self.shaper.shrink(unit, 0) or unit, tie.reason
+            if reason is None and was == "stub" and not tie.is_requested:
+                reason = "unchanged"
+            elif reason != "no-modality" and (reason is None or was in ("full", "low")):
+                taken, reason = self._fit_media(unit, min(left, tokens) if items > 0 else 0, was), "fits"
+                if taken.form == "stub":
+                    reason = "max-items" if items <= 0 else "pool-full" if tokens < left else "window-full"
+            self.media.append((taken, reason))
+            left -= taken.cost
+            if unit.pool in rooms:
+                rooms[unit.pool] = tokens - taken.cost, items - bool(taken.cost)
+
+    def _media_room(self, pool: Pool) -> tuple[float, float]:
+        """Return the tokens and items that media may still take of their pool."""
+        inside = [*self.chosen[pool.name], *self.fixed_in(pool)]
+        tokens = inf if pool.borrow else self.budget.limit(pool.name) - total_cost(inside)
+        items = inf if pool.max_items is None else pool.max_items - sum(unit.items for unit in inside)
+        return tokens, items
+
+    def _fit_media(self, unit: Unit, left: float, was: FormName | None) -> Unit:
+        """Return the largest form that fits, but no larger one than before."""
+        if unit.cost <= left and was != "low":
+            return unit
+        return self.shaper.shrink(unit, max(0, int(min(left, unit.cost)))) or unit
 
     # -- one pool ----------------------------------------------------------------------------------------------------
 
@@ -349,11 +399,20 @@ class _Filling:
 
     def selection(self) -> Selection:
         """Return the result of the fill."""
+        used = self.total()
+        if lines := line_costs([*self.fixed, *(unit for unit, _ in self.media)]):
+            self.fixed = [charge_lines(unit, lines) for unit in self.fixed]
+            self.media = [(charge_lines(unit, lines), reason) for unit, reason in self.media]
+            for name, units in self.chosen.items():
+                self.chosen[name] = [charge_lines(unit, lines) for unit in units]
+        inside = {unit.key for unit, _ in self.media}
         return Selection(
             required=tuple(self.fixed),
-            accounts=tuple(map(self._account, self.policy.pools)),
+            accounts=tuple(self._account(pool) for pool in self.policy.pools),
             summaries=tuple(unit for units in self.summaries.values() for unit in units),
-            used=self.total(),
+            media=tuple(self.media),
+            other_media=tuple(unit for unit in self.waiting_media if unit.key not in inside),
+            used=used,
         )
 
     def _duplicates(self, pool: Pool) -> list[tuple[Unit, str]]:
@@ -375,7 +434,8 @@ class _Filling:
         )
 
     def _use(self, pool: Pool) -> PoolUse:
-        chosen, fixed = self.chosen[pool.name], self.fixed_in(pool)
+        media = [unit for unit, _ in self.media if unit.pool == pool.name]
+        chosen, fixed = self.chosen[pool.name], [*self.fixed_in(pool), *media]
         return PoolUse(
             name=pool.name,
             limit=self.budget.limit(pool.name),

@@ -10,12 +10,13 @@ from typing import Final
 import msgspec
 
 from brimful.cache import content_bytes, memoize
-from brimful.core.content import ContentPackage, Form, Part, Text, ToolResult
+from brimful.core.content import ContentPackage, Form, Media, Part, Text, ToolResult
 from brimful.core.cost import count_content, region_of, role_of
 from brimful.core.decision import FormName
 from brimful.core.frame import part_text
 from brimful.core.handles import Handles
 from brimful.core.labels import iso_date
+from brimful.core.media import LOW_WORTH, MediaLine, as_form, as_line, describe_media, in_low_detail, is_media
 from brimful.core.policy import Forms
 from brimful.core.prompt import TokenCounter
 from brimful.core.units import ShrunkPackage, Unit, time_key
@@ -41,6 +42,7 @@ _SOURCES: Final = {
     "media-image": "image",
     "media-audio": "audio",
     "media-video": "video",
+    "media-document": "document",
 }
 
 
@@ -57,13 +59,19 @@ class Option(msgspec.Struct, frozen=True, gc=False):
 
 
 class Shaper:
-    """Makes smaller forms of units for one context. Equal arguments give equal forms, and each is made once."""
+    """Makes smaller forms of units for one context. Equal arguments give equal forms, and each is made once.
 
-    def __init__(self, counter: TokenCounter, rules: Forms, query: str, handles: Handles) -> None:
+    `low_detail` says that the provider bills pictures by the detail that a request asks for.
+    """
+
+    def __init__(
+        self, counter: TokenCounter, rules: Forms, query: str, handles: Handles, *, low_detail: bool = False
+    ) -> None:
         self._counter = counter
         self._rules = rules
         self._query = query
         self._handles = handles
+        self._low_detail = low_detail
         self._known: dict[tuple[str, int], Unit | None] = {}
         self._shorteners: dict[str, Shortener] = {}
 
@@ -80,12 +88,14 @@ class Shaper:
         whole = unit.whole or unit
         key = (whole.key, limit)
         if key not in self._known:
-            self._known[key] = self._shrink(whole, limit)
+            self._known[key] = self._shrink_media(whole, limit) if whole.tie else self._shrink(whole, limit)
         return self._known[key]
 
     def smallest(self, unit: Unit) -> Unit | None:
         """Return the smallest form of the unit; None if it cannot be shortened."""
         whole = unit.whole or unit
+        if whole.tie is not None:
+            return self.shrink(whole, 0)
         costs = [
             cost - package.tokens.upper + self._smallest_tokens(package) if self.may_shrink(package) else cost
             for package, cost in zip(whole.packages, whole.costs, strict=True)
@@ -115,6 +125,8 @@ class Shaper:
             return package.flex.min_tokens if package.flex.can_shrink else None
         if not package.flex.can_shrink or not self._rules.allow(package.kind, package.tokens.upper):
             return None
+        if is_media(package):
+            return package.tokens.upper
         return self._rules.min_tokens if len(_longest_text(package)) > self._rules.over else None
 
     def _own_forms(self, package: ContentPackage) -> list[tuple[Form, int]]:
@@ -146,6 +158,15 @@ class Shaper:
 
     def _next_larger(self, package: ContentPackage, tokens: int) -> int:
         return min((own for _, own in self._own_forms(package) if own > tokens), default=package.tokens.upper)
+
+    def _shrink_media(self, whole: Unit, limit: int) -> Unit | None:
+        """Return a media item of a message in low detail or as its line, whichever the limit allows."""
+        line = whole.tie.line if whole.tie else 0
+        low = in_low_detail(whole.packages[0], self._counter) if self._low_detail else None
+        cost = 0 if low is None else low.tokens.upper - line
+        if low is not None and 0 < cost <= limit:
+            return as_form(whole, low, ShrunkPackage(whole.key, "low", whole.cost, 0), cost=cost, worth=LOW_WORTH)
+        return as_line(whole, larger=cost if cost > 0 else whole.cost) if limit >= 0 else None
 
     def _shrink(self, whole: Unit, limit: int) -> Unit | None:
         packages, costs = list(whole.packages), list(whole.costs)
@@ -193,7 +214,11 @@ class Shaper:
         if floor is None:
             return None
         own = package.flex.min_tokens is not None
-        if limit >= floor or own:
+        if is_media(package):
+            low = in_low_detail(package, self._counter) if self._low_detail else None
+            if low is not None and low.tokens.upper <= limit:
+                return low, "low", LOW_WORTH
+        elif limit >= floor or own:
             form = self._excerpt(package, limit if limit >= floor else 2 * floor, floor if own else 1)
             if form is not None:
                 return form
@@ -235,11 +260,19 @@ class Shaper:
         """Return the package as one line. Only turns have stubs: what was retrieved is better left out."""
         if region_of(package) not in ("history", "current") or package.flex.min_tokens is not None:
             return None
+        if is_media(package):
+            return self._with_content(package, tuple(self._line_of(package.id, part) for part in package.parts))
         return self._with_text(package, _longest_text(package), describe(package, self._handles[package.id]))
+
+    def _line_of(self, id: str, part: Part) -> Part:
+        return MediaLine(text=describe_media(part, self._handles[id])) if isinstance(part, Media) else part
 
     def _with_text(self, package: ContentPackage, old: str, new: str) -> ContentPackage:
         """Return the package with its longest text replaced. Duplicates of the whole stay duplicates by its hashes."""
         content = new if isinstance(package.content, str) else _replace_text(package.content, old, new)
+        return self._with_content(package, content)
+
+    def _with_content(self, package: ContentPackage, content: str | tuple[Part, ...]) -> ContentPackage:
         return msgspec.structs.replace(package, content=content, tokens=count_content(content, self._counter))
 
 
@@ -291,7 +324,11 @@ def describe_source(package: ContentPackage) -> str:
 def _longest_text(package: ContentPackage) -> str:
     if isinstance(package.content, str):
         return package.content
-    texts = (part_text(part) for part in package.content if isinstance(part, Text | ToolResult))
+    texts = (
+        part_text(part)
+        for part in package.content
+        if isinstance(part, Text | ToolResult) and not isinstance(part, MediaLine)
+    )
     return max(texts, key=len, default="")
 
 

@@ -64,12 +64,15 @@ def part_text(part: Part) -> str:
 
 
 def replace_with_holes(value: Any, texts: Sequence[str]) -> Any:
-    r"""Replace these texts in JSON data by placeholders.
+    r"""Replace these texts in JSON data by placeholders. A text that occurs several times has several.
 
     >>> replace_with_holes({"role": "user", "content": [{"type": "text", "text": "Hi"}]}, ["Hi"])
     {'role': 'user', 'content': [{'type': 'text', 'text': {'\x00': [0]}}]}
     """
-    indices = {text: at for at, text in reversed(list(enumerate(texts))) if text}
+    indices: dict[str, list[int]] = {}
+    for at, text in enumerate(texts):
+        if text:
+            indices.setdefault(text, []).append(at)
     return _replace_value(value, indices)
 
 
@@ -91,6 +94,54 @@ def fill_holes(value: Any, texts: Sequence[str]) -> Any:
     return value
 
 
+def with_text_block(value: Any, index: int) -> Any:
+    r"""Return JSON data with the block around a placeholder replaced by a text block. A cache mark stays.
+
+    >>> with_text_block({"content": [{"type": "image_url", "image_url": {"url": {"\x00": [1]}}}]}, 1)
+    {'content': [{'type': 'text', 'text': {'\x00': [1]}}]}
+    """
+    if isinstance(value, list):
+        return [_as_text(item, index) if _holds(item, index) else item for item in value]
+    if isinstance(value, dict):
+        return {key: with_text_block(item, index) for key, item in value.items()}
+    return value
+
+
+def with_low_detail(value: Any, index: int) -> Any:
+    r"""Return JSON data that asks for low detail in the image whose URL is this placeholder.
+
+    >>> with_low_detail({"image_url": {"url": {"\x00": [1]}}}, 1)
+    {'image_url': {'url': {'\x00': [1]}, 'detail': 'low'}}
+    """
+    if isinstance(value, list):
+        return [with_low_detail(item, index) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if _is_hole(value.get("url"), index):
+        return {**value, "detail": "low"}
+    if _is_hole(value.get("image_url"), index):
+        return {**value, "image_url": {"url": value["image_url"], "detail": "low"}}
+    return {key: with_low_detail(item, index) for key, item in value.items()}
+
+
+def _is_hole(value: Any, index: int) -> bool:
+    return isinstance(value, dict) and _HOLE in value and value[_HOLE][0] == index
+
+
+def _holds(value: Any, index: int) -> bool:
+    if isinstance(value, dict):
+        return _is_hole(value, index) or any(_holds(item, index) for item in value.values())
+    return isinstance(value, list) and any(_holds(item, index) for item in value)
+
+
+def _as_text(block: Any, index: int) -> Any:
+    """Return a text block in the place of the innermost block that holds the placeholder."""
+    if isinstance(block, list) or any(isinstance(item, list) and _holds(item, index) for item in block.values()):
+        return with_text_block(block, index)
+    mark = {"cache_control": block["cache_control"]} if "cache_control" in block else {}
+    return {"type": "text", "text": {_HOLE: [index]}} | mark
+
+
 def has_editable_hole(value: Any) -> bool:
     r"""Whether the first text has a placeholder of its own in a frame, so that it can be changed.
 
@@ -102,7 +153,7 @@ def has_editable_hole(value: Any) -> bool:
     return isinstance(value, list) and any(map(has_editable_hole, value))
 
 
-def _replace_value(value: Any, indices: dict[str, int]) -> Any:
+def _replace_value(value: Any, indices: dict[str, list[int]]) -> Any:
     if isinstance(value, str):
         return _replace_text(value, indices)
     if isinstance(value, dict):
@@ -114,21 +165,26 @@ def _replace_value(value: Any, indices: dict[str, int]) -> Any:
     return value
 
 
-def _replace_field(key: str, value: Any, indices: dict[str, int]) -> Any:
+def _replace_field(key: str, value: Any, indices: dict[str, list[int]]) -> Any:
     if key == _ARGUMENTS_KEY and isinstance(value, dict):
         written = msgspec.json.encode(value).decode()
         if written in indices:
-            return {_HOLE: [indices[written], None]}
+            return {_HOLE: [_next_index(indices[written]), None]}
     return _replace_value(value, indices)
 
 
-def _replace_text(text: str, indices: dict[str, int]) -> Any:
+def _next_index(indices: list[int]) -> int:
+    """Return the index of the next occurrence of a text; the last one also stands for all that follow."""
+    return indices.pop(0) if len(indices) > 1 else indices[0]
+
+
+def _replace_text(text: str, indices: dict[str, list[int]]) -> Any:
     if text in indices:
-        return {_HOLE: [indices[text]]}
+        return {_HOLE: [_next_index(indices[text])]}
     if text.startswith("data:"):
         head, comma, data = text.partition(",")
         if data in indices:
-            return {_HOLE: [indices[data], head + comma]}
+            return {_HOLE: [_next_index(indices[data]), head + comma]}
     return text
 
 

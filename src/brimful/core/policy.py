@@ -161,6 +161,21 @@ class Forms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return tokens > self.over and _matches(self.kinds, kind)
 
 
+MediaUse = Literal["always", "needed", "never"]
+"""When the pictures, audio and documents of messages are sent.
+
+- `always`: as long as there is room.
+- `needed`: those of older messages only if the current message also asks about them.
+- `never`: each is one line of text.
+"""
+
+
+class MediaRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When the media of messages are sent."""
+
+    when: MediaUse = "always"
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A named way to fill a window.
 
@@ -180,6 +195,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     layout: Layout = Layout()
     forms: Forms = Forms()
     ephemeral_summaries: bool = False
+    media: MediaRules = MediaRules()
 
     def pool(self, name: str) -> Pool:
         """Return the pool of that name."""

@@ -380,21 +380,25 @@ class Queue(msgspec.Struct, frozen=True):
 
 
 class Queues(msgspec.Struct, frozen=True):
-    """All candidates: required ones, the others by pool, and summaries that may replace clusters."""
+    """All candidates: required ones, the others by pool, summaries that may replace clusters, and media of messages."""
 
     fixed: list[Unit]
     queues: dict[str, Queue]
     summaries: dict[str, list[Unit]]
+    media: list[Unit]
 
 
-def make_queues(units: Sequence[Unit], policy: Policy) -> Queues:
-    """Sort units into required ones, pools and summaries."""
+def make_queues(units: Sequence[Unit], media: Sequence[Unit], policy: Policy) -> Queues:
+    """Sort units into required ones, pools, summaries and media of messages."""
     candidates, summaries = split_summaries(units)
     fixed: list[Unit] = []
     waiting: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
     for unit in candidates:
         (fixed if unit.fixed else waiting[unit.pool]).append(unit)
-    return Queues(fixed, {pool.name: make_queue(pool, waiting[pool.name]) for pool in policy.pools}, summaries)
+    fixed += [unit for unit in media if unit.fixed]
+    optional = sorted((unit for unit in media if not unit.fixed), key=lambda unit: (-unit.score.total, unit.key))
+    queues = {pool.name: make_queue(pool, waiting[pool.name]) for pool in policy.pools}
+    return Queues(fixed, queues, summaries, optional)
 
 
 def make_queue(pool: Pool, waiting: list[Unit]) -> Queue:

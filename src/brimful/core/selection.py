@@ -7,7 +7,7 @@ from math import inf
 import msgspec
 
 from brimful.core.budget import ContextBudget
-from brimful.core.decision import Decision, Reason
+from brimful.core.decision import Decision, FormName, Reason
 from brimful.core.policy import Pool
 from brimful.core.units import Unit
 from brimful.errors import BudgetExceeded
@@ -136,12 +136,14 @@ def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int
 class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
     """Where history began, and which summaries were in it: what the next context needs to keep its prefix.
 
-    `forms` are the units that were shortened, each with the cost it was shortened to.
+    `forms` are the units that were shortened, each with the cost it was shortened to. `media` are the media of its
+    messages, each with its form.
     """
 
     first: str
     summaries: tuple[str, ...] = ()
     forms: tuple[tuple[str, int], ...] = ()
+    media: tuple[tuple[str, FormName], ...] = ()
 
 
 class BaseCost(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -156,17 +158,24 @@ class BaseCost(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The units that are in, and what the decisions are made from. `summaries` were available for clusters."""
+    """The units that are in, and what the decisions are made from. `summaries` were available for clusters.
+
+    `media` are the optional media of messages that are in, each with the reason for its form; `other_media` are those
+    of other messages.
+    """
 
     required: tuple[Unit, ...]
     accounts: tuple[PoolAccount, ...]
     summaries: tuple[Unit, ...]
+    media: tuple[tuple[Unit, Reason], ...]
+    other_media: tuple[Unit, ...]
     used: int
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """Everything that is in: required units first, then pool by pool."""
-        return (*self.required, *(unit for account in self.accounts for unit in account.chosen.values()))
+        """Everything that is in: required units first, then pool by pool, then media."""
+        chosen = (unit for account in self.accounts for unit in account.chosen.values())
+        return (*self.required, *chosen, *(unit for unit, _ in self.media))
 
     @property
     def pools(self) -> tuple[PoolUse, ...]:
@@ -177,15 +186,22 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def decisions(self) -> tuple[Decision, ...]:
         """One decision for each candidate. Computed on demand, because only those of the last round are needed."""
         included = {unit.key: unit for account in self.accounts for unit in account.chosen.values()}
-        decided = [decision for unit in self.required for decision in unit.decisions("kept", "required")]
+        decided = [each for unit in self.required for each in unit.decisions("kept", _why_required(unit))]
         for account in self.accounts:
             decided += pool_decisions(account, included)
+        decided += [decision for unit, reason in self.media for decision in unit.decisions("kept", reason)]
+        for unit in self.other_media:
+            decided += unit.decisions("dropped", "message-dropped", by=unit.tie.message if unit.tie else "")
         return (*decided, *summary_decisions(self.summaries, included))
 
     @property
     def optional(self) -> bool:
-        """Whether anything is in that is not required."""
-        return not all(unit.fixed for unit in self.units)
+        """Whether anything is in that is not required. The line of a media item is part of its message."""
+        return not all(unit.fixed or (unit.tie and unit.form == "stub") for unit in self.units)
+
+
+def _why_required(unit: Unit) -> Reason:
+    return (unit.tie and unit.tie.reason) or "required"
 
 
 def make_budget_error(units: Sequence[Unit], budget: ContextBudget, base: BaseCost, needed: int) -> BudgetExceeded:

@@ -19,6 +19,8 @@ from brimful.core.decision import Decision, Region
 from brimful.core.fill import fill
 from brimful.core.forms import Shaper, find_query
 from brimful.core.handles import Handles
+from brimful.core.media import candidate_ids, make_media_units, media_parts, split_media
+from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.prompt import Renderer, Request, TokenCounter
 from brimful.core.select import Queues, make_queues
@@ -91,6 +93,11 @@ def _breaks_special_tokens(inputs: Inputs) -> bool:
     return templated and not inputs.is_fitted and inputs.policy.layout.special_tokens == "break"
 
 
+def _bills_by_detail(model: ModelInfo) -> bool:
+    """Whether pictures cost less in low detail. Of the wire formats, only OpenAI's asks for a detail."""
+    return model.provider == model.wire == "openai" and model.image_rule is not None
+
+
 class Attempt(msgspec.Struct, frozen=True):
     """One round: a selection, arranged, rendered and counted as a whole."""
 
@@ -120,19 +127,28 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
     inputs = msgspec.structs.replace(inputs, packages=tuple(canonical_order(inputs.packages)))
     packages, duplicates = dedupe_by_id(inputs.packages, inputs.policy)
     packages, excluded = split_excluded(packages)
+    query, handles = find_query(packages), Handles(candidate_ids(inputs.packages))
+    packages, items = split_media(
+        packages,
+        handles=handles,
+        when=inputs.policy.media.when,
+        query=query,
+        model=inputs.model,
+        renderer=renderer,
+        counter=counter,
+    )
     packages, unsupported = replace_unsupported_media(packages, inputs.model, renderer)
     packages = recount(packages, counter)
     names = name_style(packages, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
     cost_of = make_cost_function(counter, names=names)
-    handles = Handles(package.id for package in inputs.packages)
-    shaper = Shaper(counter, inputs.policy.forms, find_query(packages), handles)
+    shaper = Shaper(counter, inputs.policy.forms, query, handles, low_detail=_bills_by_detail(inputs.model))
     units, refused = make_units(
         packages, inputs.policy, cost_of, make_heading_function(counter), shaper.may_shrink, inputs.now
     )
     required = [package for package in packages if not package.flex.can_drop]
     return Candidates(
         inputs=inputs,
-        queues=make_queues(units, inputs.policy),
+        queues=make_queues(units, make_media_units(items, inputs.policy, inputs.now), inputs.policy),
         excluded=(*duplicates, *excluded, *unsupported, *refused),
         base=BaseCost(
             full=base_cost(packages, inputs.tools, inputs.model.id, counter),
@@ -305,13 +321,15 @@ def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
 
 def _find_unknown_sizes(context: Context) -> list[str]:
     """Return the packages in the request with media that cannot be counted."""
-    unknown = {
-        package.id
-        for package in context.inputs.packages
-        if not isinstance(package.content, str)
-        and any(isinstance(part, Media) and part.has_unknown_size for part in package.content)
-    }
-    return sorted(each.id for each in context.decisions if each.included and each.id in unknown) if unknown else []
+    found: set[str] = set()
+    for package in context.inputs.packages:
+        parts = () if isinstance(package.content, str) else package.content
+        if any(isinstance(part, Media) and part.has_unknown_size for part in parts):
+            own = {id for id, _, part in media_parts(package) if part.has_unknown_size}
+            found |= own if own & context.decisions_by_id.keys() else {package.id}
+    return sorted(
+        id for id in found if (each := context.decisions_by_id.get(id)) and each.included and each.form != "stub"
+    )
 
 
 def _name_ids(ids: Sequence[str]) -> str:

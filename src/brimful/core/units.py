@@ -33,6 +33,19 @@ class ShrunkPackage(msgspec.Struct, frozen=True, gc=False):
 _FULL: Final = ShrunkPackage("", "full", 0, 0)
 
 
+class Tie(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Ties a media item to its message: the message's id, the index of its part, and the cost of the line there.
+
+    `is_requested` says whether the current message asks about it, and `reason` why it is left out in any case.
+    """
+
+    message: str
+    part: int
+    line: int
+    is_requested: bool
+    reason: Reason | None = None
+
+
 class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Packages that are kept or dropped together, their cost, and the best score among them.
 
@@ -42,6 +55,9 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     For a summary that replaces a cluster, `replaced_region` is the region of the cluster, and `moved` its time. The
     cost does not include the `heading`, which all units of a pool under it pay for together.
+
+    A media item of a message is a unit with a `tie`. Its cost does not include the line in its place, which is part of
+    the message.
     """
 
     key: str
@@ -60,6 +76,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     moved: TimeKey | None = None
     heading: str = ""
     heading_cost: int = 0
+    tie: Tie | None = None
 
     @property
     def costs(self) -> tuple[int, ...]:
@@ -81,6 +98,11 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The number of packages."""
         return len(self.packages)
 
+    @property
+    def form(self) -> FormName:
+        """The form of its first package."""
+        return next((form.name for form in self.forms if form.id == self.key), "full")
+
     def heading_due(self, present: Collection[str]) -> int:
         """Return the cost of its heading, unless that heading is already there."""
         return 0 if self.heading in present else self.heading_cost
@@ -92,6 +114,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         included = outcome == "kept"
         group = self.key if len(self.packages) > 1 else ""
         forms = {form.id: form for form in self.forms} if included else {}
+        whole = self.whole.costs if self.whole and forms else (0,) * len(self.packages)
         return [
             Decision(
                 id=package.id,
@@ -109,8 +132,9 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 form=(form := forms.get(package.id, _FULL)).name,
                 larger=form.larger,
                 smaller=form.smaller,
+                full=full if form.name != "full" else 0,
             )
-            for package, cost in zip(self.packages, self.costs, strict=True)
+            for package, cost, full in zip(self.packages, self.costs, whole, strict=True)
         ]
 
 

@@ -17,6 +17,7 @@ from brimful.core.content import ContentPackage
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
+from brimful.core.policy import MediaRules, Policy
 from brimful.core.validation import preview
 from brimful.engine import candidates
 from brimful.engine.calibration import Calibrator
@@ -151,7 +152,7 @@ class Builder:
         fill = partial(
             _fill,
             model=plan.model,
-            policy=plan.policy,
+            policy=plan.policy if plan.retrieval.media else _without_media(plan.policy),
             now=now,
             previous=previous,
             tools=request.tools,
@@ -485,6 +486,10 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
 
 async def _fill(packages: Sequence[ContentPackage], notices: Sequence[Notice], **options: Any) -> Context:
     return await asyncio.to_thread(assemble, packages, degraded=notices, **options)
+
+
+def _without_media(policy: Policy) -> Policy:
+    return msgspec.structs.replace(policy, media=MediaRules(when="never"))
 
 
 def _is_conversation(package: ContentPackage) -> bool:

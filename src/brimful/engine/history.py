@@ -10,6 +10,7 @@ from brimful.cache import LRU, content_bytes
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
 from brimful.core.cost import role_of, sender_of
+from brimful.core.media import media_parts
 from brimful.core.policy import Policy
 from brimful.core.prompt import TokenCounter
 from brimful.core.select import ITEM_SHARE
@@ -116,7 +117,8 @@ class PackageCache:
 
 def _package_with_cost(message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
     package = package_message(message, counter=counter, cluster=cluster)
-    return package, package.tokens.upper + counter.message_overhead(role_of(package), sender_of(package))
+    media = sum(counter.media(part).upper for _, _, part in media_parts(package))  # left out before any message is
+    return package, package.tokens.upper - media + counter.message_overhead(role_of(package), sender_of(package))
 
 
 async def load_history(  # noqa: PLR0913 - everything that history depends on

@@ -1,12 +1,11 @@
 """Packagers: a record of any sort → a content package, counted once. Pure."""
 
+from brimful.core.media import needs_vision
 from brimful.packagers.message import conversation, message, tool_turn
 from brimful.packagers.package import (
     lorebook_entry,
     media,
-    media_if_needed,
     memory,
-    needs_vision,
     note,
     package,
     summary,
@@ -16,7 +15,6 @@ __all__ = [
     "conversation",
     "lorebook_entry",
     "media",
-    "media_if_needed",
     "memory",
     "message",
     "needs_vision",

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import lru_cache
@@ -25,15 +25,12 @@ from brimful.core.content import (
     require_role,
 )
 from brimful.core.cost import count_content
+from brimful.core.media import MEDIA_IMPORTANCE, MEDIA_PRIORITY
 from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count
 from brimful.core.validation import clean_text
 from brimful.errors import InvalidPackage, InvalidValue
 from brimful.records.memory import MEMORY_TYPES, MemoryType
-
-_VISION_WORDS = re.compile(
-    r"look at|see|image|screenshot|picture|describe (the|this)|what('?s| is) (in|shown)", re.IGNORECASE
-)
 
 
 class KindDefaults(msgspec.Struct, frozen=True):
@@ -60,9 +57,10 @@ KIND_DEFAULTS: Final = {
     "lorebook": KindDefaults(7, 0.5),
     "summary": KindDefaults(7, 0.5),
     "code-snippet": KindDefaults(7, 0.5),
-    "media-image": KindDefaults(3, 0.3),
-    "media-audio": KindDefaults(3, 0.3),
-    "media-video": KindDefaults(3, 0.3),
+    "media-image": KindDefaults(MEDIA_PRIORITY, MEDIA_IMPORTANCE),
+    "media-audio": KindDefaults(MEDIA_PRIORITY, MEDIA_IMPORTANCE),
+    "media-video": KindDefaults(MEDIA_PRIORITY, MEDIA_IMPORTANCE),
+    "media-document": KindDefaults(MEDIA_PRIORITY, MEDIA_IMPORTANCE),
 }
 """The defaults of known kinds."""
 
@@ -308,30 +306,10 @@ def summary(text: str, *, of: str, counter: TokenCounter, **options: Unpack[Pack
     return package("summary", text, counter=counter, **whole)
 
 
-def needs_vision(message: str) -> bool:
-    """Whether a message is about something to look at.
-
-    >>> needs_vision("What's in this screenshot?"), needs_vision("Thanks!")
-    (True, False)
-    """
-    return _VISION_WORDS.search(validation.require_text("message", message, InvalidValue)) is not None
-
-
 def media(part: Media, *, counter: TokenCounter, **options: Unpack[PackageOptions]) -> ContentPackage:
-    """Package one image, audio clip or video, counted by the model's rule for its size."""
+    """Package one image, audio clip, video or document, counted by the model's rule for its size."""
     if not isinstance(part, Media):
         raise InvalidPackage("content", f"must be a Media, not {validation.preview(part)}")
     metadata = {"source": "media", **({"url": part.url} if part.url else {}), **copy_metadata(options)}
     whole: PackageOptions = {**options, "metadata": metadata}
     return package(f"media-{part.modality}", (part,), counter=counter, **whole)
-
-
-def media_if_needed(
-    parts: Iterable[Media], message: str, *, counter: TokenCounter, needed: Callable[[str], bool] = needs_vision
-) -> list[ContentPackage]:
-    """Package media only if `needed` returns true for the message."""
-    if not isinstance(parts, Iterable):
-        raise InvalidValue("parts", f"must be a list of Media, not {validation.preview(parts)}")
-    if not callable(needed):
-        raise InvalidValue("needed", f"must be a function, not {validation.preview(needed)}")
-    return [media(part, counter=counter) for part in parts] if needed(message) else []

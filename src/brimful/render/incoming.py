@@ -12,7 +12,17 @@ import msgspec
 from brimful.cache import memoize
 from brimful.core.chat_rules import OPENING
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
-from brimful.core.frame import SYSTEM_ID, Frame, fill_holes, message_index, part_text, replace_with_holes
+from brimful.core.frame import (
+    SYSTEM_ID,
+    Frame,
+    fill_holes,
+    message_index,
+    part_text,
+    replace_with_holes,
+    with_low_detail,
+    with_text_block,
+)
+from brimful.core.media import MediaLine
 from brimful.core.prompt import Message, Prompt, Request, Tool
 from brimful.core.validation import (
     MAX_DEPTH,
@@ -537,6 +547,11 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
 
     def _message(self, position: int, parts: Sequence[tuple[Role, Part]]) -> dict[str, Any]:
         frame, texts = self.frame.messages[position], [part_text(part) for _, part in parts]
+        for at, (_, part) in enumerate(parts):
+            if isinstance(part, MediaLine):
+                frame = with_text_block(frame, at)
+            elif isinstance(part, Media) and part.detail == "low":
+                frame = with_low_detail(frame, at)
         message: dict[str, Any] = (
             {"role": parts[0][0], "content": texts[0]} if frame is None else fill_holes(frame, texts)
         )

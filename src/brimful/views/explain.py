@@ -102,8 +102,9 @@ def _describe(headline: str, decision: Decision, whys: Mapping[str, str]) -> str
 def _describe_form(decision: Decision) -> str:
     if decision.form == "full":
         return ""
+    form = {"excerpt": "as an excerpt", "low": "in low detail"}.get(decision.form, f"as a {decision.form}")
     smaller = f", {decision.smaller:,} as a stub" if decision.smaller else ""
-    return f" as {'an' if decision.form == 'excerpt' else 'a'} {decision.form} ({decision.larger:,} in full{smaller})"
+    return f" {form} ({decision.full:,} in full{smaller})"
 
 
 def format_score(score: float) -> str:
@@ -241,6 +242,9 @@ def _headline(context: Context, decision: Decision) -> str:
         "max-items": f"{named} already holds its maximum of {_max_items(context, pool) if pool else ''}",
         "low-water": f"{named} is at its low water, after one large step{numbers}",
         "no-modality": f"{context.budget.model} takes no {decision.kind.removeprefix('media-')} on this wire",
+        "not-needed": "the current message does not ask about it",
+        "unchanged": "left out as in the previous context, so that prompt caches can be reused",
+        "message-dropped": f"its message {decision.by!r} is not in",
         "older": f"older than {_history_boundary(context)} in {named}{numbers}",
         "trimmed": f"trimmed from {named} to fit the window",
         "no-pool": f"no pool of policy {context.budget.policy!r} takes kind {decision.kind!r}",

@@ -8,6 +8,7 @@ import msgspec
 from brimful.core.content import ContentPackage, Media
 from brimful.core.context import COMPONENTS, Context
 from brimful.core.decision import Decision, Region
+from brimful.core.media import media_name as file_name
 from brimful.views.explain import component_title
 
 _HEADINGS: Final = {
@@ -47,7 +48,7 @@ _Groups = Mapping[_Key, Sequence[Entry]]
 
 def sections(context: Context) -> list[Section]:
     """Return the sections of a context's prompt that are not empty, in order."""
-    packages = {(package.id, package.kind): package for package in context.inputs.packages}
+    packages = {(package.id, package.kind): package for package in context.candidates}
     groups: dict[_Key, list[Entry]] = {}
     for decision in context.decisions:
         package = packages.get((decision.id, decision.kind))
@@ -64,11 +65,13 @@ def media_name(package: ContentPackage) -> str:
     >>> media_name(ContentPackage(id="i", kind="media-image", content=(part,), tokens=Count(tokens=1, basis="exact")))
     'screenshot.png'
     """
-    for part in package.parts:
-        if isinstance(part, Media) and part.url:
-            name = part.url.partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
-            return name or package.id
-    return package.id
+    return next((name for part in package.parts if isinstance(part, Media) and (name := file_name(part))), package.id)
+
+
+def describe_media_entry(entry: Entry) -> str:
+    """Return the name of a media item with its tokens, and whether all of it is sent."""
+    form = {"low": ", in low detail", "stub": ", left out"}.get(entry.decision.form, "")
+    return f"{media_name(entry.package)} ({entry.decision.cost:,} tokens{form})"
 
 
 def excluded_decisions(context: Context) -> Iterator[Decision]:

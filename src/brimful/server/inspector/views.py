@@ -426,7 +426,7 @@ def decision_views(context: Context, *, brief: bool = False) -> tuple[DecisionVi
 
 def packages_by_id(context: Context) -> dict[str, ContentPackage]:
     """Return the candidates by id."""
-    return {package.id: package for package in context.inputs.packages}
+    return {package.id: package for package in context.candidates}
 
 
 def prompt_parts(context: Context) -> list[PromptPart]:

@@ -124,12 +124,10 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def describe_dropped(context: Context) -> dict[str, str]:
     """Return the header that says how many messages and tokens were left out; none if nothing was."""
-    full = {package.id: package.tokens.tokens for package in context.inputs.packages}
-    messages = [each for each in context.decisions if each.kind.startswith(("message-", "tool-"))]
-    dropped = [each for each in messages if not each.included]
-    shrunk = [each for each in messages if each.outcome == "shrunk"]
-    tokens = sum(each.tokens for each in dropped) + sum(full[each.id] - each.tokens for each in shrunk)
-    return {DROPPED_HEADER: f"messages={len(dropped)} tokens={tokens}"} if dropped or shrunk else {}
+    turns = [each for each in context.decisions if each.kind.startswith(("message-", "tool-", "media-"))]
+    messages = sum(not each.included and not each.kind.startswith("media-") for each in turns)
+    tokens = sum(each.saved for each in turns)
+    return {DROPPED_HEADER: f"messages={messages} tokens={tokens}"} if messages or tokens else {}
 
 
 def make_error_event(error: ApiError | ProviderError, error_format: ErrorFormat) -> bytes:

@@ -152,10 +152,7 @@ def encrypt_build(session: Session, build: Build) -> bytes:
 
 def _excluded_tokens(context: Context) -> int:
     """Return the tokens of everything that was left out or shortened."""
-    whole = {package.id: package.tokens.tokens for package in context.inputs.packages}
-    dropped = sum(each.tokens for each in context.decisions if not each.included)
-    cut = (whole.get(each.id, 0) - each.tokens for each in context.decisions if each.outcome == "shrunk")
-    return dropped + sum(max(0, tokens) for tokens in cut)
+    return sum(max(0, decision.saved) for decision in context.decisions)
 
 
 def save_snapshots(session: Session, snapshots: Sequence[Snapshot]) -> None:
