@@ -50,3 +50,13 @@ def test_a_stored_context_also_recalls_what_was_no_candidate(run, run_json):
     assert run("recall", id, "d1").stdout == "The ladder of day 1 is blue.\n"
     assert run_json("recall", id, "bees")["outcome"] is None
     assert [each["id"] for each in run_json("recall", id, "--query", "bees")["passages"]] == ["bees"]
+
+
+def test_explain_names_the_handle_of_a_long_id(run, run_json):
+    long = "a-message-with-an-id-of-many-letters"
+    run("message", "add", "--room", "hall", "Hi.", "--id", long)
+    built = run_json("assemble", "--room", "hall", "--message", "Hi?", "--model", "gpt-4o")
+    handle = run_json("explain", built["id"], long)["handle"]
+    assert len(handle) == 8
+    assert f"handle   {handle}\n" in run("explain", built["id"], long).stdout
+    assert run("recall", built["id"], handle).stdout == "Hi.\n"

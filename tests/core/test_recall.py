@@ -208,6 +208,14 @@ def test_rare_words_decide_and_hits_without_them_come_last():
     assert rank_items([], "the ladder") == []
 
 
+def test_each_text_is_found_once_and_no_copy_of_what_the_model_sees():
+    pile = [message("The ladder is blue.", counter=COUNTER, id=f"m{n}", timestamp=NOW - n) for n in range(3)]
+    assert [each.handle for each in rank_items([item("the ladder", "a"), item("The  ladder", "b")], "ladder")] == ["a"]
+    context = build([*pile, memory("The ladder is blue.", counter=COUNTER, id="copy", excluded="not now")])
+    assert context.decision("copy").outcome == "dropped"
+    assert context.recall(query="ladder").passages == ()
+
+
 def test_the_passages_share_the_tokens():
     items = [item(STORY.replace("day 200", f"the ladder {n}"), f"m{n}") for n in range(3)]
     found = recall_best(items, "ladder", 200, COUNTER)

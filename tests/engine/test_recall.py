@@ -4,6 +4,7 @@ import pytest
 
 from brimful.errors import ContentErased, InvalidValue, UnknownRecord
 from brimful.records import Room, Summary
+from brimful.stores import Keys
 
 NOW = 1_794_000_000.0
 TRACE = "\n".join(f"  File app.py, line {n}, in step_{n}" for n in range(400))
@@ -194,3 +195,28 @@ def test_bad_arguments_are_named(story, options, match):
         return True
 
     assert story(part)
+
+
+def test_an_encrypted_record_recalls_the_same(story):
+    async def part(engine, context):
+        recalled = await engine.recall("trace", context=context, max_tokens=20_000)
+        assert recalled.text == TRACE
+        assert (await engine.store.snapshot(context.id)).user == "ada"
+        return True
+
+    assert story(part, keys=Keys(bytes(range(32))))
+
+
+def test_what_only_means_the_same_is_found_among_the_candidates(run, new_engine):
+    """A candidate that shares no word with the query is found if search in the store finds it."""
+
+    async def whole():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.post(room="hall", text="The automobile needs a new engine. " * 60, id="car", at=NOW - 9)
+            await engine.wait_indexed()
+            context = await engine.assemble(room="hall", message="Hello?", now=NOW, window=300, completion=100)
+            assert not context.items["car"].is_shown
+            found = await engine.recall(query="vehicle repair", context=context)
+            assert [passage.id for passage in found.passages] == ["car"]
+
+    run(whole())

@@ -30,7 +30,7 @@ from brimful.core.model import ModelInfo, Wire
 from brimful.core.notice import Notice
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import TokenCounter, Tool
-from brimful.core.recall import Item, Recalled, is_erased, rank_items, recall_best, recall_item
+from brimful.core.recall import Item, Recalled, hidden_items, is_erased, rank_items, recall_best, recall_item
 from brimful.core.selection import HistoryStart
 from brimful.core.stages import Candidates, prepare
 from brimful.core.stages import assemble as assemble_inputs
@@ -147,8 +147,7 @@ def recall(
     counter = counter_of(context, tokenizer)
     if handle:
         return recall_item(find_item(context, handle), query, max_tokens, counter)
-    hidden = [item for item in context.items.values() if not item.is_shown and not is_erased(item.package)]
-    return recall_best(rank_items(hidden, query), query, max_tokens, counter)
+    return recall_best(rank_items(hidden_items(context.items.values()), query), query, max_tokens, counter)
 
 
 def check_recall(handle: object, query: object, max_tokens: object) -> None:

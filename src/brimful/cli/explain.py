@@ -147,6 +147,7 @@ def explain_candidate(found: LocatedContext, id: str, *, full: bool, as_json: bo
             {
                 "line": context.explain(id),
                 "decision": decision,
+                "handle": context.handle(id),
                 "package": package,
                 "window_for": window,
                 "builds": found.inclusions,
@@ -156,7 +157,7 @@ def explain_candidate(found: LocatedContext, id: str, *, full: bool, as_json: bo
     output.write(output.one_line(context.explain(id)))
     output.write(_window_line(context, decision, window))
     output.write()
-    output.show_fields(_candidate_fields(decision, package))
+    output.show_fields(_candidate_fields(decision, package, context.handle(id)))
     if package is not None and full:
         output.write(f"\n{output.printable(plain_text(package.content))}")
     if found.inclusions:
@@ -198,10 +199,11 @@ def _find_package(context: Context, decision: Decision) -> ContentPackage | None
     return next((package for package in same if package.kind == decision.kind), None)
 
 
-def _candidate_fields(decision: Decision, package: ContentPackage | None) -> list[tuple[str, str]]:
+def _candidate_fields(decision: Decision, package: ContentPackage | None, handle: str) -> list[tuple[str, str]]:
     score = decision.score
     facts = [
         ("id", decision.id),
+        ("handle", handle if handle != decision.id else ""),
         ("kind", decision.kind),
         ("pool", decision.pool),
         ("outcome", decision.outcome),

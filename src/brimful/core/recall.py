@@ -1,7 +1,7 @@
 """Recall items of a context: whole if they fit, otherwise the parts that match a query."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import log
 from typing import Final
 
@@ -102,7 +102,7 @@ def recall_best(items: Sequence[Item], query: str, max_tokens: int, counter: Tok
 
 
 def rank_items(items: Sequence[Item], query: str) -> list[Item]:
-    """Return the items that share rare words with the query, best first, and after them other search hits."""
+    """Return the items that share rare words with the query, best first, then other search hits, each text once."""
     wanted = word_set(query)
     found = [wanted & word_set(item_text(item.package)) for item in items]
     frequency = Counter(word for words in found for word in words)
@@ -116,7 +116,15 @@ def rank_items(items: Sequence[Item], query: str) -> list[Item]:
         return (-score, -items[at].relevance, -items[at].package.timestamp, items[at].handle)
 
     ranked = sorted(range(len(items)), key=order)
-    return [items[at] for at in ranked if scores[at] >= limit > 0 or items[at].relevance >= min_relevance > 0]
+    matching = [items[at] for at in ranked if scores[at] >= limit > 0 or items[at].relevance >= min_relevance > 0]
+    first = {item.package.normalized_hash: item.handle for item in reversed(matching)}
+    return [item for item in matching if first[item.package.normalized_hash] == item.handle]
+
+
+def hidden_items(items: Collection[Item]) -> list[Item]:
+    """Return the items that the model does not see in full, neither themselves nor a copy of them."""
+    shown = {item.package.normalized_hash for item in items if item.is_shown}
+    return [item for item in items if item.package.normalized_hash not in shown and not is_erased(item.package)]
 
 
 def item_text(package: ContentPackage) -> str:

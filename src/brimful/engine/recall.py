@@ -11,7 +11,7 @@ from brimful.core.content import ContentPackage
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
 from brimful.core.prompt import TokenCounter
-from brimful.core.recall import Item, Recalled, is_erased, rank_items, recall_best, recall_item
+from brimful.core.recall import Item, Recalled, hidden_items, rank_items, recall_best, recall_item
 from brimful.counting import counter_for
 from brimful.engine.builder import Builder
 from brimful.engine.options import EngineSettings, get_context_id, require_string
@@ -175,7 +175,11 @@ class Recaller:
         fitted = context is not None and context.inputs.is_fitted
         hits = [] if fitted else await self._search_store(viewer, query)
         known = {record_id(item.package.id) for item in candidates}
-        hidden = [item for item in candidates if not item.is_shown and not is_erased(item.package)]
+        relevance = {hit.record.id: hit.relevance for hit in hits}
+        hidden = [
+            msgspec.structs.replace(item, relevance=relevance.get(record_id(item.package.id), 0.0))
+            for item in hidden_items(candidates)
+        ]
         fresh = [
             Item(handle=hit.record.id, package=await self._package(viewer, hit.record), relevance=hit.relevance)
             for hit in hits
