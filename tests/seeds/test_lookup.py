@@ -210,6 +210,19 @@ def test_2_30_the_best_k_are_chosen():
     assert list(relevance_of(run(story))) == ["best"]
 
 
+def test_2_30_pinned_memories_do_not_count():
+    """They are in every context anyway, so k memories come on top of them."""
+
+    async def story(engine):
+        await engine.remember("How many lamps are in the hall? Two.", id="pin", pinned=True, at=NOW)
+        await engine.remember_many(memories(3))
+        return await engine.assemble(room="r", message=LAMPS, retrieval={"max_memories": 1}, now=NOW)
+
+    context = run(story)
+    assert len(relevance_of(context)) == 1
+    assert context.decision("pin").included
+
+
 # -- 2-29, 2-37: types and relevance, for an engine and for a call ---------------------------------------------------
 
 

@@ -437,6 +437,7 @@ class CandidateCollector:
             lorebooks=tuple(known.books),
             limit=plan.max_results,
             max_memories=plan.retrieval.max_memories,
+            pinned=False if len(known.pinned) < MAX_PINNED else None,  # pinned ones are in anyway
             fallback=plan.retrieval.fallback,
             min_relevance=plan.retrieval.min_relevance,
             half_life=plan.retrieval.half_life,

@@ -230,7 +230,9 @@ class Retriever:
         if group.kind == "lore":
             entries = await self._store.lore(ids=list(documents))
             return {documents[entry.id]: (entry, None) for entry in entries if entry.enabled}
-        memories = await self._store.memories(ids=list(documents), types=request.types, limit=len(documents))
+        memories = await self._store.memories(
+            ids=list(documents), types=request.types, pinned=request.pinned, limit=len(documents)
+        )
         return {documents[memory.id]: (memory, None) for memory in memories}
 
     async def _recent(self, request: SearchRequest, relevant: Sequence[Hit]) -> dict[str, Hit]:

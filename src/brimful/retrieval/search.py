@@ -33,7 +33,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `before` excludes the messages of `room` from that position on, which are in the context anyway. With `half_life`
     (days), relevance decays with age. `limit` is the maximum number of messages, memories and lore entries, each;
-    `max_memories` may be lower. With `tokenizer`, messages are returned with their stored token counts.
+    `max_memories` may be lower. `pinned` selects pinned or unpinned memories. With `tokenizer`, messages are returned
+    with their stored token counts.
     """
 
     room: str | None = None
@@ -44,6 +45,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     lorebooks: tuple[str, ...] = ()
     limit: int = 100
     max_memories: int | None = None
+    pinned: bool | None = None
     fallback: Fallback = "failure"
     min_relevance: float = 0.0
     half_life: float | None = None
