@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from brimful import count
+from brimful.server.inspector.chat import ChunkView, ReplyEvents
 from brimful.stores import connect
 from server.inspector.conftest import ROOT, store_of
 from server.upstream import chat_answer, chat_events, message_answer
@@ -317,6 +318,33 @@ def test_a_client_that_leaves_ends_the_stream(service, upstream, next_log_line, 
     while next_log_line()["path"] != f"{ROOT}/rooms/general/respond":
         pass
     assert [text[:2] for _, text in texts()] == ["Wh", "Te"], "what has arrived is stored"
+
+
+def test_a_server_that_stops_says_so_in_the_stream():
+    async def story():
+        stopping, sent, closed = asyncio.Event(), [], asyncio.Event()
+
+        async def events():
+            try:
+                yield "chunk", ChunkView(persona=None, sender="", text="Te")
+                await asyncio.Event().wait()
+            finally:
+                closed.set()
+
+        async def send(message):
+            sent.append(message.get("body", b""))
+            if message.get("body"):
+                stopping.set()
+
+        response = await ReplyEvents(events(), stopping).start()
+        await response({}, asyncio.Event().wait, send)
+        return sent, closed.is_set()
+
+    sent, closed = asyncio.run(story())
+    assert sent[1].startswith(b"event: chunk\n")
+    assert sent[2].startswith(b"event: error\n")
+    assert b"shutting_down" in sent[2]
+    assert closed, "the answer of the upstream is closed, too"
 
 
 # -- recall ----------------------------------------------------------------------------------------------------------
