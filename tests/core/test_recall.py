@@ -112,6 +112,8 @@ def test_of_tools_and_media_it_returns_what_is_known():
     assert item_text(result) == "a cup"
     sound = Media(modality="audio", data="aGk=", media_type="audio/wav", seconds=2.5)
     assert item_text(media(sound, counter=COUNTER)) == "[audio, audio/wav, 2.5 seconds]"
+    linked = Media(modality="image", url="https://x.example/cat.png", width=640, height=480)
+    assert item_text(media(linked, counter=COUNTER)) == "[image, 640×480, https://x.example/cat.png]"
     inline = Media(modality="image", url="data:image/png;base64,aGk=", width=640)
     assert item_text(media(inline, counter=COUNTER)) == "[image]"
 

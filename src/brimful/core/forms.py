@@ -229,7 +229,7 @@ class Shaper:
         text = _longest_text(package)
         rest = 0 if isinstance(package.content, str) else self._count_besides(package.content, text)
         in_history = region_of(package) == "history" and package.flex.can_drop
-        mark = self._mark(package, limit)
+        mark = "" if in_history else self._mark(package, limit)  # digests have few tokens to spare
         room = limit - rest - (self._counter.text(mark).upper + _JOIN_TOKENS if mark else 0)
         shorter = (
             _make_digest(text, room, self._counter) if in_history else self._shortener(package, text).shorten(room)
