@@ -374,6 +374,22 @@ def test_1_12_a_build_may_go_without_media():
     assert [each.reason for each in hidden.decisions if each.kind == "media-image"] == ["excluded"]
 
 
+def test_1_12_without_media_no_picture_of_a_message_is_sent():
+    """Neither those of older messages nor that of the message to answer."""
+    picture = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+
+    async def story(engine):
+        for n in range(3):
+            await engine.post(room="r", content=[{"type": "text", "text": f"Picture {n}"}, picture], at=NOW + n)
+        return [await engine.assemble(room="r", retrieval={"media": media}, now=NOW + 9) for media in (True, False)]
+
+    shown, hidden = run(story)
+    assert "example.com/a.png" in json.dumps(shown.request)
+    assert "example.com/a.png" not in json.dumps(hidden.request)
+    assert "Picture 2" in json.dumps(hidden.request)
+    assert hidden.component("media").tokens < 100 < shown.component("media").tokens  # a line is left of each
+
+
 def test_1_12_explain_says_that_a_context_was_built_without_memories_or_lore(tmp_path):
     """Somebody who looks for a memory in such a context learns why it is not there."""
     url = f"sqlite:///{tmp_path}/chat.db"
