@@ -338,6 +338,18 @@ def test_3_22_erasing_a_message_erases_the_summary_in_past_contexts(url):
     assert find_ephemeral(stored)[0].content == ""
 
 
+def test_3_22_the_summarizer_of_an_engine_is_a_model_or_a_summarizer(url):
+    async def story(engine):
+        await fill_room(engine)
+        return await engine.assemble(room="den", **EPHEMERAL)
+
+    provider = ScriptedProvider(["A day like any other."] * 9)
+    context = with_engine(url, story, summarizer="gpt-4o-mini", provider=provider)
+    assert find_ephemeral(context)[0].content.endswith("A day like any other.")
+    with pytest.raises(InvalidValue, match="summarizer: must be the name of a model or a Summarizer, not 5"):
+        with_engine(url, story, summarizer=5)
+
+
 def test_3_22_no_built_in_policy_allows_it():
     assert not any(load_policy(name).ephemeral_summaries for name in policy_names())
 
@@ -395,6 +407,7 @@ def test_3_34_the_janitors_persona_can_be_changed(url):
         return (await engine.store.snapshot(builds[0].id)).context
 
     context = with_engine(url, story, policies={"window": "window"}, policy="window")
+    assert context.inputs.degraded == ()
     assert "You list open orders." in json.dumps(context.request)
     assert (context.inputs.focus, context.budget.completion, context.budget.policy) == ("orders", 333, "default")
 

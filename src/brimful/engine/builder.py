@@ -450,7 +450,7 @@ def _knowledge_notices(plan: BuildPlan, pinned: Sequence[Memory]) -> Iterator[No
     if len(pinned) > MAX_PINNED:
         yield TOO_MANY_PINS
     left_out = plan.retrieval.left_out
-    if left_out:
+    if left_out and not plan.search_room:  # the janitor's sessions need none
         text = f"left out of this context, as requested: {', '.join(left_out)}"
         yield Notice(kind="left-out", text=text, facts={"sources": list(left_out)})
 

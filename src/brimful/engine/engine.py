@@ -184,6 +184,9 @@ class Engine:
         )
         self._providers = ProviderPool(provider, clock)
         self._embedder = embedder_for(embedder)
+        if summarizer is not None and not isinstance(summarizer, str) and not hasattr(summarizer, "summarize"):
+            reason = f"must be the name of a model or a Summarizer, not {preview(summarizer)}"
+            raise InvalidValue("summarizer", reason)
         self._summarizer = summarizer
         self._breaker = Breaker(now=clock(), failures=retrieval.max_failures, cooldown=retrieval.cooldown)
         self._events = Emitter(check_hooks(hooks), tenant=tenant, clock=clock)
