@@ -205,7 +205,9 @@ class JoiningCounter(WordCounter):
 
 @pytest.mark.parametrize("counter", [COUNTER, JoiningCounter()])
 def test_0_21_types_add_up_to_components(counter):
-    context = build([*recents(3), *relateds(3)], counter=counter)
+    large = memory(words(5_000), counter=counter, id="large")
+    context = build([*recents(3), *relateds(3), large], counter=counter, overrides=NO_FORMS)
+    assert not context.decision("large").included
     for component in context.components:
         kinds = [each for each in context.kinds if COMPONENTS[each.name] == component.name]
         assert (sum(each.tokens for each in kinds), sum(each.items for each in kinds)) == (

@@ -388,11 +388,15 @@ class _Filling:
         if pool.contiguous:
             return
         represented = {summary.packages[0].cluster for summary in self.replaced.values()}
-        chosen, tokens = self.chosen[pool.name], self.room(pool).tokens
+        chosen = self.chosen[pool.name]
+        left, headings = self.room(pool).tokens - total_cost(chosen), {unit.heading for unit in chosen}
         for unit in self.order[pool.name]:
+            cost = unit.cost + unit.heading_due(headings)
             dropped = self.reasons.get(unit.key) == "trimmed" and unit.packages[0].cluster not in represented
-            if dropped and total_cost([*chosen, unit]) <= tokens:
+            if dropped and cost <= left:
                 chosen.append(unit)
+                headings.add(unit.heading)
+                left -= cost
                 del self.reasons[unit.key]
 
     # -- the result --------------------------------------------------------------------------------------------------
