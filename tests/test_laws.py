@@ -223,7 +223,7 @@ def test_8_nothing_is_lost(pile, long, policy, model, max_tokens, query):
         assert counter.text(part.text).upper <= max_tokens or not part.text
         assert part == stored.recall(handle, query=query, max_tokens=max_tokens)
         recalled.add((item.package.id, item.package.hash))
-    assert recalled == {(package.id, package.hash) for package in context.inputs.packages}
+    assert recalled == {(package.id, package.hash) for package in context.candidates}
     found = context.recall(query="day 7 tea", max_tokens=max_tokens)
     assert counter.text(found.text).upper <= max_tokens or not found.text
     assert found == stored.recall(query="day 7 tea", max_tokens=max_tokens)
