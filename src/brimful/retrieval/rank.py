@@ -191,7 +191,7 @@ def _best_passages(ranking: Ranking) -> Ranking:
 
 def _similarities(near: Sequence[VectorHit], *, conversation: bool) -> Scored:
     """Return the cosine similarity of each passage, clipped to 0..1."""
-    docs, seqs = np.array([(hit.doc, hit.seq) for hit in near], np.int64).reshape(-1, 2).T
+    docs, seqs = np.array([hit.doc for hit in near], np.int64), np.array([hit.seq for hit in near], np.int64)
     positions = to_positions(docs, seqs, conversation=conversation)
     cosines = np.clip(np.array([hit.similarity for hit in near], np.float64), 0.0, 1.0)
     order = np.lexsort((cosines, docs, positions))

@@ -32,8 +32,10 @@ def split_prose(text: str, size: int = _PASSAGE) -> list[Segment]:
 
 
 def _passage_ends(text: str, size: int) -> list[int]:
-    ends, start = list[int](), 0
+    ends, start, end = list[int](), 0, 0
     for match in _SENTENCE_OR_LINE.finditer(text):
+        if match.end() < end:
+            continue  # within the same space, which is skipped only once: there may be a lot of it
         end = _skip_spaces(text, match.end())
         if end - start >= size or "\n\n" in text[match.end() : end]:
             ends += _divide(text, start, end)
