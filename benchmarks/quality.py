@@ -4,24 +4,35 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from statistics import mean, median
 
-from brimful import Context, assemble, counter, package
+from brimful import ContentPackage, Context, Form, assemble, counter, package
 from brimful.core.cost import make_cost_function
-from brimful.core.knapsack import choose
+from brimful.core.knapsack import choose, choose_options
 from peers import COMPLETION, MODEL, NOW
-from tables import Section, duration, table
+from tables import Section, duration, table, times
 from texts import Texts
 
 INSTANCES = 40
 ITEMS = 150
 CAPACITY = 4_000
+FORMS_INSTANCES = 8  # dynamic programming takes long with forms
+SHARES = (1.0, 0.5, 0.1)  # of an item, in its forms
+CANDIDATES = (2_500, 5_000, 10_000)
+FORMS_WINDOW = 128_000
+ROUNDS = 3
 
 ABOUT = f"""Each of {INSTANCES} random instances has {ITEMS} items of random value and size, and space for about
 {CAPACITY:,} tokens. "Of the best" is the value of the chosen set divided by the optimum, which dynamic
 programming finds. "Greedy" takes whatever fits, most valuable first. "Whole" goes through
 `brimful.assemble` and the default policy: memories with a relevance, including the cost of labels and the
-request itself."""
+request itself.
+
+With forms ({FORMS_INSTANCES} instances), each item comes in three sizes (all of it, half, a tenth), of which at most
+one is taken; a part is worth the square root of its share. The second table builds whole contexts for a window of
+{FORMS_WINDOW:,} tokens from many memories, each in one size or with two shorter forms of its own; times are medians of
+{ROUNDS}."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +55,22 @@ def report(*, quick: bool) -> Section:
         _row("`knapsack.choose`", [_chosen_share(instance) for instance in random_ones]),
         _row("greedy by worth, worth follows size", [_greedy_share(instance) for instance in spread]),
         _row("`knapsack.choose`, worth follows size", [_chosen_share(instance) for instance in spread]),
+        _row(
+            "`knapsack.choose_options`, three forms",
+            [_forms_share(instance) for instance in random_ones[:FORMS_INSTANCES]],
+        ),
+        _row(
+            "`knapsack.choose_options`, worth follows size",
+            [_forms_share(instance) for instance in spread[:FORMS_INSTANCES]],
+        ),
         _row("whole", [_whole_share(seed) for seed in range(number)]),
     ]
     timing = f"`knapsack.choose` took {duration(median(map(_seconds, random_ones)))} an instance."
-    return Section("The best set", ABOUT, (table(["way", "of the best, mean", "least"], rows), timing))
+    speed = table(
+        ["candidates", "one form", "three forms", "ratio"],
+        [_forms_row(candidates) for candidates in (CANDIDATES[:1] if quick else CANDIDATES)],
+    )
+    return Section("The best set", ABOUT, (table(["way", "of the best, mean", "least"], rows), timing, speed))
 
 
 def optimum(instance: Instance) -> float:
@@ -83,6 +106,54 @@ def _greedy_share(instance: Instance) -> float:
 def _chosen_share(instance: Instance) -> float:
     chosen = choose(instance.values, instance.weights, instance.capacity)
     return _sum(instance.values, chosen) / optimum(instance)
+
+
+def _forms_share(instance: Instance) -> float:
+    classes = [
+        [(value * sqrt(share), max(1, int(weight * share))) for share in SHARES]
+        for value, weight in zip(instance.values, instance.weights, strict=True)
+    ]
+    chosen = choose_options(classes, instance.capacity)
+    return sum(classes[at][form][0] for at, form in chosen.items()) / optimum_of_forms(classes, instance.capacity)
+
+
+def optimum_of_forms(classes: Sequence[Sequence[tuple[float, int]]], capacity: int) -> float:
+    """Return the highest value that fits with at most one form of each item.
+
+    >>> optimum_of_forms([[(10, 8), (7, 3)], [(6, 5)]], 8)
+    13.0
+    """
+    best = [0.0] * (capacity + 1)
+    for forms in classes:
+        before = list(best)
+        for value, weight in forms:
+            if weight <= capacity:
+                best[weight:] = map(max, best[weight:], (value + room for room in before[: len(best) - weight]))
+    return best[-1]
+
+
+def _forms_row(candidates: int) -> list[str]:
+    print(f"  quality: {candidates:,} candidates with forms", flush=True)
+    one, three = _fill_seconds(candidates, forms=False), _fill_seconds(candidates, forms=True)
+    return [f"{candidates:,}", duration(one), duration(three), times(three / one)]
+
+
+def _fill_seconds(candidates: int, *, forms: bool) -> float:
+    choice = random.Random(candidates)
+    memories = [_memory(at, choice, forms=forms) for at in range(candidates)]
+    seconds = []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        assemble(memories, model=MODEL, window=FORMS_WINDOW, completion=COMPLETION, now=NOW)
+        seconds.append(time.process_time() - began)
+    return median(seconds)
+
+
+def _memory(at: int, choice: random.Random, *, forms: bool) -> ContentPackage:
+    words = [f"word{at}" for _ in range(choice.randint(10, 60))]
+    shorter = [Form(" ".join(words[: max(1, int(len(words) * share))]), sqrt(share)) for share in SHARES[1:]]
+    text = " ".join(words)
+    return package("memory-semantic", text, model=MODEL, relevance=choice.random(), forms=shorter if forms else [])
 
 
 def _seconds(instance: Instance) -> float:

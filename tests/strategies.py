@@ -1,9 +1,11 @@
 """Generated packages, policies and models for the laws."""
 
+import json
+
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from brimful import Count, Text, ToolCall, ToolResult
+from brimful import Count, Form, Text, ToolCall, ToolResult
 from brimful.core.content import KNOWN_KINDS, Media
 from brimful.core.model import ModelInfo
 from brimful.packagers import media, note, package, tool_turn
@@ -134,6 +136,61 @@ def at_depth(draw, id):
     if draw(st.booleans()):
         options["cluster"] = "day-1"
     return [note(draw(TEXTS), counter=COUNTER, id=id, depth=draw(st.integers(0, 6)), **options)]
+
+
+def _repeat(make):
+    """Return a strategy for texts of many lines or sentences, each made from its number."""
+    return st.integers(1, 400).map(lambda count: make(range(count)))
+
+
+LARGE_TEXTS = st.one_of(
+    _repeat(lambda numbers: " ".join(f"On day {n} it rained in Bergen." for n in numbers)),
+    _repeat(
+        lambda numbers: json.dumps({"rows": [{"id": n, "tags": ["a", "b"], "note": "x " * (n % 40)} for n in numbers]})
+    ),
+    _repeat(lambda numbers: "id,name,points\n" + "\n".join(f"{n},user {n},{n * 7}" for n in numbers)),
+    _repeat(lambda numbers: "| a | b |\n|---|---|\n" + "\n".join(f"| {n} | cell {n} |" for n in numbers)),
+    _repeat(
+        lambda numbers: "\n".join(
+            f"2026-11-16 10:{n % 60:02d}:00 {'ERROR' if n % 9 == 0 else 'INFO'} step {n}" for n in numbers
+        )
+    ),
+    _repeat(lambda numbers: "\n".join(f"def function_{n}(value):\n    return value + {n}\n" for n in numbers)),
+    _repeat(lambda numbers: "<html><body>" + "".join(f"<h2>Part {n}</h2><p>It is <b>{n}</b>.</p>" for n in numbers)),
+    _repeat(
+        lambda numbers: "".join(
+            f"diff --git a/f{n} b/f{n}\n--- a/f{n}\n+++ b/f{n}\n@@ -1 +1 @@\n-old {n}\n+new {n}\n" for n in numbers
+        )
+    ),
+    _repeat(lambda numbers: "".join(f"今日は{n}番目の日です。" for n in numbers)),
+    _repeat(lambda numbers: "Größe 茶 Чай — " * len(numbers)),
+    _repeat(lambda numbers: "x" * 20 * len(numbers)),
+    _repeat(lambda numbers: "[" * 5 * len(numbers)),
+    _repeat(lambda numbers: "word \ud800\udc00\ud83d " * len(numbers)),
+)
+"""Texts of every type of content, up to several windows long."""
+
+
+@st.composite
+def large(draw, id):
+    """A large item that may shrink: a message, a memory, an entry, or a call with its result."""
+    text, when = draw(LARGE_TEXTS), draw(TIMES)
+    forms = draw(st.sampled_from([(), (), (Form("in short"),), (Form("some more words", 0.8), Form("short", 0.1))]))
+    required = draw(st.integers(0, 9)) == 0
+    if draw(st.integers(0, 3)) == 0:
+        call = ToolCall(id=f"{id}-c", name="look_up")
+        return tool_turn([call], [ToolResult(id=call.id, content=text)], counter=COUNTER, id=id, timestamp=when)
+    kind = draw(PLAIN_KINDS)
+    return [package(kind, text, counter=COUNTER, id=id, timestamp=when, forms=forms, can_drop=not required)]
+
+
+@st.composite
+def large_piles(draw):
+    """Large items of every type among small ones, and a current message."""
+    pile = [entry for at in range(draw(st.integers(1, 8))) for entry in draw(large(f"l{at}"))]
+    pile += [entry for at in range(draw(st.integers(0, 4))) for entry in draw(plain(f"p{at}"))]
+    current = draw(st.one_of(TEXTS, LARGE_TEXTS)) + " so?"
+    return [*pile, package("message-current", current, counter=COUNTER, id="now", timestamp=NOW)]
 
 
 @st.composite

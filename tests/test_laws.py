@@ -21,7 +21,7 @@ from brimful.core.recall import item_text
 from brimful.core.stages import assemble
 from brimful.policies import load_policy
 from brimful.render import renderer_for
-from strategies import COUNTER, COUNTERS, GENERATED_POLICIES, NOW, POLICIES, examples, models, piles
+from strategies import COUNTER, COUNTERS, GENERATED_POLICIES, NOW, POLICIES, examples, large_piles, models, piles
 from support import history
 
 SLOW = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -128,6 +128,39 @@ def test_5_valid(pile, policy, model):
     for name, fates in groups.items():
         members = {package.id for package in pile if package.group == name}
         assert len(fates) == 1 or members & duplicates, (name, members & included)
+
+
+@SLOW
+@given(large_piles(), POLICIES, models(), COUNTERS, st.randoms())
+def test_1_to_5_hold_for_large_items_of_every_type(pile, policy, model, counter, random):
+    renderer = renderer_for(model.wire)
+    context = build_if_it_fits(pile, policy, model, counter=counter)
+    assert counter.prompt(renderer.parse(context.request)).upper == context.tokens
+    assert context.tokens <= context.budget.hard_limit
+    shuffled = random.sample(pile, len(pile))
+    assert build(shuffled, policy, model, counter=counter).to_json() == context.to_json()
+    assert sorted(decision.id for decision in context.decisions) == sorted(package.id for package in pile)
+    for decision in context.decisions:
+        assert (decision.outcome == "shrunk") == (decision.form != "full")
+        assert decision.form == "full" or decision.smaller < decision.cost < decision.larger
+    stored = Context.from_json(context.to_json())
+    assert assemble(stored.inputs, counter=counter, renderer=renderer).to_json() == context.to_json()
+    assert renderer.check(context.request) == []
+    again = build(pile, policy, model, counter=counter, previous=context.history)
+    assert again.tokens <= again.budget.hard_limit
+
+
+@SLOW
+@given(large_piles(), POLICIES, models())
+def test_1_what_can_shrink_is_never_the_reason_for_an_error(pile, policy, model):
+    """The window is large enough for what cannot shrink, and for a line about everything that is required."""
+    required = [entry for entry in pile if not entry.flex.can_drop and entry.tokens.tokens > 300]
+    small = sum(entry.tokens.tokens + 20 for entry in pile if not entry.flex.can_drop) - sum(
+        entry.tokens.tokens for entry in required
+    )
+    model = msgspec.structs.replace(model, window=max(model.window, small + 120 * len(required) + 200))
+    changed = load_policy(policy, overrides={"completion.tokens": 20, "margin.tokens": 0, "margin.share": 0.0})
+    build(pile, changed, model)
 
 
 @SLOW

@@ -262,7 +262,7 @@ def test_where_there_are_no_large_steps_forms_change_seldom(policy):
             if id != context.history.first:  # the oldest shrinks as the window moves on
                 limits.setdefault(id, []).append(limit)
     assert len(limits) > 5
-    assert all(sum(a != b for a, b in pairwise(each)) <= 2 for each in limits.values())
+    assert all(sum(a != b for a, b in pairwise(each)) <= 3 for each in limits.values())
 
 
 def test_what_search_found_in_a_message_is_no_duplicate_of_its_digest():

@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
+from brimful import ToolCall, ToolResult
 from brimful.engine import Engine
-from brimful.packagers import memory
+from brimful.packagers import memory, message, tool_turn
+from brimful.policies import policy_names
 from brimful.records import Lorebook, LoreEntry, Memory, Room
 from strategies import COUNTER, NOW
 from support import build, words
@@ -63,3 +65,21 @@ def test_0_6_the_order_of_the_auction_holds_with_forms():
     context = build(notes, "auction", window=2200, completion=500)
     assert [context.decision(f"n{n}").form for n in range(4)] == ["full", "full", "full", "excerpt"]
     assert [context.decision(f"n{n}").outcome for n in (4, 5)] == ["dropped", "dropped"]
+
+
+@pytest.mark.parametrize("policy", policy_names())
+def test_4_23_what_is_required_and_too_large_is_shortened(policy):
+    """Truncation if the whole is over: of a tool result first, of what the user wrote only if that is not enough."""
+    rows = " ".join(f"Row {n} is fine." for n in range(3000))
+    call = ToolCall(id="c", name="look_up")
+    turn = tool_turn([call], [ToolResult(id="c", content=rows)], counter=COUNTER, id="t", timestamp=NOW, can_drop=False)
+    asked = message("What is in row 7? " + words(400), counter=COUNTER, id="now", current=True, timestamp=NOW + 1)
+    context = build([*turn, asked], policy, window=3000, completion=1000)
+    assert (context.decision("t/c").form, context.decision("now").form) == ("excerpt", "full")
+    assert "Row 7 is fine." in str(context.request)
+    assert next(each for each in context.warnings if each.kind == "required-shrunk").facts == {"ids": ["t/c"]}
+
+    pasted = message("Look at this: " + rows, counter=COUNTER, id="now", current=True, timestamp=NOW + 1)
+    context = build([*turn, pasted], policy, window=3000, completion=1000)
+    assert context.decision("now").form == "excerpt"
+    assert next(each for each in context.warnings if each.kind == "required-shrunk").facts == {"ids": ["now", "t/c"]}

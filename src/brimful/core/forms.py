@@ -73,6 +73,8 @@ class Shaper:
         self._handles = handles
         self._low_detail = low_detail
         self._known: dict[tuple[str, int], Unit | None] = {}
+        self._own: dict[str, list[tuple[Form, int]]] = {}
+        self._options: dict[str, list[Option]] = {}
         self._shorteners: dict[str, Shortener] = {}
 
     def may_shrink(self, package: ContentPackage) -> bool:
@@ -86,6 +88,7 @@ class Shaper:
     def shrink(self, unit: Unit, limit: int) -> Unit | None:
         """Return the largest form of the unit that costs at most `limit`; None if there is none."""
         whole = unit.whole or unit
+        limit = next((option.limit for option in self.own_options(whole) if option.cost <= limit), limit)
         key = (whole.key, limit)
         if key not in self._known:
             self._known[key] = self._shrink_media(whole, limit) if whole.tie else self._shrink(whole, limit)
@@ -105,10 +108,13 @@ class Shaper:
     def own_options(self, unit: Unit) -> list[Option]:
         """Return the forms that come with the unit, if it is one package, largest first. They cost nothing to make."""
         package = unit.packages[0]
-        if len(unit.packages) > 1:
+        if len(unit.packages) > 1 or not package.forms:
             return []
-        around = unit.cost - package.tokens.upper
-        return [Option(form.worth, around + tokens, around + tokens) for form, tokens in self._own_forms(package)]
+        if unit.key not in self._options:
+            around = unit.cost - package.tokens.upper
+            rows = ((form.worth, around + tokens) for form, tokens in self._own_forms(package))
+            self._options[unit.key] = [Option(worth, cost, cost) for worth, cost in rows]
+        return self._options[unit.key]
 
     def options(self, unit: Unit) -> list[Option]:
         """Return the smaller forms of the unit from which the best set is chosen, largest first."""
@@ -133,6 +139,11 @@ class Shaper:
         """Return the forms that come with the package and are smaller than it, each with its tokens, largest first."""
         if not package.forms or not package.flex.can_shrink:
             return []
+        if package.id not in self._own:
+            self._own[package.id] = self._sort_forms(package)
+        return self._own[package.id]
+
+    def _sort_forms(self, package: ContentPackage) -> list[tuple[Form, int]]:
         text = _longest_text(package)
         rest = 0 if isinstance(package.content, str) else self._count_besides(package.content, text)
         counted = ((form, rest + form.tokens.upper) for form in package.forms if form.tokens is not None)

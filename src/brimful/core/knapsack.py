@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import inf
 
-import msgspec
-
 NODES = 4000  # of the branch-and-bound search: a few milliseconds, and optimal for random instances
 CLOSE_ENOUGH = 0.999  # of the upper bound: then a search is not worth it
 CORE = 40  # items on either side of the break item that the search may still decide
@@ -57,62 +55,54 @@ def choose_options(classes: Sequence[Sequence[tuple[float, int]]], capacity: int
     {0: 1, 1: 0}
     """
     steps = [step for at, options in enumerate(classes) for step in _hull(at, options, capacity)]
-    steps.sort(key=lambda step: (-step.density, step.at, step.weight))
+    steps.sort()
     chosen: dict[int, int] = {}
     room, blocked, broken, bound = capacity, set[int](), len(steps), 0.0
-    for rank, step in enumerate(steps):
-        if step.at not in blocked and step.more <= room:
-            chosen[step.at], room = step.option, room - step.more
+    for rank, (density, at, _, more, option) in enumerate(steps):
+        if more <= room and at not in blocked:
+            chosen[at], room = option, room - more
         else:
-            blocked.add(step.at)
+            blocked.add(at)
             if rank < broken:
                 broken = rank
-                bound = _options_value(classes, chosen) + step.density * room
+                bound = _options_value(classes, chosen) - density * room
     if broken == len(steps) or _options_value(classes, chosen) >= OPTIONS_CLOSE_ENOUGH * bound:
         return chosen
-    near = list(dict.fromkeys(step.at for step in steps[max(0, broken - OPTIONS_CORE) : broken + OPTIONS_CORE]))
-    fixed = {step.at: step.option for step in steps[: max(0, broken - OPTIONS_CORE)] if step.at not in set(near)}
+    start = max(0, broken - OPTIONS_CORE)
+    near = dict.fromkeys(at for _, at, *_ in steps[start : broken + OPTIONS_CORE])
+    fixed = {at: option for _, at, _, _, option in steps[:start] if at not in near}
     room = capacity - sum(classes[at][option][1] for at, option in fixed.items())
     exact = fixed | _options_step_by_step({at: classes[at] for at in near}, room)
     room = capacity - sum(classes[at][option][1] for at, option in exact.items())
-    for step in steps[broken:]:
-        if step.at not in exact and step.weight <= room:
-            exact[step.at], room = step.option, room - step.weight
+    for _, at, weight, _, option in steps[broken:]:
+        if at not in exact and weight <= room:
+            exact[at], room = option, room - weight
     return max(chosen, exact, key=lambda found: _options_value(classes, found))
 
 
-class _Step(msgspec.Struct, frozen=True, gc=False):
-    """A step from one option of a class to the next larger one that is worth it."""
+_Step = tuple[float, int, int, int, int]
+"""A step from one option of a class to the next larger one that is worth it.
 
-    at: int
-    option: int
-    density: float
-    more: int
-    weight: int
+The density with a minus sign, the class, the weight, how much more that is, and the option: in the order of sorting.
+"""
 
 
 def _hull(at: int, options: Sequence[tuple[float, int]], capacity: int) -> list[_Step]:
     """Return the steps along the options that are best for some price of weight, smallest option first."""
-    hull: list[tuple[float, int, int]] = [(0.0, 0, -1)]
-    for value, weight, option in sorted(
-        (value, weight, option) for option, (value, weight) in enumerate(options) if weight <= capacity and value > 0
-    ):
-        while len(hull) > 1 and (weight <= hull[-1][1] or _slope(hull[-1], value, weight) >= _slope_between(hull)):
+    hull: list[tuple[int, float, int]] = [(0, 0.0, -1)]
+    for weight, value, option in sorted([(weight, value, n) for n, (value, weight) in enumerate(options)]):
+        if weight > capacity or value <= hull[-1][1]:
+            continue
+        while len(hull) > 1:
+            (below, low, _), (at_top, top, _) = hull[-2], hull[-1]
+            if (value - top) * (at_top - below) < (top - low) * (weight - at_top):
+                break
             hull.pop()
-        if value > hull[-1][0]:
-            hull.append((value, weight, option))
+        hull.append((weight, value, option))
     return [
-        _Step(at, option, (value - low) / max(weight - under, 1e-9), weight - under, weight)
-        for (low, under, _), (value, weight, option) in pairwise(hull)
+        ((low - value) / (weight - below or 1e-9), at, weight, weight - below, option)
+        for (below, low, _), (weight, value, option) in pairwise(hull)
     ]
-
-
-def _slope(point: tuple[float, int, int], value: float, weight: int) -> float:
-    return (value - point[0]) / max(weight - point[1], 1e-9)
-
-
-def _slope_between(hull: Sequence[tuple[float, int, int]]) -> float:
-    return _slope(hull[-2], hull[-1][0], hull[-1][1])
 
 
 def _options_value(classes: Sequence[Sequence[tuple[float, int]]], chosen: Mapping[int, int]) -> float:
