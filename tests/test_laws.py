@@ -237,7 +237,7 @@ def long_messages(draw):
     ]
 
 
-@SLOW
+@settings(SLOW, max_examples=examples(20))
 @given(piles(), long_messages(), GENERATED_POLICIES, models(), st.integers(1, 300), st.sampled_from(["", "day 7 tea"]))
 def test_8_nothing_is_lost(pile, long, policy, model, max_tokens, query):
     """Every candidate can be recalled: whole with enough tokens, never in more than requested, from any record."""
