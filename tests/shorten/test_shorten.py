@@ -180,3 +180,14 @@ def test_what_search_found_is_in_every_excerpt_that_has_room_for_it(seed):
     shortener = Shortener(text, words, "Where is the ladder?", [(start, start + 26)])
     for limit in range(40, words(text), 13):
         assert "The ladder is in the shed." in shortener.shorten(limit).text
+
+
+def test_a_hunk_that_matches_comes_before_the_headers_of_other_files():
+    files = (
+        f"diff --git a/m{n}.py b/m{n}.py\n--- a/m{n}.py\n+++ b/m{n}.py\n"
+        f"@@ -1 +1 @@\n-old {n}\n+{'payment' if n == 6 else 'new'} {n}\n"
+        for n in range(12)
+    )
+    shorter = shorten("".join(files), 240, len, query="Where is the payment?")
+    assert shorter is not None
+    assert "+++ b/m6.py\n@@ -1 +1 @@\n-old 6\n+payment 6" in shorter.text

@@ -93,7 +93,7 @@ def split_code(text: str) -> list[Segment]:
 
 
 def split_diff(text: str) -> list[Segment]:
-    """Headers of files stay; each hunk is kept or left out as a whole."""
+    """Each hunk is kept or left out as a whole. Headers of files weigh more, but less than a hunk that matches."""
     segments: list[Segment] = []
     in_hunk = False
     for start, end in _line_slices(text):
@@ -101,7 +101,7 @@ def split_diff(text: str) -> list[Segment]:
         begins_file = line.startswith(("diff ", "Index: ")) or (line.startswith("--- ") and in_hunk)
         begins_hunk = line.startswith("@@")
         if not segments or begins_file or begins_hunk:
-            segments.append(Segment(start, end, 1.0 if begins_hunk else 50.0))
+            segments.append(Segment(start, end, 1.0 if begins_hunk else 3.0))
         else:
             segments[-1] = Segment(segments[-1].start, end, segments[-1].weight)
         in_hunk = begins_hunk or (in_hunk and not begins_file)
