@@ -41,8 +41,8 @@ def test_the_callers_own_limit_stays(field):
 def test_without_a_limit_none_is_written_and_the_report_says_what_is_reserved():
     context = fitted("gpt-4", completion=None)
     assert context.request.keys() == {"model", "messages"}
-    assert "    Answer:             2,048 (by default)\n" in context.report()
-    assert "    Answer:               100\n" in fitted("gpt-4").report()
+    assert "    Answer:                 2,048 (by default)\n" in context.report()
+    assert "    Answer:                   100\n" in fitted("gpt-4").report()
 
 
 PACKAGES = brimful.conversation(CHAT, model="gpt-4o")
@@ -59,7 +59,7 @@ def test_a_prompt_can_be_limited_in_a_large_window(way):
     context = way(max_prompt_tokens=1000)
     assert 800 < context.tokens <= 1000
     assert context.budget.window == 128_000
-    assert "    Prompt limit:       1,000\n" in context.report()
+    assert "    Prompt limit:           1,000\n" in context.report()
     assert way(max_prompt_tokens=1000, overrides={"total_tokens": 500}).tokens <= 500
     with pytest.raises(BudgetExceeded):
         way(max_prompt_tokens=5)

@@ -19,6 +19,7 @@ def model(window, max_output=100_000):
 def test_window_targets_eighty_percent_of_what_is_left(name, target):
     budget = brimful.budget(model=name, policy="window", completion=3000)
     assert budget.limit("recent") == budget.target_tokens == target
+    assert budget.available_for_messages == budget.available - 500
 
 
 def test_an_unknown_model_has_8192():

@@ -746,3 +746,21 @@ def test_a_summary_competes_by_itself_where_nothing_of_its_cluster_got_in():
     assert {found[package.id][0] for package in day} == {"dropped"}
     assert found["s"] == ("kept", "fits")
     assert "the day before in short" in str(context.request)
+
+
+def test_a_pool_of_all_kinds_limits_history_by_items_and_by_share():
+    notes = [memory(words(20), counter=COUNTER, id=f"note{n}", importance=0.1) for n in range(10)]
+    pile = [*history(10, size=20), *notes]
+
+    def messages(**limits):
+        overrides = {f"pools.all.history.{key}": value for key, value in limits.items()}
+        found = outcomes(build(pile, "auction", window=700, completion=20, overrides=overrides | {"margin.tokens": 0}))
+        return {id for id, (outcome, _) in found.items() if outcome == "kept" and id.startswith("m")}, found
+
+    newest, found = messages(max_items=3)
+    assert newest == {"m007", "m008", "m009"}
+    assert found["m006"] == ("dropped", "max-items")
+    few, found = messages(share=0.2)
+    assert 0 < len(few) < 10
+    assert found["m000"] == ("dropped", "pool-full")
+    assert len(messages(share=0.2, min_items=8)[0]) == 8

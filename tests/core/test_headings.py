@@ -156,10 +156,10 @@ def test_trimming_wins_a_heading_only_with_the_last_that_stands_under_it():
 @pytest.mark.parametrize(("over", "left"), [(10, 2), (12, 1), (20, 1), (21, 0), (38, 0)])
 def test_who_is_dropped_wins_no_heading_that_others_stand_under(over, left):
     units = [unit(at, 0.5, 10, "mon") for at in range(3)]
-    kept, gone = drop_worst(units, over, 3, None, lambda *_: None)
+    kept, gone = drop_worst(units, over, 3, lambda *_: None)
     assert (len(kept), len(gone)) == (left, 3 - left)
     alone = [*units[:2], unit(3, 0.5, 10, "tue")]
-    assert drop_worst(alone, 18, 3, None, lambda *_: None) == (units[:2], ["u03"])
+    assert drop_worst(alone, 18, 3, lambda *_: None) == (units[:2], ["u03"])
 
 
 def test_a_pool_is_full_for_what_would_need_a_heading_more():

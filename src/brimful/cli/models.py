@@ -300,8 +300,7 @@ def _history_rule(limits: HistoryLimits) -> str:
 
 
 def _format_step(step: Step) -> str:
-    below = "" if step.below is None else f" below {step.below:g}"
-    return f"drop {step.drop}{below}" if step.drop else f"summarize {step.summarize}"
+    return f"drop {step.drop}" if step.drop else f"summarize {step.summarize}"
 
 
 def _budget_fields(divided: ContextBudget) -> dict[str, object]:

@@ -192,7 +192,7 @@ class _Filling:
                 self._summarize_chosen(step.summarize, over)
             elif over > 0 and step.drop is not None:
                 pool = self.policy.pool(step.drop)
-                self._drop_worst(pool, over, spare=pool.min_items, below=step.below)
+                self._drop_worst(pool, over, spare=pool.min_items)
         for step in self.policy.trim:
             over = self.total() - self.budget.hard_limit
             if over > 0 and step.drop is not None:
@@ -377,10 +377,10 @@ class _Filling:
 
     # -- trimming ----------------------------------------------------------------------------------------------------
 
-    def _drop_worst(self, pool: Pool, over: int, spare: int, below: float | None = None) -> None:
+    def _drop_worst(self, pool: Pool, over: int, spare: int) -> None:
         units = rank_units(pool, self.chosen[pool.name])
         items = sum(unit.items for unit in [*units, *self.fixed_in(pool)]) - spare
-        self.chosen[pool.name], dropped = drop_worst(units, over, items, below, self.shaper)
+        self.chosen[pool.name], dropped = drop_worst(units, over, items, self.shaper)
         self.reasons.update(dict.fromkeys(dropped, "trimmed"))
 
     def _restore(self, pool: Pool) -> None:

@@ -122,13 +122,9 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A trimming step: drop the worst items of a pool, or replace its clusters by their summaries.
-
-    With `below`, only items with a lower score are dropped.
-    """
+    """A trimming step: drop the worst items of a pool, or replace its clusters by their summaries."""
 
     drop: str | None = None
-    below: float | None = None
     summarize: str | None = None
 
 
@@ -292,8 +288,6 @@ def _limit_violations(at: str, limit: Limit, earlier: list[str]) -> Iterator[tup
 def _step_violations(at: str, step: Step, names: list[str]) -> Iterator[tuple[str, str]]:
     if (step.drop is None) is (step.summarize is None):
         yield at, "must have either 'drop' or 'summarize'"
-    if step.below is not None:
-        yield from _check_number(f"{at}.below", step.below, 0.0, 1.0)
     for pool in (step.drop, step.summarize):
         if pool is not None and pool not in names:
             yield at, f"no pool is named {pool!r}"

@@ -130,6 +130,7 @@ def hidden_items(items: Collection[Item]) -> list[Item]:
 def item_text(package: ContentPackage) -> str:
     r"""Return everything that a package says. Of media it returns what is known.
 
+    >>> from brimful.core.content import Text
     >>> from brimful.core.tokens import Count
     >>> parts = (Text(text="Look:"), Media(modality="image", url="https://x.example/cat.png", width=640, height=480))
     >>> item_text(ContentPackage(id="m", kind="message-recent", content=parts, tokens=Count(tokens=9, basis="exact")))

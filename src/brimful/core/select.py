@@ -218,20 +218,15 @@ def regrow(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high
     return grown if len(grown) > len(span) else span
 
 
-def drop_worst(
-    units: Sequence[Unit], over: int, items: int, below: float | None, shaper: Shaper
-) -> tuple[list[Unit], list[str]]:
+def drop_worst(units: Sequence[Unit], over: int, items: int, shaper: Shaper) -> tuple[list[Unit], list[str]]:
     """Drop units from the end until `over` tokens are saved. Return those that are left and the keys of the others.
 
-    At most `items` items are dropped, and only units that score less than `below`. The last one may be shrunk instead.
+    At most `items` items are dropped. The last one may be shrunk instead.
     """
     left, dropped = list(units), list[str]()
     under = Counter(unit.heading for unit in left)
     while left and over > 0 and left[-1].items <= items:
         worst = left.pop()
-        if below is not None and worst.score.total >= below:
-            left.append(worst)
-            break
         smaller = shaper.shrink(worst, worst.cost - over) if worst.may_shrink else None
         if smaller is not None:
             left.append(smaller)
