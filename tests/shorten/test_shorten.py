@@ -103,6 +103,26 @@ def test_code_keeps_signatures_and_the_part_that_matches():
     assert shorter.text.count("def function_") == 19
 
 
+@pytest.mark.parametrize(
+    ("signature", "end"),
+    [
+        ("  async load{n}(id: string): Promise<Order | undefined> {{", "  }"),
+        ("export const load{n} = async (id: string) => {{", "}"),
+        ("static int load{n}(const struct node *head)\n{{", "}"),
+        ("func (s *Store) Load{n}(id string) (Order, error) {{", "}"),
+        ("    public Order load{n}(String id) throws IOException {{", "    }"),
+    ],
+    ids=["method", "arrow function", "brace on its own line", "Go", "Java"],
+)
+def test_code_keeps_the_signatures_of_other_languages(signature, end):
+    body = "".join(f"        if (value > {i}) {{ count += step({i}); }}\n" for i in range(9))
+    text = "import something;\n" + "".join(f"{signature.format(n=n)}\n{body}{end}\n\n" for n in range(12))
+    shorter = shorten(text, 1_400, len)
+    assert shorter is not None
+    assert shorter.kind == "code"
+    assert shorter.text.lower().count("load") == 12
+
+
 def test_a_diff_keeps_file_headers_and_the_hunk_that_matches():
     hunks = [f"@@ -{n},3 +{n},3 @@\n context\n-old value {n}\n+new value {n}\n" for n in range(1, 200, 10)]
     hunks[7] = "@@ -71,3 +71,3 @@\n context\n-timeout = 30\n+timeout = 60\n"
