@@ -19,7 +19,11 @@ def test_gpt_4_under_the_window_policy(run_json):
         "reserved": 3000,
         "available": 5192,
         "hard_limit": 5192,
-        "pools": [{"name": "system", "limit": 5192}, {"name": "recent", "limit": 3753}],
+        "pools": [
+            {"name": "system", "limit": 5192},
+            {"name": "recent", "limit": 3753},
+            {"name": "media", "limit": 5192},
+        ],
         "system_tokens": 500,
         "available_for_messages": 4692,
         "target_tokens": 3753,

@@ -52,7 +52,7 @@ def test_schema(run_json, context):
         (("--outcome", "dropped"), lambda row: row["outcome"] == "dropped"),
         (("--pool", "related"), lambda row: row["pool"] == "related"),
         (("--kind", "memory-*"), lambda row: row["kind"].startswith("memory-")),
-        (("--kind", "media-image", "--outcome", "dropped"), lambda row: row["id"] == "img"),
+        (("--kind", "media-image", "--outcome", "shrunk"), lambda row: row["id"] == "img"),
     ],
 )
 def test_filters(args, holds, run_json, context):
@@ -87,7 +87,7 @@ def test_a_copy_names_what_it_copies(run, context):
 
 def test_one_as_json(run_json, context):
     data = run_json("explain", context, "img")
-    assert data["line"].startswith("dropped: larger than pool 'media' can hold (625 tokens)")
+    assert data["line"].startswith("shrunk: fits in pool 'media' (85/625 tokens)")
     assert data["decision"]["id"] == data["package"]["id"] == "img"
 
 

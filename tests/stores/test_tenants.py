@@ -76,6 +76,7 @@ CALLS = {
     "save_counts": lambda store: store.save_counts("t", {"b2:b": 1}),
     "find_postings": lambda store: occurring(store, ["room:general", "memory:::"], SECRET.split()),
     "find_nearest": lambda store: nearest(store, ["room:general", "memory:::"], "e", VECTOR, limit=9),
+    "deleted_messages": lambda store: store.deleted_messages(["m1", "m2"], room="general"),
     "documents": lambda store: store.documents(list(range(1, 100))),
     "count_undivided": lambda store: store.count_undivided(),
     "divide_documents": lambda store: store.divide_documents(lambda record: words(record.content)),

@@ -106,7 +106,7 @@ def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
     if wire not in INCOMING_WIRES:
         raise InvalidValue("wire", f"must be one of {', '.join(INCOMING_WIRES)}, not {preview(wire)}")
     if not isinstance(request, dict):
-        raise InvalidRequest(wire, [f"must be an object, not {preview(request)}"])
+        raise InvalidRequest(wire, [f"must be an object with a list of 'messages', not {preview(request)}"])
     model = request.get("model")
     messages = _require_messages(request.get("messages"), wire)
     raw = tuple([encode_json(message, wire, f"messages[{at}]") for at, message in enumerate(messages)])
