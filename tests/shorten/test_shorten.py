@@ -103,6 +103,16 @@ def test_code_keeps_signatures_and_the_part_that_matches():
     assert shorter.text.count("def function_") == 19
 
 
+@pytest.mark.parametrize("limit", [5, 7, 8, 12, 20])
+@pytest.mark.parametrize("at", [0, 700, 1_499])
+def test_in_little_room_the_sentence_that_matches_comes_first(at, limit):
+    sentences = [f"Tea number {n} was green and long after the winter walk." for n in range(1_500)]
+    sentences[at] = "My cat is called Miso."
+    shorter = shorten(" ".join(sentences), limit, words, query="What is the cat called?")
+    assert shorter is not None
+    assert ("My cat is called Miso." in shorter.text) is (limit >= 7)  # with a mark on each side
+
+
 @pytest.mark.parametrize(
     ("signature", "end"),
     [

@@ -24,7 +24,7 @@ _SPLITTERS: Final[dict[str, Callable[[str], list[Segment]]]] = {
 }
 MAX_LENGTH: Final = 1_000_000  # characters; of a longer text, only the beginning and the end are considered
 _PASSAGES: Final = 6  # that should fit
-_PASSAGE_SIZES: Final = (40, 70, 120)  # characters
+_PASSAGE_SIZES: Final = (15, 40, 70, 120)  # characters
 _TRANSFORMS: Final[dict[str, Callable[[str], str]]] = {"html": extract_html, "log": fold_log}
 
 
