@@ -57,6 +57,27 @@ def test_a_whole_request_key_by_key():
     ]
 
 
+PICTURE = {"modality": "image", "url": "https://example.org/cat.png", "media_type": "image/png"}
+
+
+@pytest.mark.parametrize(
+    ("model", "detail", "level"),
+    [
+        ("gemini-3-pro", "low", "MEDIA_RESOLUTION_LOW"),
+        ("gemini-flash-latest", "ultra", "MEDIA_RESOLUTION_ULTRA_HIGH"),
+        ("gemini-3-pro", "auto", None),
+        ("gemini-2.5-pro", "low", None),
+    ],
+)
+def test_a_picture_has_a_resolution_of_its_own_where_the_model_takes_one(model, detail, level):
+    picture = Media(**PICTURE, detail=detail)
+    request = rendered(Message(role="user", parts=(picture, Text(text="Look"))), model=model)
+    part, text = request["contents"][0]["parts"]
+    assert part.get("mediaResolution") == (level and {"level": level})
+    assert text == {"text": "Look"}
+    assert gemini.parse(request).messages[0].parts[0].detail == (detail if level else "auto")
+
+
 @pytest.mark.parametrize(("model", "signed"), [("gemini-2.5-pro", False), ("gemini-4", True), ("gemini-10-pro", True)])
 def test_only_models_with_thought_signatures_get_one(model, signed):
     call = rendered(text_message("user", "Hi"), *UNIT, model=model)["contents"][1]["parts"][0]
@@ -160,6 +181,7 @@ def test_invalid_contents_are_named(case):
     assert gemini.check({"model": "m", "contents": contents}) == violations
 
 
+RESOLUTIONS = ", ".join(f"MEDIA_RESOLUTION_{level}" for level in ("LOW", "MEDIUM", "HIGH", "ULTRA_HIGH"))
 INVALID_REQUESTS = [
     ({"model": None}, "model: must be a string, but is missing"),
     ({"generationConfig": {"maxOutputTokens": 0}},
@@ -168,6 +190,8 @@ INVALID_REQUESTS = [
     ({"systemInstruction": "Be kind."}, "systemInstruction: must be an object, not a string"),
     ({"systemInstruction": {"parts": [{"inlineData": {}}]}},
      "systemInstruction.parts[0]: inlineData is not allowed in a system turn"),
+    ({"contents": [{"role": "user", "parts": [{"text": "Hi", "mediaResolution": {"level": "LOW"}}]}]},
+     f"contents[0].parts[0].mediaResolution.level: must be one of {RESOLUTIONS}, not 'LOW'"),
     ({"tools": [{}]}, "tools[0].functionDeclarations: must be a list, but is missing"),
     ({"tools": [{"functionDeclarations": [{"name": "2fa"}]}]},
      "tools[0].functionDeclarations[0].name: must start with a letter or _, not '2fa'"),

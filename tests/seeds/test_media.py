@@ -152,6 +152,21 @@ def test_0_33_fit_asks_for_low_detail_before_it_leaves_a_picture_out():
     assert context.request["messages"][1:] == CHAT[1:]
 
 
+@pytest.mark.parametrize(("model", "form"), [("gemini-3.5-flash", "low"), ("gemini-2.5-flash", "stub")])
+def test_0_33_gemini_3_is_asked_for_low_detail_before_a_picture_is_left_out(model, form):
+    """Its rule bills 280 tokens instead of 1,120. Gemini 2 has no resolution for a single picture."""
+    counter = brimful.counter(model)
+    picture = brimful.packagers.message(SHOWN, counter=counter, id="desk", timestamp=NOW - 9)
+    question = "What do you see in the picture?"
+    now = brimful.packagers.message(question, counter=counter, id="now", current=True, timestamp=NOW)
+    context = brimful.assemble([picture, now], model=model, window=2_000, completion=100, now=NOW)
+    assert context.decision("desk/image-1").form == form
+    assert ("MEDIA_RESOLUTION_LOW" in json.dumps(context.request)) == (form == "low")
+    if form == "low":
+        assert context.decision("desk/image-1").cost == 280
+    assert brimful.replay(context).request == context.request
+
+
 def test_0_33_two_equal_pictures_of_a_message_are_two_items():
     """Each is sent or left out by itself."""
     messages = [{"role": "user", "content": [*BLOCKS, BLOCKS[1]]}, {"role": "user", "content": "Bye!"}]

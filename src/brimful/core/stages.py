@@ -94,8 +94,9 @@ def _breaks_special_tokens(inputs: Inputs) -> bool:
 
 
 def _bills_by_detail(model: ModelInfo) -> bool:
-    """Whether pictures cost less in low detail. Of the wire formats, only OpenAI's asks for a detail."""
-    return model.provider == model.wire == "openai" and model.image_rule is not None
+    """Whether a request can ask for pictures in low detail. Other servers of these wire formats may ignore it."""
+    own = (model.provider, model.wire) in (("openai", "openai"), ("google", "gemini"))
+    return own and model.image_rule is not None
 
 
 class Attempt(msgspec.Struct, frozen=True):

@@ -28,6 +28,16 @@ from brimful.render.tools import arguments_object, json_text, object_schema
 _MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"gemini-[12](?!\d)")
 """Models without thought signatures. Later models refuse calls in the current turn that have none."""
 
+_MODELS_WITH_RESOLUTION: Final = re.compile(r"gemini-(?![12](?!\d))")
+"""Models that take a media resolution for each part. Earlier models refuse it."""
+
+_RESOLUTIONS: Final = {
+    "low": "MEDIA_RESOLUTION_LOW",
+    "medium": "MEDIA_RESOLUTION_MEDIUM",
+    "high": "MEDIA_RESOLUTION_HIGH",
+    "ultra": "MEDIA_RESOLUTION_ULTRA_HIGH",
+}
+
 _NO_SIGNATURE: Final = "skip_thought_signature_validator"
 """Google's value for a call whose signature is not available."""
 
@@ -62,7 +72,8 @@ def write_request(prompt: Prompt) -> Request:
     if first:
         request["systemInstruction"] = {"parts": _write_parts(_message_parts(first))}
     signed = _MODELS_WITHOUT_SIGNATURES.search(prompt.model) is None
-    request["contents"] = [_write_content(turn, signed=signed) for turn in alternating_turns(rest)]
+    scaled = _MODELS_WITH_RESOLUTION.search(prompt.model) is not None
+    request["contents"] = [_write_content(turn, signed=signed, scaled=scaled) for turn in alternating_turns(rest)]
     return request
 
 
@@ -90,16 +101,22 @@ def _message_parts(messages: Iterable[Message]) -> Iterable[Part]:
     return (part for message in messages for part in message.parts)
 
 
-def _write_content(turn: Turn, *, signed: bool) -> dict[str, Any]:
-    parts = _write_parts(turn.parts)
+def _write_content(turn: Turn, *, signed: bool, scaled: bool) -> dict[str, Any]:
+    parts = _write_parts(turn.parts, scaled=scaled)
     first_call = next((part for part in parts if "functionCall" in part), None)
     if signed and first_call is not None:
         first_call["thoughtSignature"] = _NO_SIGNATURE
     return {"role": _WIRE_ROLES[turn.speaker], "parts": parts}
 
 
-def _write_parts(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    return [_write_part(part) for part in join_texts(parts)]
+def _write_parts(parts: Iterable[Part], *, scaled: bool = False) -> list[dict[str, Any]]:
+    return [_write_part(part) | (_write_resolution(part) if scaled else {}) for part in join_texts(parts)]
+
+
+def _write_resolution(part: Part) -> dict[str, Any]:
+    if not isinstance(part, Media) or part.modality != "image" or part.detail not in _RESOLUTIONS:
+        return {}
+    return {"mediaResolution": {"level": _RESOLUTIONS[part.detail]}}
 
 
 def _write_part(part: Part) -> dict[str, Any]:
@@ -162,9 +179,9 @@ def _read_part(part: WirePart) -> Part:
         case {"text": text}:
             return Text(text=text)
         case {"inlineData": data}:
-            return Media(modality=_read_modality(data["mimeType"]), data=data["data"], media_type=data["mimeType"])
+            return _read_media(part, data["mimeType"], data=data["data"])
         case {"fileData": file}:
-            return Media(modality=_read_modality(file["mimeType"]), url=file["fileUri"], media_type=file["mimeType"])
+            return _read_media(part, file["mimeType"], url=file["fileUri"])
         case {"functionCall": call}:
             arguments = json_text(call.get("args") or {})
             return ToolCall(id=call.get("id") or call["name"], name=call["name"], arguments=arguments)
@@ -172,8 +189,11 @@ def _read_part(part: WirePart) -> Part:
             return _read_result(part["functionResponse"])
 
 
-def _read_modality(mime_type: str) -> Modality:
-    return cast("Modality", mime_type.partition("/")[0])
+def _read_media(part: WirePart, mime_type: str, *, url: str = "", data: str = "") -> Media:
+    level = (part.get("mediaResolution") or {}).get("level")
+    detail = next((detail for detail, name in _RESOLUTIONS.items() if name == level), "auto")
+    modality = cast("Modality", mime_type.partition("/")[0])
+    return Media(modality=modality, url=url, data=data, media_type=mime_type, detail=detail)
 
 
 def _read_result(answer: dict[str, Any]) -> ToolResult:
@@ -265,6 +285,13 @@ def _check_parts(report: Report, pairing: CallPairing, path: str, content: Objec
             report.add(at, f"{kinds[0]} is not allowed in a {role} turn")
         else:
             _CHECKS[kinds[0]](report, pairing, f"{at}.{kinds[0]}", part[kinds[0]])
+            _check_resolution(report, f"{at}.mediaResolution", part.get("mediaResolution"))
+
+
+def _check_resolution(report: Report, path: str, value: object) -> None:
+    resolution = None if value is None else report.require_object(path, value)
+    if resolution is not None:
+        report.require_one_of(f"{path}.level", resolution.get("level"), tuple(_RESOLUTIONS.values()))
 
 
 def _check_text(report: Report, _: CallPairing, path: str, value: object) -> None:
