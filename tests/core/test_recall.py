@@ -1,5 +1,7 @@
 """Handles, and what they give back: whole items, the parts that match, or the best passages of all."""
 
+import json
+
 import pytest
 
 from brimful import Media, Text, ToolCall, ToolResult
@@ -52,12 +54,39 @@ def test_a_stub_carries_its_handle():
     assert context.recall(context.handle(stub.id), max_tokens=10_000).text == words(800)
 
 
-def test_a_longer_excerpt_ends_with_its_handle_but_json_stays_json():
-    rows = "[" + ", ".join(f'{{"row": {n}}}' for n in range(400)) + "]"
-    for text, min_tokens, is_marked in ((STORY, None, True), (rows, None, False), (STORY, 9, False)):
-        context = build([memory(text, counter=COUNTER, id="long", min_tokens=min_tokens)], window=900)
-        assert context.decision("long").form == "excerpt"
-        assert ('[… recall "long"]' in str(context.request)) == is_marked
+ROWS = "[" + ", ".join(f'{{"row": {n}}}' for n in range(400)) + "]"
+KEYS = "{" + ", ".join(f'"key {n}": {n}' for n in range(400)) + "}"
+LONGS = "{" + ", ".join(f'"text {n}": "{words(90)}"' for n in range(6)) + "}"
+
+
+@pytest.mark.parametrize(
+    ("text", "min_tokens", "mark"),
+    [(STORY, None, '[… recall "long"]'), (ROWS, None, "… recall long"), (STORY, 9, "")],
+)
+def test_an_excerpt_ends_with_its_handle(text, min_tokens, mark):
+    context = build([memory(text, counter=COUNTER, id="long", min_tokens=min_tokens)], window=900)
+    assert context.decision("long").form == "excerpt"
+    assert ("recall" in str(context.request)) == bool(mark)
+    assert mark in str(context.request)
+
+
+@pytest.mark.parametrize("text", [ROWS, KEYS, LONGS])
+def test_json_with_a_handle_stays_json(text):
+    call, result = ToolCall(id="c", name="list"), ToolResult(id="c", content=text)
+    turn = tool_turn([call], [result], counter=COUNTER, id="t", timestamp=NOW)
+    context = build([*turn, message("Go on.", counter=COUNTER, id="m", current=True, timestamp=NOW + 1)], window=450)
+    assert context.decision("t/c").form == "digest"
+    data = json.loads(context.request["messages"][1]["content"])
+    note = data[-1] if isinstance(data, list) else data["…"]
+    assert note.endswith("recall t/c")
+    assert context.recall("t/c", max_tokens=10_000).text == text
+
+
+def test_a_digest_in_history_carries_its_handle():
+    long = message(STORY, counter=COUNTER, id="long", timestamp=NOW - 500)
+    context = build([long, *history(5), message("Go on.", counter=COUNTER, id="m", current=True, timestamp=NOW)])
+    assert context.decision("long").form == "digest"
+    assert any(each["content"].endswith('\n[… recall "long"]') for each in context.request["messages"])
 
 
 # -- one item --------------------------------------------------------------------------------------------------------

@@ -20,13 +20,13 @@ from brimful.core.media import LOW_WORTH, MediaLine, as_form, as_line, describe_
 from brimful.core.policy import Forms
 from brimful.core.prompt import TokenCounter
 from brimful.core.units import ShrunkPackage, Unit, time_key
-from brimful.shorten import Shortened, Shortener, TextStructure
+from brimful.shorten import Shortened, Shortener, TextStructure, add_json_note
 
 _OPTION_SIZES: Final = (1_200, 400, 130)  # tokens of the excerpts from which a pool with the best set chooses
 _OPTION_SHARE: Final = 0.7  # of the full cost: larger excerpts are not worth it
 _MAX_QUERY_LENGTH: Final = 2_000  # characters
 _STRUCTURE_SIZE: Final = 12  # times the size of a text, with its segments and an index of their words
-_MARK_FACTOR: Final = 10  # times the tokens of the line that names the handle; a smaller excerpt has no such line
+_MARK_FACTOR: Final = 6  # times the tokens of the line that names the handle; a smaller excerpt has no such line
 _JOIN_TOKENS: Final = 2  # joined texts may have a token or two more than their parts
 _TITLE_LENGTH: Final = 60  # characters of an item's text in its stub
 _SOURCES: Final = {
@@ -56,6 +56,28 @@ class Option(msgspec.Struct, frozen=True, gc=False):
     worth: float
     cost: int
     limit: int
+
+
+class _Mark(msgspec.Struct, frozen=True, gc=False):
+    """What names the handle of a shortened text: a line at its end, or a note in JSON. Without a handle, nothing."""
+
+    handle: str = ""
+    tokens: int = 0
+
+    @property
+    def line(self) -> str:
+        return f'\n[… recall "{self.handle}"]'
+
+    @property
+    def note(self) -> str:
+        return add_json_note("{}", f"recall {self.handle}")
+
+    def add_to(self, shorter: Shortened) -> str:
+        if not self.handle:
+            return shorter.text
+        if shorter.kind == "json":
+            return add_json_note(shorter.text, f"recall {self.handle}")
+        return shorter.text + self.line
 
 
 class Shaper:
@@ -240,22 +262,22 @@ class Shaper:
         text = _longest_text(package)
         rest = 0 if isinstance(package.content, str) else self._count_besides(package.content, text)
         in_history = region_of(package) == "history" and package.flex.can_drop
-        mark = "" if in_history else self._mark(package, limit)  # digests have few tokens to spare
-        room = limit - rest - (self._counter.text(mark).upper + _JOIN_TOKENS if mark else 0)
+        mark = self._mark(package, limit)
+        room = limit - rest - mark.tokens
         shorter = (
             _make_digest(text, room, self._counter) if in_history else self._shortener(package, text).shorten(room)
         )
         if shorter is None or shorter.text == text or self._counter.text(shorter.text).upper < least:
             return None
         form: FormName = "digest" if in_history else "excerpt"
-        marked = shorter.text if shorter.kind == "json" else shorter.text + mark
-        return self._with_text(package, text, marked), form, shorter.worth
+        return self._with_text(package, text, mark.add_to(shorter)), form, shorter.worth
 
-    def _mark(self, package: ContentPackage, limit: int) -> str:
+    def _mark(self, package: ContentPackage, limit: int) -> "_Mark":
         """Return the line at the end of an excerpt that says how to recall the rest; empty if it costs too much."""
-        mark = f'\n[… recall "{self._handles[package.id]}"]'
-        costs_much = _MARK_FACTOR * self._counter.text(mark).upper > limit
-        return "" if costs_much or package.flex.min_tokens is not None else mark
+        mark = _Mark(self._handles[package.id])
+        tokens = max(self._counter.text(text).upper for text in (mark.line, mark.note)) + _JOIN_TOKENS
+        costs_much = _MARK_FACTOR * tokens > limit
+        return _Mark() if costs_much or package.flex.min_tokens is not None else _Mark(mark.handle, tokens)
 
     def _shortener(self, package: ContentPackage, text: str) -> Shortener:
         """Return what shortens the text for the current message, around the passages that search found."""

@@ -8,13 +8,23 @@ from math import ceil
 from typing import Final
 
 from brimful.shorten.detect import detect
-from brimful.shorten.json_data import JsonShortener, JsonText
+from brimful.shorten.json_data import JsonShortener, JsonText, add_json_note
 from brimful.shorten.lines import fold_log, split_code, split_diff, split_log, split_table
 from brimful.shorten.matching import word_set
 from brimful.shorten.prose import cut_text, extract_html, split_prose
 from brimful.shorten.segments import GAP_MARK, RankedSegments, Segment, Segments, Shortened
 
-__all__ = ["GAP_MARK", "Shortened", "Shortener", "TextStructure", "cut_text", "detect", "shorten", "word_set"]
+__all__ = [
+    "GAP_MARK",
+    "Shortened",
+    "Shortener",
+    "TextStructure",
+    "add_json_note",
+    "cut_text",
+    "detect",
+    "shorten",
+    "word_set",
+]
 
 _SPLITTERS: Final[dict[str, Callable[[str], list[Segment]]]] = {
     "table": split_table,

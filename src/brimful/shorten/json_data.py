@@ -4,6 +4,7 @@ An object that is shown has all of its keys, unless there are very many. What is
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, TypeVar
@@ -29,6 +30,7 @@ _MAX_DEPTH: Final = 60
 _MARK_LENGTH: Final = 24  # characters of a mark: a string that is longer by less than that is not cut
 _MATCH_WEIGHT: Final = 20.0  # of an object that matches the query fully; the outermost weighs 1
 _DEPTH_WEIGHT: Final = 0.9  # of an object inside another
+_MORE_KEYS: Final = re.compile(r'(?<="…":")([\d,]+ more keys)(?="}$)')
 _MAX_TRIES: Final = 6
 _CLOSE_ENOUGH: Final = 0.9  # of the limit
 
@@ -219,6 +221,18 @@ class _Writer:
 
     def _match(self, key: str | int, value: Any) -> int:
         return len(self._wanted & word_set(f"{key} {value}")) if self._wanted else 0
+
+
+def add_json_note(text: str, note: str) -> str:
+    """Return a JSON object or array with a note at its end: the last element, or the key that counts what is left out.
+
+    >>> add_json_note('{"id":7}', "cut"), add_json_note("[1]", "cut"), add_json_note('{"a":1,"…":"2 more keys"}', "cut")
+    ('{"id":7,"…":"cut"}', '[1,"… cut"]', '{"a":1,"…":"2 more keys, cut"}')
+    """
+    if _MORE_KEYS.search(text):
+        return _MORE_KEYS.sub(lambda found: f"{found[0]}, {note}", text)
+    comma = "," if len(text) > len("{}") else ""
+    return text[:-1] + comma + (f'"…":{_dump(note)}}}' if text.endswith("}") else f"{_dump(f'… {note}')}]")
 
 
 def _items(data: Any) -> Iterable[tuple[str | int, Any]]:
