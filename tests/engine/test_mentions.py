@@ -2,7 +2,7 @@
 
 import pytest
 
-from brimful import Text, ToolCall, ToolResult
+from brimful import Media, Text, ToolCall, ToolResult
 from brimful.engine.mentions import find_mentions, find_persona
 from brimful.errors import ProviderError
 from brimful.records import Persona, Room
@@ -105,8 +105,39 @@ def test_several_personas_answer_in_order_and_see_each_other(run, new_engine):
         ("Blue.", "p2"),
         ("Red.", "gpt"),
     ]
-    assert {"role": "user", "content": "GPT mini: Blue."} in provider.requests[1]["messages"]
-    assert provider.requests[1]["messages"][-1]["content"] == "@gpt-mini @gpt which colour?"
+    question, earlier = provider.requests[1]["messages"][-2:]
+    assert question["content"] == "@gpt-mini @gpt which colour?"
+    assert earlier == {"role": "user", "content": "GPT mini: Blue."}
+
+
+def test_a_later_persona_gets_the_question_before_the_answers_to_it(run, new_engine, clock):
+    provider = ScriptedProvider(["Blue. " * 300, "Red.", "Green.", "Grey."])
+    picture = Media(modality="image", url="https://example.org/cup.png", width=64, height=64)
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            await put_all(engine)
+            await engine.remember("Bo's cup is white.", id="cup")
+            await engine.post(room="general", text="Before.", sender="Bo")
+            asked = "@gpt-mini @gpt @ada-lovelace what about the cup?"
+            answer = await engine.respond(
+                "general", None, asked, sender="Bo", id="q", now=clock() + 60, media=[picture]
+            )
+            await engine.respond("general", "p3", "And then?", sender="Bo")
+            return answer
+
+    answer = run(story())
+    for count, request in enumerate(provider.requests[:3]):
+        said = [each for each in request["messages"] if each["role"] != "system"]
+        at = next(at for at, each in enumerate(said) if isinstance(each["content"], list))
+        assert "what about the cup?" in str(said[at]), "the picture is in the question"
+        assert [each["content"][:15] for each in said[at + 1 :]] == ["GPT mini: Blue.", "Red."][:count]
+    last = answer.others[-1].context
+    assert last.decision("q").region == "current"
+    assert last.decision("cup").included, "the question is searched for, not the answers"
+    texts = [str(each["content"]) for each in provider.requests[3]["messages"]]
+    texts = [text for text in texts if not text.startswith("<context")]
+    assert [text[:5] for text in texts[-5:]] == ["@gpt-", "GPT m", "Red.", "Green", "And t"]
 
 
 def test_a_stream_says_who_speaks(run, new_engine):

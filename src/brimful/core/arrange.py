@@ -22,7 +22,7 @@ from brimful.core.chat_rules import (
     unique_ids,
 )
 from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResult, group_tool_results
-from brimful.core.cost import NameStyle, region_of, role_of, sender_of
+from brimful.core.cost import NameStyle, is_question, region_of, role_of, sender_of
 from brimful.core.decision import FormName, Region
 from brimful.core.labels import (
     PINNED_CLOSE,
@@ -289,9 +289,11 @@ def _current(regions: _Regions) -> Iterator[Message]:
     media = [package for package in packages if package.kind.startswith("media-")]
     media_parts = tuple(part for package in media for part in package.parts)
     messages = [_message(package) for package in packages if not package.kind.startswith("media-")]
+    answers = {package.id for package in packages if not is_question(package)}
     if media_parts and (not messages or messages[-1].role != "user"):
         messages.insert(max(0, len(messages) - 1), Message(role="user", parts=()))
-    last_user = next((at for at in reversed(range(len(messages))) if messages[at].role == "user"), 0)
+    asked = (at for at, each in enumerate(messages) if each.role == "user" and answers.isdisjoint(each.sources))
+    last_user = max(asked, default=0)
     for at, message in enumerate(messages):
         if media_parts and at == last_user:
             sources = (*(package.id for package in media), *message.sources)

@@ -34,6 +34,9 @@ _KIND_ROLES: Final[dict[str, Role]] = {
     "tool-call": "assistant",
     "tool-result": "tool",
 }
+SENDER_KEY: Final = "sender_type"
+"""In the metadata of a message: `persona`, `user`, `tool` or `system`."""
+
 KIND_REGIONS: Final[dict[str, Region]] = {
     "system-prompt": "system",
     "message-recent": "history",
@@ -58,6 +61,11 @@ def region_of(package: ContentPackage) -> Region:
     if any(isinstance(part, ToolCall | ToolResult) for part in parts):
         return "history"
     return "pinned" if package.pinned else "related"
+
+
+def is_question(package: ContentPackage) -> bool:
+    """Whether the package is the message to answer, and not what another persona has answered already."""
+    return package.kind == "message-current" and package.metadata.get(SENDER_KEY) != "persona"
 
 
 def role_of(package: ContentPackage) -> Role:

@@ -11,7 +11,7 @@ import msgspec
 
 from brimful.cache import content_bytes, memoize
 from brimful.core.content import ContentPackage, Form, Media, Part, Text, ToolResult
-from brimful.core.cost import count_content, region_of, role_of
+from brimful.core.cost import count_content, is_question, region_of, role_of
 from brimful.core.decision import FormName
 from brimful.core.frame import part_text
 from brimful.core.handles import Handles
@@ -329,7 +329,7 @@ _make_digest: Final = memoize(_shorten, name="forms", size=lambda args, _: conte
 
 def find_query(packages: Sequence[ContentPackage]) -> str:
     """Return what the excerpts are for: the current message, or else the last words of the user."""
-    current = [package for package in packages if package.kind == "message-current"]
+    current = [package for package in packages if is_question(package)]
     turns = current or [each for each in packages if role_of(each) == "user" and region_of(each) == "history"]
     return max(turns, key=time_key).text[:_MAX_QUERY_LENGTH] if turns else ""
 

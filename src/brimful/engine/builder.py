@@ -39,7 +39,7 @@ from brimful.engine.personas import (
     get_user,
     make_name_filler,
 )
-from brimful.engine.plan import BuildPlan, CurrentMessage, make_current, make_plan, require_last_turn
+from brimful.engine.plan import BuildPlan, CurrentMessage, make_current, make_plan, require_last_turn, split_answers
 from brimful.engine.prompt_cache import PrefixTracker, make_conversation
 from brimful.errors import InvalidValue
 from brimful.lore import Activation, LoreIndex, activate
@@ -457,7 +457,8 @@ def _knowledge_notices(plan: BuildPlan, pinned: Sequence[Memory]) -> Iterator[No
 
 def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackage]:
     counter, known, recent = plan.counter, loaded.known, loaded.recent
-    history = recent.packages if plan.current.message else require_last_turn(recent.packages)
+    history, answers = split_answers(plan.current, recent.messages, recent.packages)
+    history = history if plan.current.message else require_last_turn(history)
     summaries = candidates.filter_summaries(known.summaries, recent.sure, recent.partial_clusters)
     notes = collect_notes(plan.persona, plan.room, plan.user)
     packages = [
@@ -472,6 +473,7 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
         *history,
         *package_notes(notes, _turn_number(plan, recent), counter=counter),
         *plan.current.packages(counter),
+        *answers,
         *(package_media(part, counter=counter) for part in plan.media),
     ]
     newest = max((message.seq for message in recent.messages), default=0)

@@ -170,6 +170,28 @@ def make_current(
             raise InvalidValue("message", f"must be a string, a tuple of parts or a Message, not {preview(message)}")
 
 
+def split_answers(
+    current: CurrentMessage, messages: Sequence[Message], packages: Sequence[ContentPackage]
+) -> tuple[list[ContentPackage], list[ContentPackage]]:
+    """Separate history from what other personas have already answered to the current message, which comes after it."""
+    history: list[ContentPackage] = []
+    answers: list[ContentPackage] = []
+    for message, package in zip(messages, packages, strict=True):
+        is_answer = current.posted is not None and message.persona is not None and message.seq > current.posted.seq
+        (answers if is_answer else history).append(package)
+    asked_at = current.message.at if current.message else 0.0
+    return history, [
+        msgspec.structs.replace(
+            answer,
+            kind="message-current",
+            flex=_REQUIRED,
+            importance=1.0,
+            timestamp=max(answer.timestamp, asked_at),  # clocks differ; the order in the room counts
+        )
+        for answer in answers
+    ]
+
+
 def require_last_turn(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
     """Return history, newest first, with the last user message and the last turn required.
 

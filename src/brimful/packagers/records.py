@@ -10,6 +10,7 @@ from typing import Any, Final, Unpack
 import msgspec
 
 from brimful.core.content import ContentPackage, Media, Text, ToolCall, ToolResult
+from brimful.core.cost import SENDER_KEY
 from brimful.core.prompt import TokenCounter
 from brimful.packagers.package import PackageOptions, copy_metadata, lorebook_entry, memory, note, package, summary
 from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, Summary, User
@@ -243,7 +244,7 @@ def _sender_metadata(record: Message) -> dict[str, str]:
     """Return the id of a message's sender, and whether it is a user, a persona, a tool or the system."""
     by_persona = record.persona is not None or record.role == "assistant"
     kind = "persona" if by_persona else record.role
-    return {"sender": record.persona or record.sender, "sender_type": kind}
+    return {"sender": record.persona or record.sender, SENDER_KEY: kind}
 
 
 def _part_text(part: Text | Media | ToolCall | ToolResult) -> str:

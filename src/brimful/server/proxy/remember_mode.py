@@ -10,6 +10,7 @@ import msgspec
 
 from brimful.core.budget import reduced_reserve_notice
 from brimful.core.context import Context
+from brimful.core.cost import is_question
 from brimful.core.notice import Notice
 from brimful.core.policy import Policy
 from brimful.counting import counter_for
@@ -212,7 +213,7 @@ class RememberMode:
 
 async def _current_message(engine: Engine, context: Context) -> Message | None:
     """Return the message that a context was built to answer; None if it answers tool results."""
-    ids = [package.id for package in context.inputs.packages if package.kind == "message-current"]
+    ids = [package.id for package in context.inputs.packages if is_question(package)]
     return next(iter(await engine.store.messages(ids)), None)
 
 
