@@ -109,22 +109,21 @@ def _chosen_share(instance: Instance) -> float:
 
 
 def _forms_share(instance: Instance) -> float:
-    classes = [
-        [(value * sqrt(share), max(1, int(weight * share))) for share in SHARES]
-        for value, weight in zip(instance.values, instance.weights, strict=True)
-    ]
-    chosen = choose_options(classes, instance.capacity)
-    return sum(classes[at][form][0] for at, form in chosen.items()) / optimum_of_forms(classes, instance.capacity)
+    values = [[value * sqrt(share) for share in SHARES] for value in instance.values]
+    weights = [[max(1, int(weight * share)) for share in SHARES] for weight in instance.weights]
+    chosen = choose_options(values, weights, instance.capacity)
+    best = optimum_of_forms(values, weights, instance.capacity)
+    return sum(values[at][form] for at, form in chosen.items()) / best
 
 
-def optimum_of_forms(classes: Sequence[Sequence[tuple[float, int]]], capacity: int) -> float:
+def optimum_of_forms(values: Sequence[Sequence[float]], weights: Sequence[Sequence[int]], capacity: int) -> float:
     """Return the highest value that fits with at most one form of each item.
 
-    >>> optimum_of_forms([[(10, 8), (7, 3)], [(6, 5)]], 8)
+    >>> optimum_of_forms([[10, 7], [6]], [[8, 3], [5]], 8)
     13.0
     """
     best = [0.0] * (capacity + 1)
-    for forms in classes:
+    for forms in map(zip, values, weights):
         before = list(best)
         for value, weight in forms:
             if weight <= capacity:

@@ -144,6 +144,28 @@ def test_the_best_set_chooses_among_the_forms_of_many_packages():
     assert forms.count("digest") > 10
 
 
+def test_an_excerpt_is_made_of_what_comes_with_larger_forms_alone():
+    long = memory(STORY, counter=COUNTER, id="long", forms=[Form(words(3000), worth=0.9)])
+    context = build([long, message("Was it day 200?", counter=COUNTER, id="now", current=True, timestamp=NOW)])
+    assert context.decision("long").form == "excerpt"
+
+
+def test_a_count_of_the_caller_for_a_form_is_kept():
+    bound = Form("one line", worth=0.5, tokens=Count(tokens=20, basis="bound"))
+    long = memory(STORY, counter=COUNTER, id="long", forms=[bound])
+    context = build([long], window=300, overrides={"forms.kinds": []})
+    assert (context.decision("long").form, context.decision("long").tokens) == ("digest", 20)
+
+
+def test_of_two_forms_of_one_size_the_better_one_is_taken():
+    better, worse = Form("better line", worth=0.6), Form("other line", worth=0.4)
+    long = memory(STORY, counter=COUNTER, id="long", forms=[worse, better, LINE])
+    context = build([long], window=300, overrides={"forms.kinds": []})
+    decision = context.decision("long")
+    assert "better line" in str(context.request)
+    assert (decision.larger, decision.smaller) == (2004, 0)
+
+
 def test_forms_are_counted_for_the_model_and_are_in_the_record():
     other = Form("one two", tokens=Count(tokens=9, basis="exact", tokenizer="another"))
     bound = Form("three", tokens=Count(tokens=3, basis="bound"))

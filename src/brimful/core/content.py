@@ -3,6 +3,7 @@
 import hashlib
 import unicodedata
 from collections.abc import Iterable
+from copy import copy
 from math import isfinite
 from typing import Any, Final, Literal, get_args
 
@@ -254,6 +255,14 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_d
     def parts(self) -> tuple[Part, ...]:
         """The content as parts. A string is one part."""
         return (Text(text=self.content),) if isinstance(self.content, str) else self.content
+
+
+def with_content(package: ContentPackage, content: str | tuple[Part, ...], tokens: Count) -> ContentPackage:
+    """Return the package with other valid content and its count. It keeps its hashes, and is not validated again."""
+    changed = copy(package)
+    msgspec.structs.force_setattr(changed, "content", content)
+    msgspec.structs.force_setattr(changed, "tokens", tokens)
+    return changed
 
 
 def content_hashes(content: str | tuple[Part, ...]) -> tuple[str, str]:

@@ -5,12 +5,13 @@ to turn. Everything else gets excerpts.
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 import msgspec
 
 from brimful.cache import content_bytes, memoize
-from brimful.core.content import ContentPackage, Form, Media, Part, Text, ToolResult
+from brimful.core.content import ContentPackage, Form, Media, Part, Text, ToolResult, with_content
 from brimful.core.cost import count_content, is_question, region_of, role_of
 from brimful.core.decision import FormName
 from brimful.core.frame import part_text
@@ -19,6 +20,7 @@ from brimful.core.labels import iso_date
 from brimful.core.media import LOW_WORTH, MediaLine, as_form, as_line, describe_media, in_low_detail, is_media
 from brimful.core.policy import Forms
 from brimful.core.prompt import TokenCounter
+from brimful.core.tokens import Count, sum_counts
 from brimful.core.units import ShrunkPackage, Unit, time_key
 from brimful.shorten import Shortened, Shortener, TextStructure, add_json_note
 
@@ -50,12 +52,31 @@ _Shrunk = tuple[ContentPackage, FormName, float]
 """A package in a smaller form, the name of the form, and the share of the whole that it is worth."""
 
 
-class Option(msgspec.Struct, frozen=True, gc=False):
-    """A smaller form of a unit: the share of the whole that it is worth, its cost, and the limit that gives it."""
+class _OwnForm(msgspec.Struct, frozen=True, gc=False):
+    """A form that comes with a package: its text, the share of the whole that it is worth, and the package's count."""
 
+    text: str
     worth: float
-    cost: int
-    limit: int
+    count: Count
+    tokens: int
+
+
+_BY_SIZE: Final = attrgetter("tokens", "worth", "text")
+
+
+class Menu(msgspec.Struct, frozen=True, gc=False):
+    """What a pool with the best set chooses from for one unit: the unit in full, then its smaller forms.
+
+    Each has a value, a cost, and the limit that gives it.
+    """
+
+    values: Sequence[float]
+    costs: Sequence[int]
+    limits: Sequence[int]
+
+    def with_heading(self, cost: int) -> "Menu":
+        """Return the same choices, if each of them also pays for a heading."""
+        return Menu(self.values, [each + cost for each in self.costs], self.limits)
 
 
 class _Mark(msgspec.Struct, frozen=True, gc=False):
@@ -95,13 +116,13 @@ class Shaper:
         self._handles = handles
         self._low_detail = low_detail
         self._known: dict[tuple[str, int], Unit | None] = {}
-        self._own: dict[str, list[tuple[Form, int]]] = {}
-        self._options: dict[str, list[Option]] = {}
+        self._own: dict[str, list[_OwnForm]] = {}
+        self._menus: dict[str, Menu] = {}
         self._shorteners: dict[str, Shortener] = {}
 
     def may_shrink(self, package: ContentPackage) -> bool:
         """Whether the package may be shortened: because it says so, or because the policy does."""
-        return bool(self._own_forms(package)) or self._floor(package) is not None
+        return bool(package.forms and self._own_forms(package)) or self._floor(package) is not None
 
     def is_large(self, unit: Unit) -> bool:
         """Whether the unit is so large that it should not take the room of others."""
@@ -110,10 +131,13 @@ class Shaper:
     def shrink(self, unit: Unit, limit: int) -> Unit | None:
         """Return the largest form of the unit that costs at most `limit`; None if there is none."""
         whole = unit.whole or unit
-        limit = next((option.limit for option in self.own_options(whole) if option.cost <= limit), limit)
+        at, limit = self._find_own_form(whole, limit)
         key = (whole.key, limit)
         if key not in self._known:
-            self._known[key] = self._shrink_media(whole, limit) if whole.tie else self._shrink(whole, limit)
+            if at:
+                self._known[key] = self._take_own_form(whole, at)
+            else:
+                self._known[key] = self._shrink_media(whole, limit) if whole.tie else self._shrink(whole, limit)
         return self._known[key]
 
     def smallest(self, unit: Unit) -> Unit | None:
@@ -127,25 +151,32 @@ class Shaper:
         ]
         return self.shrink(whole, sum(costs)) if sum(costs) < whole.cost else None
 
-    def own_options(self, unit: Unit) -> list[Option]:
-        """Return the forms that come with the unit, if it is one package, largest first. They cost nothing to make."""
+    def own_menu(self, unit: Unit) -> Menu:
+        """Return the unit, and the forms that come with it if it is one package. They cost nothing to make."""
         package = unit.packages[0]
-        if len(unit.packages) > 1 or not package.forms:
-            return []
-        if unit.key not in self._options:
-            around = unit.cost - package.tokens.upper
-            rows = ((form.worth, around + tokens) for form, tokens in self._own_forms(package))
-            self._options[unit.key] = [Option(worth, cost, cost) for worth, cost in rows]
-        return self._options[unit.key]
+        if not package.forms or len(unit.packages) > 1:
+            return Menu((unit.value,), (unit.cost,), (unit.cost,))
+        menu = self._menus.get(unit.key)
+        if menu is None:
+            around, value, own = unit.cost - package.tokens.upper, unit.value, self._own_forms(package)
+            costs = (unit.cost, *[around + form.tokens for form in own])
+            menu = self._menus[unit.key] = Menu((value, *[value * form.worth for form in own]), costs, costs)
+        return menu
 
-    def options(self, unit: Unit) -> list[Option]:
-        """Return the smaller forms of the unit from which the best set is chosen, largest first."""
-        whole = unit.whole or unit
-        sizes = (size for size in _OPTION_SIZES if size < _OPTION_SHARE * whole.cost)
-        made = (self.shrink(whole, size) for size in sizes)
-        return [
-            Option(each.worth, each.cost, each.limit) for each in {each.cost: each for each in made if each}.values()
-        ]
+    def menu(self, unit: Unit) -> Menu:
+        """Return the unit, and forms of several sizes that are made of it."""
+        sizes = (size for size in _OPTION_SIZES if size < _OPTION_SHARE * unit.cost)
+        made = {each.cost: each for each in (self.shrink(unit, size) for size in sizes) if each}.values()
+        every = (unit, *made)
+        return Menu([each.value for each in every], [each.cost for each in every], [each.limit for each in every])
+
+    def _find_own_form(self, whole: Unit, limit: int) -> tuple[int, int]:
+        """Return the largest of the unit's own forms within a limit, and its cost; (0, limit) if there is none."""
+        if whole.packages[0].forms:
+            for at, cost in enumerate(self.own_menu(whole).costs):
+                if at and cost <= limit:
+                    return at, cost
+        return 0, limit
 
     def _floor(self, package: ContentPackage) -> int | None:
         """Return how many tokens an excerpt of the package has at least; None if it may not be shortened."""
@@ -157,23 +188,36 @@ class Shaper:
             return package.tokens.upper
         return self._rules.min_tokens if len(_longest_text(package)) > self._rules.over else None
 
-    def _own_forms(self, package: ContentPackage) -> list[tuple[Form, int]]:
-        """Return the forms that come with the package and are smaller than it, each with its tokens, largest first."""
+    def _own_forms(self, package: ContentPackage) -> Sequence[_OwnForm]:
+        """Return the forms that come with the package and are smaller than it, largest first."""
         if not package.forms or not package.flex.can_shrink:
-            return []
-        if package.id not in self._own:
-            self._own[package.id] = self._sort_forms(package)
-        return self._own[package.id]
+            return ()
+        own = self._own.get(package.id)
+        if own is None:
+            forms = package.forms if isinstance(package.content, str) else self._count_with_rest(package)
+            own = [
+                _OwnForm(form.text, form.worth, count, count.tokens + count.margin)
+                for form in forms
+                if (count := form.tokens)
+            ]
+            own.sort(key=_BY_SIZE, reverse=True)
+            while own and own[0].tokens >= package.tokens.upper:
+                del own[0]
+            self._own[package.id] = own
+        return own
 
-    def _sort_forms(self, package: ContentPackage) -> list[tuple[Form, int]]:
-        text = _longest_text(package)
-        rest = 0 if isinstance(package.content, str) else self._count_besides(package.content, text)
-        counted = ((form, rest + form.tokens.upper) for form in package.forms if form.tokens is not None)
-        smaller = [(form, tokens) for form, tokens in counted if tokens < package.tokens.upper]
-        return sorted(smaller, key=lambda row: (-row[1], -row[0].worth, row[0].text))
+    def _count_with_rest(self, package: ContentPackage) -> list[Form]:
+        """Return the forms of a package of several parts, each with the count of all parts."""
+        rest = self._count_besides(package.parts, _longest_text(package))
+        tokenizer = self._counter.tokenizer
+        return [
+            Form(form.text, form.worth, sum_counts([rest, form.tokens], tokenizer))
+            for form in package.forms
+            if form.tokens is not None
+        ]
 
     def _smallest_tokens(self, package: ContentPackage) -> int:
-        own = [tokens for _, tokens in self._own_forms(package)[-1:]]
+        own = [form.tokens for form in self._own_forms(package)[-1:]]
         return min([*own, *([self._smallest_made(package)] if self._floor(package) is not None else [])])
 
     def _smallest_made(self, package: ContentPackage) -> int:
@@ -185,12 +229,16 @@ class Shaper:
 
     def _next_smaller(self, package: ContentPackage, tokens: int) -> int:
         """Return the tokens of the next smaller form of a package that was shortened to this many; 0 if none."""
-        stub = self._stub(package) if self._floor(package) is not None else None
-        smaller = [own for _, own in self._own_forms(package)] + ([stub.tokens.upper] if stub else [])
-        return next((size for size in smaller if size < tokens), 0)
+        for form in self._own_forms(package):
+            if form.tokens < tokens:
+                return form.tokens
+        stub = self._stub(package)
+        is_smaller = stub is not None and stub.tokens.upper < tokens and self._floor(package) is not None
+        return stub.tokens.upper if stub is not None and is_smaller else 0
 
     def _next_larger(self, package: ContentPackage, tokens: int) -> int:
-        return min((own for _, own in self._own_forms(package) if own > tokens), default=package.tokens.upper)
+        larger = [form.tokens for form in self._own_forms(package) if form.tokens > tokens]
+        return min(larger, default=package.tokens.upper)
 
     def _shrink_media(self, whole: Unit, limit: int) -> Unit | None:
         """Return a media item of a message in low detail or as its line, whichever the limit allows."""
@@ -200,6 +248,22 @@ class Shaper:
         if low is not None and 0 < cost <= limit:
             return as_form(whole, low, ShrunkPackage(whole.key, "low", whole.cost, 0), cost=cost, worth=LOW_WORTH)
         return as_line(whole, larger=cost if cost > 0 else whole.cost) if limit >= 0 else None
+
+    def _take_own_form(self, whole: Unit, at: int) -> Unit:
+        """Return a unit of one package in one of its own forms."""
+        package, costs = whole.packages[0], self.own_menu(whole).costs
+        form = self._own_forms(package)[at - 1]
+        below = self._next_smaller(package, form.tokens)
+        smaller = costs[at] - form.tokens + below if below else 0
+        return msgspec.structs.replace(
+            whole,
+            packages=(_with_form(package, form),),
+            cost=costs[at],
+            forms=(ShrunkPackage(package.id, "digest", costs[at - 1], smaller),),
+            whole=whole,
+            limit=costs[at],
+            worth=form.worth,
+        )
 
     def _shrink(self, whole: Unit, limit: int) -> Unit | None:
         packages, costs = list(whole.packages), list(whole.costs)
@@ -234,12 +298,12 @@ class Shaper:
         If the limit is below all of them, return the smallest form.
         """
         own = self._own_forms(package)
-        if not any(tokens <= limit for _, tokens in own):
+        if not any(form.tokens <= limit for form in own):
             made = self._make_form(package, limit)
             if not own or (made is not None and made[0].tokens.upper <= limit):
                 return made
-        form = next((form for form, tokens in own if tokens <= limit), own[-1][0])
-        return self._with_text(package, _longest_text(package), form.text), "digest", form.worth
+        form = next((form for form in own if form.tokens <= limit), own[-1])
+        return _with_form(package, form), "digest", form.worth
 
     def _make_form(self, package: ContentPackage, limit: int) -> _Shrunk | None:
         """Shorten the package's longest text to the limit, or to its smallest form if the limit is below that."""
@@ -260,7 +324,7 @@ class Shaper:
 
     def _excerpt(self, package: ContentPackage, limit: int, least: int) -> _Shrunk | None:
         text = _longest_text(package)
-        rest = 0 if isinstance(package.content, str) else self._count_besides(package.content, text)
+        rest = 0 if isinstance(package.content, str) else self._count_besides(package.content, text).upper
         in_history = region_of(package) == "history" and package.flex.can_drop
         mark = self._mark(package, limit)
         room = limit - rest - mark.tokens
@@ -285,9 +349,9 @@ class Shaper:
             self._shorteners[package.id] = _make_shortener(text, self._counter, self._query, package.matches)
         return self._shorteners[package.id]
 
-    def _count_besides(self, parts: tuple[Part, ...], text: str) -> int:
+    def _count_besides(self, parts: tuple[Part, ...], text: str) -> Count:
         """Count everything but one text."""
-        return count_content(_replace_text(parts, text, ""), self._counter).upper
+        return count_content(_replace_text(parts, text, ""), self._counter)
 
     def _stub(self, package: ContentPackage) -> ContentPackage | None:
         """Return the package as one line. Only turns have stubs: what was retrieved is better left out."""
@@ -306,7 +370,7 @@ class Shaper:
         return self._with_content(package, content)
 
     def _with_content(self, package: ContentPackage, content: str | tuple[Part, ...]) -> ContentPackage:
-        return msgspec.structs.replace(package, content=content, tokens=count_content(content, self._counter))
+        return with_content(package, content, count_content(content, self._counter))
 
 
 def _make_shortener(
@@ -363,6 +427,13 @@ def _longest_text(package: ContentPackage) -> str:
         if isinstance(part, Text | ToolResult) and not isinstance(part, MediaLine)
     )
     return max(texts, key=len, default="")
+
+
+def _with_form(package: ContentPackage, form: _OwnForm) -> ContentPackage:
+    """Return the package in one of its own forms. Duplicates of the whole stay duplicates by its hashes."""
+    parts = package.content
+    content = form.text if isinstance(parts, str) else _replace_text(parts, _longest_text(package), form.text)
+    return with_content(package, content, form.count)
 
 
 def _replace_text(parts: tuple[Part, ...], old: str, new: str) -> tuple[Part, ...]:

@@ -1,20 +1,22 @@
 """The 0/1 and the multiple-choice knapsack problem: near-optimal, deterministic, n log n."""
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush, heapreplace, nsmallest
 from math import inf
+from typing import TypeVar
 
 NODES = 4000  # of the branch-and-bound search: a few milliseconds, and optimal for random instances
 CLOSE_ENOUGH = 0.999  # of the upper bound: then a search is not worth it
 CORE = 40  # items on either side of the break item that the search may still decide
 OPTIONS_CLOSE_ENOUGH = 0.995  # of the upper bound, where there are several options of each item
 OPTIONS_CORE = 16  # steps on either side, where there are several options of each item
+_NO_WEIGHT = 1e-9  # in place of 0, to divide by
 STEPS = 512  # of the capacity, for dynamic programming if the search gives up
 
 
 _Chosen = tuple[()] | tuple[int, "_Chosen"]  # the last item, and those before it
 _Set = tuple[float, int, _Chosen]  # value, weight, items
-_Picked = tuple[()] | tuple[int, int, "_Picked"]  # the last class and its option, and those before it
+_Picked = tuple[()] | tuple[int, int, "_Picked"]  # the last item and its option, and those before it
 _Decide = Callable[[list[float], list[int], int], tuple[list[int], bool]]
 
 
@@ -46,76 +48,112 @@ def choose(values: Sequence[float], weights: Sequence[int], capacity: int) -> li
     return sorted(best)
 
 
-def choose_options(classes: Sequence[Sequence[tuple[float, int]]], capacity: int) -> dict[int, int]:
-    """Choose at most one option of each class, given as (value, weight), so that the total value is near the highest.
+_Step = tuple[float, int, int, int]
+"""A step to a larger option of an item, in the order of sorting.
 
-    Return the index of the chosen option by class.
-
-    >>> choose_options([[(10, 8), (7, 3)], [(6, 5)]], 8)
-    {0: 1, 1: 0}
-    """
-    steps = [step for at, options in enumerate(classes) for step in _hull(at, options, capacity)]
-    steps.sort()
-    chosen: dict[int, int] = {}
-    room, blocked, broken, bound = capacity, set[int](), len(steps), 0.0
-    for rank, (density, at, _, more, option) in enumerate(steps):
-        if more <= room and at not in blocked:
-            chosen[at], room = option, room - more
-        else:
-            blocked.add(at)
-            if rank < broken:
-                broken = rank
-                bound = _options_value(classes, chosen) - density * room
-    if broken == len(steps) or _options_value(classes, chosen) >= OPTIONS_CLOSE_ENOUGH * bound:
-        return chosen
-    start = max(0, broken - OPTIONS_CORE)
-    near = dict.fromkeys(at for _, at, *_ in steps[start : broken + OPTIONS_CORE])
-    fixed = {at: option for _, at, _, _, option in steps[:start] if at not in near}
-    room = capacity - sum(classes[at][option][1] for at, option in fixed.items())
-    exact = fixed | _options_step_by_step({at: classes[at] for at in near}, room)
-    room = capacity - sum(classes[at][option][1] for at, option in exact.items())
-    for _, at, weight, _, option in steps[broken:]:
-        if at not in exact and weight <= room:
-            exact[at], room = option, room - weight
-    return max(chosen, exact, key=lambda found: _options_value(classes, found))
-
-
-_Step = tuple[float, int, int, int, int]
-"""A step from one option of a class to the next larger one that is worth it.
-
-The density with a minus sign, the class, the weight, how much more that is, and the option: in the order of sorting.
+The density with a minus sign, the item, how much weight it adds, and the option.
 """
 
 
-def _hull(at: int, options: Sequence[tuple[float, int]], capacity: int) -> list[_Step]:
-    """Return the steps along the options that are best for some price of weight, smallest option first."""
-    hull: list[tuple[int, float, int]] = [(0, 0.0, -1)]
-    for weight, value, option in sorted([(weight, value, n) for n, (value, weight) in enumerate(options)]):
-        if weight > capacity or value <= hull[-1][1]:
-            continue
-        while len(hull) > 1:
-            (below, low, _), (at_top, top, _) = hull[-2], hull[-1]
-            if (value - top) * (at_top - below) < (top - low) * (weight - at_top):
-                break
-            hull.pop()
-        hull.append((weight, value, option))
-    return [
-        ((low - value) / (weight - below or 1e-9), at, weight, weight - below, option)
-        for (below, low, _), (weight, value, option) in pairwise(hull)
-    ]
+def choose_options(
+    values: Sequence[Sequence[float]], weights: Sequence[Sequence[int]], capacity: int
+) -> dict[int, int]:
+    """Choose at most one option of each item so that the total value is near the highest.
+
+    Return the index of the chosen option by item. Never worse than going down the list and taking the first option of
+    each item if it fits.
+
+    >>> choose_options([[10, 7], [6]], [[8, 3], [5]], 8)
+    {0: 1, 1: 0}
+    """
+    # Items wait with their next step along the upper hull. Most are never reached, so only their first is computed.
+    first = (_next_step(at, values[at], weights[at], -1, capacity) for at in range(len(values)))
+    waiting = [step for step in first if step is not None]
+    heapify(waiting)
+    taken: list[_Step] = []
+    room = capacity
+    while waiting and waiting[0][2] <= room:
+        _, at, more, option = step = waiting[0]
+        taken.append(step)
+        room -= more
+        further = _next_step(at, values[at], weights[at], option, capacity)
+        if further is None:
+            heappop(waiting)
+        else:
+            heapreplace(waiting, further)
+    chosen = {at: option for _, at, _, option in taken}
+    if not waiting:
+        return chosen
+    bound = _options_total(values, chosen) - waiting[0][0] * room
+    first_weights = [options[0] for options in weights]
+    found = (
+        _fill_options(chosen, waiting, values, weights, room),
+        dict.fromkeys(_greedy(range(len(values)), first_weights, capacity), 0),
+    )
+    best = max(found, key=lambda each: _options_total(values, each))
+    if _options_total(values, best) >= OPTIONS_CLOSE_ENOUGH * bound:
+        return best
+    near = dict.fromkeys(at for _, at, _, _ in [*taken[-OPTIONS_CORE:], *nsmallest(OPTIONS_CORE, waiting)])
+    exact = {at: option for at, option in chosen.items() if at not in near}
+    exact |= _options_step_by_step(near, values, weights, capacity - _options_total(weights, exact))
+    others = [step for step in waiting if step[1] not in near and step[1] not in exact]
+    exact = _fill_options(exact, others, values, weights, capacity - _options_total(weights, exact))
+    return max(best, exact, key=lambda each: _options_total(values, each))
 
 
-def _options_value(classes: Sequence[Sequence[tuple[float, int]]], chosen: Mapping[int, int]) -> float:
-    return sum(classes[at][chosen[at]][0] for at in sorted(chosen))
+def _next_step(at: int, values: Sequence[float], weights: Sequence[int], start: int, capacity: int) -> _Step | None:
+    """Return the densest step from the option `start` (-1: none) to a larger one; None if there is none."""
+    low, below = (values[start], weights[start]) if start >= 0 else (0.0, 0)
+    best, more, index = 0.0, 0, -1
+    for option, value in enumerate(values):
+        if value > low and weights[option] <= capacity:
+            added = weights[option] - below
+            density = (value - low) / (added or _NO_WEIGHT)
+            if density > best or (density == best and added < more):
+                best, more, index = density, added, option
+    return None if index < 0 else (-best, at, more, index)
 
 
-def _options_step_by_step(classes: Mapping[int, Sequence[tuple[float, int]]], capacity: int) -> dict[int, int]:
-    """Dynamic programming over classes: keep the best choice for every step of the capacity."""
+def _fill_options(
+    chosen: Mapping[int, int],
+    waiting: Sequence[_Step],
+    values: Sequence[Sequence[float]],
+    weights: Sequence[Sequence[int]],
+    room: int,
+) -> dict[int, int]:
+    """Return the chosen options and those that still fit, densest first."""
+    filled = dict(chosen)
+    fitting = [step for step in waiting if step[2] <= room]
+    heapify(fitting)
+    while fitting:
+        _, at, more, option = heappop(fitting)
+        if more <= room:
+            filled[at] = option
+            room -= more
+            further = _next_step(at, values[at], weights[at], option, weights[at][option] + room)
+            if further is not None:
+                heappush(fitting, further)
+    return filled
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def _options_total(numbers: Sequence[Sequence[_Number]], chosen: Mapping[int, int]) -> _Number:
+    """Return the total value or weight of the chosen options."""
+    return sum([numbers[at][option] for at, option in chosen.items()])
+
+
+def _options_step_by_step(
+    items: Iterable[int], values: Sequence[Sequence[float]], weights: Sequence[Sequence[int]], capacity: int
+) -> dict[int, int]:
+    """Dynamic programming over items: keep the best choice for every step of the capacity."""
     whole = max(1, capacity)
     found: dict[int, tuple[float, int, _Picked]] = {0: (0.0, 0, ())}
-    for at, options in classes.items():
+    for at in items:
+        options = list(enumerate(zip(values[at], weights[at], strict=True)))
         for total, taken, picked in list(found.values()):
-            for option, (value, weight) in enumerate(options):
+            for option, (value, weight) in options:
                 if taken + weight <= capacity:
                     step = (taken + weight) * STEPS // whole
                     if step not in found or total + value > found[step][0]:

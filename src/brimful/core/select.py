@@ -13,7 +13,7 @@ import msgspec
 
 from brimful.core.candidates import Deduplicated, dedupe_by_content
 from brimful.core.decision import Reason
-from brimful.core.forms import Option, Shaper
+from brimful.core.forms import Menu, Shaper
 from brimful.core.knapsack import choose, choose_options
 from brimful.core.policy import Policy, Pool
 from brimful.core.substitute import split_summaries
@@ -47,31 +47,28 @@ def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] =
 
 
 def choose_best_forms(
-    units: Sequence[Unit], tokens: int, beside: Sequence[Unit], options: Mapping[str, Sequence[Option]], shaper: Shaper
+    units: Sequence[Unit], tokens: int, beside: Sequence[Unit], menus: Sequence[Menu], shaper: Shaper
 ) -> list[Unit]:
-    """Return the best set with at most one form of each unit. `options` are the smaller forms, by key.
+    """Return the best set with at most one form of each unit, from a menu for each.
 
     Never worse than taking whatever fits in full in the order of the list.
     """
     present = {unit.heading for unit in beside}
     headings = [unit.heading_due(present) for unit in units]
-    sharing = Counter(unit.heading for unit in units)
-    due = [-(-heading // sharing[unit.heading]) for unit, heading in zip(units, headings, strict=True)]
-    rows = [
-        [
-            (unit.value, unit.cost + share),
-            *((unit.value * each.worth, each.cost + share) for each in options.get(unit.key, ())),
+    if any(headings):
+        sharing = Counter(unit.heading for unit in units)
+        menus = [
+            menu.with_heading(-(-heading // sharing[unit.heading])) if heading else menu
+            for unit, menu, heading in zip(units, menus, headings, strict=True)
         ]
-        for unit, share in zip(units, due, strict=True)
-    ]
-    made = {
-        at: shaper.shrink(units[at], options[units[at].key][form - 1].limit) if form else units[at]
-        for at, form in choose_options(rows, tokens).items()
-    }
-    picked = {at: unit for at, unit in made.items() if unit is not None}
-    variants = [picked.get(at, unit) for at, unit in enumerate(units)]
+    picked = choose_options([menu.values for menu in menus], [menu.costs for menu in menus], tokens)
+    forms = {at: shaper.shrink(units[at], menus[at].limits[row]) if row else units[at] for at, row in picked.items()}
+    made = {at: unit for at, unit in forms.items() if unit is not None}
+    if not any(headings):
+        return [made[at] for at in sorted(made)]
+    variants = [made.get(at, unit) for at, unit in enumerate(units)]
     dense = sorted(range(len(units)), key=lambda at: -variants[at].value / (variants[at].cost or 1))
-    candidates = ((variants, _chosen_first(picked, dense)), (units, range(len(units))))
+    candidates = ((variants, _chosen_first(made, dense)), (units, range(len(units))))
     return max((_take_what_fits(each, order, tokens, present) for each, order in candidates), key=total_score)
 
 
@@ -308,10 +305,9 @@ def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shap
     keys = {unit.key for unit in forced}
     rest = [unit for unit in order if unit.key not in keys] if keys else order
     tokens = room.tokens - total_cost(forced)
-    options = _make_options(rest, tokens, shaper)
     chosen = list(forced)
-    if tokens > 0 and options:
-        chosen += choose_best_forms(rest, tokens, forced, options, shaper)
+    if tokens > 0 and (menus := _make_menus(rest, tokens, shaper)):
+        chosen += choose_best_forms(rest, tokens, forced, menus, shaper)
     elif tokens > 0:
         chosen += choose_best_set(rest, tokens, forced)
     if pool.max_items is not None:
@@ -326,15 +322,18 @@ def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shap
     return grow_shrunk(chosen, room.tokens - total_cost(chosen), shaper)
 
 
-def _make_options(units: Sequence[Unit], tokens: int, shaper: Shaper) -> Mapping[str, Sequence[Option]]:
-    """Return the smaller forms of units, unless everything fits in full. Forms are made only of the best units."""
-    shrinkable = [unit for unit in units if unit.may_shrink]
-    if not shrinkable or total_cost(units) <= tokens:
-        return {}
-    own = {unit.key: options for unit in shrinkable if (options := shaper.own_options(unit))}
-    others = (unit for unit in shrinkable if unit.key not in own)
-    best = sorted(others, key=lambda unit: (-unit.score.total, unit.key))[:_MAX_WITH_OPTIONS]
-    return own | {unit.key: shaper.options(unit) for unit in best}
+def _make_menus(units: Sequence[Unit], tokens: int, shaper: Shaper) -> list[Menu]:
+    """Return what to choose from for each unit; nothing if everything fits or nothing may shrink.
+
+    Forms are made only of the best units. Those that come with forms keep them.
+    """
+    if not any(unit.may_shrink for unit in units) or total_cost(units) <= tokens:
+        return []
+    menus = [shaper.own_menu(unit) for unit in units]
+    others = [at for at, unit in enumerate(units) if unit.may_shrink and len(menus[at].costs) == 1]
+    for at in sorted(others, key=lambda at: (-units[at].score.total, units[at].key))[:_MAX_WITH_OPTIONS]:
+        menus[at] = shaper.menu(units[at])
+    return menus
 
 
 def _limit_items(chosen: Sequence[Unit], max_items: int) -> list[Unit]:
