@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
+from brimful.engine import Engine
 from brimful.errors import EmbeddingError, StoreUnavailable
+from brimful.records import Message
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import make_queries
@@ -118,3 +120,13 @@ def test_concurrent_searches_give_up_on_a_hanging_embedder_together():
 
     with asyncio.Runner(loop_factory=ManualLoop) as runner:
         assert runner.run(story(runner.get_loop())) == ["vector-search-failed"] * 2
+
+
+def test_a_large_budget_of_short_messages_is_filled():
+    async def story():
+        async with Engine("sqlite://", model="gpt-4", embedder=HashEmbedder()) as engine:
+            await engine.post_many([Message(id=f"m{at}", room="den", content=f"word{at}") for at in range(300)])
+            await engine.index()
+            return await engine.search("Anything else?", room="den", limit=300)
+
+    assert len(asyncio.run(story())) == 300

@@ -30,20 +30,23 @@ MAX_SYNONYMS: Final = 64  # synonyms of a main query
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed search text.
 
-    `terms` and `related` (synonyms) are for full-text search, `meaning` is the text to embed. `about_asker` is true for
-    questions in the first person.
+    `terms` and `related` (synonyms) are for full-text search, `meaning` is the text to embed. `names` are terms that
+    may name people, other than known speakers, and `addressees` the speakers who are called by one of these names.
+    `about_asker` is true for questions in the first person.
     """
 
     terms: tuple[str, ...]
     meaning: str
     related: Synonyms = ()
+    names: tuple[str, ...] = ()
+    addressees: frozenset[str] = frozenset()
     asker: str = ""
     about_asker: bool = False
     asks_when: bool = False
 
     def is_about(self, speaker: str) -> bool:
         """Return whether the question names this speaker, or is a first-person question of this speaker."""
-        if self.about_asker and speaker == self.asker:
+        if speaker in self.addressees or (self.about_asker and speaker == self.asker):
             return True
         return not _name_terms(speaker).isdisjoint(self.terms)
 
@@ -65,10 +68,12 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) 
     # For ASCII, analyzing word by word gives the same terms, and the words are cached.
     all_terms = chain.from_iterable(terms for _, terms in words) if text.isascii() else analyze(text)
     terms = tuple(dict.fromkeys(all_terms))
+    capitalized = dict.fromkeys(term for word, found in words if word[0].isupper() for term in found)
     return Question(
         terms=terms,
         meaning=meaning or text,
         related=find_synonyms(terms, names),
+        names=tuple(term for term in capitalized if term not in names),
         asker=asker,
         about_asker=bool(asker) and is_first_person(text),
         asks_when=is_time_question(text),

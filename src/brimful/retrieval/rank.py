@@ -17,7 +17,7 @@ from brimful.retrieval.lexical import FIRST_POSITION, Positions, Scored, Values,
 from brimful.retrieval.queries import Question
 from brimful.retrieval.time_expressions import mentions_time
 
-MAX_NEIGHBOURS: Final = 200  # nearest vectors per query; fewer lose recall, more gain none
+MAX_NEIGHBOURS: Final = 200  # nearest vectors per query, unless a large budget has room for more messages
 
 LEXICAL: Final = 12.0  # log-odds for a fully covered query; half coverage gives 0.7 of that
 VECTOR: Final = 8.0  # log-odds per 1.0 of cosine similarity above the baseline

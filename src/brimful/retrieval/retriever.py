@@ -18,6 +18,7 @@ from brimful.records.search import Document, Postings, TermQuery, VectorHit, Vec
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.documents import MIN_DIVIDED_CHARS, searchable_text
+from brimful.retrieval.names import find_addressees
 from brimful.retrieval.queries import Query, query_terms
 from brimful.retrieval.rank import MAX_NEIGHBOURS, Match, adjust_relevance, merge, rank
 from brimful.retrieval.search import (
@@ -40,6 +41,7 @@ SIDE_ROWS: Final = 200  # postings read for any other query, and for synonyms
 LAGGING: Final = 256  # documents without a vector; fewer than that were just written and will be embedded soon
 FALLBACK_RELEVANCE: Final = 0.5  # of memories returned only because they are recent
 FALLBACK_MEMORIES: Final = 10  # together with those that were found, unless the request has a limit of its own
+_NAMED_MESSAGES: Final = 12  # read for each name in a query, to see whom it addresses
 MIN_MATCH: Final = 0.01  # relevance; weaker matches, such as a digit in common, do not replace recent memories
 MIN_COVERAGE: Final = 0.1  # share of the query; with more in common, a memory matches, however low its relevance
 _MAX_CAUSE_CHARS: Final = 200  # of an error message that is stored with a context
@@ -116,8 +118,9 @@ class Retriever:
         )
         rankings = _rank_groups(queries, groups, postings, near, request)  # takes a millisecond: not worth a thread
         hits: list[Hit] = []
-        for group, ranking in zip(groups, rankings, strict=True):
-            hits += [_with_recency(hit, request, now) for hit in await self._resolve(group, ranking, request)]
+        for at, (group, ranking) in enumerate(zip(groups, rankings, strict=True)):
+            named = ranking if postings is None else await self._with_addressees(group, ranking, queries, postings[at])
+            hits += [_with_recency(hit, request, now) for hit in await self._resolve(group, named, request)]
         degraded = (*lexical_notices, *vector_notices)
         hits = [hit for hit in hits if hit.relevance >= request.min_relevance]
         failed = postings is None or (near is None and bool(vector_notices))
@@ -179,8 +182,17 @@ class Retriever:
     async def _near(
         self, embedder: Embedder, vectors: Rows, queries: Sequence[Query], groups: Sequence[Group]
     ) -> Nearest:
-        vector_queries = [VectorQuery(scopes=group.scopes, vector=vector) for group in groups for vector in vectors]
-        near = iter(await self._store.find_nearest(embedder.id, vector_queries, limit=MAX_NEIGHBOURS))
+        found: dict[int, list[VectorHit]] = {}  # by number of the query to the store
+        numbers = range(len(groups) * len(vectors))
+        limits = [_max_neighbours(group) for group in groups for _ in vectors]
+        for limit in sorted(set(limits)):
+            chosen = [number for number in numbers if limits[number] == limit]
+            asked = [
+                VectorQuery(scopes=groups[number // len(vectors)].scopes, vector=vectors[number % len(vectors)])
+                for number in chosen
+            ]
+            found |= zip(chosen, await self._store.find_nearest(embedder.id, asked, limit=limit), strict=True)
+        near = iter([found[number] for number in numbers])
         return [[next(near) if query.main else [] for query in queries] for _ in groups]
 
     async def _behind(self, embedder: Embedder) -> Notices:
@@ -209,6 +221,25 @@ class Retriever:
         return (notice, opened) if self._openings > known else (notice,)
 
     # -- from positions to records -----------------------------------------------------------------------------------
+
+    async def _with_addressees(
+        self,
+        group: Group,
+        ranking: Sequence[tuple[Query, Match]],
+        queries: Sequence[Query],
+        postings: Sequence[Postings],
+    ) -> Sequence[tuple[Query, Match]]:
+        """Tell each query which speakers of the room are called by a name in it."""
+        known: dict[str, Query] = {}
+        for query, found in zip(queries, postings, strict=True):
+            positions = _positions_of_names(query, found)
+            if group.room is not None and positions:
+                messages = await self._store.messages_at(group.room, positions)
+                by_position = {each.message.seq: each.message for each in messages}
+                addressees = find_addressees(by_position, query.question.names)
+                question = msgspec.structs.replace(query.question, addressees=addressees)
+                known[query.name] = msgspec.structs.replace(query, question=question)
+        return [(known.get(query.name, query), match) for query, match in ranking] if known else ranking
 
     async def _resolve(self, group: Group, ranking: Sequence[tuple[Query, Match]], request: SearchRequest) -> list[Hit]:
         records = await self._records(group, [match.position for _, match in ranking], request)
@@ -286,6 +317,19 @@ def _rank_groups(
         best = merge(rankings, weights, before=before, limit=group.limit)
         ranked.append([(queries[number], match) for number, match in best])
     return ranked
+
+
+def _max_neighbours(group: Group) -> int:
+    """Return how many vectors to find: of short messages, as many as fit into a large budget."""
+    return max(MAX_NEIGHBOURS, group.limit) if group.room is not None else MAX_NEIGHBOURS
+
+
+def _positions_of_names(query: Query, postings: Postings) -> list[int]:
+    """Return where the names in a main query occur, in the newest messages with each, and the positions beside."""
+    names = [name for name in query.question.names if query.main and name in postings.terms]
+    seqs, terms = np.asarray(postings.seq, np.int64), np.asarray(postings.term, np.int64)
+    newest = [np.sort(seqs[terms == postings.terms.index(name)])[-_NAMED_MESSAGES:].tolist() for name in names]
+    return sorted({near for found in newest for at in found for near in (at - 1, at, at + 1) if near > 0})
 
 
 def _may_have_passages(record: Message | Memory | LoreEntry) -> bool:

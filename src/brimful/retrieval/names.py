@@ -1,0 +1,50 @@
+"""Find out whom a name means that no speaker has: people are often called something else than their account is."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from brimful.packagers.records import plain_text
+from brimful.records import Message
+from brimful.retrieval.analyzer import STOPWORDS, analyze
+from brimful.retrieval.time_expressions import mentions_time
+
+MIN_ADDRESSES: Final = 2  # "Hey Kate!" once may be about anything
+MIN_AGREEMENT: Final = 0.8  # of the addresses; a name that both sides use belongs to somebody else
+_CHARS_READ: Final = 200  # people are addressed at the start of a message
+# Up to two words, such as a greeting, then the name, then a pause: "Kate!", "Hey Kate!", "Good morning, Kate."
+_ADDRESSES: Final = tuple(
+    re.compile(rf"(?:^|[.!?\n])\W*((?:[^\W_]+,? +){{{words}}})([^\W\d_]+) *(?=[,.!?;:\n]|$)") for words in range(3)
+)
+
+
+def find_addressees(messages: Mapping[int, Message], names: Collection[str]) -> frozenset[str]:
+    """Return the speakers who are addressed by one of these names, given as terms, in messages by position.
+
+    Whoever speaks just before or after the message is the one it addresses.
+
+    >>> said = [("emi", "I went skiing."), ("bo", "Hey Kate! Where?"), ("emi", "In Aspen."), ("bo", "Wow, Kate!")]
+    >>> talk = {at: Message(id=f"m{at}", room="r", sender=who, content=text) for at, (who, text) in enumerate(said)}
+    >>> find_addressees(talk, {"kate"})
+    frozenset({'emi'})
+    """
+    addressed: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for at, message in messages.items():
+        beside = {messages[near].sender for near in (at - 1, at + 1) if near in messages} - {message.sender}
+        for name in _addresses(message) & addressed.keys():
+            addressed[name].update(beside)
+    best = [counts.most_common(1)[0] + (counts.total(),) for counts in addressed.values() if counts]
+    return frozenset(who for who, often, total in best if often >= max(MIN_ADDRESSES, MIN_AGREEMENT * total))
+
+
+def _addresses(message: Message) -> set[str]:
+    """Return the terms of the names that a message calls somebody."""
+    text = plain_text(message.content)[:_CHARS_READ]
+    found = [each for pattern in _ADDRESSES for each in pattern.findall(text)]
+    return {term for before, name in found if _is_address(before, name) for term in analyze(name)}
+
+
+def _is_address(before: str, name: str) -> bool:
+    """Return whether a word at the start of a sentence addresses somebody. "In Paris," and "Happy Friday!" do not."""
+    return name[0].isupper() and STOPWORDS.isdisjoint(before.casefold().split()) and not mentions_time(name)
