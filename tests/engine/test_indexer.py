@@ -8,6 +8,7 @@ from brimful.engine import Engine, Retrieval
 from brimful.errors import InvalidValue
 from brimful.records import Memory, Message
 from brimful.records.search import IndexEntry
+from brimful.retrieval.documents import make_document
 from brimful.testing import HashEmbedder
 from stores.test_migrations import change
 
@@ -440,6 +441,50 @@ def test_the_backlog_has_the_long_texts_of_an_older_store(run, sqlite_url):
     assert (progress.waiting, undivided) == (0, 0)
     assert [report.waiting for report in reports] == sorted((report.waiting for report in reports), reverse=True)
     assert len(reports) > 1
+
+
+def make_very_long(word):
+    return " ".join(f"Sentence {number} is about {word}." for number in range(10_000))
+
+
+@pytest.mark.parametrize("kind", [Message, Memory])
+def test_a_very_long_text_is_indexed_in_pieces(run, url, kind):
+    """Each piece is a transaction of its own, so that other writers do not wait for all of them."""
+
+    async def story():
+        async with Engine(url, embedder=None, indexing=False) as engine:
+            if kind is Message:
+                await engine.post(room="r", text=make_very_long("tea"), id="x")
+            else:
+                await engine.remember(make_very_long("tea"), id="x")
+            hits = [await engine.search(f"tea sentence {number}", room="r") for number in (7, 5_000, 9_999)]
+            assert [hit.record.id for (hit,) in hits] == ["x"] * 3
+            passages = [hit.record.content[hit.passage.start : hit.passage.stop] for (hit,) in hits]
+            assert all(f"Sentence {n} is" in text for n, text in zip((7, 5_000, 9_999), passages, strict=True))
+            assert await engine.database.check() == []
+            await (engine.delete("x") if kind is Message else engine.forget("x"))
+            return (await engine.search("tea sentence 9999", room="r")).hits, await engine.database.check()
+
+    assert run(story()) == ((), [])
+
+
+@pytest.mark.parametrize("embedder", [HashEmbedder(), None])
+def test_a_very_long_text_whose_writer_was_killed_is_indexed_by_the_next_engine(run, url, embedder):
+    async def story():
+        record = Memory(id="x", content=make_very_long("tea"))
+        async with Engine(url, embedder=embedder, indexing=False) as engine:
+            await engine.store.save_memories([(record, make_document(record))])  # and no more
+            found = [len(await engine.search(f"sentence {number}")) for number in (7, 9_999)]
+            pending = await engine.store.count_undivided(), await engine.database.check()
+        async with Engine(url, embedder=embedder) as engine:
+            await engine.wait_indexed()
+            (hit,) = await engine.search("tea sentence 9999")
+            assert "Sentence 9999 is" in record.content[hit.passage.start : hit.passage.stop]
+            return found, pending, await engine.store.count_undivided(), await engine.database.check()
+
+    found, pending, left, problems = run(story())
+    assert found[0] == 1
+    assert (pending, left, problems) == ((1, []), 0, [])
 
 
 def test_an_engine_that_is_closed_leaves_the_rest_to_the_next(run, sqlite_url):

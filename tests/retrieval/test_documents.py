@@ -11,6 +11,7 @@ from brimful.records import LoreEntry, Memory, Message, Summary
 from brimful.retrieval.documents import (
     MAX_INDEXED_CHARS,
     PASSAGE_CHARS,
+    PIECE_CHARS,
     WHOLE_CHARS,
     make_document,
     passage_text,
@@ -51,6 +52,19 @@ def test_hostile_texts_take_linear_time(text):
 
 def test_the_rest_of_a_huge_text_is_not_indexed():
     assert split_passages("It rains. " * 200_000)[-1][1] == MAX_INDEXED_CHARS
+
+
+@pytest.mark.parametrize("text", [STORY * 25, "x" * 250_000, STORY * 120])
+def test_a_very_long_text_is_indexed_in_pieces_that_follow_each_other(text):
+    record = Memory(id="k", content=text)
+    pieces, start = [make_document(record)], 0
+    while start := pieces[-1].rest:
+        pieces.append(make_document(record, start))
+    spans = [(each.start, each.stop) for piece in pieces for each in (piece, *piece.further)]
+    assert len(pieces) >= min(len(text), MAX_INDEXED_CHARS) / PIECE_CHARS
+    assert (spans[0][0], spans[-1][1]) == (0, min(len(text), MAX_INDEXED_CHARS))
+    assert all(before[1] == after[0] for before, after in pairwise(spans))
+    assert all(sum(len(each.passage) for each in (piece, *piece.further)) <= PIECE_CHARS for piece in pieces)
 
 
 def test_each_passage_has_its_own_terms_and_the_speaker_and_date_of_its_message():

@@ -28,7 +28,7 @@ def divided(*passages):
     )
 
 
-def divide(record):
+def divide(record, _start=0):
     return divided(*LONG) if record.content == TEXT else words(record.content)
 
 

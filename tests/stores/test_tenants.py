@@ -79,7 +79,7 @@ CALLS = {
     "deleted_messages": lambda store: store.deleted_messages(["m1", "m2"], room="general"),
     "documents": lambda store: store.documents(list(range(1, 100))),
     "count_undivided": lambda store: store.count_undivided(),
-    "divide_documents": lambda store: store.divide_documents(lambda record: words(record.content)),
+    "divide_documents": lambda store: store.divide_documents(lambda record, _start: words(record.content)),
     "scope_version": lambda store: store.scope_version(["room:general", "memory:::"]),
     "use_embedder": lambda store: store.use_embedder("e"),
     "drop_embedder": lambda store: store.drop_embedder("e"),

@@ -175,7 +175,7 @@ class Indexer:
             if found or not self._undivided:
                 return found
             divided = await self._store.divide_documents(make_document)
-            self._undivided = max(0, self._undivided - divided) if divided else 0
+            self._undivided = max(1, self._undivided - divided) if divided else 0
 
     async def _embed(self, documents: Sequence[Document]) -> Rows:
         records = await self._records(documents)

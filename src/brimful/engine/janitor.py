@@ -396,7 +396,7 @@ class Janitor:
 
                 async def apply(change: JanitorChange) -> None:
                     await self._housekeeping.apply(run, change, make_document, now=clock())
-                    await self._writer.process_new([summary.content for summary in change.write])
+                    await self._writer.process_new(change.write)
 
                 report = await self._sweep(sweep, rooms, apply, on_progress)
                 duplicates = await self._find_duplicates(now, min_age) if room is None else ()

@@ -21,7 +21,7 @@ from brimful.lore import check_keywords
 from brimful.records import Content, LoreEntry, Memory, Message, Record, Summary
 from brimful.records.base import validate_id
 from brimful.records.search import IndexEntry
-from brimful.retrieval.documents import Searchable, make_document, searchable_text
+from brimful.retrieval.documents import PIECE_CHARS, Searchable, make_document, searchable_text
 from brimful.stores import Store
 
 _Written = TypeVar("_Written", bound=Searchable)
@@ -83,7 +83,7 @@ class Writer:
         """Append messages to their rooms, in this order; return them as stored."""
         require_records("messages", messages, Message)
         stored = await self._store.post(await _make_documents(messages))
-        await self.process_new([message.content for message in stored])
+        await self.process_new(stored)
         for message in stored:
             await self._events.emit("posted", message.room, id=message.id, seq=message.seq, role=message.role)
         for sent, message in zip(messages, stored, strict=True):
@@ -103,7 +103,7 @@ class Writer:
         message = await self._store.edit(id, changed.content, document, at=edited_at)
         if message is None:
             raise UnknownRecord("message", id)
-        await self.process_new([message.content])
+        await self.process_new([message])
         await self._events.emit("edited", message.room, id=id)
         return message
 
@@ -138,7 +138,7 @@ class Writer:
         require_records("memories", memories, Memory)
         await self._check_source_messages(memories)
         await self._store.save_memories(await _make_documents(memories))
-        await self.process_new([memory.content for memory in memories])
+        await self.process_new(memories)
         for memory in memories:
             await self._events.emit("remembered", memory.room, id=memory.id, type=memory.type, pinned=memory.pinned)
 
@@ -170,23 +170,26 @@ class Writer:
         require_records("entries", entries, LoreEntry)
         await asyncio.to_thread(check_keywords, *entries)  # a stranger may have written thousands
         await self._store.save_lore(await _make_documents(entries))
-        await self.process_new([entry.content for entry in entries])
+        await self.process_new(entries)
 
     async def write_summaries(self, summaries: Sequence[Summary]) -> None:
         """Write summaries of messages."""
         require_records("summaries", summaries, Summary)
         await self._store.save_summaries(await _make_documents(summaries))
-        await self.process_new([summary.content for summary in summaries])
+        await self.process_new(summaries)
 
     async def load(self, records: Sequence[Record]) -> None:
         """Write records of any kind unchanged."""
         require_records("records", records, Record)
         await self._store.load_records(records, make_document)
-        await self.process_new([record.content for record in records if isinstance(record, Searchable)])
+        await self.process_new([record for record in records if isinstance(record, Searchable)])
 
-    async def process_new(self, contents: Sequence[Content]) -> None:
-        """Count contents that were just stored, and have them indexed."""
-        await self._tokenizers.store_counts(self._store, contents)
+    async def process_new(self, records: Sequence[Searchable]) -> None:
+        """Count records that were just stored, index the rest of very long ones, and have them embedded."""
+        await self._tokenizers.store_counts(self._store, [record.content for record in records])
+        very_long = [record.id for record in records if len(searchable_text(record)) > PIECE_CHARS]
+        while very_long and await self._store.divide_documents(make_document, very_long):
+            pass  # one piece after the other, so that other writers do not wait for all of it
         if self._indexer is not None:
             self._indexer.wake()
 

@@ -24,7 +24,8 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
     """How a record is indexed: the terms of its text, including repeats, and the passage to embed.
 
     A long text has several passages. The entry is its first one, and `further` are the others. `start` and `stop` are
-    their positions in the text; both are 0 for a text that is one passage.
+    their positions in the text; both are 0 for a text that is one passage. Of a very long text, these are the first
+    passages, and `rest` is where those begin that are indexed next.
     """
 
     terms: tuple[str, ...] = ()
@@ -32,6 +33,7 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
     start: int = 0
     stop: int = 0
     further: tuple[IndexEntry, ...] = ()
+    rest: int = 0
 
 
 class CountedMessage(msgspec.Struct, frozen=True, kw_only=True):

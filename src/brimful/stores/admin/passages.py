@@ -1,7 +1,9 @@
-"""Index long texts again that were indexed as one document, before there were passages."""
+"""Finish the index of long texts: the rest of very long ones, and those of stores from before there were passages."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
+
+import msgspec
 
 from brimful.records.search import DocumentKind, IndexEntry
 from brimful.stores.index import documents
@@ -10,9 +12,14 @@ from brimful.stores.session import Session
 from brimful.stores.tables import lore_entries, memories, messages, summaries
 
 BATCH: Final = 16  # records per transaction, so that other writers do not wait long
-_UNDIVIDED: Final = "SELECT kind, item FROM documents WHERE tenant = :tenant AND part < 0 LIMIT :limit"
+_WHOLE: Final = -1  # the part of a text that was indexed as one document; smaller numbers are for the rest of a text
+_UNDIVIDED: Final = "SELECT kind, item, part FROM documents WHERE tenant = :tenant AND part < 0 LIMIT :limit"
+_UNDIVIDED_ITEMS: Final = """
+SELECT kind, item, part FROM documents WHERE tenant = :tenant AND kind IN :kinds AND item IN :items AND part < 0
+LIMIT :limit
+"""
 _STILL_UNDIVIDED: Final = """
-SELECT item FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items AND part < 0
+SELECT item, part, start, seq FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items AND part < 0
 """
 _TABLES: Final[dict[DocumentKind, str]] = {
     "message": "messages",
@@ -28,34 +35,44 @@ def count_undivided(session: Session) -> int:
     return int(row[0]) if row else 0
 
 
-def divide_documents(session: Session, make_entry: Callable[[Any], IndexEntry]) -> int:
-    """Index some undivided texts again, and return their number. Until then, they are found as they were before."""
-    found = session.rows(_UNDIVIDED, limit=BATCH)
+def divide_documents(session: Session, make_entry: Callable[[Any, int], IndexEntry], items: Sequence[str] = ()) -> int:
+    """Index some undivided texts, or a piece of one of them, and return their number; 0 if nothing is left.
+
+    Until then, a text is found by what was indexed before. With `items`, only texts with these ids are indexed.
+    """
+    if items:
+        found = session.rows(_UNDIVIDED_ITEMS, kinds=list(_TABLES), items=list(items), limit=BATCH)
+    else:
+        found = session.rows(_UNDIVIDED, limit=BATCH)
+    found = [row for row in found if row[2] < _WHOLE][:1] or found
     for kind, table in _TABLES.items():
-        items = sorted(item for each, item in found if each == kind)
-        if items:
+        ids = sorted(item for each, item, _ in found if each == kind)
+        if ids:
             # Lock the records, so that nobody else changes their documents, and look again.
-            session.run(f"UPDATE {table} SET hash = hash WHERE tenant = :tenant AND id IN :items", items=items)  # noqa: S608 - our own tables
-            ids = [item for (item,) in session.rows(_STILL_UNDIVIDED, kind=kind, items=items)]
-            entries = _make_documents(session, kind, ids, make_entry)
-            documents.remove_documents(session, kind, ids)
-            documents.add_documents(session, entries)
+            session.run(f"UPDATE {table} SET hash = hash WHERE tenant = :tenant AND id IN :ids", ids=ids)  # noqa: S608 - our own tables
+            for item, part, start, seq in session.rows(_STILL_UNDIVIDED, kind=kind, items=ids):
+                entries = _make_documents(session, kind, item, start, make_entry)
+                if part < _WHOLE:
+                    next_part = documents.rest_part(part)
+                    entries = [msgspec.structs.replace(each, part=next_part, seq=seq) for each in entries]
+                documents.remove_documents(session, kind, [item], before_part=0)
+                documents.add_documents(session, entries)
     return len(found)
 
 
 def _make_documents(
-    session: Session, kind: DocumentKind, ids: Sequence[str], make_entry: Callable[[Any], IndexEntry]
+    session: Session, kind: DocumentKind, id: str, start: int, make_entry: Callable[[Any, int], IndexEntry]
 ) -> list[NewDocument]:
     match kind:
         case "message":
-            found = messages.get_messages(session, ids)
-            return messages.message_documents((message, make_entry(message)) for message in found)
+            found = messages.get_messages(session, [id])
+            return messages.message_documents((message, make_entry(message, start)) for message in found)
         case "memory":
-            known = memories.list_memories(session, ids=ids, limit=len(ids))
-            return [memories.memory_document(memory, make_entry(memory)) for memory in known]
+            known = memories.list_memories(session, ids=[id], limit=1)
+            return [memories.memory_document(memory, make_entry(memory, start)) for memory in known]
         case "lore":
-            lore = lore_entries.list_lore(session, ids=ids)
-            return [lore_entries.lore_document(entry, make_entry(entry)) for entry in lore]
+            lore = lore_entries.list_lore(session, ids=[id])
+            return [lore_entries.lore_document(entry, make_entry(entry, start)) for entry in lore]
         case "summary":
-            written = summaries.list_summaries(session, ids=ids)
-            return [summaries.summary_document(summary, make_entry(summary)) for summary in written]
+            written = summaries.list_summaries(session, ids=[id])
+            return [summaries.summary_document(summary, make_entry(summary, start)) for summary in written]

@@ -28,6 +28,7 @@ _INSERT: Final = """
 INSERT INTO documents (tenant, doc, scope, kind, item, part, start, stop, seq, at, length, passage, terms)
 VALUES (:tenant, :doc, :scope, :kind, :item, :part, :start, :stop, :seq, :at, :length, :passage, :terms)
 """
+_ALL_PARTS: Final = 2**31 - 1
 _READ_DOCUMENTS: Final = """
 SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at, d.part, d.start, d.stop FROM documents d
 JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope
@@ -158,13 +159,16 @@ def add_documents(session: Session, entries: Sequence[NewDocument]) -> None:
     enqueue_documents(session, [(row["doc"], row["scope"], row["passage"]) for row in rows if row["passage"]])
 
 
-def remove_documents(session: Session, kind: DocumentKind, items: Sequence[str]) -> None:
-    """Remove records from the index."""
+def remove_documents(
+    session: Session, kind: DocumentKind, items: Sequence[str], *, before_part: int = _ALL_PARTS
+) -> None:
+    """Remove records from the index, or only their documents with smaller numbers than a part."""
     found = session.rows(
-        "DELETE FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items "
+        "DELETE FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items AND part < :before_part "
         "RETURNING doc, scope, length, passage, terms",
         kind=kind,
         items=list(items),
+        before_part=before_part,
     )
     totals: dict[int, tuple[int, int]] = {}
     for _, scope, length, _, _ in found:
@@ -197,11 +201,23 @@ def decode_document(row: Sequence[Any]) -> Document:
 def _divide(session: Session, entry: NewDocument) -> list[NewDocument]:
     """Return the documents of a record, one for each passage that may be indexed."""
     passages = [filter_searchable(session, each) for each in (entry.entry, *entry.entry.further)]
-    return [
+    documents = [
         msgspec.structs.replace(entry, entry=passage, part=part)
-        for part, passage in enumerate(passages)
+        for part, passage in enumerate(passages, entry.part)
         if not part or passage.terms or passage.passage
     ]
+    if passages[0].rest:
+        rest = IndexEntry(start=passages[0].rest)
+        documents.append(msgspec.structs.replace(entry, entry=rest, part=rest_part(entry.part + len(passages))))
+    return documents
+
+
+def rest_part(part: int) -> int:
+    """Return the number of the empty document that says from which part on a very long text is not indexed yet.
+
+    It is also the other way around.
+    """
+    return -1 - part
 
 
 def _link_passages(rows: Sequence[dict[str, Any]]) -> None:
@@ -210,11 +226,11 @@ def _link_passages(rows: Sequence[dict[str, Any]]) -> None:
     Messages have a position already. Summaries have none, because they are not searched.
     """
     divided = {(row["kind"], row["item"]) for row in rows if row["part"] and row["kind"] in ("memory", "lore")}
-    first: dict[tuple[str, str], int] = {}
+    first = {(row["kind"], row["item"]): row["doc"] for row in rows if not row["part"]}
     for row in rows:
         key = (row["kind"], row["item"])
         if key in divided:
-            row["seq"] = first.setdefault(key, row["doc"])
+            row["seq"] = first.get(key, row["seq"])
 
 
 def _totals(entries: Sequence[NewDocument]) -> dict[str, tuple[int, int]]:
