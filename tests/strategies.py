@@ -241,6 +241,9 @@ def models(draw):
 POLICIES = st.sampled_from(policy_names())
 
 
+_NEED = {"newest": 0.7, "decay": 2.0, "own": 0.1, "mentioned": 2.0, "min_share": 0.2, "reread": 0.05}
+
+
 @st.composite
 def _policies(draw):
     """A policy of ours with its knobs turned."""
@@ -252,6 +255,7 @@ def _policies(draw):
         "forms.over": draw(st.sampled_from([2, 8, 300])),
         "forms.min_tokens": draw(st.sampled_from([1, 2])),
         "media.when": draw(st.sampled_from(["always", "needed"])),
+        "price": draw(st.sampled_from([0.0, 1.0, 50.0])),
     }
     for pool in policy.pools:
         at = f"pools.{pool.name}"
@@ -264,6 +268,8 @@ def _policies(draw):
             f"{at}.min_items": draw(st.integers(0, 3)),
             f"{at}.max_items": draw(st.sampled_from([None, 3, 9])),
         }
+        if pool.contiguous:
+            turned[f"{at}.need"] = draw(st.sampled_from([None, _NEED]))
     return load_policy(policy, overrides=turned)
 
 

@@ -437,7 +437,8 @@ def test_a_text_that_has_no_place_to_be_cut_cannot_shrink():
         lambda entry: entry.tokens.upper + 4,
         lambda _: ("", 0),
         shaper.may_shrink,
-        NOW,
+        now=NOW,
+        needs={},
     )
     assert shaper.shrink(unit, 5) is None
     assert shaper.shrink(unit, 6).cost == 6

@@ -48,6 +48,11 @@ def test_a_policy_of_ones_own(tmp_path):
         (VALID + "contiguous = true\noptimize = true", "pools.all.optimize", "combined with contiguous"),
         (VALID + "low_water = 0.5", "pools.all.low_water", "contiguous"),
         (VALID + "contiguous = true\nlow_water = 1.5", "pools.all.low_water", "from 0 to 1"),
+        (VALID + "need = { newest = 0.5, decay = 2.0 }", "pools.all.need", "contiguous"),
+        (VALID + "contiguous = true\nneed = { newest = 1.5, decay = 2.0 }", "pools.all.need.newest", "from 0 to 0.999"),
+        (VALID + "contiguous = true\nneed = { newest = 0.5 }", "pools.all.need", "missing required field `decay`"),
+        ("price = -1.0\n" + VALID, "price", "from 0 to"),
+        ('price = "cheap"\n' + VALID, "price", "must be a number or one of thrifty, balanced, full, not 'cheap'"),
         (VALID + '[[pools]]\nname = "all"\nkinds = ["a"]', "pools.all", "two pools"),
         (VALID + '[[pools]]\nname = ""\nkinds = ["a"]', "pools", "needs a name"),
         (VALID + '[[pools]]\nname = "b"\nkinds = []', "pools.b.kinds", "at least one kind"),
@@ -121,6 +126,7 @@ def test_the_environment_sets_the_seeds_limits():
         "BRIMFUL_CONTEXT_RECENT_HISTORY_TOKEN_BUDGET": "70_000",
         "BRIMFUL_CONTEXT_RAG_TOKEN_BUDGET": "30000",
         "BRIMFUL_CONTEXT_COMPLETION_TOKENS": "500",
+        "BRIMFUL_CONTEXT_PRICE": "0.5",
     }
     assert environ.keys() == {name for name in ENVIRONMENT_KEYS if name.startswith("BRIMFUL_")}
     policy = load_policy("split", environ=environ)
@@ -201,3 +207,20 @@ def test_a_policy_without_a_pool_for_messages_has_no_limits_for_them():
     assert alone.pool_for_kind("message-recent") is None
     with pytest.raises(brimful.errors.InvalidPolicy, match="has no such key or pool"):
         load_policy(alone, overrides={"pools.recent.max_items": 5})
+
+
+def test_a_price_has_a_name_or_a_number():
+    assert load_policy("default", overrides={"price": "full"}).price == 0.0
+    balanced, thrifty = (load_policy("default", overrides={"price": name}).price for name in ("balanced", "thrifty"))
+    assert 0.0 < balanced < thrifty
+    assert load_policy("default", overrides=Overrides(price="thrifty").keys()).price == thrifty
+    assert load_policy("default", environ={"BRIMFUL_CONTEXT_PRICE": "thrifty"}).price == thrifty
+    assert load_policy("default", environ={"BRIMFUL_CONTEXT_PRICE": "0.25"}).price == 0.25
+    with pytest.raises(brimful.errors.InvalidPolicy, match="BRIMFUL_CONTEXT_PRICE: price: must be a number or one of"):
+        load_policy("default", environ={"BRIMFUL_CONTEXT_PRICE": "cheap"})
+
+
+def test_overrides_do_not_change_the_values_that_were_passed():
+    limit = {"share": 0.5}
+    load_policy("default", overrides={"pools.recent.limit": limit, "pools.recent.limit.share": 0.3})
+    assert limit == {"share": 0.5}

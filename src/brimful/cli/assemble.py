@@ -27,6 +27,7 @@ from brimful.cli.options import (
     Out,
     PersonaOption,
     PolicyOption,
+    Price,
     RequestOnly,
     RoomOption,
     Settings,
@@ -161,6 +162,7 @@ class BuildOptions(RetrievalOptions, frozen=True, kw_only=True):
     window: Window = None
     completion: Completion = None
     max_prompt_tokens: MaxPromptTokens = None
+    price: Price = None
     settings: Settings = None
     now: Now = None
     embedder: EmbedderSpec = DEFAULT_EMBEDDER
@@ -180,7 +182,7 @@ class BuildOptions(RetrievalOptions, frozen=True, kw_only=True):
             "window": self.window,
             "completion": self.completion,
             "max_prompt_tokens": self.max_prompt_tokens,
-            "overrides": read_overrides(self.settings),
+            "overrides": read_overrides(self.settings, self.price),
             "retrieval": self.retrieval(),
             "focus": self.focus,
             "now": self.now,

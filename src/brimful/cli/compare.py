@@ -22,6 +22,7 @@ from brimful.cli.options import (
     Json,
     MaxPromptTokens,
     Out,
+    Price,
     Settings,
     Tenant,
     TokenizerName,
@@ -292,6 +293,7 @@ def replay(  # noqa: PLR0913 - the options of a command
     window: Window = None,
     completion: Completion = None,
     max_prompt_tokens: MaxPromptTokens = None,
+    price: Price = None,
     settings: Settings = None,
     out: Out = None,
     db: Db = DEFAULT_DB,
@@ -320,7 +322,7 @@ def replay(  # noqa: PLR0913 - the options of a command
         window=window,
         completion=completion,
         max_prompt_tokens=max_prompt_tokens,
-        overrides=read_overrides(settings),
+        overrides=read_overrides(settings, price),
     )
     if context is not None:
         before = locate(context, db=db, tenant=tenant).context

@@ -33,6 +33,7 @@ from brimful.cli.options import (
     Now,
     Out,
     PolicyName,
+    Price,
     RequestOnly,
     Settings,
     Window,
@@ -269,6 +270,7 @@ def fill(  # noqa: PLR0913 - the options of a command
     tools: Annotated[
         str | None, typer.Option("--tools", metavar="FILE", help="A JSON list of tools in OpenAI's format.")
     ] = None,
+    price: Price = None,
     settings: Settings = None,
     wire: Annotated[
         Wire | None, typer.Option("--wire", help="Write the request in this format, instead of the model's.")
@@ -293,7 +295,7 @@ def fill(  # noqa: PLR0913 - the options of a command
     array of such objects, or a request in OpenAI's format.
     """
     info = resolve_model(model)
-    changes = read_overrides(settings)
+    changes = read_overrides(settings, price)
     moment = time.time() if now is None else now
     method = load_policy(policy, overrides=changes, environ=os.environ).counting
     loaded = load_packages(file, counter=counter_of(info, method=method), start=moment)

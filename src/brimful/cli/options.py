@@ -132,6 +132,14 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Set a policy key, such as pools.recent.max_items=50. Repeatable."),
 ]
+Price = Annotated[
+    str | None,
+    typer.Option(
+        "--price",
+        metavar="NUMBER|NAME",
+        help="What 1,000 tokens cost, in worth: thrifty, balanced, full, or a number.",
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write the context to this file."),
@@ -266,13 +274,14 @@ def resolve_model(name: str, tokenizer: str | None = None) -> ModelInfo:
     return info
 
 
-def read_overrides(settings: Sequence[str] | None) -> dict[str, Any] | None:
-    """Parse `--set` options. A value is read as JSON if it is valid JSON, otherwise as a string.
+def read_overrides(settings: Sequence[str] | None, price: str | None = None) -> dict[str, Any] | None:
+    """Parse `--set` options, and `--price`. A value is read as JSON if it is valid JSON, otherwise as a string.
 
     >>> read_overrides(["pools.recent.max_items=50", "counting=exact"])
     {'pools.recent.max_items': 50, 'counting': 'exact'}
     """
-    return dict(map(_read_setting, settings)) if settings else None
+    priced = [] if price is None else [f"price={price}"]
+    return dict(map(_read_setting, [*(settings or ()), *priced])) or None
 
 
 def _read_setting(text: str) -> tuple[str, Any]:

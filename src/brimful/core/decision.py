@@ -1,8 +1,9 @@
 """Decisions: what happened to each candidate, and why; scores, which decide between candidates."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import exp
-from typing import Literal
+from types import MappingProxyType
+from typing import Final, Literal
 
 import msgspec
 
@@ -11,6 +12,7 @@ from brimful.core.policy import Weights
 
 NEUTRAL_RELEVANCE = 0.5  # for packages that did not come from a search
 SECONDS_PER_DAY = 86_400.0
+_NO_NEEDS: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 class Score(msgspec.Struct, frozen=True, gc=False):
@@ -23,9 +25,12 @@ class Score(msgspec.Struct, frozen=True, gc=False):
     recency: float
 
 
-def make_scorer(weights: Weights, now: float) -> Callable[[ContentPackage], Score]:
+def make_scorer(
+    weights: Weights, now: float, needs: Mapping[str, float] = _NO_NEEDS
+) -> Callable[[ContentPackage], Score]:
     """Return a function that scores packages at the time `now`.
 
+    `needs` are the probabilities that turns of the conversation are needed, by id: no search gave them a relevance.
     Packages from the future, and those without a timestamp, count as new: their recency is 1.
     """
     of_priority, of_importance, of_recency = weights.priority, weights.importance, weights.recency
@@ -34,7 +39,9 @@ def make_scorer(weights: Weights, now: float) -> Callable[[ContentPackage], Scor
 
     def score(package: ContentPackage) -> Score:
         priority, importance = package.flex.priority / MAX_PRIORITY, package.importance
-        relevance = NEUTRAL_RELEVANCE if package.relevance is None else package.relevance
+        relevance = package.relevance
+        if relevance is None:
+            relevance = needs.get(package.id, NEUTRAL_RELEVANCE)
         age_days = (now - package.timestamp) / SECONDS_PER_DAY
         recency = exp(-age_days / days) if package.timestamp and age_days > 0 else 1.0
         merit = of_priority * priority + of_importance * importance + of_recency * recency
@@ -70,6 +77,7 @@ Reason = Literal[
     "too-large",  # larger than its pool can ever hold
     "pool-full",  # the pool's limit is reached
     "window-full",  # the window is full
+    "not-worth",  # worth less than its tokens at the policy's price, even if there is room
     "max-items",  # the pool already holds its maximum number of items
     "low-water",  # history was trimmed in one large step, so that its prefix stays the same for many turns
     "older",  # history is contiguous, and begins after it

@@ -33,6 +33,7 @@ from brimful.core.select import (
 )
 from brimful.core.selection import BaseCost, HistoryStart, PoolAccount, PoolUse, Selection, make_budget_error
 from brimful.core.units import Unit, total_cost, with_heading_costs
+from brimful.core.worth import Balance
 
 
 def fill(
@@ -72,6 +73,13 @@ def _is_from_user(unit: Unit) -> bool:
     return any(role_of(each) == "user" and each.flex.min_tokens is None for each in unit.packages)
 
 
+def _pays(pool: Pool, balance: Balance | None, span: int, target: int) -> bool:
+    """Whether it pays to begin history elsewhere, although the provider then has to read all of it again."""
+    if balance is None or pool.need is None:
+        return False
+    return balance.worth(target) - balance.worth(span) > pool.need.reread * target / 1_000
+
+
 class _Filling:
     """The state of one fill. Units are immutable; they move between lists."""
 
@@ -93,6 +101,7 @@ class _Filling:
         self.members = substitute.cluster_members([*self.fixed, *waiting] if self.summaries else (), self.summaries)
         self.final: set[str] = set()
         self.policy = policy
+        self.price = policy.token_price
         self.budget = budget
         self.base = base
         self.shaper = shaper
@@ -130,7 +139,7 @@ class _Filling:
         left = self.budget.available - total
         tokens = min([limit] * own_limit + [left] * within_total)
         hard = self.budget.hard_limit - total
-        return Room(tokens=tokens, hard=hard, items=sum(unit.items for unit in fixed))
+        return Room(tokens=tokens, hard=hard, items=sum(unit.items for unit in fixed), price=self.price)
 
     # -- stages ------------------------------------------------------------------------------------------------------
 
@@ -163,7 +172,7 @@ class _Filling:
         """Fill one pool up to its limit. If the policy trims later, other pools do not count yet."""
         self._release(pool)
         room = self.room(pool, within_total=not self.policy.trim)
-        self._pick(pool, room)
+        self._pick(pool, room, self._balance(pool) if pool.need else None)
         if not pool.borrow or pool.name in self.final_history:
             self.final.add(pool.name)
 
@@ -220,7 +229,8 @@ class _Filling:
             chosen = self.chosen[pool.name]
             items = room.items + sum(other.items for other in chosen)
             full = pool.max_items is not None and items >= pool.max_items
-            if not full and total_cost([*chosen, unit]) <= room.tokens:
+            worth = not pool.optimize or unit.is_worth(self.price)
+            if worth and not full and total_cost([*chosen, unit]) <= room.tokens:
                 chosen.extend([unit] if unit.packages[0].normalized_hash not in content_owners(self.inside()) else [])
 
     def add_media(self) -> None:
@@ -265,7 +275,7 @@ class _Filling:
 
     # -- one pool ----------------------------------------------------------------------------------------------------
 
-    def _pick(self, pool: Pool, room: Room) -> None:
+    def _pick(self, pool: Pool, room: Room, balance: Balance | None = None) -> None:
         self.rooms[pool.name] = room
         unique = self.queues[pool.name].unique
         if unique.owners:  # otherwise this pool has no duplicates
@@ -280,13 +290,19 @@ class _Filling:
             max_items = inf if pool.max_items is None else pool.max_items
             if total_cost(span) > high:
                 span = cap_large(span, high, self.shaper)
-            if total_cost(span) <= high and room.items + sum(u.items for u in span) <= max_items:
-                grown = regrow(pool, span, older, room, high, self.shaper)
+            target = self._target(pool, balance, high)
+            fits = total_cost(span) <= high and room.items + sum(u.items for u in span) <= max_items
+            if fits and not _pays(pool, balance, total_cost(span), target):
+                grown = span if balance else regrow(pool, span, older, room, high, self.shaper)
                 self.order[pool.name], self.chosen[pool.name] = order, grown
                 self.stepped.update([pool.name] if len(grown) > len(span) else [])
                 return
             self.stepped.add(pool.name)
-            pool, room = at_low_water(pool, msgspec.structs.replace(room, tokens=high))
+            low_pool, low = at_low_water(pool, msgspec.structs.replace(room, tokens=high))
+            room = msgspec.structs.replace(room, tokens=target if fits else min(target, low.tokens))
+            pool = pool if fits else low_pool
+        elif balance:
+            room = msgspec.structs.replace(room, tokens=self._target(pool, balance, room.tokens))
         if pool.summarize:
             order = self._summarized(pool, order, room)
         if pool.history != NO_HISTORY_LIMITS:
@@ -296,6 +312,18 @@ class _Filling:
         # Without large steps, a form stays as long as its unit does.
         limits = dict(self.previous.forms) if self.previous is not None and pool.low_water is None else {}
         self.chosen[pool.name] = select(pool, order, room, self.shaper, limits)
+
+    def _balance(self, pool: Pool) -> Balance:
+        """Weigh the turns of a pool against what was found for the pools after it."""
+        later = self.policy.pools[self.policy.pools.index(pool) + 1 :]
+        found = [unit for other in later if other.optimize for unit in self.queues[other.name].unique.units]
+        room = self.room(pool, own_limit=False)
+        return Balance(self.queues[pool.name].ranking, found, room.tokens, self.price)
+
+    def _target(self, pool: Pool, balance: Balance | None, most: int) -> int:
+        """Return how many tokens history should get, at most."""
+        least = int(self.budget.limit(pool.name) * pool.need.min_share) if pool.need else 0
+        return balance.best(min(least, most), most) if balance else most
 
     def _span(self, pool: Pool, order: list[Unit]) -> tuple[list[Unit], list[Unit]] | None:
         """Return history from where it began last time, with the summaries that were in it, and what is older."""
@@ -318,14 +346,16 @@ class _Filling:
     def _high_water(self, pool: Pool, room: Room) -> int:
         """Return the pool's room plus what the pools after it are certain to leave."""
         later = self.policy.pools[self.policy.pools.index(pool) + 1 :]
-        demand = sum(self._demand(pool) for pool in later)
+        demand = sum(map(self._demand, later))
         left = self.room(pool, own_limit=False).tokens - demand
         return max(room.tokens, left) if pool.borrow else room.tokens
 
     def _demand(self, pool: Pool) -> int:
         """Return the most that a pool could use: its limit, or all of its candidates that would fit."""
         limit = self.budget.limit(pool.name)
-        return min(limit, total_cost([unit for unit in self.queues[pool.name].waiting if unit.cost <= limit]))
+        price = self.price if pool.optimize else 0.0
+        waiting = (unit for unit in self.queues[pool.name].waiting if unit.may_shrink or unit.is_worth(price))
+        return min(limit, total_cost([unit for unit in waiting if unit.cost <= limit]))
 
     # -- summaries ---------------------------------------------------------------------------------------------------
 
@@ -435,6 +465,7 @@ class _Filling:
             reasons=self.reasons | reasons,
             replaced=self.replaced,
             duplicates=self._duplicates(pool),
+            price=self.price,
         )
 
     def _use(self, pool: Pool) -> PoolUse:

@@ -74,6 +74,11 @@ class Menu(msgspec.Struct, frozen=True, gc=False):
     costs: Sequence[int]
     limits: Sequence[int]
 
+    def with_price(self, price: float) -> "Menu":
+        """Return the same choices, each worth less by the price of its tokens."""
+        values = [value - price * cost for value, cost in zip(self.values, self.costs, strict=True)]
+        return Menu(values, self.costs, self.limits)
+
     def with_heading(self, cost: int) -> "Menu":
         """Return the same choices, if each of them also pays for a heading."""
         return Menu(self.values, [each + cost for each in self.costs], self.limits)

@@ -36,6 +36,7 @@ NoticeKind = (
         "margin-used",  # part of the safety margin is in use
         "required-shrunk",  # required, pinned or always-on content had to be shortened to fit
         "pins-dropped",  # pinned or always-on content did not get in
+        "nothing-relevant",  # nothing that was found is worth its tokens
         "special-tokens",  # content spells out tokens of chat templates, which were broken up
         "prompt-truncated",  # the provider read only a part of the prompt
     ]
@@ -49,6 +50,7 @@ NOTICE_KINDS: Final[tuple[NoticeKind, ...]] = (
         "margin-used",
         "required-shrunk",
         "pins-dropped",
+        "nothing-relevant",
         "special-tokens",
         "prompt-truncated",
     ),

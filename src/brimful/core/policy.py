@@ -5,8 +5,10 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import msgspec
@@ -22,6 +24,9 @@ Method = Literal["approximate", "exact", "calibrated", "hybrid"]
 - `calibrated`: another tokenizer's count times a factor, with a margin.
 - `hybrid`: exact where possible, calibrated otherwise. A count's basis says which it was.
 """
+
+PRICES: Final = MappingProxyType({"thrifty": 0.2, "balanced": 0.05, "full": 0.0})
+"""Named prices of 1,000 tokens, in worth. `full` takes whatever fits."""
 
 RelatedPosition = Literal["before-current", "system"]
 
@@ -55,6 +60,24 @@ class HistoryLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 NO_HISTORY_LIMITS: Final = HistoryLimits()
 
 
+class Need(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The probability that an answer needs a turn of the conversation, and what follows from it for history.
+
+    - `newest`: the probability for the last turn. The odds of the turn n turns back are those times n ** −`decay`.
+    - `own`: a factor of the odds for turns of the one who speaks now: people mostly refer to what others said.
+    - `mentioned`: a factor of the odds for turns with a rare word of the current message.
+    - `min_share`: the share of the pool's limit that history has in any case.
+    - `reread`: what reading 1,000 tokens of history again costs, in worth, because a step broke the prompt cache.
+    """
+
+    newest: float
+    decay: float
+    own: float = 1.0
+    mentioned: float = 1.0
+    min_share: float = 0.0
+    reread: float = 0.0
+
+
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A part of the window, and the packages that compete for it.
 
@@ -66,6 +89,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     - `borrow`: use tokens that other pools left over.
     - `summarize`: replace clusters by their summary before dropping them.
     - `low_water`: when history must be trimmed, trim it to this share of its limit, so that it happens rarely.
+    - `need`: divide the window between this pool and best sets after it by what turns and finds are worth.
     - `dedupe`: drop items with the same normalized text as a kept one: only `retrieved` items, since two people may say
       "ok"; `all`; or only items with the same id (`id`).
     """
@@ -83,6 +107,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     borrow: bool = False
     summarize: bool = False
     low_water: float | None = None
+    need: Need | None = None
     dedupe: Literal["retrieved", "all", "id"] = "retrieved"
 
     def takes(self, package: ContentPackage) -> bool:
@@ -175,6 +200,9 @@ class MediaRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A named way to fill a window.
 
+    `price` is what 1,000 tokens cost, in worth. Where the best set is chosen, an item gets in only if it is worth more
+    than its tokens, even if there is room. With 0, everything gets in that fits.
+
     With `ephemeral_summaries`, the engine summarizes older messages for a single context if they do not fit and no
     stored summary covers them.
     """
@@ -183,6 +211,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     description: str = ""
     counting: Method = "hybrid"
     total_tokens: int | None = None
+    price: float = 0.0
     completion: Completion = Completion()
     margin: Margin = Margin()
     weights: Weights = Weights()
@@ -192,6 +221,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     forms: Forms = Forms()
     ephemeral_summaries: bool = False
     media: MediaRules = MediaRules()
+
+    @property
+    def token_price(self) -> float:
+        """The price of one token."""
+        return self.price / 1_000
 
     def pool(self, name: str) -> Pool:
         """Return the pool of that name."""
@@ -219,7 +253,7 @@ def apply_overrides(policy: Policy, overrides: Mapping[str, Any]) -> dict[str, A
             node = _child(node, key)
         if not isinstance(node, dict):
             raise KeyError(dotted)
-        node[last] = value
+        node[last] = deepcopy(value)  # a later key may change it
     return data
 
 
@@ -242,6 +276,7 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
         yield "weights.multiply_by_relevance", "needs a positive weight of priority, importance or recency"
     yield from _check_number("margin.share", policy.margin.share, 0.0, 1.0)
     yield from _check_integer("margin.tokens", policy.margin.tokens, 0)
+    yield from _check_number("price", policy.price, 0.0, 1e6)
     yield from _check_integer("completion.tokens", policy.completion.tokens, 1)
     yield from _check_number("completion.max_share", policy.completion.max_share, 0.0, 1.0)
     yield from _check_integer("forms.min_tokens", policy.forms.min_tokens, 1)
@@ -258,10 +293,11 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
         yield f"{at}.kinds", "must contain at least one kind, or '*'"
     if pool.contiguous and pool.optimize:
         yield f"{at}.optimize", "cannot be combined with contiguous"
-    if pool.low_water is not None:
-        yield from _check_number(f"{at}.low_water", pool.low_water, 0.0, 1.0)
-        if not pool.contiguous:
-            yield f"{at}.low_water", "needs contiguous = true"
+    for key in ("low_water", "need"):
+        if getattr(pool, key) is not None and not pool.contiguous:
+            yield f"{at}.{key}", "needs contiguous = true"
+    yield from _check_number(f"{at}.low_water", pool.low_water or 0.0, 0.0, 1.0)
+    yield from _need_violations(f"{at}.need", pool.need) if pool.need is not None else ()
     for key, limits in ((at, pool), (f"{at}.history", pool.history)):
         yield from _check_integer(f"{key}.min_items", limits.min_items, 0)
         if limits.max_items is not None:
@@ -269,6 +305,12 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
     if pool.history.share is not None:
         yield from _check_number(f"{at}.history.share", pool.history.share, 0.0, 1.0)
     yield from _limit_violations(f"{at}.limit", pool.limit, earlier)
+
+
+def _need_violations(at: str, need: Need) -> Iterator[tuple[str, str]]:
+    for key, highest in (("newest", 0.999), ("decay", 100.0), ("own", 100.0), ("mentioned", 100.0), ("min_share", 1.0)):
+        yield from _check_number(f"{at}.{key}", getattr(need, key), 0.0, highest)
+    yield from _check_number(f"{at}.reread", need.reread, 0.0, 1e6)
 
 
 def _limit_violations(at: str, limit: Limit, earlier: list[str]) -> Iterator[tuple[str, str]]:

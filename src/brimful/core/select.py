@@ -28,6 +28,18 @@ _NO_LIMITS: Final[Mapping[str, int]] = MappingProxyType({})
 _MAX_SHRINK_TRIES = 8  # candidates to try to shrink into the last gap of an optimized pool
 
 
+class Room(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a pool may use: `tokens` by its limit, `hard` for its minimum items. `items` are already in it.
+
+    In a best set, each token costs `price`.
+    """
+
+    tokens: int
+    hard: int
+    items: int = 0
+    price: float = 0.0
+
+
 def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] = ()) -> list[Unit]:
     """Return units with near the highest total value that fits into `tokens`, `beside` some that are already in.
 
@@ -47,29 +59,37 @@ def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] =
 
 
 def choose_best_forms(
-    units: Sequence[Unit], tokens: int, beside: Sequence[Unit], menus: Sequence[Menu], shaper: Shaper
+    units: Sequence[Unit], room: Room, beside: Sequence[Unit], menus: Sequence[Menu], shaper: Shaper
 ) -> list[Unit]:
     """Return the best set with at most one form of each unit, from a menu for each.
 
-    Never worse than taking whatever fits in full in the order of the list.
+    A larger form is taken only if what it adds is worth more than the tokens that it adds. Never worse than taking
+    whatever fits in full in the order of the list.
     """
     present = {unit.heading for unit in beside}
     headings = [unit.heading_due(present) for unit in units]
+    price = room.price
+    if price:
+        menus = [menu.with_price(price) for menu in menus]
     if any(headings):
         sharing = Counter(unit.heading for unit in units)
         menus = [
             menu.with_heading(-(-heading // sharing[unit.heading])) if heading else menu
             for unit, menu, heading in zip(units, menus, headings, strict=True)
         ]
-    picked = choose_options([menu.values for menu in menus], [menu.costs for menu in menus], tokens)
+    picked = choose_options([menu.values for menu in menus], [menu.costs for menu in menus], room.tokens)
     forms = {at: shaper.shrink(units[at], menus[at].limits[row]) if row else units[at] for at, row in picked.items()}
-    made = {at: unit for at, unit in forms.items() if unit is not None}
+    made = {at: unit for at, unit in forms.items() if unit is not None and unit.is_worth(price)}
     if not any(headings):
         return [made[at] for at in sorted(made)]
     variants = [made.get(at, unit) for at, unit in enumerate(units)]
     dense = sorted(range(len(units)), key=lambda at: -variants[at].value / (variants[at].cost or 1))
     candidates = ((variants, _chosen_first(made, dense)), (units, range(len(units))))
-    return max((_take_what_fits(each, order, tokens, present) for each, order in candidates), key=total_score)
+    sets = (
+        _take_what_fits(each, [at for at in order if each[at].is_worth(price)], room.tokens, present)
+        for each, order in candidates
+    )
+    return max(sets, key=lambda chosen: total_score(chosen, price))
 
 
 def _choose_sharing_headings(
@@ -83,9 +103,9 @@ def _choose_sharing_headings(
     return choose(values, costs, tokens)
 
 
-def total_score(units: Sequence[Unit]) -> float:
-    """Return the sum of the values."""
-    return sum(unit.value for unit in units)
+def total_score(units: Sequence[Unit], price: float = 0.0) -> float:
+    """Return the sum of the values, less the price of the tokens."""
+    return sum(unit.value - price * unit.cost for unit in units)
 
 
 def _chosen_first(chosen: Iterable[int], dense: Sequence[int]) -> list[int]:
@@ -104,14 +124,6 @@ def _take_what_fits(units: Sequence[Unit], order: Iterable[int], tokens: int, pr
             headings.add(unit.heading)
             tokens -= cost
     return [units[at] for at in sorted(taken)]
-
-
-class Room(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a pool may use: `tokens` by its limit, `hard` for its minimum items. `items` are already in it."""
-
-    tokens: int
-    hard: int
-    items: int = 0
 
 
 def rank_units(pool: Pool, units: Sequence[Unit]) -> list[Unit]:
@@ -283,8 +295,13 @@ def _fit_unit(unit: Unit, left: int, cap: int, shaper: Shaper, *, capped: bool) 
     return unit if unit.cost <= left else shaper.shrink(unit, left)
 
 
-def grow_shrunk(chosen: Sequence[Unit], left: int, shaper: Shaper, same: Container[str] = ()) -> list[Unit]:
-    """Give what is left to units that were shrunk, first ones first. Those in `same` stay as they are."""
+def grow_shrunk(
+    chosen: Sequence[Unit], left: int, shaper: Shaper, same: Container[str] = (), price: float = 0.0
+) -> list[Unit]:
+    """Give what is left to units that were shrunk, first ones first, if what they gain is worth it.
+
+    Those in `same` stay as they are.
+    """
     if not any(unit.whole for unit in chosen):
         return list(chosen)
     grown = []
@@ -293,6 +310,8 @@ def grow_shrunk(chosen: Sequence[Unit], left: int, shaper: Shaper, same: Contain
         if unit.whole is not None and left > 0 and unit.key not in same:
             fits = unit.whole.cost <= unit.cost + left
             larger = unit.whole if fits else shaper.shrink(unit, unit.cost + left) or unit
+            if price and larger.value - unit.value <= price * (larger.cost - unit.cost):
+                larger = unit
             left -= larger.cost - unit.cost
         grown.append(larger)
     return grown
@@ -305,29 +324,31 @@ def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shap
     keys = {unit.key for unit in forced}
     rest = [unit for unit in order if unit.key not in keys] if keys else order
     tokens = room.tokens - total_cost(forced)
+    price = room.price
+    worth = [unit for unit in rest if unit.is_worth(price)] if price else rest
     chosen = list(forced)
-    if tokens > 0 and (menus := _make_menus(rest, tokens, shaper)):
-        chosen += choose_best_forms(rest, tokens, forced, menus, shaper)
+    if tokens > 0 and (menus := _make_menus(rest, tokens, shaper, price)):
+        chosen += choose_best_forms(rest, msgspec.structs.replace(room, tokens=tokens), forced, menus, shaper)
     elif tokens > 0:
-        chosen += choose_best_set(rest, tokens, forced)
+        chosen += choose_best_set(worth, tokens, forced)
     if pool.max_items is not None:
         # Limiting the best set can leave less than going down the list would have taken.
         chosen = max(
             _limit_items(chosen, pool.max_items - room.items),
-            _select_in_order(pool, order, room, shaper),
-            key=total_score,
+            _select_in_order(pool, [unit for unit in order if unit.key in keys or unit.is_worth(price)], room, shaper),
+            key=lambda units: total_score(units, price),
         )
     if pool.max_items is None or room.items + len(chosen) < pool.max_items:
-        chosen += _fill_gap(rest, chosen, room.tokens, shaper)
-    return grow_shrunk(chosen, room.tokens - total_cost(chosen), shaper)
+        chosen += _fill_gap(rest, chosen, room, shaper)
+    return grow_shrunk(chosen, room.tokens - total_cost(chosen), shaper, price=price)
 
 
-def _make_menus(units: Sequence[Unit], tokens: int, shaper: Shaper) -> list[Menu]:
-    """Return what to choose from for each unit; nothing if everything fits or nothing may shrink.
+def _make_menus(units: Sequence[Unit], tokens: int, shaper: Shaper, price: float) -> list[Menu]:
+    """Return what to choose from for each unit; nothing if nothing may shrink, or everything fits and costs nothing.
 
     Forms are made only of the best units. Those that come with forms keep them.
     """
-    if not any(unit.may_shrink for unit in units) or total_cost(units) <= tokens:
+    if not any(unit.may_shrink for unit in units) or (not price and total_cost(units) <= tokens):
         return []
     menus = [shaper.own_menu(unit) for unit in units]
     others = [at for at, unit in enumerate(units) if unit.may_shrink and len(menus[at].costs) == 1]
@@ -346,14 +367,14 @@ def _limit_items(chosen: Sequence[Unit], max_items: int) -> list[Unit]:
     return kept
 
 
-def _fill_gap(order: Sequence[Unit], chosen: Sequence[Unit], tokens: int, shaper: Shaper) -> list[Unit]:
-    """Shrink the best unit that was left out into the remaining tokens."""
+def _fill_gap(order: Sequence[Unit], chosen: Sequence[Unit], room: Room, shaper: Shaper) -> list[Unit]:
+    """Shrink the best unit that was left out into the remaining tokens, if that is worth them."""
     taken, headings = {unit.key for unit in chosen}, {unit.heading for unit in chosen}
-    left = tokens - total_cost(chosen)
+    left = room.tokens - total_cost(chosen)
     may_shrink = (unit for unit in order if unit.may_shrink and unit.key not in taken)
     for unit, _ in zip(may_shrink, range(_MAX_SHRINK_TRIES), strict=False):
         shrunk = shaper.shrink(unit, left - unit.heading_due(headings))
-        if shrunk is not None:
+        if shrunk is not None and shrunk.is_worth(room.price):
             return [shrunk]
     return []
 

@@ -31,7 +31,7 @@ class PoolAccount(msgspec.Struct, frozen=True, kw_only=True):
     """A pool after the fill: its candidates, their order, those that are in, and reasons found on the way.
 
     `stepped` means that history was trimmed to its low water in one large step. Each of the `duplicates` comes with the
-    id of what it duplicates. `replaced` maps units to the summaries that replaced them.
+    id of what it duplicates. `price` is that of a token. `replaced` maps units to the summaries that replaced them.
     """
 
     pool: Pool
@@ -43,6 +43,7 @@ class PoolAccount(msgspec.Struct, frozen=True, kw_only=True):
     reasons: Mapping[str, Reason]
     replaced: Mapping[str, Unit]
     duplicates: Sequence[tuple[Unit, str]]
+    price: float = 0.0
 
 
 def pool_decisions(account: PoolAccount, included: Mapping[str, Unit]) -> list[Decision]:
@@ -111,6 +112,7 @@ def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int
     """Return a function that says why a unit of some rank is out."""
     pool, use, reasons, stepped = account.pool, account.use, account.reasons, account.stepped
     headings = {unit.heading for unit in account.chosen.values()}
+    price = account.price if pool.optimize else 0.0
     room_for_items = inf if pool.max_items is None else pool.max_items - use.items
     last = cut + 1 if pool.contiguous else inf
     left = max(use.limit, use.used) - use.used
@@ -119,6 +121,8 @@ def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int
     def why(unit: Unit, rank: int) -> Reason:
         if reasons and unit.key in reasons:
             return reasons[unit.key]
+        if price and not unit.is_worth(price):
+            return "not-worth"
         if len(unit.packages) > room_for_items:
             return "max-items"
         if rank > last:
@@ -126,9 +130,7 @@ def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int
         if stepped:
             return "low-water"
         cost = unit.cost + unit.heading_due(headings)
-        if cost > max_tokens:
-            return "too-large"
-        return "pool-full" if cost > left else "window-full"
+        return "too-large" if cost > max_tokens else "pool-full" if cost > left else "window-full"
 
     return why
 

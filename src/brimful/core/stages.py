@@ -27,6 +27,7 @@ from brimful.core.select import Queues, make_queues
 from brimful.core.selection import BaseCost, Selection
 from brimful.core.units import make_units
 from brimful.core.verify import Verification, verify
+from brimful.core.worth import find_needs
 from brimful.errors import BudgetExceeded
 
 _MAX_ROUNDS: Final = 12  # usually one; two if a template joins what was counted separately
@@ -143,8 +144,9 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
     names = name_style(packages, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
     cost_of = make_cost_function(counter, names=names)
     shaper = Shaper(counter, inputs.policy.forms, query, handles, low_detail=_bills_by_detail(inputs.model))
+    needs = find_needs(packages, inputs.policy)
     units, refused = make_units(
-        packages, inputs.policy, cost_of, make_heading_function(counter), shaper.may_shrink, inputs.now
+        packages, inputs.policy, cost_of, make_heading_function(counter), shaper.may_shrink, now=inputs.now, needs=needs
     )
     required = [package for package in packages if not package.flex.can_drop]
     return Candidates(
@@ -312,12 +314,25 @@ def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
             text=f"pinned or always-on content did not fit: {_name_ids(dropped)}",
             facts={"ids": dropped},
         )
+    if left_out := _find_nothing_relevant(context):
+        yield Notice(
+            kind="nothing-relevant",
+            text=f"nothing that was found is worth its tokens: {left_out:,} item{'s' * (left_out > 1)} left out",
+            facts={"items": left_out, "price": context.inputs.policy.price},
+        )
     if broken:
         yield Notice(
             kind="special-tokens",
             text=f"special tokens of chat templates were broken up in {_name_ids(broken)}",
             facts={"ids": list(broken)},
         )
+
+
+def _find_nothing_relevant(context: Context) -> int:
+    """Return how many items were not worth their tokens, if none was; otherwise 0."""
+    best_sets = {pool.name for pool in context.inputs.policy.pools if pool.optimize}
+    found = [each for each in context.decisions if each.pool in best_sets]
+    return 0 if any(each.included for each in found) else sum(each.reason == "not-worth" for each in found)
 
 
 def _find_unknown_sizes(context: Context) -> list[str]:

@@ -3,7 +3,7 @@
 Most units are one package.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -88,6 +88,10 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Its score; in a smaller form, a part of it."""
         return self.score.total * self.worth
 
+    def is_worth(self, price: float) -> bool:
+        """Whether it is worth more than its tokens at this price of a token. Without a price, everything is."""
+        return not price or self.value > price * self.cost
+
     @property
     def when(self) -> TimeKey:
         """The time of its last package, or of what it replaces."""
@@ -163,11 +167,13 @@ def make_units(
     cost_of: Callable[[ContentPackage], int],
     heading_of: Callable[[ContentPackage], Heading],
     may_shrink: Callable[[ContentPackage], bool],
+    *,
     now: float,
+    needs: Mapping[str, float],
 ) -> tuple[list[Unit], list[Decision]]:
     """Group packages into units and score them. Return the units, and decisions on packages that cannot be in one."""
     singles, groups, unpaired = _group_packages(packages)
-    pool_of, score_of = _make_pool_lookup(policy), make_scorer(policy.weights, now)
+    pool_of, score_of = make_pool_lookup(policy), make_scorer(policy.weights, now, needs)
     units = [
         Unit(
             key=package.id,
@@ -217,7 +223,7 @@ def _make_group_unit(
     )
 
 
-def _make_pool_lookup(policy: Policy) -> Callable[[ContentPackage], str]:
+def make_pool_lookup(policy: Policy) -> Callable[[ContentPackage], str]:
     """Return a function that names the pool of a package. It depends on kind and pin alone, so it is cached by them."""
     unpinned: dict[str, str] = {}
     pinned: dict[str, str] = {}

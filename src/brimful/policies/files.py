@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.core.policy import Method, Policy, apply_overrides, violations
+from brimful.core.policy import PRICES, Method, Policy, apply_overrides, violations
 from brimful.core.validation import clean_text, preview, require_unicode
 from brimful.errors import InvalidPolicy, InvalidValue, UnknownPolicy
 
@@ -22,6 +22,7 @@ ENVIRONMENT_KEYS: Final = {
     "BRIMFUL_CONTEXT_RECENT_HISTORY_TOKEN_BUDGET": "pools.recent.limit.tokens",
     "BRIMFUL_CONTEXT_RAG_TOKEN_BUDGET": "pools.related.limit.tokens",
     "BRIMFUL_CONTEXT_COMPLETION_TOKENS": "completion.tokens",
+    "BRIMFUL_CONTEXT_PRICE": "price",
 }
 """The policy key that each environment variable sets. Later ones take precedence."""
 
@@ -35,7 +36,7 @@ _HISTORY_KEYS: Final = {
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Policy settings that a persona may change: the share for history, the number of messages, how to count.
+    """Policy settings that a persona may change: the share for history, the number of messages, counting and price.
 
     >>> Overrides(budget_share=0.9, min_messages=10).keys()
     {'pools.recent.limit.share': 0.9, 'pools.recent.min_items': 10}
@@ -45,6 +46,7 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     min_messages: int | None = None
     max_messages: int | None = None
     counting: Method | None = None
+    price: float | str | None = None
 
     def keys(self) -> dict[str, Any]:
         """Return the policy keys to override, with their values."""
@@ -53,6 +55,7 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             "pools.recent.min_items": self.min_messages,
             "pools.recent.max_items": self.max_messages,
             "counting": self.counting,
+            "price": self.price,
         }
         return {key: value for key, value in values.items() if value is not None}
 
@@ -105,10 +108,10 @@ def _apply_environment(policy: Policy, environ: Mapping[str, str]) -> Policy:
     for variable, key in ENVIRONMENT_KEYS.items():
         if variable not in environ:
             continue
-        tokens = _parse_tokens(variable, environ[variable])
+        value = _parse_price(environ[variable]) if key == "price" else _parse_tokens(variable, environ[variable])
         pool = key.split(".")[1] if key.startswith("pools.") else None
         if pool is None or any(each.name == pool for each in policy.pools):
-            policy = _with_overrides(policy, variable, {key: tokens})
+            policy = _with_overrides(policy, variable, {key: value})
         else:
             text = f"{variable} has no effect: policy {policy.name!r} has no pool {pool!r}"
             warnings.warn(text, stacklevel=3)
@@ -143,13 +146,23 @@ def _parse_policy(text: str, file: str) -> Policy:
 
 def _convert_policy(data: Any, file: str) -> Policy:
     try:
-        policy = msgspec.convert(data, type=Policy)
+        policy = msgspec.convert(_with_number_as_price(data, file), type=Policy)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `$.")
         raise InvalidPolicy(file, _with_pool_names(path.rstrip("`"), data), reason) from None
     for key, reason in violations(policy):
         raise InvalidPolicy(file, key, reason)
     return _require_recordable(policy, file)
+
+
+def _with_number_as_price(data: Any, file: str) -> Any:
+    """Replace a named price by its number, so that records have the number."""
+    price = data.get("price") if isinstance(data, dict) else None
+    if not isinstance(price, str):
+        return data
+    if price not in PRICES:
+        raise InvalidPolicy(file, "price", f"must be a number or one of {', '.join(PRICES)}, not {preview(price)}")
+    return data | {"price": PRICES[price]}
 
 
 def _require_recordable(policy: Policy, file: str) -> Policy:
@@ -191,6 +204,18 @@ def _with_overrides(policy: Policy, file: str, overrides: Mapping[str, Any]) -> 
         return _convert_policy(apply_overrides(policy, _address_history(policy, overrides)), file)
     except KeyError as missing:
         raise InvalidPolicy(file, missing.args[0], f"policy {policy.name!r} has no such key or pool") from None
+
+
+def _parse_price(text: str) -> float | str:
+    """Return a price as a number, or its name.
+
+    >>> _parse_price("0.5"), _parse_price("thrifty")
+    (0.5, 'thrifty')
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _parse_tokens(variable: str, text: str) -> int:

@@ -90,6 +90,8 @@ def _describe(headline: str, decision: Decision, whys: Mapping[str, str]) -> str
     rank = decision.rank
     if decision.included:
         line += f", {decision.cost:,} tokens{_describe_form(decision)}" + (f", rank {rank}" if rank else "")
+    elif decision.reason == "not-worth":
+        line += f", {decision.tokens:,} tokens"
     elif rank > decision.cut:
         below = rank - decision.cut
         line += f", {below} rank{'s' if below > 1 else ''} below the cut"
@@ -239,6 +241,7 @@ def _headline(context: Context, decision: Decision) -> str:
         "too-large": f"larger than {named} can hold ({pool.max_tokens if pool else 0:,} tokens)",
         "pool-full": f"{named} full{numbers}",
         "window-full": f"window full ({context.tokens:,}/{context.budget.available:,} tokens)",
+        "not-worth": f"not worth its tokens at a price of {context.inputs.policy.price:g} per 1,000",
         "max-items": f"{named} already holds its maximum of {_max_items(context, pool) if pool else ''}",
         "low-water": f"{named} is at its low water, after one large step{numbers}",
         "no-modality": f"{context.budget.model} takes no {decision.kind.removeprefix('media-')} on this wire",

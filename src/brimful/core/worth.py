@@ -1,0 +1,101 @@
+"""What turns of the conversation are worth, and how history and what was found share the window.
+
+Both are measured by the probability that they are needed, so that they can be compared: what was just said by how long
+ago that was, what was found by its relevance.
+"""
+
+import math
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final
+
+from brimful.core.content import ContentPackage
+from brimful.core.cost import role_of, sender_of
+from brimful.core.frame import part_text
+from brimful.core.policy import Need, Policy
+from brimful.core.units import Unit, make_pool_lookup, time_key
+
+_READ: Final = 64  # turns that are searched for words of the current message: older ones are hardly needed anyway
+_RARE: Final = 0.1  # of these turns may have a word that counts as rare
+_WORD: Final = re.compile(r"\w{3,}")
+_FOUND: Final = ("message-older", "memory-")  # kinds that hold what was said before
+
+
+def find_needs(packages: Sequence[ContentPackage], policy: Policy) -> dict[str, float]:
+    """Return the probability that the answer needs a turn, by id, for each turn in a pool with `need`.
+
+    The more certain it is that something older answers the current message, the less the message is about what was
+    just said.
+    """
+    pool = next((pool for pool in policy.pools if pool.need is not None), None)
+    if pool is None or pool.need is None:
+        return {}
+    pool_of = make_pool_lookup(policy)
+    current = max((each for each in packages if each.kind == "message-current"), key=time_key, default=None)
+    turns = [each for each in packages if each.relevance is None and each is not current and pool_of(each) == pool.name]
+    turns.sort(key=time_key, reverse=True)
+    best = max((each.relevance or 0.0 for each in packages if each.kind.startswith(_FOUND)), default=0.0)
+    speaker = (role_of(current), sender_of(current)) if current else None
+    mentioned = _find_mentioned(turns[:_READ], current) if current else set()
+    return {
+        turn.id: (1 - best)
+        * _probability(pool.need, n, own=(role_of(turn), sender_of(turn)) == speaker, is_mentioned=turn.id in mentioned)
+        for n, turn in enumerate(turns, start=1)
+    }
+
+
+def _probability(need: Need, n: int, *, own: bool, is_mentioned: bool) -> float:
+    factor = (need.own if own else 1.0) * (need.mentioned if is_mentioned else 1.0)
+    odds = need.newest / (1 - need.newest) * math.pow(n, -need.decay) * factor
+    return odds / (1 + odds)
+
+
+def _find_mentioned(turns: Sequence[ContentPackage], current: ContentPackage) -> set[str]:
+    """Return the ids of turns that have a rare word in common with the current message."""
+    asked = _words(current)
+    words = {turn.id: _words(turn) & asked for turn in turns}
+    often = Counter(word for common in words.values() for word in common)
+    return {id for id, common in words.items() if any(often[word] <= max(1.0, _RARE * len(turns)) for word in common)}
+
+
+def _words(package: ContentPackage) -> set[str]:
+    return {word for part in package.parts for word in _WORD.findall(part_text(part).lower())}
+
+
+class Balance:
+    """What history and finds are worth together, by how many tokens of the window history gets.
+
+    `turns` are the units of history, newest first, and `found` are all units that want the rest of the `tokens`.
+    """
+
+    def __init__(self, turns: Sequence[Unit], found: Sequence[Unit], tokens: int, price: float) -> None:
+        self._tokens = tokens
+        self._costs = list(accumulate((unit.cost for unit in turns), initial=0))
+        self._values = list(accumulate((unit.value for unit in turns), initial=0.0))
+        worth = [unit for unit in found if unit.is_worth(price)]
+        worth.sort(key=lambda unit: unit.value / (unit.cost or 1), reverse=True)
+        self._found_costs = list(accumulate((unit.cost for unit in worth), initial=0))
+        self._found_values = list(accumulate((unit.value for unit in worth), initial=0.0))
+
+    def worth(self, history: int) -> float:
+        """Return the expected number of useful items if history gets so many tokens."""
+        return _value_within(self._costs, self._values, history, whole=True) + _value_within(
+            self._found_costs, self._found_values, self._tokens - history, whole=False
+        )
+
+    def best(self, least: int, most: int) -> int:
+        """Return how many tokens history should get: as many as its newest turns take, from `least` to `most`."""
+        sizes = [least, *(cost for cost in self._costs if least < cost <= most)]
+        return max(sizes, key=self.worth)
+
+
+def _value_within(costs: Sequence[int], values: Sequence[float], tokens: int, *, whole: bool) -> float:
+    """Return the value of what fits into the tokens, in order. Unless only whole units count, with part of the next."""
+    at = max(0, bisect_right(costs, tokens) - 1)
+    if whole or at + 1 == len(costs):
+        return values[at]
+    share = max(0, tokens - costs[at]) / (costs[at + 1] - costs[at])
+    return values[at] + share * (values[at + 1] - values[at])

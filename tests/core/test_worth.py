@@ -1,0 +1,214 @@
+"""The price of tokens, what turns of the conversation are worth, and how both divide the window."""
+
+import pytest
+
+from brimful.assembly.assemble import replay
+from brimful.core.worth import Balance, find_needs
+from brimful.packagers import memory, message
+from brimful.policies import load_policy
+from strategies import COUNTER, NOW
+from support import build, history, words
+
+NEED = {"newest": 0.75, "decay": 2.0, "own": 0.1, "mentioned": 2.0, "min_share": 0.2, "reread": 0.05}
+DIVIDED = {"price": 0.0, "pools.recent.need": NEED, "pools.related.limit": {}, "pools.recent.min_items": 0}
+
+
+def note(id, relevance, size=20, **options):
+    return memory(f"{id} " + words(size - 1), counter=COUNTER, id=id, relevance=relevance, **options)
+
+
+def prose(id, relevance, sentences=80):
+    text = " ".join(f"Fact {n} is known to all." for n in range(sentences))
+    return memory(text, counter=COUNTER, id=id, relevance=relevance, min_tokens=5)
+
+
+def reason(context, id):
+    return context.decision(id).outcome, context.decision(id).reason
+
+
+# -- the price -------------------------------------------------------------------------------------------------------
+
+
+def test_an_item_gets_in_only_if_it_is_worth_more_than_its_tokens():
+    pile = [*history(2), note("good", 0.5), note("poor", 0.001)]
+    context = build(pile, overrides={"price": 1.0})
+    assert reason(context, "good") == ("kept", "fits")
+    assert reason(context, "poor") == ("dropped", "not-worth")
+    assert context.remaining > 500
+    assert "poor" in build(pile, overrides={"price": "full"}).kept
+    assert context.warnings == ()
+
+
+def test_the_explanation_has_worth_price_and_tokens():
+    context = build([*history(2), note("poor", 0.001)], overrides={"price": 1.0})
+    line = context.explain("poor")
+    assert line == "dropped: not worth its tokens at a price of 1 per 1,000, score 0.0007, 20 tokens"
+
+
+def test_a_context_says_that_nothing_is_relevant():
+    pile = [*history(2), *(note(f"kettle {n}", 0.0001) for n in range(9))]
+    [notice] = build(pile, overrides={"price": 1.0}).warnings
+    assert (notice.kind, notice.facts) == ("nothing-relevant", {"items": 9, "price": 1.0})
+    assert build(pile, overrides={"price": 0.0}).warnings == ()
+    assert build([*pile, note("good", 0.9)], overrides={"price": 1.0}).warnings == ()
+
+
+def test_history_and_pins_have_no_price():
+    pile = [*history(5), note("pin", 0.0001, pinned=True)]
+    assert len(build(pile, overrides={"price": 1e6}).kept) == 6
+
+
+@pytest.mark.parametrize("policy", ["auction", "pools", "split", "window", "fit"])
+def test_other_policies_have_no_price(policy):
+    assert load_policy(policy).price == 0.0
+    assert all(pool.need is None for pool in load_policy(policy).pools)
+
+
+def test_least_items_get_in_whatever_they_are_worth():
+    context = build(
+        [*history(2), note("poor", 0.001), note("poorer", 0.0001)],
+        overrides={
+            "price": 1.0,
+            "pools.related.min_items": 1,
+        },
+    )
+    assert reason(context, "poor") == ("kept", "min-items")
+    assert reason(context, "poorer") == ("dropped", "not-worth")
+
+
+def test_most_items_hold_beside_a_price():
+    pile = [note("a", 0.9), note("b", 0.8), note("c", 0.7), note("poor", 0.001), *history(2)]
+    context = build(pile, overrides={"price": 1.0, "pools.related.max_items": 2})
+    assert [id for id in context.kept if not id.startswith("m")] == ["a", "b"]
+    assert reason(context, "c") == ("dropped", "max-items")
+    assert reason(context, "poor") == ("dropped", "not-worth")
+
+
+def test_a_larger_form_is_worth_its_tokens_only_if_what_it_adds_is():
+    pile = [*history(2), prose("long", 0.6)]
+    cheap = build(pile, overrides={"price": 0.1}, window=2_000).decision("long")
+    dear = build(pile, overrides={"price": 1.0}, window=2_000).decision("long")
+    out = build(pile, overrides={"price": 200.0}, window=2_000).decision("long")
+    assert (cheap.outcome, cheap.form) == ("kept", "full")
+    assert (dear.outcome, dear.form) == ("shrunk", "excerpt")
+    assert (out.outcome, out.reason) == ("dropped", "not-worth")
+
+
+def test_what_is_left_does_not_grow_an_excerpt_that_is_long_enough():
+    context = build([prose("long", 0.6, 400), *history(2)], overrides={"price": 0.2}, window=3_000)
+    assert context.decision("long").form == "excerpt"
+    assert context.remaining > 2_000
+
+
+def test_a_gap_is_not_filled_with_what_is_not_worth_it():
+    pile = [*(note(f"n{n}", 0.9, 60) for n in range(10)), prose("poor", 0.0005), *history(2)]
+    assert reason(build(pile, overrides={"price": 1.0}, window=800), "poor") == ("dropped", "not-worth")
+
+
+def test_a_duplicate_is_not_taken_after_all_if_it_is_not_worth_it():
+    old = message(words(30), counter=COUNTER, id="old", timestamp=NOW - 5_000)
+    same = memory(words(30), counter=COUNTER, id="same", relevance=0.0001)
+    pile = [old, same, *history(30, size=40)]
+    options = {"pools.recent.borrow": False, "pools.related.limit.share": 1.0}
+    assert "same" in build(pile, overrides=options | {"price": 0.0}, window=1_200).kept
+    assert reason(build(pile, overrides=options | {"price": 1.0}, window=1_200), "same") == ("dropped", "not-worth")
+
+
+def test_a_replay_takes_the_price_of_the_record_or_another_one():
+    context = build([*history(2), note("poor", 0.001)], overrides={"price": 1.0})
+    again = replay(context, model="gpt-4o", window=1_000)
+    assert reason(again, "poor") == ("dropped", "not-worth")
+    full = replay(context, model="gpt-4o", window=1_000, overrides={"price": "full"})
+    assert reason(full, "poor") == ("kept", "fits")
+
+
+# -- what a turn is worth --------------------------------------------------------------------------------------------
+
+
+def needs(pile, **changes):
+    return find_needs(pile, load_policy("default", overrides={"pools.recent.need": NEED | changes}))
+
+
+def say(id, role, text, at, **options):
+    return message(text, counter=COUNTER, id=id, role=role, timestamp=NOW + at, **options)
+
+
+def test_the_probability_that_a_turn_is_needed_falls_with_its_distance():
+    found = needs(history(4), own=1.0, mentioned=1.0)
+    assert found["m003"] == pytest.approx(0.75)
+    assert found["m002"] == pytest.approx(0.75 / 1.75)  # odds of 3 / 2²
+    assert found["m003"] > found["m002"] > found["m001"] > found["m000"]
+
+
+def test_own_turns_are_needed_less_and_mentioned_ones_more():
+    turns = [say("a", "user", "My cello broke.", 0), say("b", "assistant", "That is a pity.", 1)]
+    turns += [say("c", "user", "And it rains.", 2), say("d", "assistant", "So it does.", 3)]
+    about = say("now", "user", "Who mends a cello?", 4, current=True)
+    other = say("now", "user", "Who is this?", 4, current=True)
+    assert needs([*turns, about])["a"] > needs([*turns, other])["a"]
+    assert needs([*turns, other], own=1.0)["a"] > needs([*turns, other])["a"]
+    assert needs([*turns, other], own=1.0)["b"] == needs([*turns, other])["b"]
+
+
+def test_the_more_certain_a_find_is_the_less_are_turns_needed():
+    plain, found = needs(history(2)), needs([*history(2), note("found", 0.9)])
+    assert found["m001"] == pytest.approx(0.1 * plain["m001"])
+    assert find_needs(history(2), load_policy("window")) == {}
+
+
+def test_turns_carry_the_probability_in_their_score():
+    context = build(history(3), overrides={"pools.recent.need": NEED})
+    assert context.decision("m002").score.relevance == pytest.approx(0.75)
+    assert context.decision("m000").score.relevance < context.decision("m001").score.relevance
+
+
+# -- the division ----------------------------------------------------------------------------------------------------
+
+
+def finds(relevance, count=20):
+    return [note(f"f{n:02d}", relevance) for n in range(count)]
+
+
+def used(context, name):
+    return next(pool.used for pool in context.pools if pool.name == name)
+
+
+def test_confident_finds_get_the_room_that_history_would_have():
+    sure = build([*history(60), *finds(0.9)], overrides=DIVIDED, window=600)
+    vague = build([*history(60), *finds(0.00001)], overrides=DIVIDED, window=600)
+    assert used(sure, "related") > 2 * used(vague, "related")
+    assert used(vague, "recent") > 2 * used(sure, "recent")
+    assert used(sure, "recent") >= 0.8 * 0.2 * sure.budget.limit("recent")
+
+
+def test_history_gets_what_finds_leave():
+    context = build([*history(60), *finds(0.9, 3)], overrides=DIVIDED, window=600)
+    assert context.remaining < 40
+    assert "f02" in context.kept
+
+
+def test_history_stays_where_it_began_unless_it_pays_to_move():
+    turns, some = history(60), finds(0.5)
+    before = build([*turns, *finds(0.00001)], overrides=DIVIDED, window=600)
+    dear = build(
+        [*turns, *some], overrides=DIVIDED | {"pools.recent.need.reread": 1e6}, window=600, previous=before.history
+    )
+    cheap = build([*turns, *some], overrides=DIVIDED, window=600, previous=before.history)
+    assert dear.history.first == before.history.first
+    assert cheap.history.first > before.history.first
+    assert used(cheap, "related") > used(dear, "related")
+    assert "low-water" in {decision.reason for decision in cheap.decisions}
+    again = build([*turns, *some], overrides=DIVIDED, window=600, previous=cheap.history)
+    assert again.history.first == cheap.history.first
+
+
+def test_history_that_outgrew_its_room_is_trimmed_in_one_large_step():
+    before = build(history(40), overrides=DIVIDED, window=600)
+    after = build(history(60), overrides=DIVIDED, window=600, previous=before.history)
+    assert used(after, "recent") < 0.8 * after.budget.limit("recent") / 0.6
+    assert "low-water" in {decision.reason for decision in after.decisions}
+
+
+def test_with_nothing_to_divide_history_gets_the_least():
+    balance = Balance([], [], 100, 0.0)
+    assert (balance.best(10, 50), balance.worth(50)) == (10, 0.0)
