@@ -132,3 +132,20 @@ asyncio.run(story())
 assert is_preloaded("o200k_base")
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_messages_that_will_be_in_the_window_are_no_candidates_a_second_time(run, new_engine):
+    """A long message among them is shortened, so it is searched, but those around it need not be."""
+
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            for number in range(22):
+                short = f"Message {number} is about the ladder in the garden."
+                text = "The ladder is in the shed. " * 1_200 if number == 18 else short
+                await engine.post(room="r", text=text, id=f"m{number}")
+            return await engine.assemble(room="r", message="Where is the ladder?", window=8_192)
+
+    context = run(story())
+    recalled = [each.id for each in context.decisions if each.id.endswith("/recalled")]
+    assert recalled == ["m18/recalled"]
+    assert all(context.decision(f"m{number}").included for number in range(22))

@@ -130,3 +130,18 @@ def test_a_large_budget_of_short_messages_is_filled():
             return await engine.search("Anything else?", room="den", limit=300)
 
     assert len(asyncio.run(story())) == 300
+
+
+@pytest.mark.parametrize("embedder", [None, HashEmbedder()])
+def test_a_term_in_every_passage_of_a_long_memory_is_still_rare(sqlite_url, embedder):
+    """Passages of one record are not many records: its relevance does not fall with its length."""
+
+    async def search(sentences):
+        async with Engine(f"{sqlite_url}.{sentences}", embedder=embedder) as engine:
+            await engine.remember(" ".join(f"The ladder was seen on day {n}." for n in range(sentences)), id="long")
+            await engine.remember("Ada is tall.", id="short")
+            await engine.wait_indexed()
+            found = await engine.search("How tall is the ladder in the shed?")
+            return next(hit.relevance for hit in found if hit.record.id == "long")
+
+    assert asyncio.run(search(1_000)) > 0.5 * asyncio.run(search(20))

@@ -477,7 +477,11 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
         *(package_media(part, counter=counter) for part in plan.media),
     ]
     newest = max((message.seq for message in recent.messages), default=0)
-    hits = [hit for hit in loaded.hits if not _is_current_or_later(hit, plan, newest)]
+    hits = [
+        hit
+        for hit in loaded.hits
+        if not _is_current_or_later(hit, plan, newest) and not recent.will_hold(hit.record, plan.history_start)
+    ]
     hits = candidates.limit_hits(hits, counter=counter, tokens=plan.tokens_for_results)
     packages += candidates.package_hits(
         diversify(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages

@@ -33,7 +33,8 @@ _REACH_BYTES: Final = 600  # memory of a room and how far back to read in it
 class RecentHistory(msgspec.Struct, frozen=True, kw_only=True):
     """The newest messages of a room, newest first, and their packages.
 
-    Messages from position `sure` on will be in the window, so they need not be searched. `counted` texts had to be
+    Messages from position `sure` on will be in the window, so they need not be searched. Of the others, `whole` are the
+    ids of those that will be in it unshortened, if long messages between them are shortened. `counted` texts had to be
     tokenized. `partial_clusters` have more messages than these.
     """
 
@@ -42,6 +43,13 @@ class RecentHistory(msgspec.Struct, frozen=True, kw_only=True):
     sure: int | None = None
     counted: int = 0
     partial_clusters: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+
+    def will_hold(self, record: object, history_start: str) -> bool:
+        """Whether a search result is a message that will be in the window anyway, all of it."""
+        if not isinstance(record, Message) or record.id not in self.whole:
+            return False
+        return record.seq >= next((message.seq for message in self.messages if message.id == history_start), 0)
 
     def search_end(self, history_start: str) -> int | None:
         """Return the position before which to search.
@@ -143,7 +151,8 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
     messages: list[Message] = []
     packages: list[ContentPackage] = []
     read: list[int] = []
-    tokens, whole, counted, page_size = 0, 0, 0, cache.first_page(room, reach)
+    tokens, full, counted, page_size = 0, 0, 0, cache.first_page(room, reach)
+    whole: list[str] = []
     before: int | None = None
     sure: int | None = None
     while _needs_more(messages, tokens, reach):
@@ -152,7 +161,7 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
         read += [entry.message.seq for entry in page]
         seen = [each for each in as_seen_by([entry.message for entry in page], persona) if not each.hidden]
         if current is not None and _was_answered(current, seen):
-            messages, packages, tokens, whole, sure, before, current = [], [], 0, 0, None, current.seq, None
+            messages, packages, whole, tokens, full, sure, before, current = [], [], [], 0, 0, None, current.seq, None
             continue
         for each in seen:
             if current is not None and each.id == current.id:
@@ -161,9 +170,12 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
             package, cost = await cache.package(message, counter, clusters.find(message))
             messages.append(message)
             packages.append(package)
-            tokens += cost if reach.item is None else min(cost, reach.item)
-            whole += cost
-            if whole <= reach.sure:
+            capped = cost if reach.item is None else min(cost, reach.item)
+            tokens += capped
+            full += cost
+            if capped == cost and tokens <= reach.sure:
+                whole.append(message.id)
+            if full <= reach.sure:
                 sure = message.seq
             elif tokens > reach.tokens and message.role != "tool":  # its call comes before it
                 break
@@ -183,6 +195,7 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
         sure=sure,
         counted=counted,
         partial_clusters=frozenset(partial),
+        whole=frozenset(whole),
     )
 
 

@@ -153,6 +153,30 @@ def to_positions(docs: Positions, seqs: Positions, *, conversation: bool) -> Pos
     return seqs if conversation else np.where(seqs > 0, seqs, docs)
 
 
+def count_records(postings: Postings, *, conversation: bool) -> Postings:
+    """Return postings whose totals and document frequencies count a long record once, however many passages it has.
+
+    A term in every passage of one record would otherwise look as if it were in many records. Long records without any
+    term of the query count as their passages.
+    """
+    doc, term = np.asarray(postings.doc, np.int64), np.asarray(postings.term, np.int64)
+    position = to_positions(doc, np.asarray(postings.seq, np.int64), conversation=conversation)
+    base = position.max(initial=0) + 1
+    repeats = len(_distinct(doc)) - len(_distinct(position))
+    if repeats <= 0:
+        return postings
+    rows = np.bincount(term, minlength=len(postings.terms))
+    records = np.bincount(_distinct(term * base + position) // base, minlength=len(postings.terms))
+    documents = max(1, postings.documents - repeats)
+    frequencies = np.asarray(postings.document_frequency, np.int64) - rows + records
+    return msgspec.structs.replace(
+        postings,
+        documents=documents,
+        words=max(1, postings.words * documents // max(1, postings.documents)),  # a passage is as long as before
+        document_frequency=tuple(frequencies.tolist()),
+    )
+
+
 def _query_terms(postings: Postings, *, conversation: bool) -> tuple[Values, _Rows]:
     """Return each rare term's share of the query, and the rows of these terms."""
     idf = np.array([_idf(frequency, postings.documents) for frequency in postings.document_frequency])

@@ -13,7 +13,15 @@ import numpy as np
 
 from brimful.records.search import Postings, VectorHit
 from brimful.retrieval.first_person import first_person_share
-from brimful.retrieval.lexical import FIRST_POSITION, Positions, Scored, Values, score_coverage, to_positions
+from brimful.retrieval.lexical import (
+    FIRST_POSITION,
+    Positions,
+    Scored,
+    Values,
+    count_records,
+    score_coverage,
+    to_positions,
+)
 from brimful.retrieval.queries import Question
 from brimful.retrieval.time_expressions import mentions_time
 
@@ -89,13 +97,14 @@ def rank(postings: Postings, near: Sequence[VectorHit], *, conversation: bool, l
     """
     if not len(postings.doc) and not near:
         return NO_MATCHES
+    postings = count_records(postings, conversation=conversation)
     vector = _similarities(near, conversation=conversation)
     lexical = score_coverage(postings, conversation=conversation, beside=vector)
     words = lexical.values
     # Everything else is at most as similar as the farthest neighbour. That baseline suits any embedder's range.
     farthest = float(vector.values.min()) if len(vector.values) else UNRELATED
     meanings = _values_at(vector, lexical.docs, farthest) - min(farthest, UNRELATED)
-    against = PRIOR_LOG_ODDS + math.log(max(postings.documents, len(near), 1))
+    against = PRIOR_LOG_ODDS + math.log(max(postings.documents, len(set(vector.positions.tolist())), 1))
     relevance = 1 / (1 + np.exp(against - LEXICAL * np.sqrt(words) - VECTOR * meanings))
     ranking = _best_passages(
         Ranking(
