@@ -1,10 +1,11 @@
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.records.search import Postings
-from brimful.retrieval.lexical import MAX_TERMS, REACH, score_coverage
+from brimful.retrieval.lexical import MAX_TERMS, REACH, count_records, score_coverage
 
 Row = tuple[int, int, int, int]
 
@@ -125,3 +126,19 @@ def test_a_term_of_which_no_rows_are_given_is_part_of_the_question():
 
 def test_nothing_found_covers_nothing():
     assert covered([]) == covered([], terms=0, documents=0, words=0) == {}
+
+
+@pytest.mark.parametrize(
+    ("found", "frequencies"),
+    [
+        ((6, 2, 0), (2, 2, 0)),  # all rows are given
+        ((16, 2, 0), (12, 2, 0)),  # of a common term, only some
+        ((1, 2, 0), (1, 2, 0)),  # some rows are of synonyms
+    ],
+)
+def test_passages_of_one_record_count_once(found, frequencies):
+    rows = [(place, 0, 1, 10) for place in range(1, 7)] + [(1, 1, 1, 10), (6, 1, 1, 10)]
+    several = msgspec.structs.replace(make(rows, found=found), seq=(4, 4, 4, 4, 4, 6, 4, 6))
+    counted = count_records(several, conversation=True)
+    assert (counted.documents, counted.words, counted.document_frequency) == (96, 960, frequencies)
+    assert count_records(make(rows), conversation=True) == make(rows)

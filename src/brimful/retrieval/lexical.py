@@ -168,7 +168,8 @@ def count_records(postings: Postings, *, conversation: bool) -> Postings:
     rows = np.bincount(term, minlength=len(postings.terms))
     records = np.bincount(_distinct(term * base + position) // base, minlength=len(postings.terms))
     documents = max(1, postings.documents - repeats)
-    frequencies = np.asarray(postings.document_frequency, np.int64) - rows + records
+    known = np.asarray(postings.document_frequency, np.int64)  # without synonyms, which may have rows
+    frequencies = np.maximum(known - rows + records, np.minimum(known, records))
     return msgspec.structs.replace(
         postings,
         documents=documents,
