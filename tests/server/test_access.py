@@ -40,7 +40,10 @@ def test_requests_without_a_key_are_rejected(start, upstream):
     client = start(require_keys=True)
     refused = client.post(CHAT, json=HI)
     assert refused.status_code == 401
+    assert refused.headers["www-authenticate"] == "Bearer"
     assert refused.json()["error"]["code"] == "invalid_api_key"
+    named = [name for name in ("Authorization", "x-api-key", "api-key") if name in refused.json()["error"]["message"]]
+    assert named == ["Authorization", "x-api-key", "api-key"]
     assert client.post("/v1/messages", json=HI).json()["error"]["type"] == "authentication_error"
     assert client.get("/health").status_code == 200
     assert upstream.requests == []
@@ -50,7 +53,8 @@ def test_requests_without_a_key_are_rejected(start, upstream):
 def test_invalid_keys_are_rejected(start, key):
     client = start(require_keys=True)
     headers = {"authorization": f"Bearer {key}".encode()}
-    assert client.post(CHAT, json=HI, headers=headers).status_code == 401
+    refused = client.post(CHAT, json=HI, headers=headers)
+    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
 
 
 def test_a_window_is_learned_for_one_tenant_only(start, upstream, make_key):

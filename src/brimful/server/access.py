@@ -115,7 +115,10 @@ class KeyAccess:
         """Return the client that owns the API key."""
         key = find_key(headers)
         if not key:
-            raise ApiError("invalid_key", "an API key is required: send it as a bearer token or in x-api-key")
+            raise ApiError(
+                "invalid_key",
+                "an API key is required: send it as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`",
+            )
         digest, now = hashlib.sha256(key.encode("utf-8", "replace")).digest(), self._clock()
         cached = self._cached.get(digest)
         if cached is not None and 0 <= now - cached[1] < KEY_CACHE_SECONDS:

@@ -264,8 +264,9 @@ class Endpoint:
 def error_response(error: ApiError, error_format: ErrorFormat) -> Response:
     """Return the HTTP response for an error."""
     wait = {} if error.retry_after is None else {"retry-after": str(max(1, math.ceil(error.retry_after)))}
+    challenge = {"www-authenticate": "Bearer"} if error.status == STATUS_CODES["invalid_key"] else {}
     is_upstreams = error.body is not None and error.headers
-    headers = ({} if is_upstreams else {"content-type": JSON}) | wait | error.headers
+    headers = ({} if is_upstreams else {"content-type": JSON}) | wait | challenge | error.headers
     return Response(error_body(error, error_format), status_code=error.status, headers=headers)
 
 
