@@ -120,6 +120,22 @@ def test_an_expression_over_a_limit_is_refused_by_name(key, reason):
         assert len(str(error.value)) < 200
 
 
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ([f"word{number}" for number in range(60_000)], "there are 60,000 keywords; the limit is 1,000"),
+        ([f"/word{number}/" for number in range(1_001)], "there are 1,001 keywords; the limit is 1,000"),
+        (["a" * 5_000], "is 5,000 characters long; the limit is 4,000"),
+    ],
+)
+def test_keywords_over_a_limit_are_refused_by_name(keys, reason):
+    check_keywords(entry("e", *keys[:1_000]) if len(keys) > 1 else entry("e", keys[0][:4_000]))
+    with pytest.raises(InvalidValue, match=reason) as error:
+        check_keywords(entry("e", *keys))
+    assert error.value.field == "keys"
+    assert len(str(error.value)) < 200
+
+
 def test_a_stored_expression_over_a_limit_is_not_used_and_noticed():
     activation = run([entry("bad", "/a{200000000}/", "dragon"), entry("worse", "/b{200000000}/")], "a dragon")
     assert [each.entry.id for each in activation.activated] == ["bad"]

@@ -21,7 +21,7 @@ from brimful.lore import check_keywords
 from brimful.records import Content, LoreEntry, Memory, Message, Record, Summary
 from brimful.records.base import validate_id
 from brimful.records.search import IndexEntry
-from brimful.retrieval.documents import PIECE_CHARS, Searchable, make_document, searchable_text
+from brimful.retrieval.documents import PIECE_CHARS, Searchable, make_document, passage_text, searchable_text
 from brimful.stores import Store
 
 _Written = TypeVar("_Written", bound=Searchable)
@@ -219,6 +219,6 @@ def require_memory_content(memory: Memory) -> None:
 
 
 async def _make_documents(records: Sequence[_Written]) -> list[tuple[_Written, IndexEntry]]:
-    """Return records with their index entries. A long text takes long to divide and analyze."""
-    texts = [searchable_text(record) for record in records]
+    """Return records with their index entries. Long texts and many keywords take long to divide and analyze."""
+    texts = [passage_text(record) for record in records]
     return await run_in_thread_if_long(texts, lambda: [(record, make_document(record)) for record in records])

@@ -77,7 +77,7 @@ def _parse_decorator(name: str, value: str) -> dict[str, object]:
 
 
 def check_keywords(*entries: LoreEntry) -> None:
-    """Refuse entries with a regular expression that exceeds a limit."""
+    """Refuse entries with too many keywords, or with a keyword or regular expression that exceeds a limit."""
     for entry in entries:
         decorators, _ = parse_decorators(entry.content)
         keys = (*entry.keys, *entry.secondary, *decorators.additional_keys, *decorators.exclude_keys)

@@ -19,6 +19,7 @@ from brimful.cache import LRU
 
 MAX_LENGTH: Final = 4_000  # characters
 MAX_ALTERNATIVES: Final = 1_000  # 60,000 take 4 seconds to compile
+MAX_KEYWORDS: Final = 1_000  # of an entry
 MAX_SIZE: Final = 20_000  # elements after counted repeats are unrolled; about 300 bytes each
 _CACHED_SIZE: Final = 200_000  # elements of all compiled expressions of the process: about 60 MB
 _MAX_SHOWN: Final = 60  # characters of an expression in a message
@@ -164,12 +165,17 @@ def _compile(expression: str, flags: str) -> tuple[Any, int]:
 
 
 def find_refusals(keys: Iterable[str], *, regex: bool) -> Iterator[str]:
-    """Yield a sentence for each keyword that is an expression over a limit; with `regex`, all keywords are one."""
-    for key in keys:
+    """Yield a sentence for each keyword over a limit, and for too many; with `regex`, all of them are expressions."""
+    listed = list(keys)
+    for key in listed:
         literal = split_regex_literal(key)
-        expression = literal[0] if literal else key if regex else ""
-        if excess := translate(expression).excess:
+        if literal is None and not regex:
+            if len(key) > MAX_LENGTH:
+                yield f"the keyword {shorten(key)} is {len(key):,} characters long; the limit is {MAX_LENGTH:,}"
+        elif excess := translate(literal[0] if literal else key).excess:
             yield f"the regular expression {shorten(key)} {excess}"
+    if len(listed) > MAX_KEYWORDS:
+        yield f"there are {len(listed):,} keywords; the limit is {MAX_KEYWORDS:,}"
 
 
 def shorten(key: str) -> str:
