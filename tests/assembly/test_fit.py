@@ -111,6 +111,24 @@ def test_fields_of_messages_that_nobody_knows_stay_when_others_go():
     assert context.request["messages"][-2] == messages[-2]
 
 
+def test_messages_with_the_same_role_and_text_are_sent_as_each_of_them_was_written():
+    alike = [
+        {"role": "user", "content": "Hello"},
+        {"content": "Hello", "role": "user"},
+        {"role": "developer", "content": "Hello"},
+        {"role": "user", "content": "Hello", "name": "ada"},
+        {"role": "user", "content": [{"type": "text", "text": "Hello"}]},
+        {"role": "user", "content": ""},
+        {"role": "user", "content": "Hello" * 5_000},
+    ]
+    request = {"model": "gpt-4o", "messages": [*alike, *alike]}
+    for _ in range(2):  # the second time, all are cached
+        assert json.dumps(fit(request).request) == json.dumps(request)
+    assert fit({"model": "gpt-4o", "messages": [{"role": "user", "content": "a\ud800"}]}).request["messages"] == [
+        {"role": "user", "content": "a\N{REPLACEMENT CHARACTER}"}
+    ]
+
+
 def test_what_is_counted_is_what_is_sent():
     context = fitted(body(chat(40)), window=2000)
     again = fitted(context.request, window=2000)

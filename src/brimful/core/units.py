@@ -116,6 +116,22 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ) -> list[Decision]:
         """Return one decision for each package. A kept package that was cut is `shrunk`."""
         included = outcome == "kept"
+        if len(self.packages) == 1 and not self.forms:  # as most units are
+            (package,) = self.packages
+            decision = Decision(
+                id=package.id,
+                kind=package.kind,
+                outcome=outcome,
+                reason=reason,
+                tokens=package.tokens.tokens,
+                cost=self.cost if included else 0,
+                pool=self.pool,
+                score=self.score,
+                by=by,
+                rank=rank,
+                cut=cut,
+            )
+            return [decision]
         group = self.key if len(self.packages) > 1 else ""
         forms = {form.id: form for form in self.forms} if included else {}
         whole = self.whole.costs if self.whole and forms else (0,) * len(self.packages)

@@ -7,7 +7,7 @@ from typing import Final, Generic, TypeVar
 
 from brimful.cache import LRU
 
-MAX_KEY_CHARACTERS: Final = 512  # a longer text is cached under its hash
+MAX_KEY_CHARACTERS: Final = 4_096  # a longer text is cached under its hash
 MAX_ENTRIES: Final = 65_536
 _ENTRY_BYTES: Final = 400  # memory of an entry besides its key
 

@@ -47,15 +47,18 @@ def package_turns(
     required = _required_positions(items)
     leading = len(list(takewhile(lambda each: each.message.role == "system", items)))
     packages = []
+    flexes: dict[tuple[bool, str, bool], Flex] = {}  # few different ones for many messages
     for at, each in enumerate(items):
         kind = "system-prompt" if at < leading else _kind(each.message, last=at == len(items) - 1)
-        can_shrink = _can_shorten(each, frame)
-        flex = Flex(
-            can_drop=at not in required,
-            priority=MAX_PRIORITY if at in required else get_defaults(kind).priority,
-            min_tokens=min_tokens if can_shrink else None,
-            can_shrink=can_shrink,
-        )
+        can_drop, can_shrink = at not in required, _can_shorten(each, frame)
+        flex = flexes.get((can_drop, kind, can_shrink))
+        if flex is None:
+            flex = flexes[can_drop, kind, can_shrink] = Flex(
+                can_drop=can_drop,
+                priority=get_defaults(kind).priority if can_drop else MAX_PRIORITY,
+                min_tokens=min_tokens if can_shrink else None,
+                can_shrink=can_shrink,
+            )
         make = _cached_package if _length(each.message) <= _MAX_CACHED_CHARACTERS else _package
         packages.append(make(each, kind, names, flex, counter))
     return tuple(packages)

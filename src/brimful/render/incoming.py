@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from brimful.cache import memoize
+from brimful.cache import content_bytes, memoize
 from brimful.core.chat_rules import OPENING
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.frame import (
@@ -60,6 +60,7 @@ _REFERENCE_FIELDS: Final = frozenset(("url", "uri", "file_id", "file_url", "file
 _PLAIN_TOOL_FIELDS: Final = frozenset(("name", "description", "strict", "parameters", "input_schema", "cache_control"))
 """Fields of a tool without arguments. A tool with other fields is of an unknown kind."""
 _LIMIT_FIELDS: Final = ("max_completion_tokens", "max_tokens")
+_ROLE_AND_TEXT: Final = ("role", "content")
 _OUR_FIELDS: Final = ("system", "messages")
 
 
@@ -74,7 +75,10 @@ class IncomingTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class IncomingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A parsed request: its separate system prompt, if any, its turns, its tools, and its messages as JSON (`raw`)."""
+    """A parsed request: its separate system prompt, if any, its turns, its tools, and its messages as JSON (`raw`).
+
+    A message that is a role and a text has an empty `raw`: its turn says all about it.
+    """
 
     model: str
     system: tuple[Message, ...]
@@ -109,13 +113,24 @@ def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
         raise InvalidRequest(wire, [f"must be an object with a list of 'messages', not {preview(request)}"])
     model = request.get("model")
     messages = _require_messages(request.get("messages"), wire)
-    raw = tuple([encode_json(message, wire, f"messages[{at}]") for at, message in enumerate(messages)])
     last_user = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    turns: list[IncomingTurn] = []
+    raw: list[bytes] = []
+    for at, message in enumerate(messages):
+        if _is_role_and_text(message):
+            turn = _cached_text_turn(message["role"], message["content"], wire)
+            if turn.frame is None:
+                turns.append(turn)
+                raw.append(b"")
+                continue
+        encoded = encode_json(message, wire, f"messages[{at}]")
+        turns.append(_cached_turn(encoded, wire, at > last_user))
+        raw.append(encoded)
     return IncomingRequest(
         model=clean_text(model) if isinstance(model, str) else "",
         system=_read_system_prompt(request, wire),
-        turns=tuple([_cached_turn(each, wire, at > last_user) for at, each in enumerate(raw)]),
-        raw=raw,
+        turns=tuple(turns),
+        raw=tuple(raw),
         tools=read_tools(request, wire),
         completion=requested_max_output(request),
     )
@@ -134,6 +149,11 @@ def _require_messages(messages: object, wire: IncomingWire) -> list[dict[str, An
     return messages
 
 
+def _is_role_and_text(message: dict[str, Any]) -> bool:
+    """Whether a message has just these two fields, in this order, as most messages do."""
+    return len(message) == len(_ROLE_AND_TEXT) and (*message,) == _ROLE_AND_TEXT and type(message["content"]) is str
+
+
 def read_message(message: dict[str, Any], wire: IncomingWire) -> tuple[Message, ...]:
     """Read one message as one or two neutral messages."""
     return _TURN_READERS[wire](message, current=True)
@@ -144,8 +164,20 @@ def _cached_turn(raw: bytes, wire: IncomingWire, current: bool) -> IncomingTurn:
     return (_read_cached_turn if len(raw) <= _MAX_CACHED_BYTES else _read_turn)(raw, wire, current)
 
 
+def _cached_text_turn(role: str, text: str, wire: IncomingWire) -> IncomingTurn:
+    """Read a message that is a role and a text, cached without encoding it."""
+    return (_read_cached_text_turn if len(text) <= _MAX_CACHED_BYTES else _read_text_turn)(role, text, wire)
+
+
 def _read_turn(raw: bytes, wire: IncomingWire, current: bool) -> IncomingTurn:  # noqa: FBT001
-    message = msgspec.json.decode(raw)
+    return _make_turn(msgspec.json.decode(raw), wire, current=current)
+
+
+def _read_text_turn(role: str, text: str, wire: IncomingWire) -> IncomingTurn:
+    return _make_turn({"role": role, "content": text}, wire, current=True)
+
+
+def _make_turn(message: dict[str, Any], wire: IncomingWire, *, current: bool) -> IncomingTurn:
     messages = _TURN_READERS[wire](message, current=current)
     return IncomingTurn(messages=messages, frame=_make_message_frame(message, messages))
 
@@ -155,11 +187,14 @@ def _turn_bytes(raw: bytes) -> int:
 
 
 _read_cached_turn: Final = memoize(_read_turn, name="turns", size=lambda args, _: _turn_bytes(args[0]))
+_read_cached_text_turn: Final = memoize(
+    _read_text_turn, name="turns", size=lambda args, _: _TURN_BYTES + content_bytes(args[1])
+)
 
 
 def _make_message_frame(message: dict[str, Any], messages: tuple[Message, ...]) -> Any:
     match message, messages[0].parts:
-        case {"role": role, "content": str(text)}, (Text(text=read),) if list(message) == ["role", "content"]:
+        case {"role": role, "content": str(text)}, (Text(text=read),) if (*message,) == _ROLE_AND_TEXT:
             if role == messages[0].role and text == read:
                 return None
     return replace_with_holes(message, [part_text(part) for each in messages for part in each.parts])
@@ -547,14 +582,14 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
 
     def _message(self, position: int, parts: Sequence[tuple[Role, Part]]) -> dict[str, Any]:
         frame, texts = self.frame.messages[position], [part_text(part) for _, part in parts]
+        if frame is None:
+            return {"role": parts[0][0], "content": texts[0]}
         for at, (_, part) in enumerate(parts):
             if isinstance(part, MediaLine):
                 frame = with_text_block(frame, at)
             elif isinstance(part, Media) and part.detail == "low":
                 frame = with_low_detail(frame, at)
-        message: dict[str, Any] = (
-            {"role": parts[0][0], "content": texts[0]} if frame is None else fill_holes(frame, texts)
-        )
+        message: dict[str, Any] = fill_holes(frame, texts)
         if self.raw:
             original: dict[str, Any] = msgspec.json.decode(self.raw[position])
             return original if original == message else message

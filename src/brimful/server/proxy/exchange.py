@@ -124,7 +124,8 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def describe_dropped(context: Context) -> dict[str, str]:
     """Return the header that says how many messages and tokens were left out; none if nothing was."""
-    turns = [each for each in context.decisions if each.kind.startswith(("message-", "tool-", "media-"))]
+    changed = (each for each in context.decisions if each.outcome != "kept")
+    turns = [each for each in changed if each.kind.startswith(("message-", "tool-", "media-"))]
     messages = sum(not each.included and not each.kind.startswith("media-") for each in turns)
     tokens = sum(each.saved for each in turns)
     return {DROPPED_HEADER: f"messages={messages} tokens={tokens}"} if messages or tokens else {}

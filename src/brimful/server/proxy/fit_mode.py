@@ -45,6 +45,7 @@ BATCH_PAUSE: Final = 0.05  # seconds in which records are collected
 DEFAULT_ROOM: Final = "proxy"
 """The room of requests that name no conversation."""
 _FORWARD_DELAY: Final = 0.002  # seconds; the answer is forwarded first, since recording would delay it
+_MAX_HASHED_AT_ONCE: Final = 1_048_576  # bytes; hashing takes a millisecond or two
 _MESSAGE_OVERHEAD: Final = 64  # tokens around a message at most
 _TOOL_OVERHEAD: Final = 256  # … around a tool
 _REQUEST_OVERHEAD: Final = 2_048  # … around a request
@@ -285,7 +286,11 @@ class FitMode:
             seconds=result.seconds,
             finish=result.finish,
         )
-        opening = await run_in_thread_if_large(request, opening_digest, request)
+        opening = (
+            opening_digest(request)
+            if len(request.raw) <= _MAX_HASHED_AT_ONCE
+            else await asyncio.to_thread(opening_digest, request)
+        )
         target = ResponseTarget(
             id=new_id("res"),
             at=self._clock(),

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.cache import LRU
+from brimful.cache import LRU, content_bytes, memoize
 from brimful.core.content import content_hash
 from brimful.records import Content
 from brimful.stores.encryption.cipher import decrypt, encrypt, storage_address
@@ -17,6 +17,7 @@ MAX_CACHE_BYTES: Final = 16 * 2**20  # bytes of memory
 CachedContent = tuple[Content, int | None]
 """A content, and its stored token count."""
 _DECODER: Final = msgspec.json.Decoder(Content)
+_MAX_CACHED_CHARACTERS: Final = 4_096  # of a text whose hash is cached
 _PARTS_PREFIX: Final = "p:"  # keeps a string apart from parts with the same encoding
 _PUT: Final = """
 INSERT INTO contents (tenant, hash, body, uses) VALUES (:tenant, :hash, :body, :uses)
@@ -69,10 +70,16 @@ class ContentCache:
         self._entries[tokenizer, address] = known, size
 
 
+_cached_hash: Final = memoize(content_hash, name="hashes", size=lambda args, _: content_bytes(args[0]))
+"""Clients resend the whole conversation with every turn, and each of its texts has an address."""
+
+
 def content_address(session: Session, content: Content) -> str:
     """Return the address of a content."""
-    hash = content_hash(content)
-    return storage_address(session, hash if isinstance(content, str) else _PARTS_PREFIX + hash)
+    if not isinstance(content, str):
+        return storage_address(session, _PARTS_PREFIX + content_hash(content))
+    hash = content_hash(content) if len(content) > _MAX_CACHED_CHARACTERS else _cached_hash(content)
+    return storage_address(session, hash)
 
 
 def add_contents(session: Session, contents: Sequence[Content]) -> list[str]:
