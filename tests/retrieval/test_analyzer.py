@@ -1,6 +1,6 @@
 import pytest
 
-from brimful.retrieval.analyzer import analyze
+from brimful.retrieval.analyzer import analyze, analyze_query
 
 
 def test_words_become_stems_without_what_says_nothing():
@@ -31,9 +31,48 @@ def test_forms_of_one_word_are_one_term(one, other):
     assert analyze(one) == analyze(other)
 
 
-def test_scripts_without_spaces_are_read_in_pairs():
-    assert analyze("我住在北京") == ["我住", "住在", "在北", "北京"]
-    assert analyze("見 Python東京3") == ["見", "python", "東京", "3"]
+def test_scripts_without_spaces_are_read_in_pairs_and_ideographs_alone_as_well():
+    assert analyze("我住在") == ["我", "我住", "住", "住在", "在"]
+    assert analyze("見 Python東京3") == ["見", "python", "東", "東京", "京", "3"]
+    assert analyze("ペット") == ["ペッ", "ット"]
+    assert analyze("แมวดำ") == ["แม", "มว", "วด", "ดำ"] or analyze("แมวดำ") == ["แม", "มว", "วด", "ดํ", "ํา"]
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Wo sind die Häuser?", "Das Haus ist in der Stadt."),
+        ("¿Cuáles son tus canciones?", "Mi canción favorita es la última."),
+        ("Quelles sont les maisons?", "La maison est dans le village."),
+        ("Где мои книги?", "Я купил тебе книгу."),
+        ("Wann kommen die Gaeste?", "Die Gäste kommen bald."),
+        ("Где ёлка?", "Елка стоит на улице."),
+        ("الكتب", "كِتَابٌ الكتب"),
+        ("שלום", "שָׁלוֹם לכם"),
+        ("किताब", "यह किताबें अच्छी हैं"),
+        ("猫", "これは猫です"),
+        ("ＣＡＦÉ", "a cafe"),
+        ("smørrebrød", "smorrebrod"),
+    ],
+)
+def test_a_question_meets_texts_in_its_language(question, text):
+    assert set(analyze_query(question)) & set(analyze(text))
+
+
+def test_a_word_alone_meets_texts_of_any_language():
+    assert analyze_query("hauser") == ["hauser"]
+    assert analyze("Die Häuser sind alt.") == ["haus", "hauser", "alt"]
+    assert analyze_query("Wie alt sind die Häuser?") == ["alt", "haus"]
+
+
+def test_words_that_say_nothing_depend_on_the_language():
+    assert analyze("die hard in the war") == ["die", "hard", "war"]
+    assert analyze("Die Katze war mit dem Hund im Garten.") == ["katz", "hund", "gart", "garten"]
+    assert analyze("Это не моя собака") == ["собак"]
+
+
+def test_vowel_signs_belong_to_their_word():
+    assert analyze("हिन्दी") == ["हिन्द"]
 
 
 def test_a_mark_on_a_letter_that_is_not_latin_is_kept():

@@ -196,7 +196,7 @@ ALTER TABLE documents DROP COLUMN part, DROP COLUMN start, DROP COLUMN stop, ADD
 """
 
 
-def test_a_store_from_before_knows_which_texts_are_long(url, run):
+def test_every_text_of_an_older_store_is_to_be_indexed_again(url, run):
     first = Tuning(migrations=lambda dialect: load_migrations(dialect)[:1])
 
     async def opened(**options):
@@ -209,13 +209,40 @@ def test_a_store_from_before_knows_which_texts_are_long(url, run):
         change(url, "DELETE FROM documents WHERE item = 'last'")
     else:
         change(url, DOWNGRADE)
-        change(url, "DELETE FROM migrations WHERE name LIKE '%_passages'")
+        change(url, "DELETE FROM migrations WHERE name LIKE '%_passages' OR name LIKE '%_language'")
         change(url, OLD_ROWS.format("{}"))
     run(opened())
     assert sorted(rows(url, "SELECT item, part, start, stop FROM documents")) == [
         ("long", -1, 0, 0),
-        ("short", 0, 0, 0),
+        ("short", -1, 0, 0),
     ]
+
+
+def test_texts_whose_terms_stay_the_same_keep_their_vectors(url, run):
+    async def story():
+        async with connect(url) as database:
+            store = database.tenant("acme")
+            await store.post([long_message("same"), make_message("short"), make_message("other")])
+            await embed_all(store)
+            before = await found(store, ["room:general"], "coffee")
+        change(url, "UPDATE documents SET part = -1 WHERE part = 0")
+        async with connect(url) as database:
+            store = database.tenant("acme")
+            meanwhile = await found(store, ["room:general"], "coffee")
+            problems = await database.check()
+            counts = [await store.count_undivided(), await store.divide_documents(divide_otherwise)]
+            counts += [await store.count_undivided(), (await store.index_progress("e")).waiting]
+            after = await found(store, ["room:general"], "coffee")
+            return [before, meanwhile, after], counts, problems + await database.check()
+
+    hits, counts, problems = run(story())
+    assert hits == [[("same", 1, "second coffee")]] * 3
+    assert counts == [3, 3, 0, 1]
+    assert problems == []
+
+
+def divide_otherwise(record, _start=0):
+    return words("new terms") if record.id == "other" else divide(record)
 
 
 def test_numbers_of_removed_documents_are_not_used_again_after_the_migration(sqlite_url, run):

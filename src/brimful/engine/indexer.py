@@ -1,4 +1,4 @@
-"""Index in the background: divide the long texts of older stores into passages, and embed what has no vector yet.
+"""Index in the background: index the texts of older stores again, and embed what has no vector yet.
 
 Both work in batches from a backlog in the store, so that a restart loses nothing.
 """
@@ -47,7 +47,7 @@ class Indexer:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._skipped: set[int] = set()
-        self._undivided: int | None = None  # long texts of an older store; None: not known yet
+        self._undivided: int | None = None  # texts of an older store to index again; None: not known yet
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -210,7 +210,7 @@ class Indexer:
 
 
 async def divide_long_texts(store: Store) -> None:
-    """Divide the long texts of a store that was written before there were passages, where nothing is embedded."""
+    """Index the texts of an older store again, where nothing is embedded."""
     if await store.count_undivided():
         while await store.divide_documents(make_document):
             pass

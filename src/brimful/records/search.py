@@ -46,7 +46,8 @@ class CountedMessage(msgspec.Struct, frozen=True, kw_only=True):
 class Document(msgspec.Struct, frozen=True, kw_only=True):
     """A document of the search index, and the record it belongs to.
 
-    `part` is the number of the passage, from `start` to `stop` in the text; -1 is a long text that is not divided yet.
+    `part` is the number of the passage, from `start` to `stop` in the text; -1 is the first one of a text that is to be
+    indexed again.
     `seq` is the position of a message, or the first document of a memory or lore entry with several passages, or 0.
     """
 

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
+from brimful.core.language import ENGLISH, detect_language
+
 _ENGLISH: Final = """
 a about above after again against all also am an and any are aren't as at be because been before being below between
 both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each few for from
@@ -56,12 +58,44 @@ MONTHS: Final = (
     "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
 
-_WORD: Final = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_RUSSIAN: Final = """
+а без бы был была было были быть в вам вас весь во вот все всех вы где да для до его ее если есть еще же за и из или им
+их к как какая какие каким какого какой какую когда кто ли мне меня мной мои мой моя мы на нам нас наш наша не него нее
+нет ни них но ну о об он она они от по под при с со так то того тоже только ты у уже что чтобы это этот я
+"""
+_GERMAN_ONLY: Final = "am an das den des die hat ins man mit war wurden"
+_SPANISH_ONLY: Final = "ha han hay he me mi nos son"
+# Stopwords only in texts of their language: elsewhere, they may be words such as "die" and "war".
+_OWN_STOPWORDS: Final = {
+    "de": frozenset(_GERMAN_ONLY.split()),
+    "es": frozenset(_SPANISH_ONLY.split()),
+    "ru": frozenset(_RUSSIAN.split()),
+}
+
+# Marks within words: of Hebrew and Arabic, and the vowels of scripts from Devanagari to Khmer.
+_MARKS: Final = (
+    r"\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0971-\u0de5\u0df2-\u0df3"
+    r"\u0e31-\u0e3a\u0e47-\u0e4e\u0eb1-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u17b4-\u17d3\u200c\u200d"
+)
+_WORD: Final = re.compile(rf"[^\W_][^\W_{_MARKS}]*(?:[{_MARKS}]+[^\W_]*)*(?:'[^\W_]+)*")
+_IGNORED_MARKS: Final = re.compile(r"[\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u200c\u200d]")
+_UNDECOMPOSED: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "ё": "е"})
 # Scripts written without spaces, or with particles attached to words, are indexed as character bigrams.
 _UNSPACED_SCRIPTS: Final = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
 )
-_STEMMERS: Final = (("\u0370", "english"), ("\u0400", "greek"), ("\u0530", "russian"), ("\u0590", "armenian"))
+_IDEOGRAPH: Final = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
+_SCRIPT_STEMMERS: Final = (
+    ("\u0370", "english"), ("\u0400", "greek"), ("\u0530", "russian"), ("\u0590", "armenian"), ("\u0600", ""),
+    ("\u0700", "arabic"), ("\u0900", ""), ("\u0980", "hindi"), ("\u0b80", ""), ("\u0c00", "tamil"),
+)  # fmt: skip
+"""The stemmer for the letters below each character, in languages that have none of their own below."""
+_END_OF_LATIN: Final = "\u0370"
+_STEMMERS: Final = {
+    "de": "german", "es": "spanish", "fr": "french", "pt": "portuguese", "it": "italian", "nl": "dutch",
+    "sv": "swedish", "da": "danish", "fi": "finnish", "pl": "polish", "cs": "czech", "tr": "turkish",
+    "hu": "hungarian", "ro": "romanian",
+}  # fmt: skip
 _CACHED_WORDS: Final = 65_536  # at most; they take about 20 MB
 _MAX_CACHED_LENGTH: Final = 32  # characters of a word in the cache
 
@@ -69,57 +103,96 @@ _MAX_CACHED_LENGTH: Final = 32  # characters of a word in the cache
 def analyze(text: str, speaker: str = "", at: float | None = None) -> list[str]:
     """Return the terms of a text in order, including repeats, followed by terms for its speaker and date.
 
-    Queries are analyzed without a speaker or date. "What did Ann say in July?" still matches Ann's messages from July.
+    In the Latin script, a word of another language than English also gets its English stem if that differs, so that
+    questions that are too short to show their language match as well.
 
     >>> analyze("We're hiking to the lakes!", "Ann", 1_689_552_000.0)
     ['hike', 'lake', 'ann', '2023', 'juli', '17']
+    >>> analyze("Wir wandern zu den Seen.")
+    ['wand', 'wandern', 'seen']
     """
-    return [*_terms(text), *_terms(speaker), *_date_terms(at)]
+    language = detect_language(text)
+    terms = [term for word in _words(text) for term in _word_terms(word, language, indexed=True)]
+    return [*terms, *analyze_query(speaker, ENGLISH), *_date_terms(at)]
 
 
-def _terms(text: str) -> list[str]:
-    plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
-    return [term for word in _WORD.findall(plain) for term in _word_terms(word)]
+def analyze_query(text: str, language: str = "") -> list[str]:
+    """Return the terms to search for, in the language of the text unless another one is given.
+
+    Queries have no speaker or date. "What did Ann say in July?" still matches Ann's messages from July.
+
+    >>> analyze_query("Wo wandern wir?")
+    ['wand']
+    """
+    language = language or detect_language(text)
+    return [term for word in _words(text) for term in _word_terms(word, language)]
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold().replace("’", "'"))
 
 
 def _date_terms(at: float | None) -> list[str]:
     if at is None:
         return []
     day = datetime.fromtimestamp(at, UTC)
-    return [str(day.year), *_word_terms(MONTHS[day.month - 1]), str(day.day)]
+    return [str(day.year), *_word_terms(MONTHS[day.month - 1], ENGLISH), str(day.day)]
 
 
-def _word_terms(word: str) -> tuple[str, ...]:
-    """Return the terms of one word: nothing for a stopword, otherwise its stem or its character bigrams."""
-    return (_cached_word_terms if len(word) <= _MAX_CACHED_LENGTH else _find_word_terms)(word)
+def _word_terms(word: str, language: str, *, indexed: bool = False) -> tuple[str, ...]:
+    """Return the terms of one word: nothing for a stopword, otherwise its stem or its characters and their bigrams."""
+    find = _cached_word_terms if len(word) <= _MAX_CACHED_LENGTH else _find_word_terms
+    return find(word, language, indexed)
 
 
-def _find_word_terms(word: str) -> tuple[str, ...]:
-    if word in STOPWORDS:
+def _find_word_terms(word: str, language: str, indexed: bool) -> tuple[str, ...]:  # noqa: FBT001 - a key of the cache
+    if word in STOPWORDS or word in _OWN_STOPWORDS.get(language, ()):
         return ()
     if paired := _UNSPACED_SCRIPTS.search(word):
         before, run, after = word[: paired.start()], paired.group(), word[paired.end() :]
-        return (*_word_terms(before), *_bigrams(run), *_word_terms(after))
-    bare = _strip_accents(word.removesuffix("'s").replace("'", ""))
-    return (_stem(bare),) if bare and bare not in STOPWORDS else ()
+        return (*_word_terms(before, ENGLISH), *_bigrams(run), *_word_terms(after, ENGLISH))
+    whole = _IGNORED_MARKS.sub("", word.removesuffix("'s").replace("'", ""))
+    bare = _strip_accents(whole)
+    if not bare or bare in STOPWORDS:
+        return ()
+    stem = _stem(bare)
+    if bare[0] >= _END_OF_LATIN or language not in _STEMMERS:
+        return (stem,)
+    own = _strip_accents(_stem_in(_STEMMERS[language], whole))
+    return (own, stem) if indexed and own != stem else (own,)
 
 
 _cached_word_terms: Final = lru_cache(maxsize=_CACHED_WORDS)(_find_word_terms)
 
 
 def _bigrams(run: str) -> tuple[str, ...]:
-    return tuple(run[at : at + 2] for at in range(max(1, len(run) - 1)))
+    """Return the bigrams of a run, and its ideographs, each of which may be a word.
+
+    >>> _bigrams("北京に"), _bigrams("の")
+    (('北', '北京', '京', '京に'), ('の',))
+    """
+    terms = []
+    for at, char in enumerate(run):
+        terms += [char] if len(run) == 1 or _IDEOGRAPH.match(char) else []
+        terms += [run[at : at + 2]] if at + 1 < len(run) else []
+    return tuple(terms)
 
 
 def _strip_accents(word: str) -> str:
     """Remove accents from Latin letters only. In other scripts a combining mark makes a different letter."""
-    bare = "".join(char for char in unicodedata.normalize("NFKD", word) if not unicodedata.combining(char))
-    return bare if bare.isascii() else word
+    plain = word.translate(_UNDECOMPOSED)
+    bare = "".join(char for char in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(char))
+    return bare if bare.isascii() else plain
 
 
 def _stem(word: str) -> str:
+    """Return the stem by the script of a word: that of English for Latin letters."""
+    stemmer = next((name for end, name in _SCRIPT_STEMMERS if word[0] < end), "")
+    return _stem_in(stemmer, word) if stemmer else word
+
+
+def _stem_in(stemmer: str, word: str) -> str:
     import snowballstemmer  # noqa: PLC0415 - it imports the stemmers of 37 languages, and many commands stem nothing
 
     # Stemmers are not thread-safe, and creating one takes only a microsecond.
-    language = next((language for end, language in _STEMMERS if word[0] < end), None)
-    return str(snowballstemmer.stemmer(language).stemWord(word)) if language else word
+    return str(snowballstemmer.stemmer(stemmer).stemWord(word))

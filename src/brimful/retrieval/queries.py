@@ -9,11 +9,12 @@ from typing import Final, Literal
 import msgspec
 
 from brimful.core.content import ROLES
+from brimful.core.language import ENGLISH, detect_language
 from brimful.core.validation import require_text
 from brimful.errors import InvalidValue
 from brimful.packagers.records import plain_text
 from brimful.records import Message
-from brimful.retrieval.analyzer import analyze
+from brimful.retrieval.analyzer import analyze_query
 from brimful.retrieval.first_person import is_first_person
 from brimful.retrieval.synonyms import Synonyms, find_synonyms
 from brimful.retrieval.time_expressions import is_time_question
@@ -63,10 +64,13 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) 
     (True, True, False)
     """
     names = {term for speaker in speakers for term in _name_terms(speaker)}
-    words = [(word, _word_terms(word)) for word in _WORD.findall(text)]
-    meaning = " ".join(word for word, terms in words if terms and names.isdisjoint(terms))
+    language = detect_language(text)
+    words = [(word, _word_terms(word, language)) for word in _WORD.findall(text)]
+    # Function words show an embedder the language, and say little in it. In English they are left out.
+    kept = [word for word, terms in words if (terms or language != ENGLISH) and names.isdisjoint(terms)]
+    meaning = " ".join(kept)
     # For ASCII, analyzing word by word gives the same terms, and the words are cached.
-    all_terms = chain.from_iterable(terms for _, terms in words) if text.isascii() else analyze(text)
+    all_terms = chain.from_iterable(terms for _, terms in words) if text.isascii() else analyze_query(text, language)
     terms = tuple(dict.fromkeys(all_terms))
     capitalized = dict.fromkeys(term for word, found in words if word[0].isupper() for term in found)
     return Question(
@@ -81,14 +85,14 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) 
 
 
 @lru_cache(maxsize=_CACHED_WORDS)
-def _word_terms(word: str) -> tuple[str, ...]:
-    return tuple(analyze(word))
+def _word_terms(word: str, language: str) -> tuple[str, ...]:
+    return tuple(analyze_query(word, language))
 
 
 @lru_cache(maxsize=_CACHED_WORDS)
 def _name_terms(speaker: str) -> frozenset[str]:
     """Return the terms of a speaker's name. A role such as "user" is not a name."""
-    return frozenset() if speaker.casefold() in ROLES else frozenset(analyze(speaker))
+    return frozenset() if speaker.casefold() in ROLES else frozenset(analyze_query(speaker, ENGLISH))
 
 
 QueryName = Literal["event", "human", "action", "focus"]

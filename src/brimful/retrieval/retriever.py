@@ -343,7 +343,7 @@ def _make_hit(
     speaker = record.sender if isinstance(record, Message) else ""
     text, passage = searchable_text(record), None
     if document is not None and document.stop:
-        passage = Passage(number=document.part, start=document.start, stop=document.stop)
+        passage = Passage(number=max(0, document.part), start=document.start, stop=document.stop)
         text = text[document.start : document.stop]
     return Hit(
         record=record,

@@ -1,4 +1,4 @@
-"""Finish the index of long texts: the rest of very long ones, and those of stores from before there were passages."""
+"""Finish the index: the rest of very long texts, and texts of stores from before passages or terms by language."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -12,7 +12,7 @@ from brimful.stores.session import Session
 from brimful.stores.tables import lore_entries, memories, messages, summaries
 
 BATCH: Final = 16  # records per transaction, so that other writers do not wait long
-_WHOLE: Final = -1  # the part of a text that was indexed as one document; smaller numbers are for the rest of a text
+_AGAIN: Final = -1  # the first part of a text that is to be indexed again; smaller numbers are for the rest of a text
 _UNDIVIDED: Final = "SELECT kind, item, part FROM documents WHERE tenant = :tenant AND part < 0 LIMIT :limit"
 _UNDIVIDED_ITEMS: Final = """
 SELECT kind, item, part FROM documents WHERE tenant = :tenant AND kind IN :kinds AND item IN :items AND part < 0
@@ -20,6 +20,10 @@ LIMIT :limit
 """
 _STILL_UNDIVIDED: Final = """
 SELECT item, part, start, seq FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items AND part < 0
+ORDER BY part DESC
+"""
+_KEEP: Final = """
+UPDATE documents SET part = 0 WHERE tenant = :tenant AND kind = :kind AND item = :item AND part = -1
 """
 _TABLES: Final[dict[DocumentKind, str]] = {
     "message": "messages",
@@ -30,32 +34,39 @@ _TABLES: Final[dict[DocumentKind, str]] = {
 
 
 def count_undivided(session: Session) -> int:
-    """Return the number of long texts that are not divided into passages yet."""
+    """Return the number of texts that are to be indexed again, or not indexed to their end."""
     row = session.row("SELECT count(*) FROM documents WHERE tenant = :tenant AND part < 0")
     return int(row[0]) if row else 0
 
 
 def divide_documents(session: Session, make_entry: Callable[[Any, int], IndexEntry], items: Sequence[str] = ()) -> int:
-    """Index some undivided texts, or a piece of one of them, and return their number; 0 if nothing is left.
+    """Index some such texts, or a piece of one of them, and return their number; 0 if nothing is left.
 
-    Until then, a text is found by what was indexed before. With `items`, only texts with these ids are indexed.
+    Until then, a text is found by what was indexed before. A text whose terms and passages stay the same keeps its
+    documents, and so its vectors. With `items`, only texts with these ids are indexed.
     """
     if items:
         found = session.rows(_UNDIVIDED_ITEMS, kinds=list(_TABLES), items=list(items), limit=BATCH)
     else:
         found = session.rows(_UNDIVIDED, limit=BATCH)
-    found = [row for row in found if row[2] < _WHOLE][:1] or found
+    found = [row for row in found if row[2] < _AGAIN][:1] or found
     for kind, table in _TABLES.items():
         ids = sorted(item for each, item, _ in found if each == kind)
         if ids:
             # Lock the records, so that nobody else changes their documents, and look again.
             session.run(f"UPDATE {table} SET hash = hash WHERE tenant = :tenant AND id IN :ids", ids=ids)  # noqa: S608 - our own tables
-            for item, part, start, seq in session.rows(_STILL_UNDIVIDED, kind=kind, items=ids):
-                entries = _make_documents(session, kind, item, start, make_entry)
-                if part < _WHOLE:
+            first = {row[0]: row for row in reversed(session.rows(_STILL_UNDIVIDED, kind=kind, items=ids))}
+            for item, part, start, seq in first.values():
+                entries = _make_documents(session, kind, item, start if part < _AGAIN else 0, make_entry)
+                if part < _AGAIN:
                     next_part = documents.rest_part(part)
                     entries = [msgspec.structs.replace(each, part=next_part, seq=seq) for each in entries]
-                documents.remove_documents(session, kind, [item], before_part=0)
+                    documents.remove_documents(session, kind, [item], before_part=0)
+                elif documents.are_unchanged(session, kind, item, entries):
+                    session.run(_KEEP, kind=kind, item=item)
+                    continue
+                else:
+                    documents.remove_documents(session, kind, [item])
                 documents.add_documents(session, entries)
     return len(found)
 

@@ -1,0 +1,150 @@
+"""Which language a text is in: by its script, and for the Latin script by the function words that it uses."""
+
+import re
+from collections import Counter
+from typing import Final
+
+_SAMPLE_CHARS: Final = 400  # of a text; its language shows early
+_SHORT_WORDS: Final = 6  # in a text of at most so many words, one function word is enough
+_MIN_HITS: Final = 2  # function words, in a longer text
+_WORD: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
+
+_PROFILES: Final = {
+    "en": """
+        a about after all also am an and any are as at be because been before but by can can't could did didn't do
+        does doesn't don't for from had has have he her here him his how i i'd i'll i'm i've if in into is isn't
+        it it's its just me more my no not now of off on or our out over she so some than that that's the their
+        them then there these they this those to too up us very was wasn't we we're were what when where which
+        while who whose why will with would you your
+    """,
+    "de": """
+        die war aber am an auf aus bei beim bin bis bist da das dass dein deine dem den denn der des dich dir doch
+        dort du durch ein eine einem einen einer eines er es etwas euch für gegen gestern habe haben habt hast hat
+        hatte hatten heute hier ich ihm ihn ihnen ihr ihre ihrem ihren im immer ins ist ja jede jeden jetzt kann
+        kein keine keinen können man mehr mein meine meinem meinen meiner mich mir mit morgen muss nach nicht
+        nichts niemand noch nur ob oder ohne schon sehr sein seine sich sie sind soll um und uns unser unsere
+        unter viele vom von vor wann warum was weg wegen weil welche welchem welchen welcher welches wem wen
+        wenn wer werden wie wieder will wir wird wo wurde wurden würde zu zum zur zwei zwischen über
+    """,
+    "es": """
+        a al algo antes aquel aquí ayer año años bien cada como con cuando cuál cuándo cuánto cómo de del desde
+        después donde dos dónde el ella ellos en era ese eso esta estaba este esto estoy está están fue había
+        hace han hasta hay he hemos hoy la las le les lo los mañana me mi mientras mis mucho muchísimo muy más
+        nada no nos nosotros nuestra nuestro nuestros nunca para pero por porque puede puedo que quiero quisiera
+        quién qué se según ser sido siempre sin sobre son su sus sí también tan te tengo tiene toda todo todos tu
+        un una unas unos y yo él
+""",
+    "fr": """
+        a au aux avec avez avons bien c'est ce ces cette comme comment dans de des dit du elle elles en est et
+        fait hier il ils j'ai je la le les leur leurs lui ma mais mes moi mon n'est ne nous on ont où pas plus
+        pour pourquoi qu'est qu'il quand que quel quelle qui quoi sa se ses son sont sur ta tes toi ton tout très
+        tu un une vos votre vous était été être
+    """,
+    "pt": """
+        a ao aos aquele aqui com como da das de dela dele do dos ela elas ele eles era essa esse estava este
+        está estão eu foi hoje há isso isto já mais mas meu meus minha muito na nas no nos nossa nosso não nós o
+        onde ontem os para pela pelo por porque qual quando que quem se sem sempre ser seu seus sou sua são também
+        tem tenho um uma você vocês é
+""",
+    "it": """
+        a agli ai al alla alle anche che chi ci con cosa così cui dai dal dalla degli dei del della delle di
+        dove era erano essere gli hanno i ieri il io la le lei lo loro ma mi mia mio molto nel nella noi non
+        oggi per perché più quale quando quanto quello questa questo se sempre si sia siamo sono sua sul sulla suo
+        ti tra tua tuo un una uno è
+""",
+    "nl": """
+        aan al als bij dat de deze die dit een en er geen haar heb hebben heeft hem het hij hoe hun ik is je jij
+        jullie kan maar meer met mij mijn naar niet nog nu of om onze ook op over te toch uit van veel voor waar
+        waarom wanneer wat we welke wie wij wordt zal ze zich zij zijn zo
+    """,
+    "sv": """
+        att av de den det detta du en ett från för han har hon hur i inte jag kan med men mig min mitt mycket nu
+        när och om på sig sin ska som till under upp vad var varför vem vi vill är
+    """,
+    "da": """
+        af at de den der det du en er et for fra han har hun hvad hvem hvor hvorfor hvornår i ikke jeg kan med men
+        mig min mit nu når og om på sig sin skal som til ud var vi vil
+    """,
+    "fi": """
+        ei en että he hän ja joka kuin kuka kun me miksi milloin minun minä missä mitä mutta myös niin nyt ole
+        olen oli on ovat se sinä te vain
+    """,
+    "pl": """
+        ale był była co czy dla dlaczego do gdzie i jak jego jej jest jestem już kiedy kto ma mam moja mój na nie
+        od po przez się są tak to tylko w z za że
+    """,
+    "cs": """
+        a ale byl byla co do jak je jeho její jen jsem jsou kde kdo kdy který moje má mám můj na není od po pro
+        proč s se tak už v z za že
+    """,
+    "tr": """
+        ama ben benim bir bu da daha de değil gibi ile için kadar kim mi mu mı nasıl ne neden nerede o olan sen
+        var ve yok çok
+    """,
+    "hu": """
+        a az azt csak de egy ez ha hogy hol is ki lesz meg mi mikor mint miért már nekem nem vagy van volt és
+    """,
+    "ro": """
+        am are ce cine cu când că dar de din este la mai nu o pe pentru sunt să un unde în și
+    """,
+}
+_FIRST_LETTER: Final = re.compile(r"^\W*(?!(?:Las?|Les?|Los|El|Il) [A-Z])\w")  # except in names such as "Los Angeles"
+_LETTERS: Final = {
+    "de": "äöüß", "es": "ñ¿¡", "pt": "ãõ", "sv": "å", "da": "æø", "pl": "ąęłśźż", "cs": "ěřů", "tr": "ğış", "hu": "őű",
+    "ro": "șț",
+}  # fmt: skip
+"""Letters and signs that count as a function word of a language."""
+_FUNCTION_WORDS: Final = {language: frozenset(words.split()) for language, words in _PROFILES.items()}
+_LANGUAGES: Final = {
+    word: tuple(language for language, words in _FUNCTION_WORDS.items() if word in words)
+    for word in frozenset().union(*_FUNCTION_WORDS.values())
+}
+ENGLISH: Final = "en"
+_LATIN: Final = "Latin"
+_SCRIPTS: Final = (
+    (re.compile(r"[a-z\u00c0-\u024f\u1e00-\u1eff]"), _LATIN, 1.0),
+    (re.compile(r"[\u3040-\u30ff]"), "ja", 2.0),
+    (re.compile(r"[\u3400-\u9fff\uf900-\ufaff]"), "zh", 2.0),  # with kana beside them, Japanese
+    (re.compile(r"[\uac00-\ud7af]"), "ko", 2.0),
+    (re.compile(r"[\u0400-\u052f]"), "ru", 1.0),
+    (re.compile(r"[\u0370-\u03ff]"), "el", 1.0),
+    (re.compile(r"[\u0530-\u058f]"), "hy", 1.0),
+    (re.compile(r"[\u0590-\u05ff]"), "he", 1.0),
+    (re.compile(r"[\u0600-\u06ff]"), "ar", 1.0),
+    (re.compile(r"[\u0900-\u097f]"), "hi", 1.0),
+    (re.compile(r"[\u0980-\u09ff]"), "bn", 1.0),
+    (re.compile(r"[\u0b80-\u0bff]"), "ta", 1.0),
+    (re.compile(r"[\u0c00-\u0c7f]"), "te", 1.0),
+    (re.compile(r"[\u0e00-\u0e7f]"), "th", 1.0),
+    (re.compile(r"[\u10a0-\u10ff]"), "ka", 1.0),
+)  # fmt: skip
+"""The letters of each script, the language of a text that is mostly in it, and how much a letter counts."""
+
+
+def detect_language(text: str) -> str:
+    """Return the ISO 639-1 code of the language of a text. A text that shows no other language counts as English.
+
+    Among languages of one script other than Latin, it returns the most common one: "ru" for all that is Cyrillic.
+
+    >>> [detect_language(text) for text in ("Wo ist der Bahnhof?", "¿Dónde está?", "駅はどこですか", "Berlin", "")]
+    ['de', 'es', 'ja', 'en', 'en']
+    """
+    sample = _FIRST_LETTER.sub(lambda match: match.group().lower(), text[:_SAMPLE_CHARS])
+    if sample.isascii():
+        return _latin_language(sample)
+    letters = {name: weight * len(pattern.findall(sample.lower())) for pattern, name, weight in _SCRIPTS}
+    if letters["ja"]:
+        letters["ja"] += letters.pop("zh")
+    script = max(letters, key=letters.__getitem__)
+    return _latin_language(sample) if script == _LATIN else script
+
+
+def _latin_language(text: str) -> str:
+    # Capitalized words may be parts of names, as in "Los Angeles".
+    words = _WORD.findall(text.replace("’", "'"))
+    hits = Counter(language for word in words for language in _LANGUAGES.get(word, ()))
+    if not text.isascii():
+        hits.update(language for language, letters in _LETTERS.items() if not set(letters).isdisjoint(text))
+    best = max(hits, key=hits.__getitem__, default=ENGLISH)
+    needed = max(hits[ENGLISH] + (best != ENGLISH), 1 if len(words) <= _SHORT_WORDS else _MIN_HITS)
+    return best if hits[best] >= needed else ENGLISH
