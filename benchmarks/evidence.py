@@ -1,7 +1,7 @@
 """How many of the turns that hold the answer to a question are in the context, within a budget of tokens.
 
 BENCH_DATA=folder python benchmarks/evidence.py           all conversations of the folder
-BENCH_DATA=folder python benchmarks/evidence.py --quick   one of each collection
+BENCH_DATA=folder python benchmarks/evidence.py --quick   some questions to one of each
 """
 
 import argparse
@@ -10,43 +10,59 @@ import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import mean, median
+from typing import TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 import evidence_engine
 from brimful import counter
-from brimful.core.knapsack import choose
-from brimful.embedding import MiniLMEmbedder, StaticEmbedder
-from brimful.embedding.minilm_install import is_installed
+from brimful.core.labels import RELATED_CLOSE, RELATED_OPEN
+from brimful.embedding import StaticEmbedder, embedder_for
+from brimful.embedding.registry import list_embedders
 from brimful.protocols import Embedder
 from brimful.records.search import Postings, VectorHit
 from brimful.retrieval.analyzer import analyze
+from brimful.retrieval.documents import split_passages
+from brimful.retrieval.names import find_addressees
 from brimful.retrieval.queries import Question, parse_question
 from brimful.retrieval.rank import MAX_NEIGHBOURS, adjust_relevance, length_adjusted, rank
 from brimful.retrieval.synonyms import expand_postings
-from evidence_data import Talk, Turn, talks
+from chart import Line, line_chart
+from evidence_data import Talk, talks
+from evidence_engine import Measured
 from tables import Section, duration, table
 
 BUDGETS = (500, 1_000, 2_000, 4_000, 8_000)
 MODEL = "gpt-4"  # its tokenizer, cl100k, prices the turns
-OVERHEAD = 4  # tokens that a turn costs beside its text
+MESSAGE = 4  # tokens around the message that the turns are in
+NEIGHBOURS = 400  # nearest vectors, as many as the engine asks for with the largest budget
 FUSION = 60  # reciprocal rank fusion's constant, as published
+QUICK_QUESTIONS = 20
+FIGURE = "evidence.svg"
 
 ABOUT = """Annotators of long conversations marked the turns that contain the answer to each question. Recall is
-the share of these turns that is in the context, for a given budget of tokens. "Recency" takes the newest
-turns. "BM25" and "RRF" (BM25 and the vectors of the static table, combined by reciprocal rank fusion) take
-the highest-ranked turns. Ours is the ranking of `brimful.retrieval` with the best set by value: with full
-text only, with the static table, and with MiniLM. "The whole engine" stores the conversation in SQLite,
-searches its index and fills the window under the default policy, where a turn costs its line of speaker and
-text plus its share of the date heading; the other methods charge each turn for its date and 4 more tokens.
-LoCoMo's adversarial questions are left out. The form and the few weights of the ranking were chosen with
-the development conversations in sight: expect somewhat less on others."""
+the share of these turns that is in the context, for a given budget of tokens. Every row pays the same price for
+the same format, that of the engine: a line of speaker and text for each turn, a heading for each day, and the
+tags and the message around all of it. "Recency" takes the newest turns. "BM25" takes the highest-ranked turns
+that fit; "by rank" combines its order with that of an embedder by reciprocal rank fusion. Ours is the ranking of
+`brimful.retrieval`, the highest value per token first: with full text only, and with each embedder that is
+installed. A long turn ranks as its best passage, in every row. "The engine" stores the conversation in SQLite,
+searches its index and fills the window under the default policy without any history; it may shorten a long turn
+to the passages that match, which counts as found (the last column says how much of the recall at 2,000 tokens is
+such excerpts). LoCoMo's adversarial questions are left out. The form and the few weights of the ranking were
+chosen with the development conversations in sight: expect somewhat less on others."""
 
+COST = """What the recall costs: a build of the engine, from the question to the finished request, with nothing in
+the cache of searches. Medians over all questions; "processor" adds up all threads. Recall is the mean of the
+collections. The store is the SQLite file with its index and vectors, per turn, beside the text itself."""
+
+T = TypeVar("T")
 Vectors = npt.NDArray[np.float32]
 Chosen = Callable[[int, int], Sequence[int]]
 """A way: the number of a question and a budget → the numbers of the turns that it takes."""
@@ -54,15 +70,19 @@ Chosen = Callable[[int, int], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A conversation, read: what turns cost, their terms, and where each term occurs."""
+    """A conversation, read: what turns cost, and where each term occurs. Turns and passages are numbered from 1."""
 
     talk: Talk
-    costs: list[int]
-    terms: list[list[str]]
+    lines: list[int]  # tokens of each turn
+    headings: list[tuple[str, int]]  # the day of each turn, and the tokens of its heading
+    envelope: int  # tokens around all turns
+    turns: list[int]  # of each passage
+    passages: list[str]
+    terms: list[list[str]]  # of each passage
     places: dict[str, list[tuple[int, int]]]
 
     def postings(self, terms: Sequence[str]) -> Postings:
-        """Answer as a store does. Turns are numbered from 1."""
+        """Answer as a store does."""
         rows = [(place, term, often) for term, word in enumerate(terms) for place, often in self.places.get(word, ())]
         places = [place for place, _, _ in rows]
         return Postings(
@@ -71,11 +91,37 @@ class Case:
             documents=len(self.terms),
             words=sum(map(len, self.terms)),
             doc=places,
-            seq=places,
+            seq=[self.turns[place - 1] for place in places],
             length=[len(self.terms[place - 1]) for place in places],
             term=[term for _, term, _ in rows],
             frequency=[often for _, _, often in rows],
         )
+
+    def question(self, number: int) -> Question:
+        """Return a question as the engine reads it."""
+        text, speakers = self.talk.questions[number].text, sorted({turn.speaker for turn in self.talk.turns})
+        question = parse_question(text, asker=self.talk.asker, speakers=speakers)
+        named = [self.turns[place - 1] for name in question.names for place, _ in self.places.get(name, ())]
+        messages = dict(enumerate(evidence_engine.messages(self.talk), start=1)) if named else {}
+        beside = {at: messages[at] for turn in named for at in (turn - 1, turn, turn + 1) if at in messages}
+        return msgspec.structs.replace(question, addressees=find_addressees(beside, question.names))
+
+    def best_of_turn(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the highest value of each turn's passages."""
+        best = np.full(len(self.lines), -np.inf)
+        np.maximum.at(best, np.array(self.turns) - 1, np.asarray(values, np.float64))
+        return best
+
+    def whatever_fits(self, order: Sequence[int], budget: int) -> Iterator[int]:
+        """Yield the turns that fit, in this order: each with its line, and the first of a day with the heading."""
+        left, days = budget - self.envelope, set[str]()
+        for at in order:
+            day, heading = self.headings[at]
+            price = self.lines[at] + (heading if day not in days else 0)
+            if price <= left:
+                left -= price
+                days.add(day)
+                yield at
 
     def widened(self, question: Question) -> Postings:
         """Return where the terms of a question occur, or what says nearly the same."""
@@ -88,48 +134,65 @@ def report(data: Path | None, *, quick: bool) -> Section:
     collections = talks(data) if data else {}
     if not collections:
         return Section("Evidence", ABOUT, ("There was no data folder with such conversations.",))
-    tables = []
+    tables, measured, case = [], defaultdict[str, dict[str, list[Measured]]](dict), None
     for name, conversations in collections.items():
-        cases = [_case(talk) for talk in conversations[: 1 if quick else None]]
-        asked = sum(len(case.talk.questions) for case in cases)
+        first = replace(conversations[0], questions=conversations[0].questions[:QUICK_QUESTIONS])
+        cases = [make_case(talk) for talk in ([first] if quick else conversations)]
+        case = case or cases[0]
+        asked = sum(len(each.talk.questions) for each in cases)
+        rows = [[way, *_percents(_recall(cases, make)), ""] for way, make in _announced(name, _ways())]
+        for way, embedder in _announced(name, _engines()):
+            found = measured[way][name] = [
+                evidence_engine.measure(each.talk, MODEL, embedder, BUDGETS) for each in cases
+            ]
+            rows.append([f"the engine, {way}", *_percents(_mean_recall(found)), *_percents([_excerpts(found)])])
         head = f"{name}: {len(cases)} conversations, {asked} questions"
-        tables.append(table([head, *map(str, BUDGETS)], _rows(name, cases)))
-    timing = f"Ranking took {duration(_seconds(cases[0]))} a question, without the store and the embedder."
-    return Section("Evidence", ABOUT, (*tables, timing))
+        tables.append(table([head, *map(str, BUDGETS), "excerpts"], rows))
+    timing = f"Ranking took {duration(_seconds(case))} a question, without the store and the embedder." if case else ""
+    figure = f"![Recall and processor time of a build](images/{FIGURE})"
+    return Section(
+        "Evidence",
+        ABOUT,
+        (*tables, timing, COST, _cost_table(measured), figure),
+        figures={FIGURE: _cost_chart(measured)},
+    )
 
 
-def _rows(name: str, cases: Sequence[Case]) -> list[list[str]]:
-    rows = []
-    for way, make in _ways().items():
+def _announced(name: str, ways: dict[str, T]) -> Iterator[tuple[str, T]]:
+    for way, each in ways.items():
         print(f"  evidence: {name}, {way}", flush=True)
-        rows.append([way, *(f"{100 * share:.1f}" for share in _recall(cases, make))])
-    return rows
+        yield way, each
 
 
 def _seconds(case: Case) -> float:
     """Return the processor's time that ranking takes, the median of a conversation's questions."""
     times = []
-    for near, question in zip(_nearest(case, StaticEmbedder()), case.talk.questions, strict=True):
-        postings = case.widened(parse_question(question.text))
+    for number, near in enumerate(_nearest(case, StaticEmbedder())):
+        postings = case.widened(case.question(number))
         began = time.process_time()
         rank(postings, near, conversation=True, limit=MAX_NEIGHBOURS)
         times.append(time.process_time() - began)
     return median(times)
 
 
+def _local() -> list[str]:
+    """Return the embedders that run on this machine."""
+    return [each.name for each in list_embedders() if each.megabytes is not None and not each.missing]
+
+
 def _ways() -> dict[str, Callable[[Case], Chosen]]:
-    static = StaticEmbedder()
-    ways: dict[str, Callable[[Case], Chosen]] = {
+    embedders = {name: embedder for name in _local() if (embedder := embedder_for(name))}
+    return {
         "recency": _by_recency,
         "BM25": _by_bm25,
-        "RRF": partial(_by_rank_fusion, embedder=static),
+        **{f"BM25 and {name}, by rank": partial(_by_rank_fusion, embedder=each) for name, each in embedders.items()},
         "brimful, full text alone": partial(_by_relevance, embedder=None),
-        "brimful, static table": partial(_by_relevance, embedder=static),
+        **{f"brimful, {name}": partial(_by_relevance, embedder=each) for name, each in embedders.items()},
     }
-    ways["brimful, the whole engine, static table"] = partial(_by_engine, embedder="static")
-    if is_installed():
-        ways["brimful, MiniLM"] = partial(_by_relevance, embedder=MiniLMEmbedder())
-    return ways
+
+
+def _engines() -> dict[str, str]:
+    return {"full text alone": "none"} | {name: name for name in _local()}
 
 
 def _recall(cases: Sequence[Case], make: Callable[[Case], Chosen]) -> list[float]:
@@ -143,71 +206,122 @@ def _recall(cases: Sequence[Case], make: Callable[[Case], Chosen]) -> list[float
     return [mean(shares[budget]) for budget in BUDGETS]
 
 
-def _case(talk: Talk) -> Case:
-    terms = [analyze(turn.text, turn.speaker, turn.at) for turn in talk.turns]
+def _mean_recall(found: Sequence[Measured]) -> list[float]:
+    return [mean(build.recall for each in found for build in each.builds[budget]) for budget in BUDGETS]
+
+
+def _excerpts(found: Sequence[Measured]) -> float:
+    """Return how much of the recall at 2,000 tokens is turns that were shortened."""
+    return mean(build.shortened for each in found for build in each.builds[2_000])
+
+
+def _percents(shares: Sequence[float]) -> list[str]:
+    return [f"{100 * share:.1f}" for share in shares]
+
+
+def _cost_table(measured: dict[str, dict[str, list[Measured]]]) -> str:
+    rows = []
+    for way, collections in measured.items():
+        everything = [each for found in collections.values() for each in found]
+        for budget, recall in zip(BUDGETS, _recall_of_all(collections), strict=True):
+            builds = [build for each in everything for build in each.builds[budget]]
+            times = median(each.seconds for each in builds), median(each.processor for each in builds)
+            rows.append([way, f"{budget:,}", *_percents([recall]), *map(duration, times), ""])
+        turns = sum(each.turns for each in everything)
+        text, stored = (sum(getattr(each, name) for each in everything) / turns for name in ("text", "stored"))
+        rows[-1][-1] = f"{stored / 1e3:.1f} kB (text: {text / 1e3:.1f} kB)"
+    return table(["the engine", "tokens", "recall", "time", "processor", "store, per turn"], rows)
+
+
+def _cost_chart(measured: dict[str, dict[str, list[Measured]]]) -> str:
+    lines = []
+    for way, collections in measured.items():
+        everything = [each for found in collections.values() for each in found]
+        spent = [1e3 * median(build.processor for each in everything for build in each.builds[at]) for at in BUDGETS]
+        percents = [100 * recall for recall in _recall_of_all(collections)]
+        lines.append(Line(way, list(zip(spent, percents, strict=True)), [f"{budget:,}" for budget in BUDGETS]))
+    return line_chart(lines, across="processor time of a build, ms", up="recall, %")
+
+
+def _recall_of_all(collections: dict[str, list[Measured]]) -> list[float]:
+    """Return the recall at each budget, the mean of the collections."""
+    return [mean(shares) for shares in zip(*map(_mean_recall, collections.values()), strict=True)]
+
+
+def make_case(talk: Talk) -> Case:
+    """Read a conversation."""
+    parts = [
+        (number, turn.text[start:stop])
+        for number, turn in enumerate(talk.turns, start=1)
+        for start, stop in split_passages(turn.text)
+    ]
+    turns, passages = [number for number, _ in parts], [text for _, text in parts]
+    said = [talk.turns[number - 1] for number in turns]
+    terms = [analyze(text, turn.speaker, turn.at) for turn, text in zip(said, passages, strict=True)]
     places: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for place, words in enumerate(terms, start=1):
         for word, often in Counter(words).items():
             places[word].append((place, often))
-    counts = counter(MODEL).texts([turn.shown() for turn in talk.turns])
-    return Case(talk, [count.tokens + OVERHEAD for count in counts], terms, dict(places))
+    days = [turn.heading() for turn in talk.turns]
+    [envelope] = _tokens([RELATED_OPEN + RELATED_CLOSE])
+    return Case(
+        talk=talk,
+        lines=_tokens([turn.line() for turn in talk.turns]),
+        headings=list(zip(days, _tokens(days), strict=True)),
+        envelope=envelope + MESSAGE,
+        turns=turns,
+        passages=passages,
+        terms=terms,
+        places=dict(places),
+    )
+
+
+def _tokens(texts: Sequence[str]) -> list[int]:
+    return [count.tokens for count in counter(MODEL).texts(texts)]
 
 
 # -- the ways --------------------------------------------------------------------------------------------------------
 
 
 def _by_recency(case: Case) -> Chosen:
-    newest = list(range(len(case.costs)))[::-1]
-    return lambda _, budget: list(_whatever_fits(newest, case.costs, budget))
+    newest = list(range(len(case.lines)))[::-1]
+    return lambda _, budget: list(case.whatever_fits(newest, budget))
 
 
 def _by_bm25(case: Case) -> Chosen:
     ranked = [_order(scores) for scores in _bm25(case)]
-    return lambda number, budget: list(_whatever_fits(ranked[number], case.costs, budget))
+    return lambda number, budget: list(case.whatever_fits(ranked[number], budget))
 
 
 def _by_rank_fusion(case: Case, embedder: Embedder) -> Chosen:
-    passages = asyncio.run(_embedded(embedder, [turn.shown() for turn in case.talk.turns]))
+    passages = asyncio.run(_embedded(embedder, case.passages))
     questions = asyncio.run(_embedded(embedder, [question.text for question in case.talk.questions]))
     ranked = []
     for scores, question in zip(_bm25(case), questions, strict=True):
         fused = np.zeros(len(scores))
-        for order in (_order(scores), _order(passages @ question)):
+        for order in (_order(scores), _order(case.best_of_turn(passages @ question))):
             fused[order] += 1 / (FUSION + np.arange(len(order)))
         ranked.append(_order(fused))
-    return lambda number, budget: list(_whatever_fits(ranked[number], case.costs, budget))
+    return lambda number, budget: list(case.whatever_fits(ranked[number], budget))
 
 
 def _by_relevance(case: Case, embedder: Embedder | None) -> Chosen:
-    """Rank as the engine does, and take the set that is worth most."""
+    """Rank as the engine does, and take what is worth most per token."""
     values = [_worths(case, near, number) for number, near in enumerate(_nearest(case, embedder))]
-
-    def chosen(number: int, budget: int) -> list[int]:
-        order = _order(values[number])
-        picked = choose([values[number][at] for at in order], [case.costs[at] for at in order], budget)
-        return [order[at] for at in picked]
-
-    return chosen
-
-
-def _by_engine(case: Case, embedder: str) -> Chosen:
-    """Let the engine do it all: store, index, search, and the fill of the core."""
-    places = {turn.id: at for at, turn in enumerate(case.talk.turns)}
-    recalled = evidence_engine.recalled(case.talk, MODEL, embedder, BUDGETS)
-    return lambda number, budget: [places[id] for id in recalled[number][budget] if id in places]
+    ranked = [_order(np.array(each) / case.lines) for each in values]
+    return lambda number, budget: list(case.whatever_fits(ranked[number], budget))
 
 
 def _worths(case: Case, near: Sequence[VectorHit], number: int) -> list[float]:
-    question = parse_question(
-        case.talk.questions[number].text, asker=case.talk.asker, speakers=_speakers(case.talk.turns)
-    )
-    ranked = rank(case.widened(question), near, conversation=True, limit=len(case.costs))
-    values = [0.0] * len(case.costs)
+    question = case.question(number)
+    ranked = rank(case.widened(question), near, conversation=True, limit=len(case.lines))
+    values = [0.0] * len(case.lines)
     for found in (found for found in ranked.matches() if found.position <= len(values)):
         at = found.position - 1
         turn = case.talk.turns[at]
+        text = case.passages[found.doc - 1] if found.doc else turn.text
         values[at] = length_adjusted(
-            adjust_relevance(found.relevance, question, speaker=turn.speaker, text=turn.text), case.costs[at]
+            adjust_relevance(found.relevance, question, speaker=turn.speaker, text=text), case.lines[at]
         )
     return values
 
@@ -219,17 +333,17 @@ def _nearest(case: Case, embedder: Embedder | None) -> Iterator[list[VectorHit]]
     if embedder is None:
         yield from ([] for _ in case.talk.questions)
         return
-    speakers = _speakers(case.talk.turns)
-    meanings = [parse_question(question.text, speakers=speakers).meaning for question in case.talk.questions]
-    passages = asyncio.run(_embedded(embedder, [turn.text for turn in case.talk.turns]))
+    meanings = [case.question(number).meaning for number in range(len(case.talk.questions))]
+    passages = asyncio.run(_embedded(embedder, case.passages))
     for question in asyncio.run(_embedded(embedder, meanings)):
         similar = passages @ question
         yield [
-            VectorHit(doc=at + 1, seq=at + 1, similarity=float(similar[at])) for at in _order(similar)[:MAX_NEIGHBOURS]
+            VectorHit(doc=at + 1, seq=case.turns[at], similarity=float(similar[at]))
+            for at in _order(similar)[:NEIGHBOURS]
         ]
 
 
-def _bm25(case: Case) -> Iterator[list[float]]:
+def _bm25(case: Case) -> Iterator[npt.NDArray[np.float64]]:
     """Yield plain BM25 of every turn, question by question: no neighbours, k1 = 1.5, b = 0.75."""
     average = mean(map(len, case.terms))
     for question in case.talk.questions:
@@ -240,7 +354,7 @@ def _bm25(case: Case) -> Iterator[list[float]]:
             for place, often in places:
                 length = 1.5 * (0.25 + 0.75 * len(case.terms[place - 1]) / average)
                 scores[place - 1] += float(rarity) * often * 2.5 / (often + length)
-        yield scores
+        yield case.best_of_turn(scores)
 
 
 def _order(scores: npt.ArrayLike) -> list[int]:
@@ -249,24 +363,13 @@ def _order(scores: npt.ArrayLike) -> list[int]:
     return [int(at) for at in np.lexsort((-np.arange(len(values)), -values))]
 
 
-def _whatever_fits(order: Sequence[int], costs: Sequence[int], budget: int) -> Iterator[int]:
-    for at in order:
-        if costs[at] <= budget:
-            budget -= costs[at]
-            yield at
-
-
-def _speakers(turns: Sequence[Turn]) -> list[str]:
-    return sorted({turn.speaker for turn in turns})
-
-
 async def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     return await embedder.embed(texts, "passage")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one conversation of each collection")
+    parser.add_argument("--quick", action="store_true", help="some questions to one conversation of each collection")
     parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA") or None, help="folder of JSON files")
     options = parser.parse_args()
     print(report(options.data, quick=options.quick).markdown())

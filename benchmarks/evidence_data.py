@@ -28,10 +28,13 @@ class Turn:
     text: str
     at: float | None
 
-    def shown(self) -> str:
-        """Return the turn as a model sees it."""
-        day = f"[{datetime.fromtimestamp(self.at, UTC):%Y-%m-%d}] " if self.at is not None else ""
-        return f"{day}{self.speaker}: {self.text}"
+    def line(self) -> str:
+        """Return the turn as a model sees it, under the heading of its day."""
+        return f"{self.speaker}: {self.text}\n"
+
+    def heading(self) -> str:
+        """Return the heading of its day, if that is known."""
+        return f"[{datetime.fromtimestamp(self.at, UTC):%Y-%m-%d}]\n" if self.at is not None else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,29 +2,63 @@
 
 import asyncio
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from brimful.assembly.assemble import replay
+from brimful import counter
 from brimful.core.context import Context
+from brimful.core.labels import RELATED_CLOSE, RELATED_OPEN
 from brimful.engine import Engine
+from brimful.engine.options import Retrieval
 from brimful.records import Message
 from evidence_data import Asked, Talk
 
 WINDOW = 32_000  # larger than any budget, so that the budget is the pool's
 ROOM = "talk"
+MESSAGE = 4  # tokens around the message that the turns are in
+UNCACHED = Retrieval(cache_ttl=0.0)  # every build searches
 
 
-def recalled(talk: Talk, model: str, embedder: str, budgets: Sequence[int]) -> list[dict[int, set[str]]]:
-    """Return, for each question, the turns that are in the context within each budget."""
-    return asyncio.run(_recalled(talk, model, embedder, budgets))
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A build: the share of the evidence that is in, how much of that is shortened, and what the build took."""
+
+    recall: float
+    shortened: float
+    seconds: float
+    processor: float
 
 
-async def _recalled(talk: Talk, model: str, embedder: str, budgets: Sequence[int]) -> list[dict[int, set[str]]]:
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The builds of a conversation by budget, and the bytes of its text and of the store."""
+
+    builds: dict[int, list[Build]]
+    turns: int
+    text: int
+    stored: int
+
+
+def measure(talk: Talk, model: str, embedder: str, budgets: Sequence[int]) -> Measured:
+    """Ask every question within every budget of tokens, which includes all that is around the turns."""
     with tempfile.TemporaryDirectory() as folder:
-        async with Engine(f"sqlite:///{folder}/talk.db", model=model, embedder=embedder) as engine:
-            await engine.post_many(list(messages(talk)))
+        builds = asyncio.run(_builds(f"sqlite:///{folder}/talk.db", talk, model, embedder, budgets))
+        stored = sum(file.stat().st_size for file in Path(folder).iterdir())
+    return Measured(builds, len(talk.turns), sum(len(turn.text.encode()) for turn in talk.turns), stored)
+
+
+async def _builds(store: str, talk: Talk, model: str, embedder: str, budgets: Sequence[int]) -> dict[int, list[Build]]:
+    envelope = counter(model).texts([RELATED_OPEN + RELATED_CLOSE])[0].tokens + MESSAGE
+    async with Engine(store, model=model, embedder=embedder, retrieval=UNCACHED) as engine:
+        await engine.post_many(list(messages(talk)))
+        if embedder != "none":
             await engine.index()
-            return [await _find_evidence(engine, talk, question, budgets) for question in talk.questions]
+        return {
+            budget: [await _build(engine, talk, asked, budget - envelope) for asked in talk.questions]
+            for budget in budgets
+        }
 
 
 def messages(talk: Talk) -> Sequence[Message]:
@@ -42,21 +76,21 @@ def messages(talk: Talk) -> Sequence[Message]:
     ]
 
 
-async def _find_evidence(engine: Engine, talk: Talk, question: Asked, budgets: Sequence[int]) -> dict[int, set[str]]:
-    largest, *smaller = sorted(budgets, reverse=True)
+async def _build(engine: Engine, talk: Talk, question: Asked, tokens: int) -> Build:
+    began, worked = time.perf_counter(), time.process_time()
     context = await engine.assemble(
         room=ROOM,
         message=question.text,
         sender=talk.asker,
         window=WINDOW,
         now=max((turn.at or 0.0) for turn in talk.turns),
-        overrides=_only_related(largest),
+        overrides=_only_related(tokens),
         save=False,
     )
-    found = {largest: _inside(context)}
-    for budget in smaller:
-        found[budget] = _inside(await asyncio.to_thread(replay, context, overrides=_only_related(budget)))
-    return found
+    seconds, processor = time.perf_counter() - began, time.process_time() - worked
+    whole, shortened = (len(_inside(context, full=full) & question.evidence) for full in (True, False))
+    asked = len(question.evidence)
+    return Build((whole + shortened) / asked, shortened / asked, seconds, processor)
 
 
 def _only_related(tokens: int) -> Mapping[str, object]:
@@ -70,6 +104,7 @@ def _only_related(tokens: int) -> Mapping[str, object]:
     }
 
 
-def _inside(context: Context) -> set[str]:
-    """Return the turns that the model sees."""
-    return {id.removesuffix("/recalled") for id in context.kept}
+def _inside(context: Context, *, full: bool) -> set[str]:
+    """Return the turns that the model sees, in full or shortened."""
+    decisions = (each for each in context.decisions if each.included and (each.form == "full") == full)
+    return {decision.id.removesuffix("/recalled") for decision in decisions}

@@ -65,6 +65,8 @@ def main() -> None:
         print(text)
     else:
         PAGE.write_text(text, encoding="utf-8")
+        for name, figure in ((name, figure) for section in sections for name, figure in section.figures.items()):
+            (PAGE.parent / "images" / name).write_text(figure, encoding="utf-8")
         print(f"written: {PAGE.relative_to(Path.cwd()) if PAGE.is_relative_to(Path.cwd()) else PAGE}")
 
 

@@ -1,18 +1,19 @@
 """Numbers as people read them, and tables in Markdown."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from isolated import Failure
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page: what was measured, and the table that came out."""
+    """A part of the page: what was measured, the tables that came out, and the figures (SVG) by file name."""
 
     title: str
     about: str
     tables: tuple[str, ...]
+    figures: Mapping[str, str] = field(default_factory=dict)
 
     def markdown(self) -> str:
         """Return the section as it stands on the page."""
