@@ -2,12 +2,17 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from math import log
 from typing import Final
 
 _WORD: Final = re.compile(r"\w+")
 _NO_SPACES: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]{2,}")  # kana, Chinese characters, Thai
-_STEM: Final = 5  # letters of a word that decide, so that "cost" and "costs", "find" and "finding" match
+_STEM: Final = 5  # letters of a word that decide, so that "ladder" and "ladders", "repair" and "repairing" match
+_ENDINGS: Final = ("ing", "ed", "es", "e", "s")  # of words with shorter stems, so that "moved" and "moving" match
+_MIN_STEM: Final = 3  # letters
+_MAX_SHORT: Final = 7  # letters; an ending of a longer word leaves its stem as it is
+_MAX_CACHED: Final = 32_768  # short words
 _NEIGHBOR: Final = 0.15  # of the match of a piece counts for the pieces beside it
 
 
@@ -16,11 +21,22 @@ def word_set(text: str) -> set[str]:
 
     >>> sorted(word_set("The Ladders cost €80 (order A-17)"))
     ['17', '80', 'a', 'cost', 'ladde', 'order', 'the']
+    >>> word_set("We moved it") & word_set("Why are you moving?")
+    {'mov'}
     """
-    words = {word[:_STEM] if word.isalpha() else word for word in _WORD.findall(text.casefold())}
+    words = {
+        word if not word.isalpha() else _stem(word) if len(word) <= _MAX_SHORT else word[:_STEM]
+        for word in _WORD.findall(text.casefold())
+    }
     for run in _NO_SPACES.findall(text):
         words.update(run[at : at + 2] for at in range(len(run) - 1))
     return words
+
+
+@lru_cache(_MAX_CACHED)
+def _stem(word: str) -> str:
+    stems = (word.removesuffix(ending) for ending in _ENDINGS if word.endswith(ending))
+    return next((stem for stem in stems if len(stem) >= _MIN_STEM), word)[:_STEM]
 
 
 class WordIndex:
