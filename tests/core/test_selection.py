@@ -4,6 +4,8 @@ A word is a token, a message costs 2 more, a request 1. Under `default`, 884 of 
 are kept for the answer: recent may take 540 of them by itself, related 360.
 """
 
+import pytest
+
 import brimful
 from brimful.core.budget import reduced_reserve_notice
 from brimful.core.content import Media, ToolCall, ToolResult
@@ -191,3 +193,18 @@ def test_a_limit_for_the_answer_that_is_the_usual_one_is_not_worth_a_word():
     fit = load_policy("fit")
     assert reduced_reserve_notice(fit, model, window=None, completion=250) is None
     assert "250 tokens are reserved" in reduced_reserve_notice(fit, model, window=None, completion=251).text
+
+
+@pytest.mark.parametrize(
+    ("covered", "outcomes"),
+    [([2, 3], ["dropped", "replaced", "replaced"]), ([9, 9], ["dropped"] * 3), ("2-3", ["dropped"] * 3)],
+)
+def test_dropped_messages_that_a_summary_covers_by_position_are_replaced(covered, outcomes):
+    old = [message(words(400), counter=COUNTER, id=f"m{n}", position=n, timestamp=NOW - 99 + n) for n in (1, 2, 3)]
+    current = message(words(30), counter=COUNTER, id="now", current=True, timestamp=NOW)
+    made = summary("short", of="x", counter=COUNTER, id="sum", relevance=1.0, metadata={"covered": covered})
+    context = build([*old, made, current], window=400, completion=100, overrides=ALONE | NO_FORMS)
+    assert context.decision("sum").included
+    decisions = [context.decision(each.id) for each in old]
+    assert [each.outcome for each in decisions] == outcomes
+    assert all(each.by == ("sum" if each.outcome == "replaced" else "") for each in decisions)

@@ -269,6 +269,9 @@ def test_3_22_what_does_not_fit_is_summarized_for_this_context_alone(url):
     assert count == 200  # of 301 messages, and no gap before the history
     assert writer.digests[-1].topics[-1][0].text.startswith(f"Number {min(kept) - 3}:")
     assert find_ephemeral(second) == [summary]
+    covered = [each for each in first.decisions if each.kind == "message-recent" and not each.included]
+    assert {(each.outcome, each.reason, each.by) for each in covered} == {("replaced", "summary", summary.id)}
+    assert f"covered by summary '{summary.id}'" in first.explain(covered[0].id)
     assert summaries == []
     assert brimful.replay(stored) == second
 

@@ -37,6 +37,9 @@ _KIND_ROLES: Final[dict[str, Role]] = {
 SENDER_KEY: Final = "sender_type"
 """In the metadata of a message: `persona`, `user`, `tool` or `system`."""
 
+COVERED_KEY: Final = "covered"
+"""In the metadata of a summary: the first and the last position of the messages without a cluster that it covers."""
+
 KIND_REGIONS: Final[dict[str, Region]] = {
     "system-prompt": "system",
     "message-recent": "history",

@@ -12,9 +12,18 @@ import msgspec
 from brimful.core.arrange import Arrangement, arrange, find_history_start
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.candidates import canonical_order, dedupe_by_id, replace_unsupported_media, split_excluded
-from brimful.core.content import Media
+from brimful.core.content import ContentPackage, Media
 from brimful.core.context import COMPONENTS, Component, Context, Inputs, make_id_function, scale_to_total
-from brimful.core.cost import NameStyle, base_cost, make_cost_function, make_heading_function, name_style, recount
+from brimful.core.cost import (
+    COVERED_KEY,
+    NameStyle,
+    base_cost,
+    make_cost_function,
+    make_heading_function,
+    name_style,
+    recount,
+    region_of,
+)
 from brimful.core.decision import Decision, Region
 from brimful.core.fill import fill
 from brimful.core.forms import Shaper, find_query
@@ -262,6 +271,7 @@ def record(candidates: Candidates, budget: ContextBudget, done: Attempt) -> Cont
     """Return the context with a decision on every candidate, and its warnings."""
     placements = done.arrangement.placements
     decisions = [*candidates.excluded, *(_with_placement(each, placements) for each in done.selection.decisions)]
+    decisions = _credit_summaries(decisions, candidates.inputs.packages)
     context = Context(
         id=candidates.make_id(candidates.inputs),
         inputs=candidates.inputs,
@@ -276,6 +286,27 @@ def record(candidates: Candidates, budget: ContextBudget, done: Attempt) -> Cont
     )
     warnings = (*candidates.inputs.degraded, *_find_warnings(context, done.arrangement.broken))
     return msgspec.structs.replace(context, warnings=warnings)
+
+
+def _credit_summaries(decisions: list[Decision], packages: Sequence[ContentPackage]) -> list[Decision]:
+    """Return the decisions, with those on dropped messages that a summary in the context covers by position."""
+    included = {each.id for each in decisions if each.included}
+    spans: list[tuple[int, int, str]] = []
+    for package in packages:
+        match package.metadata.get(COVERED_KEY):
+            case [int(first), int(last)] if package.kind == "summary" and package.id in included:
+                spans.append((first, last, package.id))
+    if not spans:
+        return decisions
+    turns = {each.id: each for each in packages if region_of(each) == "history" and each.cluster is None}
+    return [
+        msgspec.structs.replace(each, outcome="replaced", reason="summary", by=summary)
+        if each.outcome == "dropped"
+        and each.id in turns
+        and (summary := next((id for first, last, id in spans if first <= turns[each.id].position <= last), ""))
+        else each
+        for each in decisions
+    ]
 
 
 def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:

@@ -13,6 +13,7 @@ import msgspec
 from brimful.cache import LRU
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
+from brimful.core.cost import COVERED_KEY
 from brimful.core.notice import Notice
 from brimful.engine.history import Clusters
 from brimful.engine.personas import as_seen_by
@@ -99,7 +100,11 @@ class EphemeralSummaries:
             id=id,
             timestamp=messages[-1].at,
             relevance=1.0,
-            metadata={"ephemeral": True, "messages": len(messages)},
+            metadata={
+                "ephemeral": True,
+                "messages": len(messages),
+                COVERED_KEY: [messages[0].seq, messages[-1].seq],
+            },
             why=f"it was made for this context, of {len(messages):,} messages that did not fit",
         )
 
