@@ -28,10 +28,11 @@ from brimful.embedding.registry import list_embedders
 from brimful.protocols import Embedder
 from brimful.records.search import Postings, VectorHit
 from brimful.retrieval.analyzer import analyze
+from brimful.retrieval.calibration import calibrate, coefficients_of
 from brimful.retrieval.documents import split_passages
 from brimful.retrieval.names import find_addressees
 from brimful.retrieval.queries import Question, parse_question
-from brimful.retrieval.rank import MAX_NEIGHBOURS, adjust_relevance, length_adjusted, rank
+from brimful.retrieval.rank import MAX_NEIGHBOURS, add_speaker, rank
 from brimful.retrieval.synonyms import expand_postings
 from chart import Line, line_chart
 from evidence_data import Talk, talks
@@ -307,22 +308,29 @@ def _by_rank_fusion(case: Case, embedder: Embedder) -> Chosen:
 
 def _by_relevance(case: Case, embedder: Embedder | None) -> Chosen:
     """Rank as the engine does, and take what is worth most per token."""
-    values = [_worths(case, near, number) for number, near in enumerate(_nearest(case, embedder))]
-    ranked = [_order(np.array(each) / case.lines) for each in values]
+    values = [_worths(case, near, number, embedder) for number, near in enumerate(_nearest(case, embedder))]
+    ranked = [_order(each / case.lines) for each in values]
     return lambda number, budget: list(case.whatever_fits(ranked[number], budget))
 
 
-def _worths(case: Case, near: Sequence[VectorHit], number: int) -> list[float]:
-    question = case.question(number)
-    ranked = rank(case.widened(question), near, conversation=True, limit=len(case.lines))
-    values = [0.0] * len(case.lines)
-    for found in (found for found in ranked.matches() if found.position <= len(values)):
-        at = found.position - 1
-        turn = case.talk.turns[at]
+def _worths(case: Case, near: Sequence[VectorHit], number: int, embedder: Embedder | None) -> npt.NDArray[np.float64]:
+    question, turns = case.question(number), case.talk.turns
+    ranked = rank(case.widened(question), near, conversation=True, limit=len(turns))
+    places, log_odds, lengths = [], [], []
+    for found in (found for found in ranked.matches() if found.position <= len(turns)):
+        turn = turns[found.position - 1]
         text = case.passages[found.doc - 1] if found.doc else turn.text
-        values[at] = length_adjusted(
-            adjust_relevance(found.relevance, question, speaker=turn.speaker, text=text), case.lines[at]
-        )
+        places.append(found.position - 1)
+        log_odds.append(add_speaker(found, question, speaker=turn.speaker, text=text).log_odds)
+        lengths.append(len(text.encode()))
+    values = np.zeros(len(turns))
+    values[places] = calibrate(
+        np.array(log_odds),
+        np.array(lengths),
+        documents=ranked.documents,
+        kind="room",
+        coefficients=coefficients_of(embedder.id if embedder else None),
+    )
     return values
 
 

@@ -32,6 +32,7 @@ import passages
 import prefix
 import proxy
 import quality
+import relevance
 import rooms
 import scaling
 import soak
@@ -86,6 +87,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "parity": partial(parity.report, quick=options.quick),
         "quality": partial(quality.report, quick=options.quick),
         "evidence": partial(evidence.report, options.data, quick=options.quick),
+        "relevance": partial(relevance.report, options.data, quick=options.quick),
         "passages": partial(passages.report, options.data, quick=options.quick),
         "lore": partial(lore.report, options.data, quick=options.quick),
         "rooms": partial(rooms.report, quick=options.quick),

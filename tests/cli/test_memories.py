@@ -110,7 +110,7 @@ def test_the_report_and_what_was_found(run):
     text = run(*ASK, "--persona", "nova", "--user", "ada", "--message", "What is my bicycle called?").stdout
     assert text.startswith("┌─ BRIMFUL: gpt-4o ─")
     found = [line.split() for line in text.split("└")[1].splitlines()[2:]]
-    assert found[0] == ["outcome", "reason", "relevance", "words", "meaning", "query", "id", "text"]
+    assert found[0] == ["outcome", "reason", "relevance", "parts", "query", "id", "text"]
     [line] = [line for line in found if line[-1] == "Rosinante."]
     assert line[:2] == ["kept", "fits"]
 

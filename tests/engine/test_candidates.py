@@ -59,7 +59,7 @@ def test_a_long_text_costs_what_its_passage_costs():
     text = LONG * 40
     passage = Passage(number=2, start=2_000, stop=3_000)
     long = Hit(record=Message(id="long", room="r", content=text), relevance=0.5, passage=passage)
-    short = [make_hit(f"short{n}", LONG, 0.4) for n in range(9)]
+    short = [make_hit(f"short{n}", LONG, 0.1) for n in range(9)]
     assert ids([*short, long], 600)[0] == "long"
     whole = msgspec.structs.replace(long, passage=None)
     assert "long" not in ids([*short, whole], 600)

@@ -96,7 +96,7 @@ def test_why_an_entry_is_activated():
         "k": "keyword 'elf' in message 'm1', with 'bow'",
         "r": "keyword 'wine' in entry 'k'",
         "s": "keyword 'moor' in the persona's description",
-        "f": "found by retrieval (relevance 0.61)",
+        "f": "found by retrieval (relevance 61 %)",
     }
 
 

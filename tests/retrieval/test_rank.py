@@ -1,13 +1,16 @@
+import math
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.records.search import Postings, VectorHit
-from brimful.retrieval.queries import Question, parse_question
+from brimful.retrieval.queries import parse_question
 from brimful.retrieval.rank import NO_MATCHES as UNFOUND
-from brimful.retrieval.rank import Match, adjust_relevance, length_adjusted, merge
+from brimful.retrieval.rank import VECTOR, Match, add_speaker, against, merge
 from brimful.retrieval.rank import rank as rank_in_columns
+from brimful.retrieval.search import Parts
 
 NOTHING = Postings(
     terms=(), document_frequency=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=()
@@ -17,7 +20,6 @@ ONE_TERM = Postings(
     term=(0, 0), frequency=(1, 2),
 )  # fmt: skip
 cosines = st.floats(-1.0, 1.0)
-shares = st.floats(0.0, 1.0)
 
 
 def rank(postings, near, *, conversation, limit):
@@ -29,10 +31,15 @@ def near(similarities):
 
 
 @given(st.dictionaries(st.integers(1, 60), cosines), st.booleans())
-def test_relevance_and_its_parts_are_shares_and_the_best_comes_first(similarities, conversation):
-    ranked = rank(ONE_TERM, near(similarities), conversation=conversation, limit=1000)
-    assert all(0.0 <= part <= 1.0 for found in ranked for part in (found.relevance, found.lexical, found.vector))
-    assert [found.relevance for found in ranked] == sorted((found.relevance for found in ranked), reverse=True)
+def test_the_best_comes_first_and_log_odds_are_the_sum_of_their_parts(similarities, conversation):
+    ranking = rank_in_columns(ONE_TERM, near(similarities), conversation=conversation, limit=1000)
+    ranked = ranking.matches()
+    for found in ranked:
+        parts = (found.parts.words, found.parts.meaning, found.parts.neighbours)
+        assert min(parts) >= -1e-9
+        assert found.log_odds == pytest.approx(sum(parts) - against(ranking.documents))
+        assert conversation or found.parts.neighbours == 0
+    assert [found.log_odds for found in ranked] == sorted((found.log_odds for found in ranked), reverse=True)
     assert len({found.position for found in ranked}) == len(ranked)
 
 
@@ -60,7 +67,7 @@ def test_nearer_is_no_less_relevant(similarities, data):
         next(found for found in rank(ONE_TERM, near(each), conversation=True, limit=1000) if found.position == place)
         for each in (similarities, nearer)
     )
-    assert after.relevance > before.relevance
+    assert after.log_odds > before.log_odds
 
 
 def test_in_a_conversation_a_place_is_a_turn_elsewhere_a_document():
@@ -74,13 +81,14 @@ def test_in_a_conversation_a_place_is_a_turn_elsewhere_a_document():
 def test_both_sides_find_more_than_one():
     hits = near({3: 0.6, 50: 0.6, 51: 0.1})
     ranked = {found.position: found for found in rank(ONE_TERM, hits, conversation=True, limit=1000)}
-    assert ranked[3].relevance > ranked[30].relevance > ranked[50].relevance
-    assert (ranked[3].vector, ranked[30].vector, ranked[50].lexical) == (0.6, 0.0, 0.0)
+    assert ranked[3].log_odds > ranked[30].log_odds > ranked[50].log_odds
+    assert (ranked[3].parts.meaning, ranked[30].parts.meaning) == pytest.approx((VECTOR * 0.5, 0.0))
+    assert (ranked[50].parts.words, ranked[50].parts.neighbours) == (0.0, 0.0)
 
 
 def test_the_only_document_of_a_scope_is_relevant_if_it_is_near():
     close, far = (rank(NOTHING, near({1: value}), conversation=False, limit=1)[0] for value in (0.9, 0.1))
-    assert close.relevance > 10 * far.relevance
+    assert close.log_odds > 2 + far.log_odds
 
 
 def test_of_equals_the_later_comes_first():
@@ -90,7 +98,7 @@ def test_of_equals_the_later_comes_first():
 
 def test_a_document_that_is_near_by_several_vectors_counts_by_the_nearest():
     hits = [*near({1: 0.5}), *near({1: 0.7}), *near({2: 0.1})]
-    assert rank(NOTHING, hits, conversation=True, limit=1)[0].vector == 0.7
+    assert rank(NOTHING, hits, conversation=True, limit=1)[0].parts.meaning == pytest.approx(VECTOR * 0.6)
 
 
 def test_what_is_no_turn_of_a_conversation_has_no_place_in_it():
@@ -98,7 +106,7 @@ def test_what_is_no_turn_of_a_conversation_has_no_place_in_it():
     hits = [*near({0: 0.9}), *near({40: 0.5, 41: 0.1})]
     ranked = {found.position: found for found in rank(summary, hits, conversation=True, limit=1000)}
     assert min(ranked) == 24
-    assert (ranked[30].vector, ranked[40].vector) == (0.0, 0.5)
+    assert (ranked[30].parts.meaning, ranked[40].parts.meaning) == pytest.approx((0.0, VECTOR * 0.4))
     assert rank(NOTHING, near({0: 0.9}), conversation=True, limit=9) == []
 
 
@@ -106,43 +114,30 @@ def test_nothing_finds_nothing():
     assert rank(NOTHING, [], conversation=True, limit=10) == []
 
 
-@given(shares, shares, st.booleans(), st.booleans())
-def test_weighting_by_speaker_keeps_the_order_and_the_range(one, other, about, asks_when):
-    question = Question(terms=("ann",) if about else (), meaning="", asks_when=asks_when)
-    first, second = (adjust_relevance(each, question, speaker="Ann", text="Yesterday.") for each in (one, other))
-    assert one - 1e-12 <= first <= 1.0
-    assert one >= other or first <= second
+def add(question, speaker, text):
+    """Return what a speaker and a text add to the log-odds."""
+    match = add_speaker(Match(position=1, log_odds=-3.0), question, speaker=speaker, text=text)
+    assert match.log_odds + 3.0 == pytest.approx(match.parts.speaker + match.parts.time)
+    return match.parts
 
 
 def test_a_speaker_and_a_time_in_the_question_weigh_more():
     question = parse_question("When did Ann move?")
-    received = {
-        (speaker, text): adjust_relevance(0.1, question, speaker=speaker, text=text)
-        for speaker in ("Ann", "Bo")
-        for text in ("Last week.", "Far away.")
-    }
-    assert received["Ann", "Last week."] > received["Ann", "Far away."] > received["Bo", "Last week."]
-    assert received["Bo", "Far away."] == pytest.approx(0.1)
+    parts = [add(question, speaker, text) for speaker in ("Ann", "Bo") for text in ("Last week.", "Far away.")]
+    assert [(each.speaker > 0, each.time > 0) for each in parts] == [(1, 1), (1, 0), (0, 1), (0, 0)]
+    assert parts[0].speaker > parts[0].time
 
 
 def test_what_somebody_says_of_himself_weighs_more_and_a_memory_has_no_speaker():
     question = parse_question("Which boat was sold?")
-    own = adjust_relevance(0.1, question, speaker="Ann", text="I sold my boat.")
-    assert own > adjust_relevance(0.1, question, speaker="Ann", text="They sold their boat.") == pytest.approx(0.1)
-    assert adjust_relevance(0.1, question, speaker="", text="I sold my boat.") == pytest.approx(0.1)
-
-
-@given(shares, st.integers(0, 10**6), st.integers(0, 10**6))
-def test_the_longer_of_equals_is_worth_more_but_less_a_token(relevance, one, more):
-    assert length_adjusted(relevance, one) <= length_adjusted(relevance, one + more) <= relevance
-    if one:
-        assert length_adjusted(relevance, one) / one >= length_adjusted(relevance, one + more) / (one + more) - 1e-12
+    assert add(question, "Ann", "I sold my boat.").speaker > 0
+    assert add(question, "Ann", "They sold their boat.") == add(question, "", "I sold my boat.") == Parts()
 
 
 def test_a_find_is_a_value():
-    assert Match(position=1, relevance=0.5) == Match(position=1, relevance=0.5)
+    assert Match(position=1, log_odds=0.5) == Match(position=1, log_odds=0.5)
     with pytest.raises(AttributeError):
-        Match(position=1, relevance=0.5).position = 2
+        Match(position=1, log_odds=0.5).position = 2
 
 
 places = st.dictionaries(st.integers(1, 12), cosines, max_size=8)
@@ -156,7 +151,7 @@ def test_each_place_keeps_what_the_weightiest_question_says_of_it(asked, before)
     for number, ranking in enumerate(rankings):
         for found in ranking.matches():
             if found.position < before:
-                data.setdefault(found.position, []).append((-weights[number] * found.relevance, number, found))
+                data.setdefault(found.position, []).append((-found.log_odds - math.log(weights[number]), number, found))
     best = sorted(
         (min(each, key=lambda told: told[:2]) for each in data.values()), key=lambda e: (e[0], -e[2].position)
     )
@@ -180,7 +175,7 @@ def test_a_record_is_as_relevant_as_its_best_passage():
     found = rank(passages({1: 1, 2: 3, 3: 1, 9: 3}, [5, 5, 5, 40]), [], conversation=True, limit=99)
     best = {match.position: match for match in found}
     assert (best[5].doc, best[40].doc) == (2, 9)
-    assert best[5].relevance == best[40].relevance
+    assert best[5].log_odds == best[40].log_odds
     assert len(found) == len(best)
 
 
@@ -188,8 +183,8 @@ def test_words_and_meaning_count_for_the_same_passage_only():
     near = [VectorHit(doc=2, seq=5, similarity=0.7), VectorHit(doc=1, seq=5, similarity=0.1)]
     apart = rank(passages({1: 1, 9: 1}, [5, 40]), near, conversation=True, limit=99)
     together = rank(passages({2: 1, 9: 1}, [5, 40]), near, conversation=True, limit=99)
-    assert apart[0].relevance < together[0].relevance
-    assert (together[0].doc, together[0].vector) == (2, 0.7)
+    assert apart[0].log_odds < together[0].log_odds
+    assert (together[0].doc, together[0].parts.meaning) == (2, pytest.approx(VECTOR * 0.6))
 
 
 def test_the_passages_of_a_memory_are_one_position():
@@ -200,7 +195,7 @@ def test_the_passages_of_a_memory_are_one_position():
 def test_turns_beside_a_long_message_see_its_best_passage():
     long = rank(passages({1: 2, 2: 1}, [5, 5]), [], conversation=True, limit=99)
     short = rank(passages({1: 2}, [5]), [], conversation=True, limit=99)
-    beside = [next(match.lexical for match in found if match.position == 6) for found in (long, short)]
+    beside = [next(match.parts for match in found if match.position == 6) for found in (long, short)]
     assert beside[0] == beside[1]
     assert next(match.doc for match in long if match.position == 6) == 0
 
@@ -209,4 +204,5 @@ def test_a_passage_is_scored_with_the_turns_around_its_message():
     alone = rank(passages({1: 1, 2: 0.5}, [5, 5]), [], conversation=True, limit=99)
     beside = rank(passages({1: 1, 2: 0.5, 3: 1}, [5, 5, 6]), [], conversation=True, limit=99)
     first, second = (next(match for match in found if match.position == 5) for found in (alone, beside))
-    assert second.lexical > first.lexical
+    assert second.parts.words == first.parts.words
+    assert second.parts.neighbours > first.parts.neighbours == 0.0

@@ -233,7 +233,7 @@ def test_2_37_min_relevance_holds_for_an_engine_a_call_and_a_search():
         await engine.remember_many([*memories(9, "Note {} of the hall"), Memory(id="best", content=LAMPS, at=NOW)])
         contexts = [
             await engine.assemble(room="r", message=LAMPS, retrieval=each, now=NOW)
-            for each in (None, {"min_relevance": 0.0}, {"min_relevance": 0.9})
+            for each in (None, {"min_relevance": 0.0}, {"min_relevance": 0.999})
         ]
         searches = [await engine.search(LAMPS, min_relevance=each, now=NOW) for each in (None, 0.0)]
         return [len(relevance_of(each)) for each in contexts], [len(each) for each in searches]

@@ -81,7 +81,7 @@ def test_4_15_the_record_says_which_passage_it_was():
     assert SENTENCE in package.text[start:stop]
     assert (passage["start"], passage["stop"]) == (start, stop)
     assert context.decision(package.id).form == "excerpt"
-    assert f"candidate because passage {passage['number'] + 1} (characters" in context.explain(package.id)
+    assert f"), passage {passage['number'] + 1} (characters" in context.explain(package.id)
 
 
 @pytest.mark.parametrize("kind", ["memory", "lore"])

@@ -43,11 +43,12 @@ from brimful.cli.records import require_room
 from brimful.cli.store import wait_for_index, with_engine
 from brimful.core.content import ContentPackage
 from brimful.core.context import Component, Context
+from brimful.core.decision import format_relevance
 from brimful.core.notice import Notice
 from brimful.records import MEMORY_TYPES, Persona
 from brimful.records.contexts import Build
 from brimful.retrieval.breaker import State
-from brimful.retrieval.search import RECENT
+from brimful.retrieval.search import RECENT, Parts
 from brimful.views.explain import (
     component_title,
     count_outcomes,
@@ -75,9 +76,9 @@ Examples:
 
 MAX_HITS: Final = 20  # retrieved items in the report, the most relevant ones
 _COLUMNS: Final = columns(
-    *("outcome", "reason", "relevance", "words", "meaning", "query", "id", "text"),
-    right=("relevance", "words", "meaning"),
-    spare=("reason", "query", "meaning", "words"),
+    *("outcome", "reason", "relevance", "parts", "query", "id", "text"),
+    right=("relevance",),
+    spare=("reason", "query", "parts"),
 )
 
 
@@ -230,9 +231,16 @@ def show_hits(context: Context) -> None:
 
 def _row(context: Context, package: ContentPackage) -> list[str]:
     decision = context.decision(package.id)
-    parts = package.metadata["search"]
-    shares = map(output.format_number, (package.relevance, parts["lexical"], parts["vector"]))
-    return [decision.outcome, decision.reason, *shares, parts["query"], package.id, output.preview(package.text)]
+    search = package.metadata["search"]
+    return [
+        decision.outcome,
+        decision.reason,
+        format_relevance(package.relevance or 0.0),
+        msgspec.convert(search["parts"], Parts).text,
+        search["query"],
+        package.id,
+        output.preview(package.text),
+    ]
 
 
 MAX_MEMORIES: Final = 12  # memories listed one by one; `brimful explain` shows all
@@ -298,11 +306,11 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def methods(self) -> tuple[str, ...]:
         """How the search results of this build were found."""
-        parts = [package.metadata["search"] for package in self.context.inputs.packages if "search" in package.metadata]
+        found = [package.metadata["search"] for package in self.context.inputs.packages if "search" in package.metadata]
         used = {
-            "words": any(part["lexical"] for part in parts),
-            f"meaning ({self.embedder})": any(part["vector"] for part in parts),
-            "recency": any(part["query"] == RECENT for part in parts),
+            "words": any(search["parts"]["words"] for search in found),
+            f"meaning ({self.embedder})": any(search["parts"]["meaning"] for search in found),
+            "recency": any(search["query"] == RECENT for search in found),
         }
         return tuple(method for method, is_used in used.items() if is_used)
 

@@ -17,12 +17,13 @@ from brimful.assembly.whatif import window_for
 from brimful.cli import output
 from brimful.cli.assemble import format_entry_score, total_lines
 from brimful.cli.files import STDIN, read_context
+from brimful.cli.models import SCORE_PARTS
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
 from brimful.cli.output import Failure, Table, columns
 from brimful.cli.store import has_store, with_store
 from brimful.core.content import ContentPackage
 from brimful.core.context import ID_PREFIX, Context
-from brimful.core.decision import Decision, Outcome
+from brimful.core.decision import Decision, Outcome, Score, format_relevance
 from brimful.core.labels import iso_date
 from brimful.core.recall import is_erased
 from brimful.core.validation import clean_text
@@ -215,8 +216,7 @@ def _candidate_fields(decision: Decision, package: ContentPackage | None, handle
         ("group", decision.group),
     ]
     if score is not None:
-        names = ("priority", "importance", "relevance", "recency")
-        parts = ", ".join(f"{name} {format_score(getattr(score, name))}" for name in names)
+        parts = ", ".join(f"{name} {_format_part(score, name)}" for name in SCORE_PARTS)
         facts.append(("score", f"{format_score(score.total)} ({parts})"))
     if package is not None:
         facts += [("date", iso_date(package.timestamp)), ("hash", package.hash), ("text", output.preview(package.text))]
@@ -393,8 +393,8 @@ Examples:
 
 _COLUMNS: Final = columns(
     *("outcome", "reason", "id", "kind", "pool", "rank/cut", "tokens"),
-    *("score", "priority", "importance", "relevance", "recency"),
-    right=("rank/cut", "tokens", "score", "priority", "importance", "relevance", "recency"),
+    *("score", *SCORE_PARTS),
+    right=("rank/cut", "tokens", "score", *SCORE_PARTS),
     spare=("pool", "kind", "rank/cut", "relevance", "importance", "priority", "recency"),
 )
 _LEFT_OUT_COLUMNS: Final = columns(
@@ -536,10 +536,15 @@ def _show_left_out(context: Context, limit: int | None) -> None:
 
 def _row(decision: Decision) -> list[str]:
     score = decision.score
-    parts = (score.total, score.priority, score.importance, score.relevance, score.recency) if score else (None,) * 5
     rank = f"{decision.rank}/{decision.cut}" if decision.rank else ""
     cells = (decision.outcome, decision.reason, decision.id, decision.kind, decision.pool, rank)
-    return [*cells, f"{decision.tokens:,}", *map(output.format_number, parts)]
+    parts = [_format_part(score, name) for name in ("total", *SCORE_PARTS)] if score else [""] * (1 + len(SCORE_PARTS))
+    return [*cells, f"{decision.tokens:,}", *parts]
+
+
+def _format_part(score: Score, name: str) -> str:
+    value = getattr(score, name)
+    return format_relevance(value) if name == "relevance" else format_score(value)
 
 
 def _data(found: LocatedContext, decisions: Sequence[Decision]) -> dict[str, object]:

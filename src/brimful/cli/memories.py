@@ -24,6 +24,7 @@ from brimful.cli.options import (
 from brimful.cli.output import Table, columns
 from brimful.cli.records import RecordKind, add_record_commands, require_room, show_record
 from brimful.cli.store import wait_for_index, with_engine
+from brimful.core.decision import format_relevance
 from brimful.errors import UnknownRecord
 from brimful.records import Memory, MemoryType
 
@@ -56,9 +57,9 @@ Examples:
   brimful memory search "nuts" --embedder none --json | jq '.hits[].relevance'"""
 
 _HIT_COLUMNS: Final = columns(
-    *("relevance", "words", "meaning", "id", "type", "text"),
-    right=("relevance", "words", "meaning"),
-    spare=("type", "meaning", "words"),
+    *("relevance", "parts", "id", "type", "text"),
+    right=("relevance",),
+    spare=("type", "parts"),
 )
 
 _SUMMARY_HELP: Final = "It stands for the other memories of its cluster, and can replace them."
@@ -272,8 +273,8 @@ def search(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Search memories by words and by meaning, the way a context does.
 
-    Relevance is between 0 and 1. `words` is the full-text score, `meaning`
-    the vector score.
+    Relevance is the probability that a memory helps to answer. `parts` are
+    the log-odds in favor of it: 0.7 more of any part doubles the odds.
     """
 
     async def find(engine: "Engine") -> "SearchResult":
@@ -298,7 +299,7 @@ def search(  # noqa: PLR0913 - the options of a command
 
 def _hit_rows(hits: "Sequence[Hit]") -> list[list[str]]:
     return [
-        [*map(output.format_number, (hit.relevance, hit.lexical, hit.vector)), record.id, record.type, _preview(record)]
+        [format_relevance(hit.relevance), hit.parts.text, record.id, record.type, _preview(record)]
         for hit in hits
         if isinstance(record := hit.record, Memory)
     ]

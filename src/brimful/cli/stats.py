@@ -23,6 +23,7 @@ from brimful.cli.options import (
 from brimful.cli.output import Column, Table, columns
 from brimful.cli.records import require_room
 from brimful.cli.store import with_store
+from brimful.core.decision import format_relevance
 from brimful.core.model import Prior
 from brimful.core.notice import NoticeKind
 from brimful.counting import (
@@ -38,7 +39,7 @@ from brimful.models import Spending, default_registry, spending
 from brimful.records import Persona
 from brimful.records.statistics import Grouping, GroupKey, MemoryStatistics, Statistics
 from brimful.records.usage import Accuracy
-from brimful.views.explain import component_title, format_score
+from brimful.views.explain import component_title
 
 if TYPE_CHECKING:
     from brimful.stores import Store
@@ -145,7 +146,7 @@ def _memory_lines(figures: Statistics) -> Iterator[str]:
     yield _line("Average per Context", f"{memories.per_context:.1f}")
     types = (f"{name} ({count / memories.total:.0%})" for name, count in memories.types.items())
     yield _line("Top Memory Types", ", ".join(types) or "none")
-    score = "unknown" if memories.relevance is None else format_score(memories.relevance)
+    score = "unknown" if memories.relevance is None else format_relevance(memories.relevance)
     yield _line("Average Relevance Score", score)
 
 

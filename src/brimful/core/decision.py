@@ -51,6 +51,18 @@ def make_scorer(
     return score
 
 
+def format_relevance(relevance: float) -> str:
+    """Return a relevance as a percentage. What is small is not rounded to nothing, and what is large not to certainty.
+
+    >>> [format_relevance(each) for each in (0.0, 0.0002, 0.714, 0.9999, 1.0)]
+    ['0 %', '<1 %', '71 %', '>99 %', '100 %']
+    """
+    percent = 100 * relevance
+    if 0 < percent < 1:
+        return "<1 %"
+    return ">99 %" if 99 < percent < 100 else f"{percent:.0f} %"  # noqa: PLR2004 - percentages
+
+
 Region = Literal["system", "pinned", "history", "related", "note", "current"]
 """A region of the prompt. See `brimful.core.arrange` for their order."""
 

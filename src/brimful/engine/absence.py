@@ -5,10 +5,10 @@ from typing import Final
 import msgspec
 
 from brimful.core.context import Context
+from brimful.core.decision import format_relevance
 from brimful.packagers.records import plain_text
 from brimful.records import LoreEntry, Memory, Message, Snapshot
 from brimful.stores import Store
-from brimful.views.explain import format_score
 
 _SEARCH_FAILURES: Final = ("text-search-failed", "vector-search-failed", "vector-search-off", "vector-search-behind")
 
@@ -89,6 +89,5 @@ def _explain_search(context: Context, kind: str, more: str) -> str:
     ]
     if not relevances:
         return f"search found nothing of this kind; {more}"
-    return (
-        f"search found {len(relevances):,} more relevant (relevance {format_score(min(relevances))} or higher); {more}"
-    )
+    least = format_relevance(min(relevances))
+    return f"search found {len(relevances):,} more relevant (relevance {least} or higher); {more}"

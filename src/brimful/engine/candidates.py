@@ -10,6 +10,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage
 from brimful.core.cost import make_cost_function
+from brimful.core.decision import format_relevance
 from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count
 from brimful.janitor.schedule import LEVEL_KEY
@@ -26,10 +27,9 @@ from brimful.packagers.records import (
 )
 from brimful.records import LoreEntry, Memory, Message, Summary
 from brimful.retrieval.documents import searchable_text
-from brimful.retrieval.rank import length_adjusted
-from brimful.retrieval.search import Hit, Passage
+from brimful.retrieval.search import RECENT, Hit, Passage
 
-JANITOR_RELEVANCE = 0.0002  # of the janitor's summaries: likely answers come first
+JANITOR_RELEVANCE = 0.01  # of the janitor's summaries: likely answers come first, and unrelated texts after them
 TRIGGERED_RELEVANCE = 1.0  # of lore whose keyword appeared
 MEDIA_OFF: Final = "this context was built without media"
 _MAX_CACHED_KINDS: Final = 256  # kinds whose family is cached
@@ -181,7 +181,7 @@ def limit_hits(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int) -> li
     """
     counts = counter.texts([plain_text(hit.record.content) for hit in hits])
     costs = [_hit_cost(hit, count) for hit, count in zip(hits, counts, strict=True)]
-    densities = [_hit_value(hit, count) / cost for hit, count, cost in zip(hits, counts, costs, strict=True)]
+    densities = [hit.relevance / cost for hit, cost in zip(hits, costs, strict=True)]
     order = sorted(range(len(hits)), key=densities.__getitem__, reverse=True)
     spent = accumulate((costs[at] for at in order), initial=0)
     limit = tokens * 3 // 2
@@ -235,10 +235,11 @@ def _package_hit(
     record = hit.record
     options: PackageOptions = {
         "id": id,
-        "relevance": _hit_value(hit, count),
+        "relevance": min(1.0, hit.relevance),
         "tokens": count,
         "metadata": {"search": _hit_metadata(hit)},
-        **_passage_options(hit.passage),
+        "why": _explain_hit(hit),
+        **_match_options(hit.passage),
     }
     match record:
         case Message():
@@ -248,17 +249,10 @@ def _package_hit(
         case Memory():
             return package_memory(record, counter=counter, **options)
         case LoreEntry():
-            why = ActivationReason(by="retrieval", relevance=_round(hit.relevance))
-            options["metadata"] |= _lore_metadata(why)
-            options["why"] = ", ".join(filter(None, (why.text, options.get("why"))))
+            options["metadata"] |= _lore_metadata(ActivationReason(by="retrieval", relevance=_round(hit.relevance)))
             return package_lore_entry(
                 record, counter=counter, book=books.get(record.lorebook, record.lorebook), **options
             )
-
-
-def _hit_value(hit: Hit, count: Count) -> float:
-    # Very short messages seldom hold an answer; memories and entries are meant to be short.
-    return length_adjusted(hit.relevance, count.upper) if isinstance(hit.record, Message) else min(1.0, hit.relevance)
 
 
 def _hit_cost(hit: Hit, count: Count) -> int:
@@ -270,17 +264,27 @@ def _hit_cost(hit: Hit, count: Count) -> int:
 
 
 def _hit_metadata(hit: Hit) -> dict[str, Any]:
-    parts = {"relevance": hit.relevance, "lexical": hit.lexical, "vector": hit.vector, "recency": hit.recency}
+    """Return what the record says about a hit: its relevance, and what speaks for it."""
+    parts = {name: _round(value) for name, value in msgspec.structs.asdict(hit.parts).items()}
     passage = {} if hit.passage is None else {"passage": msgspec.structs.asdict(hit.passage)}
-    return {"query": hit.query, **{name: _round(value) for name, value in parts.items()}, **passage}
+    relevance, recency = _round(hit.relevance), _round(hit.recency)
+    return {"query": hit.query, "relevance": relevance, "recency": recency, "parts": parts, **passage}
 
 
-def _passage_options(passage: Passage | None) -> PackageOptions:
-    """Return the options that say which passage of a long text matched."""
-    if passage is None:
-        return {}
-    place = f"passage {passage.number + 1} (characters {passage.start:,} to {passage.stop:,})"
-    return {"matches": ((passage.start, passage.stop),), "why": f"{place} matches the query"}
+def _match_options(passage: Passage | None) -> PackageOptions:
+    return {} if passage is None else {"matches": ((passage.start, passage.stop),)}
+
+
+def _explain_hit(hit: Hit) -> str:
+    """Return why a hit is a candidate: its relevance, what speaks for it, and which passage of a long text matched."""
+    if hit.query == RECENT:
+        return "it is one of the most recent memories"
+    parts = f": {hit.parts.text}" if hit.parts.text else ""
+    why = f"found by retrieval (relevance {format_relevance(hit.relevance)}{parts})"
+    if hit.passage is None:
+        return why
+    place = f"passage {hit.passage.number + 1} (characters {hit.passage.start:,} to {hit.passage.stop:,})"
+    return f"{why}, {place} matches the query"
 
 
 def _round(value: float) -> float:

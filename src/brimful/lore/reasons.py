@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from brimful.core.decision import format_relevance
+
 ActivationKind = Literal["constant", "keyword", "sticky", "retrieval", "decorator"]
 KeywordLocation = Literal["message", "entry", "source"]
 ExclusionKind = Literal[
@@ -43,7 +45,7 @@ class ActivationReason(msgspec.Struct, frozen=True, kw_only=True):
             case "sticky":
                 return f"sticky until message {self.until:,}"
             case "retrieval":
-                return f"found by retrieval (relevance {self.relevance or 0.0:.2f})"
+                return f"found by retrieval (relevance {format_relevance(self.relevance or 0.0)})"
             case "keyword":
                 return f"keyword {self.keyword!r} in {self._location_text}{self.secondary}"
 

@@ -27,12 +27,13 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     """A value for each passage, ascending by position and document.
 
     A position is a message's `seq` in its room; elsewhere, it is the first `doc` of a record. A long record has several
-    passages at one position.
+    passages at one position. `own` is what the value would be without the turns around it.
     """
 
     positions: Positions
     docs: Positions
     values: Values
+    own: Values = msgspec.field(default_factory=lambda: np.empty(0))
 
 
 NOTHING_SCORED: Final = Scored(positions=np.empty(0, np.int64), docs=np.empty(0, np.int64), values=np.empty(0))
@@ -56,11 +57,9 @@ def score_coverage(postings: Postings, *, conversation: bool, beside: Scored = N
     several = passages.several
     turns = passages.merge_rows(rows, len(shares)) if several else rows
     strengths = _with_neighbours(turns, around, len(shares), reach)
-    whole = Scored(
-        positions=positions,
-        docs=passages.docs_at(positions),
-        values=_coverage(strengths[:, at_positions], shares),
-    )
+    values = _coverage(strengths[:, at_positions], shares)
+    own = _coverage(_with_neighbours(turns, positions, len(shares), 0), shares) if reach else values
+    whole = Scored(positions=positions, docs=passages.docs_at(positions), values=values, own=own)
     if not several:
         return whole
     others = _with_neighbours(turns, around, len(shares), reach, own=0.0)[:, at_positions]
@@ -132,12 +131,18 @@ def _with_passages(whole: Scored, passages: _Passages, rows: _Rows, others: Valu
     if not len(passages.docs):
         return whole
     at = np.searchsorted(whole.positions, passages.positions)
-    values = _coverage(passages.table(rows, len(shares)) + others[:, at], shares)
+    table = passages.table(rows, len(shares))
+    values, own = _coverage(table + others[:, at], shares), _coverage(table, shares)
     single = ~np.isin(whole.positions, passages.positions)
     positions = np.append(whole.positions[single], passages.positions)
     docs = np.append(whole.docs[single], passages.docs)
     order = np.lexsort((docs, positions))
-    return Scored(positions=positions[order], docs=docs[order], values=np.append(whole.values[single], values)[order])
+    return Scored(
+        positions=positions[order],
+        docs=docs[order],
+        values=np.append(whole.values[single], values)[order],
+        own=np.append(whole.own[single], own)[order],
+    )
 
 
 def _coverage(strengths: Values, shares: Values) -> Values:

@@ -1,15 +1,12 @@
-"""Combine lexical and vector evidence into one relevance per position.
-
-The parts are added as log-odds, so that relevance behaves like a probability: maximizing the sum of `length_adjusted`
-under a budget maximizes the expected number of answers found.
-"""
+"""Combine lexical and vector evidence into log-odds for each position. `calibration` turns them into probabilities."""
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from brimful.records.search import Postings, VectorHit
 from brimful.retrieval.first_person import first_person_share
@@ -23,6 +20,7 @@ from brimful.retrieval.lexical import (
     to_positions,
 )
 from brimful.retrieval.queries import Question
+from brimful.retrieval.search import Parts
 from brimful.retrieval.time_expressions import mentions_time
 
 MAX_NEIGHBOURS: Final = 200  # nearest vectors per query, unless a large budget has room for more messages
@@ -35,59 +33,73 @@ TIME: Final = 1.5  # log-odds for a text that mentions a time, if the query asks
 FIRST_PERSON: Final = 0.5  # log-odds for a text about its speaker: most facts about people come from themselves
 PRIOR_LOG_ODDS: Final = 8.0  # log-odds against the only position of a scope; grows by 1 per e-fold of positions
 
-SHORT_TEXT_TOKENS: Final = 50  # a text of this length is worth half of its relevance
-
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A position with its relevance and the parts of it, each from 0 to 1.
+    """A position with its log-odds and their parts.
 
     A position is a message's `seq` in its room, or the first `doc` of a record elsewhere. `doc` is the best passage at
-    this position, or 0 if only the turns around it match. `lexical` is the share of the query that it covers, `vector`
-    its cosine similarity (0 if it was not among the nearest).
+    this position, or 0 if only the turns around it match. The log-odds are the sum of the parts less what speaks
+    against any position of the scope.
     """
 
     position: int
-    relevance: float
+    log_odds: float
     doc: int = 0
-    lexical: float = 0.0
-    vector: float = 0.0
+    parts: Parts = Parts()
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """Positions with their best passage, its relevance and the parts of that, as columns, best first."""
+    """Positions with their best passage, its log-odds and the parts of those, as columns, best first.
+
+    `documents` is the number of documents in the scope.
+    """
 
     positions: Positions
     docs: Positions
-    relevance: Values
-    lexical: Values
-    vector: Values
+    log_odds: Values
+    words: Values
+    meaning: Values
+    neighbours: Values
+    documents: int = 0
+
+    @property
+    def columns(self) -> tuple[Positions, Positions, Values, Values, Values, Values]:
+        """All columns, in the order of the fields."""
+        return self.positions, self.docs, self.log_odds, self.words, self.meaning, self.neighbours
 
     def at(self, chosen: Positions) -> "Ranking":
         """Return the rows at these indexes."""
-        return Ranking(
-            positions=self.positions[chosen],
-            docs=self.docs[chosen],
-            relevance=self.relevance[chosen],
-            lexical=self.lexical[chosen],
-            vector=self.vector[chosen],
-        )
+        return _make_ranking([column[chosen] for column in self.columns], self.documents)
 
     def matches(self) -> list[Match]:
         """Return the rows as values."""
-        columns = (self.positions, self.relevance, self.docs, self.lexical, self.vector)
         return [
-            Match(position=position, relevance=relevance, doc=doc, lexical=lexical, vector=vector)
-            for position, relevance, doc, lexical, vector in zip(*(each.tolist() for each in columns), strict=True)
+            Match(
+                position=position,
+                log_odds=log_odds,
+                doc=doc,
+                parts=Parts(words=words, meaning=meaning, neighbours=neighbours),
+            )
+            for position, doc, log_odds, words, meaning, neighbours in zip(
+                *(column.tolist() for column in self.columns), strict=True
+            )
         ]
 
 
-NO_MATCHES: Final = Ranking(
-    positions=np.empty(0, np.int64),
-    docs=np.empty(0, np.int64),
-    relevance=np.empty(0),
-    lexical=np.empty(0),
-    vector=np.empty(0),
-)
+def _make_ranking(columns: Sequence[npt.NDArray[Any]], documents: int) -> Ranking:
+    positions, docs, log_odds, words, meaning, neighbours = columns
+    return Ranking(
+        positions=positions,
+        docs=docs,
+        log_odds=log_odds,
+        words=words,
+        meaning=meaning,
+        neighbours=neighbours,
+        documents=documents,
+    )
+
+
+NO_MATCHES: Final = _make_ranking([np.empty(0, np.int64)] * 2 + [np.empty(0)] * 4, 0)
 
 
 def rank(postings: Postings, near: Sequence[VectorHit], *, conversation: bool, limit: int) -> Ranking:
@@ -100,22 +112,28 @@ def rank(postings: Postings, near: Sequence[VectorHit], *, conversation: bool, l
     postings = count_records(postings, conversation=conversation)
     vector = _similarities(near, conversation=conversation)
     lexical = score_coverage(postings, conversation=conversation, beside=vector)
-    words = lexical.values
+    covered, words = LEXICAL * np.sqrt(lexical.values), LEXICAL * np.sqrt(lexical.own)
     # Everything else is at most as similar as the farthest neighbour. That baseline suits any embedder's range.
     farthest = float(vector.values.min()) if len(vector.values) else UNRELATED
-    meanings = _values_at(vector, lexical.docs, farthest) - min(farthest, UNRELATED)
-    against = PRIOR_LOG_ODDS + math.log(max(postings.documents, len(set(vector.positions.tolist())), 1))
-    relevance = 1 / (1 + np.exp(against - LEXICAL * np.sqrt(words) - VECTOR * meanings))
+    meaning = VECTOR * (_values_at(vector, lexical.docs, farthest) - min(farthest, UNRELATED))
+    documents = max(postings.documents, len(set(vector.positions.tolist())), 1)
     ranking = _best_passages(
         Ranking(
             positions=lexical.positions,
             docs=lexical.docs,
-            relevance=relevance,
-            lexical=words,
-            vector=_values_at(vector, lexical.docs, 0.0),
+            log_odds=covered + meaning - against(documents),
+            words=words,
+            meaning=meaning,
+            neighbours=covered - words,
+            documents=documents,
         )
     )
-    return ranking.at(_best(ranking.relevance, ranking.positions, limit))
+    return ranking.at(_best(ranking.log_odds, ranking.positions, limit))
+
+
+def against(documents: int) -> float:
+    """Return the log-odds against any position of a scope with so many documents."""
+    return PRIOR_LOG_ODDS + math.log(documents)
 
 
 def merge(
@@ -123,11 +141,11 @@ def merge(
 ) -> list[tuple[int, Match]]:
     """Merge the rankings of several queries: the best positions, each with the number of its highest-ranking query.
 
-    Relevance is multiplied by the query's weight. If `before` is given, only earlier positions are returned.
+    A query's weight is a factor on the odds. If `before` is given, only earlier positions are returned.
     """
-    joined = _join(rankings)
+    joined = _make_ranking([np.concatenate(columns) for columns in zip(*(r.columns for r in rankings), strict=True)], 0)
     numbers = np.repeat(np.arange(len(rankings)), [len(each.positions) for each in rankings])
-    weighted = joined.relevance * np.asarray(weights)[numbers]
+    weighted = joined.log_odds + np.log(weights)[numbers]
     order = np.lexsort((numbers, -weighted, joined.positions))
     highest = order[np.diff(joined.positions[order], prepend=-1) > 0]  # one row per position
     if before is not None:
@@ -136,49 +154,26 @@ def merge(
     return list(zip(numbers[best].tolist(), joined.at(best).matches(), strict=True))
 
 
-def boost(relevance: float, log_odds: float = SPEAKER) -> float:
-    """Return the relevance after adding evidence in its favour, given as log-odds.
-
-    >>> boost(0.0), round(boost(0.1), 2), round(boost(0.5), 2), boost(1.0)
-    (0.0, 0.58, 0.92, 1.0)
-    """
-    gain = math.exp(log_odds)
-    return gain * relevance / (1 - relevance + gain * relevance)
-
-
-def adjust_relevance(relevance: float, question: Question, *, speaker: str, text: str) -> float:
-    """Return the relevance of a position, taking its text and speaker into account.
+def add_speaker(match: Match, question: Question, *, speaker: str, text: str) -> Match:
+    """Return the match of a position, taking its text and speaker into account.
 
     >>> question = Question(terms=("ann", "plant"), meaning="plant")
-    >>> round(adjust_relevance(0.1, question, speaker="Ann", text="Roses."), 2)
-    0.58
-    >>> round(adjust_relevance(0.1, question, speaker="Bo", text="Roses."), 2)
-    0.1
-    >>> round(adjust_relevance(0.1, question, speaker="Bo", text="I grow roses."), 2)
-    0.15
+    >>> for speaker, text in [("Ann", "Roses."), ("Bo", "Roses."), ("Bo", "I grow roses.")]:
+    ...     add_speaker(Match(position=1, log_odds=-2.0), question, speaker=speaker, text=text).log_odds
+    0.5
+    -2.0
+    -1.5
     """
     about = SPEAKER if question.is_about(speaker) else 0.0
     time = TIME if question.asks_when and mentions_time(text) else 0.0
     own = FIRST_PERSON * first_person_share(text) if speaker else 0.0
-    return boost(relevance, about + time + own)
-
-
-def length_adjusted(relevance: float, tokens: int) -> float:
-    """Return the relevance, reduced for texts too short to say much.
-
-    >>> length_adjusted(0.8, 50), length_adjusted(0.8, 150), length_adjusted(0.8, 0)
-    (0.4, 0.6, 0.0)
-    """
-    return relevance * tokens / (tokens + SHORT_TEXT_TOKENS)
-
-
-def _join(rankings: Sequence[Ranking]) -> Ranking:
-    return Ranking(
-        positions=np.concatenate([each.positions for each in rankings]),
-        docs=np.concatenate([each.docs for each in rankings]),
-        relevance=np.concatenate([each.relevance for each in rankings]),
-        lexical=np.concatenate([each.lexical for each in rankings]),
-        vector=np.concatenate([each.vector for each in rankings]),
+    if not (about or time or own):
+        return match
+    return Match(
+        position=match.position,
+        log_odds=match.log_odds + about + time + own,
+        doc=match.doc,
+        parts=msgspec.structs.replace(match.parts, speaker=about + own, time=time),
     )
 
 
@@ -194,7 +189,7 @@ def _best_passages(ranking: Ranking) -> Ranking:
     """Return one row per position: its most relevant passage, the first of equal ones."""
     if (np.diff(ranking.positions) > 0).all():
         return ranking
-    order = np.lexsort((ranking.docs, -ranking.relevance, ranking.positions))
+    order = np.lexsort((ranking.docs, -ranking.log_odds, ranking.positions))
     return ranking.at(order[np.diff(ranking.positions[order], prepend=-1) > 0])
 
 

@@ -17,10 +17,11 @@ from brimful.records import LoreEntry, Memory, Message
 from brimful.records.search import Document, Postings, TermQuery, VectorHit, VectorQuery
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
+from brimful.retrieval.calibration import calibrate, coefficients_of
 from brimful.retrieval.documents import MIN_DIVIDED_CHARS, searchable_text
 from brimful.retrieval.names import find_addressees
 from brimful.retrieval.queries import Query, query_terms
-from brimful.retrieval.rank import MAX_NEIGHBOURS, Match, adjust_relevance, merge, rank
+from brimful.retrieval.rank import LEXICAL, MAX_NEIGHBOURS, Match, add_speaker, merge, rank
 from brimful.retrieval.search import (
     RECENT,
     Group,
@@ -39,11 +40,10 @@ TIME_LIMIT: Final = 10.0  # seconds for vector search
 MAX_ROWS: Final = 2_000  # postings read for a main query; rare terms come first, since common ones discriminate little
 SIDE_ROWS: Final = 200  # postings read for any other query, and for synonyms
 LAGGING: Final = 256  # documents without a vector; fewer than that were just written and will be embedded soon
-FALLBACK_RELEVANCE: Final = 0.5  # of memories returned only because they are recent
+FALLBACK_RELEVANCE: Final = 0.5  # of memories returned only because they are recent; unlikely ones do not replace them
+MIN_WORDS: Final = LEXICAL * 0.1**0.5  # log-odds of a tenth of the query; with more words in common, a memory matches
 FALLBACK_MEMORIES: Final = 10  # together with those that were found, unless the request has a limit of its own
 _NAMED_MESSAGES: Final = 12  # read for each name in a query, to see whom it addresses
-MIN_MATCH: Final = 0.01  # relevance; weaker matches, such as a digit in common, do not replace recent memories
-MIN_COVERAGE: Final = 0.1  # share of the query; with more in common, a memory matches, however low its relevance
 _MAX_CAUSE_CHARS: Final = 200  # of an error message that is stored with a context
 _NO_POSTINGS: Final = Postings(
     terms=(), document_frequency=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=()
@@ -118,9 +118,12 @@ class Retriever:
         )
         rankings = _rank_groups(queries, groups, postings, near, request)  # takes a millisecond: not worth a thread
         hits: list[Hit] = []
+        embedder = self._embedder.id if self._embedder is not None and near is not None else None
         for at, (group, ranking) in enumerate(zip(groups, rankings, strict=True)):
-            named = ranking if postings is None else await self._with_addressees(group, ranking, queries, postings[at])
-            hits += [_with_recency(hit, request, now) for hit in await self._resolve(group, named, request)]
+            best = ranking.matches
+            named = best if postings is None else await self._with_addressees(group, best, queries, postings[at])
+            found = _calibrate(await self._resolve(group, named, request), group, ranking.documents, embedder)
+            hits += [_with_recency(hit, request, now) for hit in found]
         degraded = (*lexical_notices, *vector_notices)
         hits = [hit for hit in hits if hit.relevance >= request.min_relevance]
         failed = postings is None or (near is None and bool(vector_notices))
@@ -241,12 +244,14 @@ class Retriever:
                 known[query.name] = msgspec.structs.replace(query, question=question)
         return [(known.get(query.name, query), match) for query, match in ranking] if known else ranking
 
-    async def _resolve(self, group: Group, ranking: Sequence[tuple[Query, Match]], request: SearchRequest) -> list[Hit]:
+    async def _resolve(
+        self, group: Group, ranking: Sequence[tuple[Query, Match]], request: SearchRequest
+    ) -> list["_Found"]:
         records = await self._records(group, [match.position for _, match in ranking], request)
         found = [(query, match) for query, match in ranking if match.position in records]
         long = [match.doc for _, match in found if _may_have_passages(records[match.position][0])]
         passages = {each.doc: each for each in await self._store.documents(long)} if long else {}
-        return [_make_hit(*records[match.position], query, match, passages.get(match.doc)) for query, match in found]
+        return [_find(*records[match.position], query, match, passages.get(match.doc)) for query, match in found]
 
     async def _records(
         self, group: Group, positions: Sequence[int], request: SearchRequest
@@ -294,16 +299,23 @@ def _next_postings(query: Query, results: Iterator[Postings]) -> Postings:
     return expand_postings(own, next(results), [term for _, term in query.related]) if query.related else own
 
 
+class _GroupRanking(msgspec.Struct, frozen=True, kw_only=True):
+    """The best positions of a group, each with the query that ranks it highest."""
+
+    matches: Sequence[tuple[Query, Match]] = ()
+    documents: int = 0
+
+
 def _rank_groups(
     queries: Sequence[Query],
     groups: Sequence[Group],
     postings: Lexical | None,
     near: Nearest | None,
     request: SearchRequest,
-) -> list[list[tuple[Query, Match]]]:
+) -> list[_GroupRanking]:
     """Rank every group by every query; each position keeps its best rank."""
     if not queries:
-        return [[] for _ in groups]
+        return [_GroupRanking() for _ in groups]
     ranked = []
     weights = [query.weight for query in queries]
     for at, group in enumerate(groups):
@@ -315,7 +327,8 @@ def _rank_groups(
         ]
         before = request.before if group.room == request.room else None
         best = merge(rankings, weights, before=before, limit=group.limit)
-        ranked.append([(queries[number], match) for number, match in best])
+        matches = [(queries[number], match) for number, match in best]
+        ranked.append(_GroupRanking(matches=matches, documents=max(each.documents for each in rankings)))
     return ranked
 
 
@@ -336,24 +349,45 @@ def _may_have_passages(record: Message | Memory | LoreEntry) -> bool:
     return len(searchable_text(record)) > MIN_DIVIDED_CHARS
 
 
-def _make_hit(
+class _Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A hit without its relevance yet, with what that depends on. `length` is that of the text that matched."""
+
+    hit: Hit
+    query: Query
+    log_odds: float
+    length: int
+
+
+def _find(
     record: Message | Memory | LoreEntry, tokens: int | None, query: Query, match: Match, document: Document | None
-) -> Hit:
-    """Return a hit whose relevance takes the text of its passage and its speaker into account."""
+) -> _Found:
+    """Take the text of the passage and its speaker into account."""
     speaker = record.sender if isinstance(record, Message) else ""
     text, passage = searchable_text(record), None
     if document is not None and document.stop:
         passage = Passage(number=max(0, document.part), start=document.start, stop=document.stop)
         text = text[document.start : document.stop]
-    return Hit(
-        record=record,
-        relevance=query.weight * adjust_relevance(match.relevance, query.question, speaker=speaker, text=text),
-        lexical=match.lexical,
-        vector=match.vector,
-        query=query.name,
-        tokens=tokens,
-        passage=passage,
-    )
+    match = add_speaker(match, query.question, speaker=speaker, text=text)
+    hit = Hit(record=record, relevance=0.0, parts=match.parts, query=query.name, tokens=tokens, passage=passage)
+    return _Found(hit=hit, query=query, log_odds=match.log_odds, length=len(text.encode("utf-8", "surrogatepass")))
+
+
+def _calibrate(found: Sequence[_Found], group: Group, documents: int, embedder: str | None) -> Iterator[Hit]:
+    """Yield the hits of a group with their relevance: a probability, multiplied by the weight of the query.
+
+    The weight is the probability that the query is what the answer is about.
+    """
+    for query in {each.query.name: each.query for each in found}.values():
+        mine = [each for each in found if each.query.name == query.name]
+        relevance = query.weight * calibrate(
+            np.array([each.log_odds for each in mine]),
+            np.array([each.length for each in mine]),
+            documents=documents,
+            kind=group.kind,
+            coefficients=coefficients_of(embedder if query.main else None),
+        )
+        for each, value in zip(mine, relevance.tolist(), strict=True):
+            yield msgspec.structs.replace(each.hit, relevance=value)
 
 
 def _with_recency(hit: Hit, request: SearchRequest, now: float) -> Hit:
@@ -378,7 +412,8 @@ def _with_recent(hits: Sequence[Hit], recent: dict[str, Hit]) -> list[Hit]:
 
 
 def _is_matching_memory(hit: Hit) -> bool:
-    return isinstance(hit.record, Memory) and (hit.relevance >= MIN_MATCH or hit.lexical >= MIN_COVERAGE)
+    likely = hit.relevance >= FALLBACK_RELEVANCE or hit.parts.words >= MIN_WORDS
+    return isinstance(hit.record, Memory) and likely
 
 
 def _fallback_notice(relevant: int) -> Notice:

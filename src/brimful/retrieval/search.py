@@ -95,17 +95,43 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     stop: int
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A search hit: a record, its relevance with the parts of that number, and the query that found it.
+class Parts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What speaks for a record, as log-odds: each adds to the others, and 0.7 more doubles the odds.
 
-    `tokens` is the stored token count of a message, if there is one. `passage` is the passage of a long text that
-    matched.
+    - `words`: the words of the query, or their synonyms, are in its text. `neighbours`: they are in the turns around.
+    - `meaning`: its vector is near the query's.
+    - `speaker`: it was said by somebody whom the query is about, or its speaker talks about himself or herself.
+    - `time`: the query asks for a time, and it mentions one.
+    """
+
+    words: float = 0.0
+    meaning: float = 0.0
+    neighbours: float = 0.0
+    speaker: float = 0.0
+    time: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The parts in words, the largest first.
+
+        >>> Parts(words=6.14, meaning=2.3, time=1.5).text
+        'words 6.1, meaning 2.3, time 1.5'
+        """
+        parts = sorted(((-value, name) for name, value in msgspec.structs.asdict(self).items()))
+        return ", ".join(f"{name} {-value:.1f}" for value, name in parts if round(value, 1))
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """A search hit: a record, its relevance, what speaks for it, and the query that found it.
+
+    `relevance` is the probability that the record helps to answer the query, multiplied by the weight of that query
+    and by `recency`. `tokens` is the stored token count of a message, if there is one. `passage` is the passage of a
+    long text that matched.
     """
 
     record: Message | Memory | LoreEntry
     relevance: float
-    lexical: float = 0.0
-    vector: float = 0.0
+    parts: Parts = Parts()
     recency: float = 1.0
     query: str = ""
     tokens: int | None = None

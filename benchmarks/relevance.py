@@ -1,0 +1,185 @@
+"""Whether relevance is the probability that it claims to be.
+
+BENCH_DATA=folder python benchmarks/relevance.py
+BENCH_DATA=folder python benchmarks/relevance.py --quick   one conversation of each collection
+"""
+
+import argparse
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from brimful.embedding import StaticEmbedder
+from brimful.engine import Engine
+from brimful.protocols import Embedder, Purpose
+from brimful.records import Memory
+from brimful.retrieval.calibration import INPUTS
+from evidence_data import talks
+from relevance_data import Sample, Values, samples
+from relevance_texts import FACTS, UNRELATED, notes
+from tables import Section, table
+
+BINS = 10
+LIKELY = 0.05  # most matches are certainly no answers, which flatters any average over all of them
+STORES = (5, 500, 50_000)
+NEWTON_STEPS = 30
+RIDGE = 1e-3  # keeps the regression stable, and changes nothing else
+
+ABOUT = """The relevance of a search result is the probability that it helps to answer. The questions of the
+development conversations were asked of stores that can and cannot answer them: rooms and memories, from 5 texts
+to all conversations of a collection joined. "Said" is the mean relevance of the results in each bin, "true" the share
+of them that annotators marked as evidence. The coefficients for a collection were fitted on the other collections. The
+calibration error is the mean difference between the two, over the best 200 results of each question; most of these are
+certainly irrelevant, so the second one is over those with a relevance of at least 5 %. Then, facts
+among notes about other things, each with a question in other words."""
+
+
+class Squeezed:
+    """An embedder whose cosines are all high, like those of many models: between `least` and 1."""
+
+    def __init__(self, embedder: Embedder, least: float) -> None:
+        """Squeeze the cosines of this embedder."""
+        self._embedder, self._least = embedder, least
+        self.id = f"squeezed-{embedder.id}"
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> npt.NDArray[np.float32]:
+        """Add a component that all texts share."""
+        rows = np.asarray(await self._embedder.embed(texts, purpose)) * np.sqrt(1 - self._least)
+        return np.hstack([rows, np.full((len(rows), 1), np.sqrt(self._least), np.float32)])
+
+    async def close(self) -> None:
+        """Close the embedder."""
+        await self._embedder.close()
+
+
+def embedders() -> dict[str, tuple[Embedder | None, ...]]:
+    """Return the embedders to fit coefficients for, by kind: the beginning of their id, "other" or "none"."""
+    static = StaticEmbedder()
+    return {"static": (static,), "none": (None,), "other": (static, Squeezed(static, 0.5))}
+
+
+def report(data: Path | None, *, quick: bool) -> Section:
+    """Measure the calibration on the conversations of the folder, and on facts."""
+    parts = []
+    collections = talks(data) if data else {}
+    if collections:
+        chosen = {name: talks[: 1 if quick else None] for name, talks in collections.items()}
+        for name, embedder in (("static table", StaticEmbedder()), ("full text alone", None)):
+            print(f"  relevance: {name}", flush=True)
+            parts += [f"With the {name}:", _reliability(list(samples(chosen, embedder)))]
+    parts.append(_fact_table(STORES[:2] if quick else STORES))
+    return Section("Relevance", ABOUT, tuple(parts))
+
+
+def fit(found: Sequence[Sample]) -> Values:
+    """Return the coefficients of a logistic regression by Newton's method. All collections have the same weight."""
+    inputs, true, weights = _join(found)
+    coefficients = np.zeros(len(INPUTS))
+    for _ in range(NEWTON_STEPS):
+        said = _sigmoid(inputs @ coefficients)
+        slope = inputs.T @ (weights * (said - true)) + RIDGE * coefficients
+        curvature = (inputs * (weights * said * (1 - said))[:, None]).T @ inputs + RIDGE * np.eye(len(INPUTS))
+        coefficients -= np.linalg.solve(curvature, slope)
+    return coefficients
+
+
+def held_out(found: Sequence[Sample]) -> Iterator[tuple[str, Values, Values]]:
+    """Yield, for each collection, what the others say about it, and what is true."""
+    for name in dict.fromkeys(sample.collection for sample in found):
+        coefficients = fit([sample for sample in found if sample.collection != name])
+        inputs, true, _ = _join([sample for sample in found if sample.collection == name])
+        yield name, _sigmoid(inputs @ coefficients), true
+
+
+def measure(found: Sequence[Sample]) -> Iterator[str]:
+    """Yield the calibration error of each collection, with the others held out, and the mean of each store."""
+    for name, said, true in held_out(found):
+        bins = " ".join(f"{a:.2f}/{b:.2f}" for a, b, _ in _bins(said, true))
+        yield f"{name}: error {_error(said, true):.4f}, of the likely {_likely_error(said, true):.3f}; said/true {bins}"
+
+
+def _reliability(found: Sequence[Sample]) -> str:
+    columns = list(held_out(found))
+    said, true = (np.concatenate([column[at] for column in columns]) for at in (1, 2))
+    columns.append(("pooled", said, true))
+    rows = [
+        [f"{10 * at} to {10 * at + 10} %", *(_cell(said, true, at) for _, said, true in columns)] for at in range(BINS)
+    ]
+    rows.append(["calibration error", *(f"{_error(said, true):.3f}" for _, said, true in columns)])
+    rows.append(["of 5 % and more", *(f"{_likely_error(said, true):.3f}" for _, said, true in columns)])
+    return table(["relevance: said / true", *(name for name, _, _ in columns)], rows)
+
+
+def _cell(said: Values, true: Values, at: int) -> str:
+    inside = _bin_of(said) == at
+    return f"{said[inside].mean():.3f} / {true[inside].mean():.3f}" if inside.any() else ""
+
+
+def _bin_of(said: Values) -> npt.NDArray[np.int64]:
+    return np.minimum((said * BINS).astype(np.int64), BINS - 1)
+
+
+def _bins(said: Values, true: Values) -> Iterator[tuple[float, float, int]]:
+    for at in range(BINS):
+        inside = _bin_of(said) == at
+        if inside.any():
+            yield float(said[inside].mean()), float(true[inside].mean()), int(inside.sum())
+
+
+def _error(said: Values, true: Values) -> float:
+    return sum(abs(a - b) * count for a, b, count in _bins(said, true)) / max(len(said), 1)
+
+
+def _likely_error(said: Values, true: Values) -> float:
+    return _error(said[said >= LIKELY], true[said >= LIKELY])
+
+
+def _join(found: Sequence[Sample]) -> tuple[Values, Values, Values]:
+    inputs = np.concatenate([sample.inputs for sample in found])
+    true = np.concatenate([sample.true for sample in found]).astype(np.float64)
+    counts: dict[str, int] = {}
+    for sample in found:
+        counts[sample.collection] = counts.get(sample.collection, 0) + len(sample.true)
+    weights = [np.full(len(s.true), len(true) / len(counts) / counts[s.collection]) for s in found]
+    return inputs, true, np.concatenate(weights)
+
+
+def _sigmoid(values: Values) -> Values:
+    return np.asarray(1 / (1 + np.exp(-values)))
+
+
+def _fact_table(stores: Sequence[int]) -> str:
+    rows: dict[str, list[str]] = {}
+    for count in stores:
+        print(f"  relevance: a fact among {count:,} notes", flush=True)
+        for question, found in asyncio.run(_ask_about_facts(count)).items():
+            rows.setdefault(question, []).append(found)
+    heads = [f"among {count:,}: the fact / the best note" for count in stores]
+    return table(["question", *heads], [[question, *cells] for question, cells in rows.items()])
+
+
+async def _ask_about_facts(count: int) -> dict[str, str]:
+    async with Engine("sqlite://", model="gpt-4o", indexing=False) as engine:
+        facts = [Memory(id=f"fact {at}", content=fact) for at, fact in enumerate(FACTS)]
+        others = [Memory(id=f"note {at}", content=note) for at, note in enumerate(notes(count))]
+        await engine.remember_many([*facts, *others])
+        await engine.index()
+        found = {}
+        for at, question in enumerate([*FACTS.values(), *UNRELATED]):
+            hits = {hit.record.id: hit.relevance for hit in await engine.search(question)}
+            fact = hits.pop(f"fact {at}", None)
+            best = max((value for id, value in hits.items() if id.startswith("note")), default=0.0)
+            found[question] = f"{'–' if fact is None else f'{fact:.1%}'} / {best:.1%}"
+        return found
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one conversation of each collection")
+    parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA") or None, help="folder of JSON files")
+    options = parser.parse_args()
+    print(report(options.data, quick=options.quick).markdown())

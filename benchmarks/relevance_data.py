@@ -1,0 +1,207 @@
+"""Stores with questions whose answers are known, small and large, of messages and of memories, with and without answer.
+
+They are made from the conversations of `evidence_data`. Each question is asked of
+
+- its own conversation, and another one, which cannot answer it: as a room, and with the same texts as memories;
+- the turns around its answer, and as many elsewhere: as a room;
+- 5, 20 and 100 turns at random, of its conversation or of all, with the answer and without it: as memories;
+- all conversations of its collection joined: as a room, and as memories.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+
+from brimful.protocols import Embedder
+from brimful.records import Message
+from brimful.records.search import Postings, VectorHit
+from brimful.retrieval.calibration import Kind, describe
+from brimful.retrieval.documents import make_document
+from brimful.retrieval.queries import Question, parse_question
+from brimful.retrieval.rank import MAX_NEIGHBOURS, add_speaker, rank
+from brimful.retrieval.synonyms import expand_postings
+from evidence_data import Talk, Turn
+
+SMALL = (5, 20, 100)  # turns of a small store
+AROUND = 40  # turns of a short room
+RANKED = 200  # matches of a question
+BATCH = 256  # texts to embed at once
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Doc:
+    """A passage of a turn as the index has it."""
+
+    turn: Turn
+    terms: tuple[str, ...]
+    text: str
+    vector: npt.NDArray[np.float32] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one question found in one store: the inputs of the calibration, and which matches hold the answer."""
+
+    collection: str
+    store: str
+    inputs: Values
+    true: npt.NDArray[np.bool_]
+
+
+class Shelf:
+    """Turns that are searched together, as messages of one room or as memories."""
+
+    def __init__(self, turns: Sequence[Sequence[Doc]], kind: Kind) -> None:
+        """Index the passages of these turns in this order."""
+        self.kind: Kind = kind
+        self.turns = [docs[0].turn for docs in turns]
+        self.docs = [doc for docs in turns for doc in docs]
+        self.first = np.cumsum([0, *map(len, turns)]) + 1  # the number of each turn's first passage
+        self.turn_of = np.repeat(np.arange(len(turns)), [len(docs) for docs in turns])
+        several = np.repeat([len(docs) > 1 for docs in turns], [len(docs) for docs in turns])
+        single = np.zeros(len(self.docs), np.int64)
+        self.seqs = self.turn_of + 1 if kind == "room" else np.where(several, self.first[self.turn_of], single)
+
+    @cached_property
+    def _places(self) -> dict[str, list[tuple[int, int]]]:
+        places: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for place, doc in enumerate(self.docs):
+            for word, often in Counter(doc.terms).items():
+                places[word].append((place, often))
+        return places
+
+    @cached_property
+    def _words(self) -> int:
+        return sum(len(doc.terms) for doc in self.docs)
+
+    @cached_property
+    def _vectors(self) -> npt.NDArray[np.float32] | None:
+        vectors = [doc.vector for doc in self.docs if doc.vector is not None]
+        return np.stack(vectors) if vectors else None
+
+    def find(self, question: Question, meaning: npt.NDArray[np.float32] | None) -> tuple[list[Turn], Values]:
+        """Return the best matches of a question, and the inputs of their calibration."""
+        related = [other for other, _ in question.related]
+        postings = expand_postings(
+            self._postings(question.terms), self._postings(related), [term for _, term in question.related]
+        )
+        ranking = rank(postings, self._near(meaning), conversation=self.kind == "room", limit=2 * RANKED)
+        turns, log_odds, lengths = [], [], []
+        for match in ranking.matches():
+            at = match.position - 1 if self.kind == "room" else self.turn_of[match.position - 1]
+            if at >= len(self.turns):
+                continue
+            turn = self.turns[at]
+            text = self.docs[match.doc - 1].text if match.doc else turn.text
+            speaker = turn.speaker if self.kind == "room" else ""
+            turns.append(turn)
+            log_odds.append(add_speaker(match, question, speaker=speaker, text=text).log_odds)
+            lengths.append(len(text.encode()))
+        inputs = (
+            describe(np.array(log_odds), np.array(lengths), documents=ranking.documents, kind=self.kind)
+            if turns
+            else np.empty((0, 0))
+        )
+        best = np.argsort(-np.array(log_odds), kind="stable")[:RANKED]
+        return [turns[at] for at in best], inputs[best]
+
+    def _postings(self, terms: Sequence[str]) -> Postings:
+        rows = [(place, term, often) for term, word in enumerate(terms) for place, often in self._places.get(word, ())]
+        return Postings(
+            terms=tuple(terms),
+            document_frequency=tuple(len(self._places.get(word, ())) for word in terms),
+            documents=len(self.docs),
+            words=self._words,
+            doc=[place + 1 for place, _, _ in rows],
+            seq=[int(self.seqs[place]) for place, _, _ in rows],
+            length=[len(self.docs[place].terms) for place, _, _ in rows],
+            term=[term for _, term, _ in rows],
+            frequency=[often for _, _, often in rows],
+        )
+
+    def _near(self, meaning: npt.NDArray[np.float32] | None) -> list[VectorHit]:
+        if meaning is None or self._vectors is None:
+            return []
+        similar = self._vectors @ meaning
+        nearest = np.argsort(-similar, kind="stable")[:MAX_NEIGHBOURS]
+        return [VectorHit(doc=int(at) + 1, seq=int(self.seqs[at]), similarity=float(similar[at])) for at in nearest]
+
+
+def samples(collections: dict[str, list[Talk]], embedder: Embedder | None, *, seed: int = 0) -> Iterator[Sample]:
+    """Ask every question of every store."""
+    prepared = {name: [_docs(talk, embedder) for talk in talks] for name, talks in collections.items()}
+    everywhere = [turn for talks in prepared.values() for talk in talks for turn in talk]
+    everything = [(name, number) for name, talks in collections.items() for number in range(len(talks))]
+    for name, talks in collections.items():
+        joined = [turn for talk in prepared[name] for turn in talk]
+        large = {"rooms joined": Shelf(joined, "room"), "memories joined": Shelf(joined, "memory")}
+        for number, talk in enumerate(talks):
+            random = Random(f"{seed} {name} {number}")
+            own = prepared[name][number]
+            others = [prepared[other][at] for other, at in everything if (other, at) != (name, number)]
+            fixed = {
+                "room": Shelf(own, "room"),
+                "memories": Shelf(own, "memory"),
+                **large,
+            }
+            elsewhere = {(kind, at): Shelf(docs, kind) for at, docs in enumerate(others) for kind in ("room", "memory")}
+            speakers = sorted({turn.speaker for turn in talk.turns})
+            questions = [parse_question(each.text, asker=talk.asker, speakers=speakers) for each in talk.questions]
+            meanings = _embed(embedder, [question.meaning for question in questions])
+            for asked, question, meaning in zip(talk.questions, questions, meanings, strict=True):
+                evidence = {id(docs[0].turn) for docs in own if docs[0].turn.id in asked.evidence}
+                shelves = {
+                    **fixed,
+                    "another room": elsewhere["room", random.randrange(len(others))],
+                    "other memories": elsewhere["memory", random.randrange(len(others))],
+                    **_small_stores(own, evidence, random.choice([own, everywhere]), random),
+                }
+                for store, shelf in shelves.items():
+                    turns, inputs = shelf.find(question, meaning)
+                    if turns:
+                        yield Sample(name, store, inputs, np.array([id(turn) in evidence for turn in turns]))
+
+
+def _small_stores(
+    own: list[list[Doc]], evidence: set[int], others: list[list[Doc]], random: Random
+) -> dict[str, Shelf]:
+    answers = [docs for docs in own if id(docs[0].turn) in evidence]
+    rest = [docs for docs in own if id(docs[0].turn) not in evidence]
+    shelves = {}
+    for size in SMALL:
+        drawn = [docs for docs in random.sample(others, size) if id(docs[0].turn) not in evidence]
+        shelves[f"{size} memories"] = Shelf([*drawn[1:], random.choice(answers)], "memory")
+        shelves[f"{size} other memories"] = Shelf(drawn, "memory")
+    start = max(0, own.index(random.choice(answers)) - random.randrange(AROUND))
+    shelves["short room"] = Shelf(own[start : start + AROUND], "room")
+    start = random.randrange(max(1, len(rest) - AROUND))
+    shelves["another short room"] = Shelf(rest[start : start + AROUND], "room")
+    return shelves
+
+
+def _docs(talk: Talk, embedder: Embedder | None) -> list[list[Doc]]:
+    entries = [
+        make_document(Message(id=turn.id, room="r", sender=turn.speaker, content=turn.text, at=turn.at or 0.0))
+        for turn in talk.turns
+    ]
+    passages = [[entry, *entry.further] for entry in entries]
+    vectors = iter(_embed(embedder, [each.passage for parts in passages for each in parts]))
+    return [
+        [Doc(turn, each.terms, each.passage, next(vectors)) for each in parts]
+        for turn, parts in zip(talk.turns, passages, strict=True)
+    ]
+
+
+def _embed(embedder: Embedder | None, texts: Sequence[str]) -> list[npt.NDArray[np.float32] | None]:
+    if embedder is None:
+        return [None] * len(texts)
+    batches = [asyncio.run(embedder.embed(texts[at : at + BATCH], "passage")) for at in range(0, len(texts), BATCH)]
+    return [row for batch in batches for row in batch]
