@@ -26,8 +26,8 @@ ROUNDS = 3
 ABOUT = f"""Each of {INSTANCES} random instances has {ITEMS} items of random value and size, and space for about
 {CAPACITY:,} tokens. "Of the best" is the value of the chosen set divided by the optimum, which dynamic
 programming finds. "Greedy" takes whatever fits, most valuable first. "Whole" goes through
-`brimful.assemble` and the default policy: memories with a relevance, including the cost of labels and the
-request itself.
+`brimful.assemble` and the default policy, but without excerpts, so that an item is in or out: memories with a
+relevance, including the cost of labels and the request itself.
 
 With forms ({FORMS_INSTANCES} instances), each item comes in three sizes (all of it, half, a tenth), of which at most
 one is taken; a part is worth the square root of its share. The second table builds whole contexts for a window of
@@ -189,7 +189,14 @@ def _assembled(seed: int) -> Context:
         for at, size in enumerate(choice.choices(range(40, 1_200), k=ITEMS))
     ]
     question = package("message-current", "When is the demo?", model=MODEL)
-    return assemble([*memories, question], model=MODEL, window=CAPACITY + COMPLETION, completion=COMPLETION, now=NOW)
+    return assemble(
+        [*memories, question],
+        model=MODEL,
+        window=CAPACITY + COMPLETION,
+        completion=COMPLETION,
+        now=NOW,
+        overrides={"forms.kinds": []},
+    )
 
 
 def _row(name: str, shares: Sequence[float]) -> list[str]:

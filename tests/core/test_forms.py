@@ -129,6 +129,15 @@ def test_the_form_of_a_tool_result_replaces_its_text():
     assert context.request["messages"][1]["tool_call_id"] == "a"
 
 
+def test_the_record_of_a_tool_result_has_its_next_smaller_form():
+    call = ToolCall(id="a", name="look")
+    turn = tool_turn([call], [ToolResult(id="a", content=STORY)], counter=COUNTER, id="turn", timestamp=NOW)
+    turn[1] = msgspec.structs.replace(turn[1], forms=(LINE, SUMMARY))
+    decision = build(turn).decision(turn[1].id)
+    assert decision.larger == decision.full > decision.cost
+    assert decision.cost - decision.smaller == 58
+
+
 def test_forms_that_are_not_smaller_and_packages_that_may_not_shrink_are_left_alone():
     long = memory("short", counter=COUNTER, id="long", forms=[SUMMARY], can_drop=False)
     fixed = memory(words(800), counter=COUNTER, id="fixed", forms=[SUMMARY], can_shrink=False)

@@ -60,8 +60,8 @@ def region_of(package: ContentPackage) -> Region:
     region = KIND_REGIONS.get(package.kind)
     if region is not None:
         return region
-    parts = () if isinstance(package.content, str) else package.content
-    if any(isinstance(part, ToolCall | ToolResult) for part in parts):
+    content = package.content
+    if not isinstance(content, str) and any(isinstance(part, ToolCall | ToolResult) for part in content):
         return "history"
     return "pinned" if package.pinned else "related"
 

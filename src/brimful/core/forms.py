@@ -5,7 +5,7 @@ to turn. Everything else gets excerpts.
 """
 
 from collections.abc import Sequence
-from operator import attrgetter
+from operator import gt
 from typing import Final
 
 import msgspec
@@ -50,18 +50,6 @@ _SOURCES: Final = {
 
 _Shrunk = tuple[ContentPackage, FormName, float]
 """A package in a smaller form, the name of the form, and the share of the whole that it is worth."""
-
-
-class _OwnForm(msgspec.Struct, frozen=True, gc=False):
-    """A form that comes with a package: its text, the share of the whole that it is worth, and the package's count."""
-
-    text: str
-    worth: float
-    count: Count
-    tokens: int
-
-
-_BY_SIZE: Final = attrgetter("tokens", "worth", "text")
 
 
 class Menu(msgspec.Struct, frozen=True, gc=False):
@@ -121,7 +109,7 @@ class Shaper:
         self._handles = handles
         self._low_detail = low_detail
         self._known: dict[tuple[str, int], Unit | None] = {}
-        self._own: dict[str, list[_OwnForm]] = {}
+        self._own: dict[str, Sequence[Form]] = {}
         self._menus: dict[str, Menu] = {}
         self._shorteners: dict[str, Shortener] = {}
 
@@ -136,7 +124,9 @@ class Shaper:
     def shrink(self, unit: Unit, limit: int) -> Unit | None:
         """Return the largest form of the unit that costs at most `limit`; None if there is none."""
         whole = unit.whole or unit
-        at, limit = self._find_own_form(whole, limit)
+        at = 0
+        if whole.packages[0].forms:
+            at, limit = self._find_own_form(whole, limit)
         key = (whole.key, limit)
         if key not in self._known:
             if at:
@@ -164,7 +154,7 @@ class Shaper:
         menu = self._menus.get(unit.key)
         if menu is None:
             around, value, own = unit.cost - package.tokens.upper, unit.value, self._own_forms(package)
-            costs = (unit.cost, *[around + form.tokens for form in own])
+            costs = (unit.cost, *[around + count.tokens + count.margin for form in own if (count := form.tokens)])
             menu = self._menus[unit.key] = Menu((value, *[value * form.worth for form in own]), costs, costs)
         return menu
 
@@ -177,10 +167,9 @@ class Shaper:
 
     def _find_own_form(self, whole: Unit, limit: int) -> tuple[int, int]:
         """Return the largest of the unit's own forms within a limit, and its cost; (0, limit) if there is none."""
-        if whole.packages[0].forms:
-            for at, cost in enumerate(self.own_menu(whole).costs):
-                if at and cost <= limit:
-                    return at, cost
+        for at, cost in enumerate(self.own_menu(whole).costs):
+            if cost <= limit and at:
+                return at, cost
         return 0, limit
 
     def _floor(self, package: ContentPackage) -> int | None:
@@ -193,36 +182,35 @@ class Shaper:
             return package.tokens.upper
         return self._rules.min_tokens if len(_longest_text(package)) > self._rules.over else None
 
-    def _own_forms(self, package: ContentPackage) -> Sequence[_OwnForm]:
-        """Return the forms that come with the package and are smaller than it, largest first."""
+    def _own_forms(self, package: ContentPackage) -> Sequence[Form]:
+        """Return the forms that come with the package and are smaller than it, largest first, no two of one size.
+
+        Their counts are those of the whole package in this form.
+        """
         if not package.forms or not package.flex.can_shrink:
             return ()
         own = self._own.get(package.id)
         if own is None:
-            forms = package.forms if isinstance(package.content, str) else self._count_with_rest(package)
-            own = [
-                _OwnForm(form.text, form.worth, count, count.tokens + count.margin)
-                for form in forms
-                if (count := form.tokens)
-            ]
-            own.sort(key=_BY_SIZE, reverse=True)
-            while own and own[0].tokens >= package.tokens.upper:
-                del own[0]
-            self._own[package.id] = own
+            own = self._own[package.id] = self._sort_forms(package)
         return own
+
+    def _sort_forms(self, package: ContentPackage) -> Sequence[Form]:
+        forms = package.forms if isinstance(package.content, str) else self._count_with_rest(package)
+        sizes = [package.tokens.upper, *map(_form_tokens, forms)]
+        if all(map(gt, sizes, sizes[1:])):
+            return forms  # the usual case of many candidates
+        smaller = [form for form in forms if _form_tokens(form) < sizes[0]]
+        by_size = {_form_tokens(form): form for form in sorted(smaller, key=lambda form: (form.worth, form.text))}
+        return [by_size[size] for size in sorted(by_size, reverse=True)]
 
     def _count_with_rest(self, package: ContentPackage) -> list[Form]:
         """Return the forms of a package of several parts, each with the count of all parts."""
         rest = self._count_besides(package.parts, _longest_text(package))
-        tokenizer = self._counter.tokenizer
-        return [
-            Form(form.text, form.worth, sum_counts([rest, form.tokens], tokenizer))
-            for form in package.forms
-            if form.tokens is not None
-        ]
+        counts = ((form, sum_counts([rest, form.tokens], rest.tokenizer)) for form in package.forms if form.tokens)
+        return [Form(form.text, form.worth, count) for form, count in counts]
 
     def _smallest_tokens(self, package: ContentPackage) -> int:
-        own = [form.tokens for form in self._own_forms(package)[-1:]]
+        own = [_form_tokens(form) for form in self._own_forms(package)[-1:]]
         return min([*own, *([self._smallest_made(package)] if self._floor(package) is not None else [])])
 
     def _smallest_made(self, package: ContentPackage) -> int:
@@ -235,14 +223,15 @@ class Shaper:
     def _next_smaller(self, package: ContentPackage, tokens: int) -> int:
         """Return the tokens of the next smaller form of a package that was shortened to this many; 0 if none."""
         for form in self._own_forms(package):
-            if form.tokens < tokens:
-                return form.tokens
+            if (own := _form_tokens(form)) < tokens:
+                return own
         stub = self._stub(package)
-        is_smaller = stub is not None and stub.tokens.upper < tokens and self._floor(package) is not None
-        return stub.tokens.upper if stub is not None and is_smaller else 0
+        if stub is None or stub.tokens.upper >= tokens or self._floor(package) is None:
+            return 0
+        return stub.tokens.upper
 
     def _next_larger(self, package: ContentPackage, tokens: int) -> int:
-        larger = [form.tokens for form in self._own_forms(package) if form.tokens > tokens]
+        larger = [own for form in self._own_forms(package) if (own := _form_tokens(form)) > tokens]
         return min(larger, default=package.tokens.upper)
 
     def _shrink_media(self, whole: Unit, limit: int) -> Unit | None:
@@ -258,8 +247,11 @@ class Shaper:
         """Return a unit of one package in one of its own forms."""
         package, costs = whole.packages[0], self.own_menu(whole).costs
         form = self._own_forms(package)[at - 1]
-        below = self._next_smaller(package, form.tokens)
-        smaller = costs[at] - form.tokens + below if below else 0
+        if at + 1 < len(costs):
+            smaller = costs[at + 1]
+        else:
+            below = self._next_smaller(package, _form_tokens(form))
+            smaller = costs[at] - _form_tokens(form) + below if below else 0
         return msgspec.structs.replace(
             whole,
             packages=(_with_form(package, form),),
@@ -303,11 +295,11 @@ class Shaper:
         If the limit is below all of them, return the smallest form.
         """
         own = self._own_forms(package)
-        if not any(form.tokens <= limit for form in own):
+        if not any(_form_tokens(form) <= limit for form in own):
             made = self._make_form(package, limit)
             if not own or (made is not None and made[0].tokens.upper <= limit):
                 return made
-        form = next((form for form in own if form.tokens <= limit), own[-1])
+        form = next((form for form in own if _form_tokens(form) <= limit), own[-1])
         return _with_form(package, form), "digest", form.worth
 
     def _make_form(self, package: ContentPackage, limit: int) -> _Shrunk | None:
@@ -434,11 +426,16 @@ def _longest_text(package: ContentPackage) -> str:
     return max(texts, key=len, default="")
 
 
-def _with_form(package: ContentPackage, form: _OwnForm) -> ContentPackage:
+def _form_tokens(form: Form) -> int:
+    count = form.tokens
+    return count.tokens + count.margin if count else 0
+
+
+def _with_form(package: ContentPackage, form: Form) -> ContentPackage:
     """Return the package in one of its own forms. Duplicates of the whole stay duplicates by its hashes."""
     parts = package.content
     content = form.text if isinstance(parts, str) else _replace_text(parts, _longest_text(package), form.text)
-    return with_content(package, content, form.count)
+    return with_content(package, content, form.tokens or package.tokens)
 
 
 def _replace_text(parts: tuple[Part, ...], old: str, new: str) -> tuple[Part, ...]:

@@ -96,7 +96,9 @@ def labeled_text(package: ContentPackage, speakers: Collection[str] = ()) -> str
     opening, closing = make_label(package)
     line = package.kind in _LINE_KINDS
     text = quote_lines(package.text, lambda folded: _is_ours(folded, speakers if line else ()), first=not line)
-    return opening + _TAG_START.sub(_escape_tag, text) + closing
+    if "<" in text or not text.isascii():
+        text = _TAG_START.sub(_escape_tag, text)
+    return opening + text + closing
 
 
 def _escape_tag(found: re.Match[str]) -> str:
@@ -165,9 +167,7 @@ def make_label(package: ContentPackage) -> tuple[str, str]:
     """Return what comes before and after the package's text."""
     if package.kind in _LINE_KINDS:
         return f"{_speaker_label(package.name) or package.role or 'user'}: ", "\n"
-    tag, shown = tag_name(package.kind), ""
-    if tag in ("memory", "item") and (kind := package.kind.removeprefix("memory-")):
-        shown += f' type="{_attribute(kind)}"'
+    tag, shown = _tag_with_type(package.kind)
     if package.name:
         shown += f' from="{_attribute(package.name)}"'
     if date := iso_date(package.timestamp):
@@ -175,6 +175,14 @@ def make_label(package: ContentPackage) -> tuple[str, str]:
     if source := str(package.metadata.get("source", "")):
         shown += f' source="{_attribute(source)}"'
     return f"<{tag}{shown}>\n", f"\n</{tag}>\n"
+
+
+@lru_cache(256)
+def _tag_with_type(kind: str) -> tuple[str, str]:
+    """Return the tag for a kind, and the attribute that says what kind it is."""
+    tag = tag_name(kind)
+    shown = kind.removeprefix("memory-") if tag in ("memory", "item") else ""
+    return tag, f' type="{_attribute(shown)}"' if shown else ""
 
 
 def tag_name(kind: str) -> str:

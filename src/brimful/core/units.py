@@ -30,9 +30,6 @@ class ShrunkPackage(msgspec.Struct, frozen=True, gc=False):
     smaller: int
 
 
-_FULL: Final = ShrunkPackage("", "full", 0, 0)
-
-
 class Tie(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Ties a media item to its message: the message's id, the index of its part, and the cost of the line there.
 
@@ -115,46 +112,36 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         self, outcome: Outcome, reason: Reason, *, by: str = "", rank: int = 0, cut: int = 0
     ) -> list[Decision]:
         """Return one decision for each package. A kept package that was cut is `shrunk`."""
-        included = outcome == "kept"
-        if len(self.packages) == 1 and not self.forms:  # as most units are
-            (package,) = self.packages
-            decision = Decision(
-                id=package.id,
-                kind=package.kind,
-                outcome=outcome,
-                reason=reason,
-                tokens=package.tokens.tokens,
-                cost=self.cost if included else 0,
-                pool=self.pool,
-                score=self.score,
-                by=by,
-                rank=rank,
-                cut=cut,
-            )
-            return [decision]
-        group = self.key if len(self.packages) > 1 else ""
-        forms = {form.id: form for form in self.forms} if included else {}
-        whole = self.whole.costs if self.whole and forms else (0,) * len(self.packages)
+        if len(self.packages) == 1:  # the usual case of many candidates, so it is kept fast
+            form = self.forms[0] if self.forms and outcome == "kept" else None
+            rows = [(self.packages[0], self.cost, form, self.whole.cost if self.whole else 0)]
+        else:
+            forms = {form.id: form for form in self.forms} if outcome == "kept" else {}
+            whole = self.whole.costs if self.whole else self.costs
+            rows = [
+                (package, cost, forms.get(package.id), full)
+                for package, cost, full in zip(self.packages, self.costs, whole, strict=True)
+            ]
         return [
             Decision(
                 id=package.id,
                 kind=package.kind,
-                outcome="shrunk" if package.id in forms else outcome,
+                outcome=outcome if form is None else "shrunk",
                 reason=reason,
                 tokens=package.tokens.tokens,
-                cost=cost if included else 0,
+                cost=cost if outcome == "kept" else 0,
                 pool=self.pool,
                 score=self.score,
                 by=by,
                 rank=rank,
                 cut=cut,
-                group=group,
-                form=(form := forms.get(package.id, _FULL)).name,
-                larger=form.larger,
-                smaller=form.smaller,
-                full=full if form.name != "full" else 0,
+                group=self.key if len(rows) > 1 else "",
+                form="full" if form is None else form.name,
+                larger=0 if form is None else form.larger,
+                smaller=0 if form is None else form.smaller,
+                full=0 if form is None else full,
             )
-            for package, cost, full in zip(self.packages, self.costs, whole, strict=True)
+            for package, cost, form, full in rows
         ]
 
 
