@@ -44,6 +44,31 @@ def test_a_wrong_method_is_answered_with_the_right_ones(start, path, methods):
     assert answer.json()["error"]["message"] == f"{path} does not support PATCH: use {methods}"
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "methods"),
+    [
+        ("GET", "rooms/tea/respond", "POST"),
+        ("GET", "rooms/tea/assemble", "POST"),
+        ("DELETE", "rooms/tea/janitor", "POST"),
+        ("DELETE", "rooms/tea/recall", "GET, HEAD"),
+        ("GET", "lorebooks/world/entries/cup", "DELETE, PUT"),
+    ],
+)
+def test_a_wrong_method_below_an_id_is_answered_with_the_right_ones(start, method, path, methods):
+    client = start()
+    assert client.post("/brimful/v1/rooms", json={"id": "tea"}).status_code == 201
+    answer = client.request(method, f"/brimful/v1/{path}")
+    assert (answer.status_code, answer.headers["allow"]) == (405, methods)
+    assert answer.json()["error"]["message"].endswith(f"does not support {method}: use {methods}")
+
+
+def test_a_room_whose_name_looks_like_an_operation_is_found(start):
+    client = start()
+    assert client.post("/brimful/v1/rooms", json={"id": "tea/respond"}).status_code == 201
+    assert client.get("/brimful/v1/rooms/tea/respond").json()["id"] == "tea/respond"
+    assert client.get("/brimful/v1/rooms/coffee").status_code == 404
+
+
 @pytest.mark.parametrize("path", ["/v1/chat/completions/", "/v1/messages/"])
 def test_a_slash_at_the_end_of_a_path_is_ignored(start, upstream, path):
     answer = start().post(path, json=HI | {"max_tokens": 9}, follow_redirects=False)

@@ -30,7 +30,7 @@ from brimful.server.access import Authenticator, Client, KeyAccess, OpenAccess, 
 from brimful.server.background import BackgroundTasks, Shutdown
 from brimful.server.config import Config, ModeName
 from brimful.server.endpoint import DEPLOYMENT, JSON, Endpoint, Gateway, Handler, error_response
-from brimful.server.errors import ApiError, get_error_format
+from brimful.server.errors import ApiError, get_error_format, method_not_allowed
 from brimful.server.inspector.catalogue import DEFAULT_MODEL, ContentCounter
 from brimful.server.inspector.operation import EVENT_STREAM
 from brimful.server.inspector.operations import OPERATIONS, Inspector
@@ -376,12 +376,9 @@ def _not_found_handler(page: Page) -> Callable[[Request, Exception], Awaitable[R
 def _method_not_allowed(request: Request) -> Response:
     path = request.url.path
     matching = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
-    allowed = ", ".join(sorted({method for route in matching for method in route.methods or ()}))
-    message = f"{path[:200]} does not support {request.method}: use {allowed}"
-    error = ApiError("not_found", message, status=_METHOD_NOT_ALLOWED, code="method_not_allowed")
-    response = error_response(error, get_error_format(path, request.headers))
-    response.headers["allow"] = allowed
-    return response
+    allowed = (method for route in matching for method in route.methods or ())
+    error = method_not_allowed(path, request.method, allowed)
+    return error_response(error, get_error_format(path, request.headers))
 
 
 def _not_found(request: Request, status: int) -> Response:

@@ -1,6 +1,6 @@
 """Error responses: always JSON, in the format of the endpoint."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, assert_never
 
 import msgspec
@@ -205,6 +205,13 @@ def _upstream_error(error: ProviderError) -> ApiError:
     else:
         kind = _CLIENT_ERRORS.get(error.status, "invalid")
     return ApiError(kind, error.reason, status=error.status, body=error.body, headers=error.headers)
+
+
+def method_not_allowed(path: str, method: str, allowed: Iterable[str]) -> ApiError:
+    """Return the error for a method that a path does not support."""
+    methods = ", ".join(sorted(set(allowed)))
+    message = f"{path[:200]} does not support {method}: use {methods}"
+    return ApiError("not_found", message, status=405, code="method_not_allowed", headers={"allow": methods})
 
 
 def get_error_format(path: str, headers: Mapping[str, str]) -> ErrorFormat:

@@ -8,13 +8,14 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from brimful.core.validation import clean_text
+from brimful.errors import UnknownRecord
 from brimful.server import access
 from brimful.server.access import Client, require_same_origin
 from brimful.server.endpoint import JSON, Endpoint, Gateway, Handler, read_json_object
-from brimful.server.errors import ApiError
+from brimful.server.errors import ApiError, method_not_allowed
 from brimful.server.inspector.queries import NoQuery
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -154,11 +155,23 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         )
         return Route(ROOT + self.path, endpoint, methods=[self.method])
 
+    def _methods_below(self, request: Request) -> set[str]:
+        """Return the methods of operations below this one that the path fits, since an id may contain slashes."""
+        below = [each for each in request.app.routes if each.path.startswith(f"{ROOT}{self.path}/")]
+        return {method for each in below if each.matches(request.scope)[0] is not Match.NONE for method in each.methods}
+
     def _serve(self, answer: OperationHandler, *, requires_keys: bool) -> Handler:
         async def serve(request: Request, client: Client, raw: bytes) -> Response:
             if not requires_keys:
                 require_same_origin(request.headers)
-            result = await answer(await read_call(request, client, raw, query=self.query, body=self.body))
+            call = await read_call(request, client, raw, query=self.query, body=self.body)
+            try:
+                result = await answer(call)
+            except UnknownRecord:
+                allowed = self._methods_below(request)
+                if allowed:
+                    raise method_not_allowed(request.url.path, request.method, allowed) from None
+                raise
             if isinstance(result, Response):
                 return result
             return Response(msgspec.json.encode(result), status_code=self.status, media_type=JSON)
