@@ -23,10 +23,11 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo inspect test search check lint web browser bench audit sbom format clean
 
-demo: $(VENV)/.base $(VENV)/.model
+demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
 	$(BIN)/python examples/memory.py
 	$(BIN)/python examples/chat.py
+	$(BIN)/python examples/service.py
 	@echo 'To see contexts in a browser, run: make inspect'
 
 # The inspector with sample data.

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -29,6 +30,15 @@ def add_people(client):
         assert client.post(f"{ROOT}/personas", json=body).status_code == 201
     for body in ({"id": "general", "persona": "p3", "user": "bo"}, {"id": "other"}):
         assert client.post(f"{ROOT}/rooms", json=body).status_code == 201
+
+
+def test_the_example_runs():
+    example = Path(__file__).parents[3] / "examples/service.py"
+    shown = subprocess.run([sys.executable, example], capture_output=True, text=True, check=True, timeout=120).stdout
+    assert "guest: Soup sounds good to me." in shown
+    assert "streamed: message, chunk, answer" in shown
+    assert "['@cook @guest what shall we have for dinner?', 'Leek soup: it is ready in half an hour.']" in shown
+    assert "recall leeks: There are leeks in the cellar." in shown
 
 
 @pytest.fixture
