@@ -102,10 +102,12 @@ class Case:
         """Return a question as the engine reads it."""
         text, speakers = self.talk.questions[number].text, sorted({turn.speaker for turn in self.talk.turns})
         question = parse_question(text, asker=self.talk.asker, speakers=speakers)
-        named = [self.turns[place - 1] for name in question.names for place, _ in self.places.get(name, ())]
+        named = [self.turns[place - 1] for name, _ in question.names for place, _ in self.places.get(name, ())]
         messages = dict(enumerate(evidence_engine.messages(self.talk), start=1)) if named else {}
         beside = {at: messages[at] for turn in named for at in (turn - 1, turn, turn + 1) if at in messages}
-        return msgspec.structs.replace(question, addressees=find_addressees(beside, question.names))
+        return msgspec.structs.replace(
+            question, addressees=find_addressees(beside, {word for _, word in question.names})
+        )
 
     def best_of_turn(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Return the highest value of each turn's passages."""

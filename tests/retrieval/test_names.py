@@ -53,8 +53,25 @@ def test_without_an_answer_nobody_is_addressed():
     assert find_addressees(talk(("bo", "Kate!"), ("bo", "Kate!"), ("bo", "Kate!")), {"kate"}) == frozenset()
 
 
+@pytest.mark.parametrize("speaker", ["Kate", "kate"])
+@pytest.mark.parametrize("word", ["Katte", "Kste", "Kaet", "Katee"])
+def test_a_misspelt_name_means_its_speaker(word, speaker):
+    question = parse_question(f"Where does {word} live?", speakers=["Bo", speaker])
+    assert question.is_about(speaker)
+    assert not question.is_about("Bo")
+
+
+@pytest.mark.parametrize("word", ["katte", "Bate", "Kat", "Kathleen"])
+def test_other_words_are_no_misspelt_names(word):
+    assert not parse_question(f"Where does {word} live?", speakers=["Bo", "Kate"]).is_about("Kate")
+
+
 def test_names_are_capitalized_words_that_no_speaker_has():
-    assert parse_question("What did Ann tell Kate about Lake Como?", speakers=["Ann"]).names == ("kate", "lake", "como")
+    assert parse_question("What did Ann tell Kate about Lake Como?", speakers=["Ann"]).names == (
+        ("kate", "kate"),
+        ("lake", "lake"),
+        ("como", "como"),
+    )
 
 
 @pytest.mark.parametrize(("name", "first"), [("Kate", "emi"), ("Zoe", "bo")])

@@ -7,11 +7,12 @@ from typing import Final
 
 from brimful.packagers.records import plain_text
 from brimful.records import Message
-from brimful.retrieval.analyzer import STOPWORDS, analyze
+from brimful.retrieval.analyzer import STOPWORDS
 from brimful.retrieval.time_expressions import mentions_time
 
 MIN_ADDRESSES: Final = 2  # "Hey Kate!" once may be about anything
 MIN_AGREEMENT: Final = 0.8  # of the addresses; a name that both sides use belongs to somebody else
+MIN_MISSPELT: Final = 4  # letters; shorter names are too much alike
 _CHARS_READ: Final = 200  # people are addressed at the start of a message
 # Up to two words, such as a greeting, then the name, then a pause: "Kate!", "Hey Kate!", "Good morning, Kate."
 _ADDRESSES: Final = tuple(
@@ -20,7 +21,7 @@ _ADDRESSES: Final = tuple(
 
 
 def find_addressees(messages: Mapping[int, Message], names: Collection[str]) -> frozenset[str]:
-    """Return the speakers who are addressed by one of these names, given as terms, in messages by position.
+    """Return the speakers who are addressed by one of these names, given in lower case, in messages by position.
 
     Whoever speaks just before or after the message is the one it addresses.
 
@@ -39,12 +40,25 @@ def find_addressees(messages: Mapping[int, Message], names: Collection[str]) -> 
 
 
 def _addresses(message: Message) -> set[str]:
-    """Return the terms of the names that a message calls somebody."""
+    """Return the names that a message calls somebody, in lower case."""
     text = plain_text(message.content)[:_CHARS_READ]
     found = [each for pattern in _ADDRESSES for each in pattern.findall(text)]
-    return {term for before, name in found if _is_address(before, name) for term in analyze(name)}
+    return {name.casefold() for before, name in found if _is_address(before, name)}
 
 
 def _is_address(before: str, name: str) -> bool:
     """Return whether a word at the start of a sentence addresses somebody. "In Paris," and "Happy Friday!" do not."""
     return name[0].isupper() and STOPWORDS.isdisjoint(before.casefold().split()) and not mentions_time(name)
+
+
+def is_misspelt(word: str, name: str) -> bool:
+    """Return whether a word is a name with one letter too many, too few, another one, or two in the wrong order.
+
+    >>> [is_misspelt(word, "deborah") for word in ("deboran", "debora", "debborah", "debroah", "barbara", "deborah")]
+    [True, True, True, True, False, False]
+    """
+    if min(len(word), len(name)) < MIN_MISSPELT or word[0] != name[0] or word == name:
+        return False
+    same = next((at for at, (a, b) in enumerate(zip(word, name, strict=False)) if a != b), min(len(word), len(name)))
+    a, b = word[same:], name[same:]
+    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[1::-1] == b[:2] and a[2:] == b[2:])

@@ -16,6 +16,7 @@ from brimful.packagers.records import plain_text
 from brimful.records import Message
 from brimful.retrieval.analyzer import analyze_query
 from brimful.retrieval.first_person import is_first_person
+from brimful.retrieval.names import is_misspelt
 from brimful.retrieval.synonyms import Synonyms, find_synonyms
 from brimful.retrieval.time_expressions import is_time_question
 
@@ -25,6 +26,7 @@ HUMAN_MESSAGES: Final = 3  # recent user messages that form the "human" query
 MAX_QUERY_CHARS: Final = 2_000  # a longer text is searched by its end, which usually states the request
 MAX_QUERY_TERMS: Final = 48  # terms of a main query
 SIDE_TERMS: Final = 12  # terms of any other query
+MAX_NAMES: Final = 4  # words that may be names of people; in some languages, every noun is capitalized
 MAX_SYNONYMS: Final = 64  # synonyms of a main query
 
 
@@ -32,14 +34,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed search text.
 
     `terms` and `related` (synonyms) are for full-text search, `meaning` is the text to embed. `names` are terms that
-    may name people, other than known speakers, and `addressees` the speakers who are called by one of these names.
+    may name people, other than known speakers, each with its word, and `addressees` the speakers who are called so.
     `about_asker` is true for questions in the first person.
     """
 
     terms: tuple[str, ...]
     meaning: str
     related: Synonyms = ()
-    names: tuple[str, ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
     addressees: frozenset[str] = frozenset()
     asker: str = ""
     about_asker: bool = False
@@ -62,22 +64,25 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) 
     (('ann', 'tell', 'lake'), 'tell lake')
     >>> question.is_about("Ann"), question.is_about("Bo"), question.is_about("Cy")
     (True, True, False)
+    >>> parse_question("What does Debroah like?", speakers=["Deborah"]).is_about("Deborah")
+    True
     """
     names = {term for speaker in speakers for term in _name_terms(speaker)}
     language = detect_language(text)
     words = [(word, _word_terms(word, language)) for word in _WORD.findall(text)]
+    unknown = {term: word for word, terms in words if word[0].isupper() for term in terms if term not in names}
+    misspelt = [name for name in sorted(names) if any(is_misspelt(term, name) for term in unknown)]
     # Function words show an embedder the language, and say little in it. In English they are left out.
     kept = [word for word, terms in words if (terms or language != ENGLISH) and names.isdisjoint(terms)]
     meaning = " ".join(kept)
     # For ASCII, analyzing word by word gives the same terms, and the words are cached.
     all_terms = chain.from_iterable(terms for _, terms in words) if text.isascii() else analyze_query(text, language)
-    terms = tuple(dict.fromkeys(all_terms))
-    capitalized = dict.fromkeys(term for word, found in words if word[0].isupper() for term in found)
+    terms = tuple(dict.fromkeys([*all_terms, *misspelt]))
     return Question(
         terms=terms,
         meaning=meaning or text,
         related=find_synonyms(terms, names),
-        names=tuple(term for term in capitalized if term not in names),
+        names=tuple((term, re.split("['’]", word)[0].casefold()) for term, word in unknown.items())[:MAX_NAMES],
         asker=asker,
         about_asker=bool(asker) and is_first_person(text),
         asks_when=is_time_question(text),

@@ -239,7 +239,7 @@ class Retriever:
             if group.room is not None and positions:
                 messages = await self._store.messages_at(group.room, positions)
                 by_position = {each.message.seq: each.message for each in messages}
-                addressees = find_addressees(by_position, query.question.names)
+                addressees = find_addressees(by_position, {word for _, word in query.question.names})
                 question = msgspec.structs.replace(query.question, addressees=addressees)
                 known[query.name] = msgspec.structs.replace(query, question=question)
         return [(known.get(query.name, query), match) for query, match in ranking] if known else ranking
@@ -339,7 +339,7 @@ def _max_neighbours(group: Group) -> int:
 
 def _positions_of_names(query: Query, postings: Postings) -> list[int]:
     """Return where the names in a main query occur, in the newest messages with each, and the positions beside."""
-    names = [name for name in query.question.names if query.main and name in postings.terms]
+    names = [name for name, _ in query.question.names if query.main and name in postings.terms]
     seqs, terms = np.asarray(postings.seq, np.int64), np.asarray(postings.term, np.int64)
     newest = [np.sort(seqs[terms == postings.terms.index(name)])[-_NAMED_MESSAGES:].tolist() for name in names]
     return sorted({near for found in newest for at in found for near in (at - 1, at, at + 1) if near > 0})
