@@ -38,6 +38,13 @@ def test_one_part_of_the_window_can_be_selected(shop, visit):
     expect(tiles).to_have_accessible_name(re.compile("^Pinned: Ada is allergic to hazelnut"))
 
 
+def test_the_kinds_of_content_are_listed(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}")
+    row = page.get_by_role("region", name="Kinds of content").get_by_role("row").filter(has_text="lorebook")
+    expect(row).to_have_text(re.compile(r"^lorebook\d+2$"))
+
+
 def test_arrow_keys_move_in_the_treemap(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")

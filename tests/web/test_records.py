@@ -51,9 +51,25 @@ def test_a_memory_is_created(own_shop, visit):
     dialog.get_by_role("textbox", name="Content").fill("Ada moves in spring.")
     dialog.get_by_role("textbox", name="Room").fill("support")
     dialog.get_by_role("spinbutton", name="Importance").fill("0.9")
+    dialog.get_by_role("textbox", name="Cluster").fill("moving")
     dialog.get_by_role("button", name="Create").click()
     expect(record(page, "Ada moves in spring.")).to_contain_text("room support")
     expect(record(page, "Ada moves in spring.")).to_contain_text("importance 90 %")
+    expect(record(page, "Ada moves in spring.")).to_contain_text("cluster moving")
+
+
+def test_a_room_and_a_persona_have_a_focus(own_shop, visit):
+    address, _, _ = own_shop
+    page = visit(address, "/rooms")
+    page.get_by_role("link", name="Support").click()
+    page.get_by_text("Room settings").click()
+    page.get_by_role("textbox", name="Focus").fill("coffee machines")
+    save(page, "Save")
+    page = visit(address, "/personas/nova")
+    page.get_by_role("textbox", name="Focus").fill("hazelnuts")
+    save(page, "Save")
+    records = [httpx2.get(f"{address}/brimful/v1/{path}").json() for path in ("rooms/support", "personas/nova")]
+    assert [each["focus"] for each in records] == ["coffee machines", "hazelnuts"]
 
 
 def test_a_room_is_edited_and_searched_and_a_message_removed(own_shop, visit):

@@ -75,6 +75,13 @@ export interface Band {
   items: number;
 }
 
+/** Tokens and items of one kind of content in a request. */
+export interface KindUse {
+  name: string;
+  tokens: number;
+  items: number;
+}
+
 export interface PoolUse {
   name: string;
   limit: number;
@@ -131,6 +138,7 @@ export interface ContextView extends Omit<ContextRow, "number"> {
   basis: string;
   bands: Band[];
   pools: PoolUse[];
+  kinds: KindUse[];
   prompt: PromptPart[];
   decisions: Decision[];
   answers: Answer[];

@@ -14,7 +14,7 @@ import { Answers } from "../ui/answers";
 import { BandChoice } from "../ui/bar";
 import { Candidates } from "../ui/candidates";
 import { ItemPanel } from "../ui/item-panel";
-import { Pools } from "../ui/pools";
+import { Kinds, Pools } from "../ui/pools";
 import { RequestView } from "../ui/request";
 import { Heading, Loaded } from "../ui/states";
 import { Treemap } from "../ui/treemap";
@@ -53,6 +53,7 @@ function Body({ view, item }: { view: ContextView; item: string }) {
       <Answers answers={view.answers} counted={view.tokens} />
       <CandidateSection view={view} item={item} />
       <Pools pools={view.pools} />
+      <Kinds kinds={view.kinds} />
       <RequestView context={view.id} parts={view.prompt} />
     </>
   );

@@ -78,6 +78,7 @@ function MemoryRow({ memory, onEdit, onRemove, onChanged }: {
         <span><b class="num">{whole(memory.tokens)}</b> tokens{memory.pinned && " in every context"}</span>
         <span class="muted">importance {percent(memory.importance)}</span>
         <span class="muted">{owner(memory)}</span>
+        {memory.cluster && <span class="muted">cluster {memory.cluster}</span>}
         {memory.at > 0 && <span class="muted">{formatTime(memory.at)}</span>}
         <span class="muted">used {plural(memory.accesses, "time")}</span>
         <code>{memory.id}</code>

@@ -110,7 +110,7 @@ export function PersonaPage({ id }: { id: string }) {
 
 function Settings({ persona, onSaved }: { persona: Persona; onSaved: () => void }) {
   const { draft, put, changes } = useDraft({
-    name: persona.name, prompt: persona.prompt, model: persona.model, provider: persona.provider, policy: persona.policy,
+    name: persona.name, prompt: persona.prompt, focus: persona.focus, model: persona.model, provider: persona.provider, policy: persona.policy,
     completion: persona.completion === null ? "" : String(persona.completion), lorebooks: persona.lorebooks.join("\n"),
     notes: persona.notes.map(toDraft), character: persona.character,
   });
@@ -128,6 +128,7 @@ function Settings({ persona, onSaved }: { persona: Persona; onSaved: () => void 
     <form class="form" aria-label="Persona" onSubmit={(event) => void save(event)}>
       <TextField label="Name" value={draft.name} onInput={(name) => put({ name })} />
       <TextArea label="Prompt" rows={8} value={draft.prompt} onInput={(prompt) => put({ prompt })} hint={<>in every context: <TokenCost text={draft.prompt} was={persona.prompt} /></>} />
+      <TextField label="Focus, one more thing to search for" value={draft.focus} placeholder="none" onInput={(focus) => put({ focus })} />
       <div class="columns">
         <TextField label="Model" value={draft.model} placeholder="default" onInput={(model) => put({ model })} />
         <TextField label="Provider" value={draft.provider} placeholder="default for the model" onInput={(provider) => put({ provider })} />

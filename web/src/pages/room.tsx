@@ -48,7 +48,7 @@ export function RoomPage({ id }: { id: string }) {
 
 function Settings({ room, onSaved }: { room: Room; onSaved: () => void }) {
   const { draft, put, changes } = useDraft({
-    name: room.name, user: room.user ?? "", goal: room.goal, headers: room.headers.join("\n"), lorebooks: room.lorebooks.join("\n"),
+    name: room.name, user: room.user ?? "", goal: room.goal, focus: room.focus, headers: room.headers.join("\n"), lorebooks: room.lorebooks.join("\n"),
     notes: room.notes.map(toDraft), character: room.character,
   });
   const change = useChange();
@@ -69,6 +69,7 @@ function Settings({ room, onSaved }: { room: Room; onSaved: () => void }) {
           <TextField label="Name" value={draft.name} onInput={(name) => put({ name })} />
           <TextField label="User" value={draft.user} placeholder="none" onInput={(user) => put({ user })} />
         </div>
+        <TextField label="Focus, one more thing to search for" value={draft.focus} placeholder="none" onInput={(focus) => put({ focus })} />
         <TextArea label="Goal" rows={2} value={draft.goal} onInput={(goal) => put({ goal })} hint={<>in every context: <TokenCost text={draft.goal} was={room.goal} /></>} />
         <div class="columns">
           <TextArea label="Headers, one per line" rows={3} value={draft.headers} onInput={(headers) => put({ headers })} hint={<>in every context: <TokenCost text={draft.headers} was={room.headers.join("\n")} /></>} />

@@ -22,13 +22,14 @@ export function MemoryDialog({ memory, onDone, onClose }: { memory: Memory | nul
     persona: memory?.persona ?? "",
     user: memory?.user ?? "",
     room: memory?.room ?? "",
+    cluster: memory?.cluster ?? "",
     pinned: memory?.pinned ?? false,
   });
   const change = useChange();
   const save = async (event: Event) => {
     event.preventDefault();
-    const toBody = ({ persona, user, room, importance, ...rest }: typeof draft) => (
-      { ...rest, importance: Number(importance), persona: persona || null, user: user || null, room: room || null }
+    const toBody = ({ persona, user, room, cluster, importance, ...rest }: typeof draft) => (
+      { ...rest, importance: Number(importance), persona: persona || null, user: user || null, room: room || null, cluster: cluster || null }
     );
     const body = memory ? changes(toBody) : toBody(draft);
     const where = memory ? path`/memories/${memory.id}` : "/memories";
@@ -44,6 +45,7 @@ export function MemoryDialog({ memory, onDone, onClose }: { memory: Memory | nul
           <TextField label="Persona" value={draft.persona} placeholder="any" onInput={(persona) => put({ persona })} />
           <TextField label="User" value={draft.user} placeholder="any" onInput={(user) => put({ user })} />
           <TextField label="Room" value={draft.room} placeholder="any" onInput={(room) => put({ room })} />
+          <TextField label="Cluster, which a summary can replace" value={draft.cluster} placeholder="none" onInput={(cluster) => put({ cluster })} />
           <Check label="Pinned (in every context)" checked={draft.pinned} onInput={(pinned) => put({ pinned })} />
         </div>
         {change.error && <p class="bad" role="alert">{change.error}</p>}

@@ -1,6 +1,6 @@
-/** The pools of a policy with their limits and usage. */
+/** Tables of a context: the pools of its policy with their limits and usage, and the kinds of content in it. */
 
-import type { PoolUse } from "../api/types";
+import type { KindUse, PoolUse } from "../api/types";
 import { whole } from "../logic/format";
 
 export function Pools({ pools }: { pools: PoolUse[] }) {
@@ -20,6 +20,29 @@ export function Pools({ pools }: { pools: PoolUse[] }) {
                 <td class="num right">{whole(pool.limit)}</td>
                 <td class="num right">{pool.borrowed ? whole(pool.borrowed) : "–"}</td>
                 <td class="num right">{whole(pool.items)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+export function Kinds({ kinds }: { kinds: KindUse[] }) {
+  if (kinds.length === 0) return null;
+  return (
+    <section aria-labelledby="kinds-heading">
+      <h2 id="kinds-heading">Kinds of content</h2>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Kinds of content">
+        <table class="plain">
+          <thead><tr><th scope="col">Kind</th><th scope="col" class="right">Tokens</th><th scope="col" class="right">Items</th></tr></thead>
+          <tbody>
+            {kinds.map((kind) => (
+              <tr key={kind.name}>
+                <th scope="row">{kind.name}</th>
+                <td class="num right">{whole(kind.tokens)}</td>
+                <td class="num right">{whole(kind.items)}</td>
               </tr>
             ))}
           </tbody>

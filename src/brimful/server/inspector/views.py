@@ -166,6 +166,7 @@ class ContextView(View, frozen=True, kw_only=True):
     degraded: tuple[Notice, ...]
     components: tuple[Component, ...]
     bands: tuple[Band, ...]
+    kinds: tuple[Component, ...]
     pools: tuple[PoolUse, ...]
     prompt: tuple[PromptPart, ...]
     decisions: tuple[DecisionView, ...]
@@ -410,6 +411,7 @@ def context_view(
         degraded=context.inputs.degraded,
         components=context.components,
         bands=tuple(window_bands(context)),
+        kinds=context.kinds,
         pools=context.pools,
         prompt=() if brief else tuple(prompt_parts(context)),
         decisions=decision_views(context, brief=brief),
