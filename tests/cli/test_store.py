@@ -23,3 +23,10 @@ def test_an_answer_is_not_written_out_on_its_way(run):
     where = {"db": "sqlite:///brimful.db", "tenant": "default"}
     assert not with_engine(answer, **where).written
     assert not with_store(answer, **where).written
+
+
+def test_a_store_may_be_named_by_its_path(run, tmp_path):
+    path = tmp_path / "named.db"
+    run("room", "add", "general", "--db", str(path))
+    assert path.exists()
+    assert "general" in run("room", "list", "--db", str(path)).stdout

@@ -8,7 +8,7 @@ import pytest
 import brimful
 from brimful import Text, ToolCall, ToolResult
 from brimful.engine import Engine, Event, Retrieval
-from brimful.errors import InvalidValue, UnknownRecord
+from brimful.errors import BrimfulError, InvalidValue, UnknownRecord
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, Summary, Usage, User
 from brimful.records.character import Character
 
@@ -50,6 +50,11 @@ def test_the_readme_example(run, new_engine):
     assert "The demo is on Thursday." in texts(context)
     assert context.request["messages"][-1]["content"] == "When is the demo?"
     assert context.tokens <= context.budget.hard_limit
+
+
+def test_an_engine_opened_without_async_says_how_to_open_it(new_engine):
+    with pytest.raises(BrimfulError, match="use `async with` instead of `with`"), new_engine():
+        pass
 
 
 def test_an_id_of_another_room_creates_no_room(run, new_engine):
@@ -656,8 +661,9 @@ def test_a_search_limits_messages_and_memories_separately(run, new_engine):
             return [await engine.search("tea", room="r", limit=limit) for limit in (0, 1, 4)]
 
     for limit, found in zip((0, 1, 4), run(story()), strict=True):
-        sorts = [type(hit.record) for hit in found.hits]
+        sorts = [type(hit.record) for hit in found]
         assert (sorts.count(Memory), sorts.count(Message)) == (limit, limit)
+        assert len(found) == 2 * limit
 
 
 @pytest.mark.parametrize("types", ["semantic", ("semantic", "tacit"), 3])
