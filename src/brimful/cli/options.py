@@ -217,7 +217,7 @@ EmbedderSpec = Annotated[
         "--embedder",
         metavar="SPEC",
         envvar="BRIMFUL_EMBEDDER",
-        help="Embedder: static, minilm, openai:MODEL, ollama:MODEL or none.",
+        help="Embedder: static, small, openai:MODEL, ollama:MODEL or none.",
     ),
 ]
 Erase = Annotated[bool, typer.Option("--erase", help="Also erase its content from past contexts.")]

@@ -8,18 +8,17 @@ from typing import Final
 import msgspec
 
 from brimful.embedding import ollama, openai
-from brimful.embedding.minilm import DIMENSIONS, EXTRA, ID, INSTALL, MiniLMEmbedder
-from brimful.embedding.minilm_install import is_installed
 from brimful.embedding.ollama import OllamaEmbedder
 from brimful.embedding.openai import OpenAIEmbedder
 from brimful.embedding.sentence_transformers import SentenceTransformersEmbedder
+from brimful.embedding.small import DIMENSIONS, EXTRA, ID, SmallEmbedder
 from brimful.embedding.static import StaticEmbedder
 from brimful.errors import InvalidValue
 from brimful.protocols import Embedder
 
 FORMS: Final = (
     "static",
-    "minilm",
+    "small",
     "openai:MODEL",
     "openai:MODEL@URL",
     "ollama:MODEL",
@@ -29,7 +28,7 @@ FORMS: Final = (
 )
 """The strings that `embedder_for` accepts."""
 _REMOTE: Final = re.compile(r"(?P<kind>openai|ollama):(?P<model>[^@].*?)(?:@(?P<url>https?://.+))?")
-_LOCAL: Final[dict[str, Callable[[], Embedder]]] = {"static": StaticEmbedder, "minilm": MiniLMEmbedder}
+_LOCAL: Final[dict[str, Callable[[], Embedder]]] = {"static": StaticEmbedder, "small": SmallEmbedder}
 _LIBRARY: Final = "sentence-transformers:"
 
 
@@ -53,18 +52,17 @@ def list_embedders() -> list[EmbedderInfo]:
     """Return all embedders, and what each of them still needs on this machine."""
     remote = _missing_extra("httpx2", "remote")
     library = _missing_extra("sentence_transformers", "sentence-transformers")
-    minilm = _missing_extra("onnxruntime", EXTRA) or ("" if is_installed() else INSTALL)
     return [
         EmbedderInfo(
             name="static", id=StaticEmbedder.id, dims=256, megabytes=8, per_second=12_000, licence="Apache-2.0"
         ),
         EmbedderInfo(
-            name="minilm",
+            name="small",
             id=ID,
             dims=DIMENSIONS,
-            missing=minilm,
-            megabytes=23,
-            per_second=140,
+            missing=_missing_extra("onnxruntime", EXTRA),
+            megabytes=8,
+            per_second=380,
             licence="Apache-2.0",
         ),
         EmbedderInfo(name="openai:MODEL", missing=remote),

@@ -81,7 +81,7 @@ def piece_weights(ids: Sequence[int]) -> dict[int, float]:
 
 @cache
 def vocabulary() -> tuple[str, ...]:
-    """Return the word pieces of the table and of MiniLM, in the order of their ids."""
+    """Return the word pieces of the table and of `small`, in the order of their ids."""
     return tuple((_DATA / "vocabulary.txt").read_text(encoding="utf-8").splitlines())
 
 

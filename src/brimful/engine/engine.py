@@ -141,7 +141,7 @@ class Engine:
       Pass this if strangers may edit personas.
     - `provider`: where models run: `openai`, `anthropic`, `gemini`, `ollama`, the URL of a server, or your own
       `Provider`. By default, each model runs at its maker's.
-    - `embedder`: `static` (included), `minilm`, `openai:…`, `ollama:…`, your own `Embedder`, or `none`.
+    - `embedder`: `static` (included), `small`, `openai:…`, `ollama:…`, your own `Embedder`, or `none`.
     - `summarizer`: writes the summaries that a policy with `ephemeral_summaries` allows: a model's name, or your own
       `Summarizer`. By default they quote messages.
     - `retrieval`: settings for search.
