@@ -14,10 +14,10 @@ MIN_ADDRESSES: Final = 2  # "Hey Kate!" once may be about anything
 MIN_AGREEMENT: Final = 0.8  # of the addresses; a name that both sides use belongs to somebody else
 MIN_MISSPELT: Final = 4  # letters; shorter names are too much alike
 _CHARS_READ: Final = 200  # people are addressed at the start of a message
-# Up to two words, such as a greeting, then the name, then a pause: "Kate!", "Hey Kate!", "Good morning, Kate."
-_ADDRESSES: Final = tuple(
-    re.compile(rf"(?:^|[.!?\n])\W*((?:[^\W_]+,? +){{{words}}})([^\W\d_]+) *(?=[,.!?;:\n]|$)") for words in range(3)
-)
+_WORDS_BEFORE: Final = 2  # such as a greeting: "Kate!", "Hey Kate!", "Good morning, Kate."
+_SENTENCE_ENDS: Final = ".!?\n"
+_PAUSES: Final = _SENTENCE_ENDS + ",;:"
+_WORD: Final = re.compile(r"[^\W_]+")
 
 
 def find_addressees(messages: Mapping[int, Message], names: Collection[str]) -> frozenset[str]:
@@ -30,25 +30,29 @@ def find_addressees(messages: Mapping[int, Message], names: Collection[str]) -> 
     >>> find_addressees(talk, {"kate"})
     frozenset({'emi'})
     """
-    addressed: dict[str, Counter[str]] = {name: Counter() for name in names}
+    addressed: dict[str, Counter[str]] = {name: Counter() for name in names if not mentions_time(name)}
     for at, message in messages.items():
+        text = plain_text(message.content)[:_CHARS_READ]
         beside = {messages[near].sender for near in (at - 1, at + 1) if near in messages} - {message.sender}
-        for name in _addresses(message) & addressed.keys():
-            addressed[name].update(beside)
-    best = [counts.most_common(1)[0] + (counts.total(),) for counts in addressed.values() if counts]
+        for name, counts in addressed.items():
+            if _is_addressed(name, text):
+                counts.update(beside)
+    best = [(*counts.most_common(1)[0], counts.total()) for counts in addressed.values() if counts]
     return frozenset(who for who, often, total in best if often >= max(MIN_ADDRESSES, MIN_AGREEMENT * total))
 
 
-def _addresses(message: Message) -> set[str]:
-    """Return the names that a message calls somebody, in lower case."""
-    text = plain_text(message.content)[:_CHARS_READ]
-    found = [each for pattern in _ADDRESSES for each in pattern.findall(text)]
-    return {name.casefold() for before, name in found if _is_address(before, name)}
-
-
-def _is_address(before: str, name: str) -> bool:
-    """Return whether a word at the start of a sentence addresses somebody. "In Paris," and "Happy Friday!" do not."""
-    return name[0].isupper() and STOPWORDS.isdisjoint(before.casefold().split()) and not mentions_time(name)
+def _is_addressed(name: str, text: str) -> bool:
+    """Return whether a text calls somebody by this name, at the start of a sentence and before a pause."""
+    if name not in text.casefold():
+        return False
+    for word in _WORD.finditer(text):
+        if word[0].casefold() == name and word[0][0].isupper() and text[word.end() :].lstrip(" ")[:1] in _PAUSES:
+            start = max(text.rfind(end, 0, word.start()) for end in _SENTENCE_ENDS) + 1
+            before = _WORD.findall(text[start : word.start()].casefold())
+            # "In Paris, ..." addresses nobody.
+            if len(before) <= _WORDS_BEFORE and STOPWORDS.isdisjoint(before):
+                return True
+    return False
 
 
 def is_misspelt(word: str, name: str) -> bool:
@@ -57,7 +61,7 @@ def is_misspelt(word: str, name: str) -> bool:
     >>> [is_misspelt(word, "deborah") for word in ("deboran", "debora", "debborah", "debroah", "barbara", "deborah")]
     [True, True, True, True, False, False]
     """
-    if min(len(word), len(name)) < MIN_MISSPELT or word[0] != name[0] or word == name:
+    if word[0] != name[0] or word == name or min(len(word), len(name)) < MIN_MISSPELT:
         return False
     same = next((at for at, (a, b) in enumerate(zip(word, name, strict=False)) if a != b), min(len(word), len(name)))
     a, b = word[same:], name[same:]
