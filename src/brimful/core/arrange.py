@@ -379,7 +379,8 @@ def _block(
     role: str, opening: str, closing: str, packages: Sequence[ContentPackage], speakers: Collection[str]
 ) -> Message:
     text = opening + "".join(_under_headings(packages, speakers)) + closing
-    media = tuple(part for package in packages for part in package.parts if not isinstance(part, Text))
+    structured = (package.content for package in packages if not isinstance(package.content, str))
+    media = tuple(part for parts in structured for part in parts if not isinstance(part, Text))
     sources = tuple(package.id for package in packages)
     return Message(role="system" if role == "system" else "user", parts=(Text(text=text), *media), sources=sources)
 

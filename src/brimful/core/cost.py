@@ -139,7 +139,10 @@ def recount(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[C
 
 def _recount_forms(package: ContentPackage, counter: TokenCounter) -> ContentPackage:
     ours = counter.tokenizer
-    if all(form.tokens is not None and form.tokens.tokenizer in (ours, "") for form in package.forms):
+    for form in package.forms:
+        if form.tokens is None or form.tokens.tokenizer not in (ours, ""):
+            break
+    else:
         return package
     counts = counter.texts([form.text for form in package.forms])
     forms = (Form(form.text, form.worth, tokens) for form, tokens in zip(package.forms, counts, strict=True))

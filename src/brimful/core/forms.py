@@ -115,7 +115,7 @@ class Shaper:
 
     def may_shrink(self, package: ContentPackage) -> bool:
         """Whether the package may be shortened: because it says so, or because the policy does."""
-        return bool(package.forms and self._own_forms(package)) or self._floor(package) is not None
+        return (package.forms != () and self._comes_smaller(package)) or self._floor(package) is not None
 
     def is_large(self, unit: Unit) -> bool:
         """Whether the unit is so large that it should not take the room of others."""
@@ -148,15 +148,24 @@ class Shaper:
 
     def own_menu(self, unit: Unit) -> Menu:
         """Return the unit, and the forms that come with it if it is one package. They cost nothing to make."""
-        package = unit.packages[0]
-        if not package.forms or len(unit.packages) > 1:
-            return Menu((unit.value,), (unit.cost,), (unit.cost,))
         menu = self._menus.get(unit.key)
         if menu is None:
-            around, value, own = unit.cost - package.tokens.upper, unit.value, self._own_forms(package)
-            costs = (unit.cost, *[around + count.tokens + count.margin for form in own if (count := form.tokens)])
-            menu = self._menus[unit.key] = Menu((value, *[value * form.worth for form in own]), costs, costs)
+            menu = self._menus[unit.key] = self._make_own_menu(unit)
         return menu
+
+    def _make_own_menu(self, unit: Unit) -> Menu:
+        package, value = unit.packages[0], unit.value
+        if not package.forms or len(unit.packages) > 1:
+            return Menu((value,), (unit.cost,), (unit.cost,))
+        own: Sequence[Form] = package.forms
+        around = unit.cost - package.tokens.upper
+        costs = (unit.cost, *[around + _form_tokens(form) for form in own])
+        if unit.may_shrink and isinstance(package.content, str) and all(map(gt, costs, costs[1:])):
+            self._own[package.id] = own  # they are in order, as those of many candidates are
+        else:
+            own = self._own_forms(package)
+            costs = (unit.cost, *[around + _form_tokens(form) for form in own])
+        return Menu((value, *[value * form.worth for form in own]), costs, costs)
 
     def menu(self, unit: Unit) -> Menu:
         """Return the unit, and forms of several sizes that are made of it."""
@@ -182,6 +191,12 @@ class Shaper:
             return package.tokens.upper
         return self._rules.min_tokens if len(_longest_text(package)) > self._rules.over else None
 
+    def _comes_smaller(self, package: ContentPackage) -> bool:
+        """Whether the package comes with a form that is smaller than it."""
+        if isinstance(package.content, str):
+            return package.flex.can_shrink and min(map(_form_tokens, package.forms)) < package.tokens.upper
+        return len(self._own_forms(package)) > 0
+
     def _own_forms(self, package: ContentPackage) -> Sequence[Form]:
         """Return the forms that come with the package and are smaller than it, largest first, no two of one size.
 
@@ -191,17 +206,11 @@ class Shaper:
             return ()
         own = self._own.get(package.id)
         if own is None:
-            own = self._own[package.id] = self._sort_forms(package)
+            forms = package.forms if isinstance(package.content, str) else self._count_with_rest(package)
+            smaller = [form for form in forms if _form_tokens(form) < package.tokens.upper]
+            by_size = {_form_tokens(form): form for form in sorted(smaller, key=lambda form: (form.worth, form.text))}
+            own = self._own[package.id] = [by_size[size] for size in sorted(by_size, reverse=True)]
         return own
-
-    def _sort_forms(self, package: ContentPackage) -> Sequence[Form]:
-        forms = package.forms if isinstance(package.content, str) else self._count_with_rest(package)
-        sizes = [package.tokens.upper, *map(_form_tokens, forms)]
-        if all(map(gt, sizes, sizes[1:])):
-            return forms  # the usual case of many candidates
-        smaller = [form for form in forms if _form_tokens(form) < sizes[0]]
-        by_size = {_form_tokens(form): form for form in sorted(smaller, key=lambda form: (form.worth, form.text))}
-        return [by_size[size] for size in sorted(by_size, reverse=True)]
 
     def _count_with_rest(self, package: ContentPackage) -> list[Form]:
         """Return the forms of a package of several parts, each with the count of all parts."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace, nsmallest
+from itertools import count, repeat
 from math import inf
 from typing import TypeVar
 
@@ -67,7 +68,7 @@ def choose_options(
     {0: 1, 1: 0}
     """
     # Items wait with their next step along the upper hull. Most are never reached, so only their first is computed.
-    first = (_next_step(at, values[at], weights[at], -1, capacity) for at in range(len(values)))
+    first = map(_next_step, count(), values, weights, repeat(-1), repeat(capacity))
     waiting = [step for step in first if step is not None]
     heapify(waiting)
     taken: list[_Step] = []
