@@ -11,6 +11,7 @@ Degradation = Literal[
     "vector-search-off",  # the circuit breaker was open, so vector search was skipped
     "vector-search-behind",  # many documents have no vector yet
     "breaker-opened",  # the first context since the circuit breaker opened
+    "reranker-failed",  # the reranker failed, timed out, or failed before and was skipped
     "recent-memories",  # search failed and found too few memories, so the most recent ones were offered
     "left-out",  # the caller wanted no memories, lore or media
     "summarizer-failed",  # a summary made for this context quotes messages

@@ -43,7 +43,7 @@ from brimful.engine.retention import Retention
 from brimful.engine.writer import Writer
 from brimful.errors import BrimfulError, InvalidValue
 from brimful.models import default_registry
-from brimful.protocols import Embedder, Provider, Summarizer
+from brimful.protocols import Embedder, Provider, Reranker, Summarizer
 from brimful.records import Content, Entity, LoreEntry, Memory, Message, Record, Response, Summary
 from brimful.records.contexts import PruneReport
 from brimful.records.janitor import JanitorRun
@@ -51,6 +51,7 @@ from brimful.records.search import IndexProgress
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import make_queries
+from brimful.retrieval.rerank import Reranking
 from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.search import SearchRequest, SearchResult, check_memory_types, memory_scopes
 from brimful.stores import Database, Keys, Store, connect
@@ -68,6 +69,7 @@ class EngineParts:
         *,
         embedder: Embedder | None,
         summarizer: Summarizer | None,
+        reranker: Reranker | None,
         breaker: Breaker,
         providers: ProviderPool,
         tokenizers: UsedTokenizers,
@@ -81,7 +83,20 @@ class EngineParts:
         self.store = store
         self.indexer = None if embedder is None else Indexer(store, embedder, breaker=breaker, clock=clock)
         self.retriever = Retriever(
-            store, embedder, clock=clock, breaker=breaker, cache=cache, time_limit=retrieval.timeout
+            store,
+            embedder,
+            clock=clock,
+            breaker=breaker,
+            cache=cache,
+            time_limit=retrieval.timeout,
+            reranking=None
+            if reranker is None
+            else Reranking(
+                reranker,
+                clock=clock,
+                breaker=Breaker(now=clock(), failures=retrieval.max_failures, cooldown=retrieval.cooldown),
+                time_limit=retrieval.timeout,
+            ),
         )
         self.writer = Writer(store, settings, tokenizers=tokenizers, indexer=self.indexer, events=events)
         self.builder = Builder(
@@ -144,6 +159,7 @@ class Engine:
     - `embedder`: `static` (included), `small`, `openai:…`, `ollama:…`, your own `Embedder`, or `none`.
     - `summarizer`: writes the summaries that a policy with `ephemeral_summaries` allows: a model's name, or your own
       `Summarizer`. By default they quote messages.
+    - `reranker`: reorders the best hits of a search: your own `Reranker`. By default there is none.
     - `retrieval`: settings for search.
     - `hooks`: functions that are called with every `Event`.
     - `clock`: returns the current time.
@@ -163,6 +179,7 @@ class Engine:
         provider: str | Provider = "",
         embedder: str | Embedder | None = "static",
         summarizer: str | Summarizer | None = None,
+        reranker: Reranker | None = None,
         retrieval: Retrieval = Retrieval(),  # noqa: B008 - frozen
         hooks: Sequence[Hook] = (),
         clock: Callable[[], float] = time.time,
@@ -188,6 +205,9 @@ class Engine:
             reason = f"must be the name of a model or a Summarizer, not {preview(summarizer)}"
             raise InvalidValue("summarizer", reason)
         self._summarizer = summarizer
+        if reranker is not None and not hasattr(reranker, "rerank"):
+            raise InvalidValue("reranker", f"must be a Reranker, with a method `rerank`, not {preview(reranker)}")
+        self._reranker = reranker
         self._breaker = Breaker(now=clock(), failures=retrieval.max_failures, cooldown=retrieval.cooldown)
         self._events = Emitter(check_hooks(hooks), tenant=tenant, clock=clock)
         self._tokenizers = UsedTokenizers()
@@ -581,6 +601,7 @@ class Engine:
             self._settings,
             embedder=self._embedder,
             summarizer=self._find_summarizer(),
+            reranker=self._reranker,
             breaker=self._breaker,
             providers=self._providers,
             tokenizers=self._tokenizers,

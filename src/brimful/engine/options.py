@@ -61,7 +61,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
       ask for fewer. `max_memories` is a lower limit for memories.
     - `fallback`: when to add the most recent memories if search found too few: after a `failure` of search, `always`,
       or `never`.
-    - `timeout`: seconds for embedding and vector search.
+    - `timeout`: seconds for embedding and vector search, and as many for a reranker.
     - `max_failures` and `cooldown` (seconds) configure the circuit breaker.
     - `cache_size` and `cache_ttl` (seconds) configure the result cache. A write invalidates cached results at once.
     """

@@ -22,6 +22,7 @@ from brimful.retrieval.documents import MIN_DIVIDED_CHARS, searchable_text
 from brimful.retrieval.names import find_addressees
 from brimful.retrieval.queries import Query, query_terms
 from brimful.retrieval.rank import LEXICAL, MAX_NEIGHBOURS, Match, add_speaker, merge, rank
+from brimful.retrieval.rerank import Reranking
 from brimful.retrieval.search import (
     RECENT,
     Group,
@@ -79,6 +80,7 @@ class Retriever:
         breaker: Breaker,
         cache: Cache[SearchResult],
         time_limit: float = TIME_LIMIT,
+        reranking: Reranking | None = None,
     ) -> None:
         """Search this store with this embedder."""
         seconds = to_finite_float(time_limit)
@@ -89,6 +91,7 @@ class Retriever:
         self._cache = cache
         self._store = store
         self._embedder = embedder
+        self._reranking = reranking
         self._clock = clock
         self._time_limit = seconds
         self._running: dict[object, float] = {}  # when calls of the embedder started
@@ -126,6 +129,9 @@ class Retriever:
             hits += [_with_recency(hit, request, now) for hit in found]
         degraded = (*lexical_notices, *vector_notices)
         hits = [hit for hit in hits if hit.relevance >= request.min_relevance]
+        if self._reranking is not None and queries:
+            hits, rerank_notices = await self._reranking.reorder(queries[0].text, hits)
+            degraded += rerank_notices
         failed = postings is None or (near is None and bool(vector_notices))
         if request.fallback == "always" or (request.fallback == "failure" and failed):
             relevant = [hit for hit in hits if _is_matching_memory(hit)]
