@@ -26,6 +26,7 @@ import imports
 import inspector
 import janitor
 import lore
+import multilingual
 import page
 import parity
 import passages
@@ -88,6 +89,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "quality": partial(quality.report, quick=options.quick),
         "evidence": partial(evidence.report, options.data, quick=options.quick),
         "relevance": partial(relevance.report, options.data, quick=options.quick),
+        "languages": partial(multilingual.report, quick=options.quick),
         "passages": partial(passages.report, options.data, quick=options.quick),
         "lore": partial(lore.report, options.data, quick=options.quick),
         "rooms": partial(rooms.report, quick=options.quick),

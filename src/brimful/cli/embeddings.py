@@ -27,9 +27,9 @@ Examples:
   brimful embeddings try "a cat" "the kitten" "income tax\""""
 
 _EMBEDDER_COLUMNS: Final = columns(
-    *("embedder", "dims", "MB", "texts/s", "licence", "here"),
+    *("embedder", "dims", "MB", "texts/s", "languages", "licence", "here"),
     right=("dims", "MB", "texts/s"),
-    spare=("licence", "MB", "texts/s", "dims"),
+    spare=("licence", "MB", "texts/s", "dims", "languages"),
 )
 _LABEL_LENGTH: Final = 24  # characters
 
@@ -110,7 +110,7 @@ def _label(text: str) -> str:
 
 def _embedder_row(offer: EmbedderInfo) -> list[str]:
     numbers = [output.format_number(value) for value in (offer.dims, offer.megabytes, offer.per_second)]
-    return [offer.name, *numbers, offer.licence, offer.missing or "yes"]
+    return [offer.name, *numbers, " ".join(offer.languages) or "the model's", offer.licence, offer.missing or "yes"]
 
 
 INDEX_EXAMPLES: Final = """\

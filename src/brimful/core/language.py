@@ -11,6 +11,8 @@ _WORD: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 
 _PROFILES: Final = {
     "en": """
+        bye day get go going good got great hello hey hi know let let's like look make new nice oh ok okay one
+        really said say see still sure take thank thanks think time want way well yeah yes
         a about after all also am an and any are as at be because been before but by can can't could did didn't do
         does doesn't don't for from had has have he her here him his how i i'd i'll i'm i've if in into is isn't
         it it's its just me more my no not now of off on or our out over she so some than that that's the their
@@ -27,7 +29,7 @@ _PROFILES: Final = {
         wenn wer werden wie wieder will wir wird wo wurde wurden würde zu zum zur zwei zwischen über
     """,
     "es": """
-        a al algo antes aquel aquí ayer año años bien cada como con cuando cuál cuándo cuánto cómo de del desde
+        ya ha a al algo antes aquel aquí ayer año años bien cada como con cuando cuál cuándo cuánto cómo de del desde
         después donde dos dónde el ella ellos en era ese eso esta estaba este esto estoy está están fue había
         hace han hasta hay he hemos hoy la las le les lo los mañana me mi mientras mis mucho muchísimo muy más
         nada no nos nosotros nuestra nuestro nuestros nunca para pero por porque puede puedo que quiero quisiera

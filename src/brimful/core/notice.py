@@ -10,6 +10,7 @@ Degradation = Literal[
     "vector-search-failed",  # vector search failed or timed out
     "vector-search-off",  # the circuit breaker was open, so vector search was skipped
     "vector-search-behind",  # many documents have no vector yet
+    "unknown-language",  # the embedder does not know the language of the question
     "breaker-opened",  # the first context since the circuit breaker opened
     "reranker-failed",  # the reranker failed, timed out, or failed before and was skipped
     "recent-memories",  # search failed and found too few memories, so the most recent ones were offered

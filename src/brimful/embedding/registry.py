@@ -7,7 +7,9 @@ from typing import Final
 
 import msgspec
 
+from brimful.core.language import ENGLISH
 from brimful.embedding import ollama, openai
+from brimful.embedding.multilingual import LANGUAGES
 from brimful.embedding.ollama import OllamaEmbedder
 from brimful.embedding.openai import OpenAIEmbedder
 from brimful.embedding.sentence_transformers import SentenceTransformersEmbedder
@@ -36,7 +38,8 @@ class EmbedderInfo(msgspec.Struct, frozen=True, kw_only=True):
     """An available embedder.
 
     `name` is the argument for `embedder_for`. `missing` is the command that installs what is missing, or an empty
-    string. `megabytes` is its size on disk, `per_second` the number of 60-token texts that one core embeds.
+    string. `megabytes` is its size on disk, `per_second` the number of 60-token texts that one core embeds, `languages`
+    the codes of the languages that it knows; for others, they depend on the model.
     """
 
     name: str
@@ -45,6 +48,7 @@ class EmbedderInfo(msgspec.Struct, frozen=True, kw_only=True):
     missing: str = ""
     megabytes: int | None = None
     per_second: int | None = None
+    languages: tuple[str, ...] = ()
     licence: str = ""
 
 
@@ -54,7 +58,13 @@ def list_embedders() -> list[EmbedderInfo]:
     library = _missing_extra("sentence_transformers", "sentence-transformers")
     return [
         EmbedderInfo(
-            name="static", id=StaticEmbedder.id, dims=256, megabytes=8, per_second=12_000, licence="Apache-2.0"
+            name="static",
+            id=StaticEmbedder.id,
+            dims=256,
+            megabytes=11,
+            per_second=12_000,
+            languages=(ENGLISH, *LANGUAGES),
+            licence="Apache-2.0",
         ),
         EmbedderInfo(
             name="small",
@@ -63,6 +73,7 @@ def list_embedders() -> list[EmbedderInfo]:
             missing=_missing_extra("onnxruntime", EXTRA),
             megabytes=8,
             per_second=380,
+            languages=(ENGLISH,),
             licence="Apache-2.0",
         ),
         EmbedderInfo(name="openai:MODEL", missing=remote),

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from brimful.core.language import ENGLISH
 from brimful.embedding.rows import unit_rows
 from brimful.embedding.static import vocabulary
 from brimful.embedding.wordpiece import UNKNOWN, WordPiece
@@ -34,6 +35,7 @@ class SmallEmbedder:
     """
 
     id: Final = ID
+    languages: Final = frozenset({ENGLISH})
 
     def __init__(self, file: Path = FILE, *, threads: int = 1) -> None:
         """Use this model file, by default the one that ships with the package."""

@@ -1,4 +1,4 @@
-"""The built-in embedder: a table with one vector per word piece. A text's vector is their weighted sum."""
+"""The built-in embedder: a table with one vector per word or piece. A text's vector is their weighted sum."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from brimful.core.language import ENGLISH, detect_language
+from brimful.embedding.multilingual import LANGUAGES, load_table, load_words
 from brimful.embedding.wordpiece import WordPiece
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ _HALF_WEIGHT_AT: Final = 64  # word pieces into a text, since texts state their 
 
 
 class StaticEmbedder:
-    """Embeds texts with a table of vectors for English word pieces.
+    """Embeds texts with a table of vectors for English word pieces, and one for the words of some other languages.
 
     >>> import asyncio
     >>> cat, kitten, tax = asyncio.run(StaticEmbedder().embed(["a cat", "the kittens", "income tax"], "passage"))
@@ -28,7 +30,8 @@ class StaticEmbedder:
     True
     """
 
-    id: Final = "static-minilm-256@1"
+    id: Final = "static-minilm-256@2"
+    languages: Final = frozenset({ENGLISH, *LANGUAGES})
 
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
         """Return one unit-length row per text, or a row of zeros if none of its word pieces are known."""
@@ -57,14 +60,28 @@ class _Table:
 
         sums = np.zeros((len(texts), self._rows.shape[1]), np.float32)
         for at, text in enumerate(texts):
-            weights = piece_weights(self._pieces.ids(text))
+            weights = piece_weights(self._ids(text))
             ids = np.fromiter(weights, np.intp, len(weights))
             # Square root: a piece that occurs four times counts twice as much as one that occurs once.
-            factors = np.sqrt(np.fromiter(weights.values(), np.float32, len(weights))) * self._scales[ids]
-            sums[at] = factors @ self._rows[ids].astype(np.float32)
+            factors = np.sqrt(np.fromiter(weights.values(), np.float32, len(weights)))
+            english = ids < len(self._scales)
+            pieces = ids[english]
+            sums[at] = (factors[english] * self._scales[pieces]) @ self._rows[pieces].astype(np.float32)
+            if len(pieces) < len(ids):
+                sums[at] += factors[~english] @ load_table().rows(ids[~english] - len(self._scales))
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
         np.divide(sums, lengths, out=sums, where=lengths > 0)
         return sums
+
+    def _ids(self, text: str) -> Sequence[int]:
+        """Return the pieces of a text. Rows of the words of other languages follow after those of English pieces."""
+        language = detect_language(text)
+        if language not in LANGUAGES:
+            return self._pieces.ids(text)
+        words, ids = load_words()[language], list[int]()
+        for unit in words.units(text):
+            ids += [len(self._scales) + row for row in words.find(unit)]
+        return ids or self._pieces.ids(text)
 
 
 def piece_weights(ids: Sequence[int]) -> dict[int, float]:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from brimful.core.language import ENGLISH, detect_language
+from brimful.embedding.multilingual import split_compound
 
 _ENGLISH: Final = """
 a about above after again against all also am an and any are aren't as at be because been before being below between
@@ -61,10 +62,16 @@ MONTHS: Final = (
 _RUSSIAN: Final = """
 а без бы был была было были быть в вам вас весь во вот все всех вы где да для до его ее если есть еще же за и из или им
 их к как какая какие каким какого какой какую когда кто ли мне меня мной мои мой моя мы на нам нас наш наша не него нее
-нет ни них но ну о об он она они от по под при с со так то того тоже только ты у уже что чтобы это этот я
+нет ни них но ну нужно надо о об он она они от по под при с со так то того тоже только ты у уже что чтобы это этот я
 """
-_GERMAN_ONLY: Final = "am an das den des die hat ins man mit war wurden"
-_SPANISH_ONLY: Final = "ha han hay he me mi nos son"
+_GERMAN_ONLY: Final = """
+am an bekommt bekam bekommen darf das den des die dürfen etwas geht gibt hat hätte ins jemand könnte machen macht mag
+man mit möchte möchten muss müssen niemand soll sollen sollte sollten viel war wäre will wollen wollte wollten wurden
+"""
+_SPANISH_ONLY: Final = """
+algo alguien debe debo estamos estoy ha hace hacemos hacen hacer han hay he hemos hizo me mi nada nadie nos puede pueden
+puedo son tenemos tengo tienen
+"""
 # Stopwords only in texts of their language: elsewhere, they may be words such as "die" and "war".
 _OWN_STOPWORDS: Final = {
     "de": frozenset(_GERMAN_ONLY.split()),
@@ -159,7 +166,8 @@ def _find_word_terms(word: str, language: str, indexed: bool) -> tuple[str, ...]
     if bare[0] >= _END_OF_LATIN or language not in _STEMMERS:
         return (stem,)
     own = _strip_accents(_stem_in(_STEMMERS[language], whole))
-    return (own, stem) if indexed and own != stem else (own,)
+    parts = split_compound(own) if language == "de" else ()
+    return (own, stem, *parts) if indexed and own != stem else (own, *parts)
 
 
 _cached_word_terms: Final = lru_cache(maxsize=_CACHED_WORDS)(_find_word_terms)

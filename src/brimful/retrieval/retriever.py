@@ -1,6 +1,7 @@
 """Hybrid search with a cache, a time limit, a circuit breaker, and a fallback to recent memories."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from brimful.core.decision import SECONDS_PER_DAY
+from brimful.core.language import detect_language
 from brimful.core.notice import Notice
 from brimful.core.validation import preview, to_finite_float
 from brimful.errors import BrimfulError, EmbeddingError, InvalidValue
@@ -41,6 +43,7 @@ TIME_LIMIT: Final = 10.0  # seconds for vector search
 MAX_ROWS: Final = 2_000  # postings read for a main query; rare terms come first, since common ones discriminate little
 SIDE_ROWS: Final = 200  # postings read for any other query, and for synonyms
 LAGGING: Final = 256  # documents without a vector; fewer than that were just written and will be embedded soon
+UNKNOWN_SHARE: Final = 0.5  # of a question; with less of it in an unknown language, vector search still helps
 FALLBACK_RELEVANCE: Final = 0.5  # of memories returned only because they are recent; unlikely ones do not replace them
 MIN_WORDS: Final = LEXICAL * 0.1**0.5  # log-odds of a tenth of the query; with more words in common, a memory matches
 FALLBACK_MEMORIES: Final = 10  # together with those that were found, unless the request has a limit of its own
@@ -108,7 +111,7 @@ class Retriever:
         if cached is not None:
             return msgspec.structs.replace(cached, cached=True)
         result = await self._search(queries, groups, request, now)
-        if not result.degraded:
+        if all(notice.kind == "unknown-language" for notice in result.degraded):
             self._cache.put(key, result, now=self._clock())
         return result
 
@@ -127,7 +130,7 @@ class Retriever:
             named = best if postings is None else await self._with_addressees(group, best, queries, postings[at])
             found = _calibrate(await self._resolve(group, named, request), group, ranking.documents, embedder)
             hits += [_with_recency(hit, request, now) for hit in found]
-        degraded = (*lexical_notices, *vector_notices)
+        degraded = (*lexical_notices, *vector_notices, *self._unknown_language(queries))
         hits = [hit for hit in hits if hit.relevance >= request.min_relevance]
         if self._reranking is not None and queries:
             hits, rerank_notices = await self._reranking.reorder(queries[0].text, hits)
@@ -211,6 +214,27 @@ class Retriever:
         found = f"more than {LAGGING} documents have no vector by {embedder.id!r} yet"
         text = f"vector search is behind ({found}): they are found by full-text search only"
         return (Notice(kind="vector-search-behind", text=text, facts={"embedder": embedder.id}),)
+
+    def _unknown_language(self, queries: Sequence[Query]) -> Notices:
+        """Return a notice if the embedder knows certain languages, and most of the question is in another one."""
+        languages: frozenset[str] | None = getattr(self._embedder, "languages", None)
+        if self._embedder is None or languages is None:
+            return ()
+        lengths: Counter[str] = Counter()
+        for query in queries:
+            if query.main:
+                lengths[detect_language(query.text)] += len(query.text)
+        unknown = {language: length for language, length in lengths.items() if language not in languages}
+        share = sum(unknown.values()) / max(1, lengths.total())
+        if share < UNKNOWN_SHARE:
+            return ()
+        language = max(unknown, key=unknown.__getitem__)
+        text = (
+            f"{self._embedder.id!r} does not know the language of {share:.0%} of the question ({language}): answers "
+            "are found by their words only. Use an embedder that knows it, see `brimful embeddings list`"
+        )
+        facts = {"embedder": self._embedder.id, "language": language, "share": round(share, 2)}
+        return (Notice(kind="unknown-language", text=text, facts=facts),)
 
     def _skipped(self) -> Notices:
         wait = self._breaker.retry_in(self._clock())
