@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import brimful
 from brimful.core.cost import base_cost
+from brimful.core.decision import make_scorer
 from brimful.core.forms import Shaper
 from brimful.core.handles import Handles
 from brimful.core.policy import Forms
@@ -73,7 +74,7 @@ def test_split_gives_retrieval_what_history_left():
 
 def test_default_lends_what_history_does_not_need():
     pile = [*history(3), *(memory(f"fact {n} " + words(8), counter=COUNTER, id=f"f{n:02d}") for n in range(90))]
-    context = build(pile)
+    context = build(pile, overrides={"pools.related.limit.share": 0.4, "pools.related.borrow": True})
     related = next(use for use in context.pools if use.name == "related")
     assert related.used > related.limit
     assert related.borrowed == related.used - related.limit
@@ -300,7 +301,7 @@ def test_where_history_ends_within_a_cluster_its_summary_tells_of_the_rest(cover
 def test_a_summary_larger_than_its_cluster_saves_nothing():
     pile = [*clustered(1, 3, size=300), summary(words(950), of="day-1", counter=COUNTER, id="s")]
     context = build(pile, overrides=NO_FORMS)
-    assert outcomes(context)["s"] == ("dropped", "too-large")
+    assert outcomes(context)["s"] == ("dropped", "verbatim")
     assert ("replaced", "summary") not in outcomes(context).values()
 
 
@@ -437,8 +438,7 @@ def test_a_text_that_has_no_place_to_be_cut_cannot_shrink():
         lambda entry: entry.tokens.upper + 4,
         lambda _: ("", 0),
         shaper.may_shrink,
-        now=NOW,
-        needs={},
+        make_scorer(load_policy("default").weights, NOW),
     )
     assert shaper.shrink(unit, 5) is None
     assert shaper.shrink(unit, 6).cost == 6

@@ -77,7 +77,8 @@ def test_history_steps_down_from_all_that_it_could_have_had():
 
 def test_what_later_pools_cannot_take_is_not_kept_for_them():
     large = memory(words(500), counter=COUNTER, id="large")
-    context = build([*history(50), large], previous=began("m000"), overrides=NO_FORMS)
+    limited = {"pools.related.limit": {"share": 0.4}, "pools.recent.need": None}
+    context = build([*history(50), large], previous=began("m000"), overrides=NO_FORMS | limited)
     assert context.component("recent").items == 50
     assert outcomes(context)["large"][0] == "dropped"
 

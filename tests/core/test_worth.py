@@ -40,9 +40,20 @@ def test_an_item_gets_in_only_if_it_is_worth_more_than_its_tokens():
 
 
 def test_the_explanation_has_worth_price_and_tokens():
-    context = build([*history(2), note("poor", 0.001)], overrides={"price": 1.0})
+    context = build([*history(2), note("good", 0.5), note("poor", 0.001)], overrides={"price": 1.0})
     line = context.explain("poor")
     assert line == "dropped: not worth its tokens at a price of 1 per 1,000, score 0.0007, 20 tokens"
+
+
+def test_nothing_gets_in_if_not_even_the_best_find_is_likely_to_help():
+    pile = [*history(2), note("kettle", 0.02), note("ladder", 0.01)]
+    context = build(pile, overrides={"price": "balanced", "min_best_relevance": 0.03})
+    line = "dropped: nothing that was found is likely to help (relevance below 3%), score 0.00, 20 tokens"
+    assert context.explain("kettle") == line
+    assert [notice.kind for notice in context.warnings] == ["nothing-relevant"]
+    assert "kettle" in build(pile, overrides={"price": "full", "min_best_relevance": 0.03}).kept
+    both = build([*pile, note("cup", 0.4)], overrides={"price": "balanced", "min_best_relevance": 0.03})
+    assert {"cup", "kettle"} < set(both.kept)
 
 
 def test_a_context_says_that_nothing_is_relevant():
@@ -209,6 +220,14 @@ def test_history_that_outgrew_its_room_is_trimmed_in_one_large_step():
     assert "low-water" in {decision.reason for decision in after.decisions}
 
 
-def test_with_nothing_to_divide_history_gets_the_least():
+def test_with_nothing_to_divide_history_may_have_all():
     balance = Balance([], [], 100, 0.0)
-    assert (balance.best(10, 50), balance.worth(50)) == (10, 0.0)
+    assert (balance.best(10, 50), balance.worth(50)) == (50, 0.0)
+
+
+def test_history_that_gave_room_does_not_grow_back_for_a_single_message():
+    turns = history(60)
+    divided = build([*turns, *finds(0.5)], overrides=DIVIDED, window=600)
+    after = build(turns, overrides=DIVIDED, window=600, previous=divided.history)
+    assert divided.history.divided
+    assert after.history == divided.history

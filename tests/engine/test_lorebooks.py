@@ -104,7 +104,7 @@ def test_activation_does_not_depend_on_the_window(run, new_engine):
             return small, large
 
     small, large = run(story())
-    assert small.explanations == large.explanations == {"tower": "sticky until message 121"}
+    assert small.explanations["tower"] == large.explanations["tower"] == "sticky until message 121"
 
 
 def test_lore_that_comes_and_goes_leaves_the_prefix_alone(run, new_engine):

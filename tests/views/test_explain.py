@@ -50,7 +50,8 @@ def test_the_report_has_every_line_of_the_seeds():
 
 
 def test_a_dropped_memory_says_how_far_it_was_from_the_cut():
-    context = build([entry for entry in pile() if entry.kind != "message-recent"], window=400)
+    limited = {"pools.related.limit.share": 0.4, "pools.related.borrow": True}
+    context = build([entry for entry in pile() if entry.kind != "message-recent"], window=400, overrides=limited)
     pool = next(use for use in context.pools if use.name == "related")
     worst = context.explain("mem-19")
     numbers = f"{pool.used:,}/{pool.limit:,} tokens, {pool.borrowed:,} borrowed"
@@ -58,7 +59,7 @@ def test_a_dropped_memory_says_how_far_it_was_from_the_cut():
     assert worst.endswith("ranks below the cut")
     first_out = next(d for d in context.decisions if d.pool == "related" and d.rank == d.cut + 1)
     assert context.explain(first_out.id).endswith(", 1 rank below the cut")
-    assert build(pile(), window=800).explain("mem-19").startswith("dropped: window full (")
+    assert build(pile(), window=600).explain("mem-19").startswith("dropped: window full (")
 
 
 def test_a_kept_one_says_what_it_cost():

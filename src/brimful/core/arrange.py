@@ -129,6 +129,7 @@ def find_history_start(selection: Selection) -> HistoryStart | None:
         summaries=tuple(unit.key for unit in summaries),
         forms=tuple(sorted((unit.key, unit.limit) for unit in units if unit.whole)),
         media=_history_media(selection, {package.id for unit in units for package in unit.packages}),
+        divided=selection.divided,
     )
 
 

@@ -12,6 +12,7 @@ from brimful.core.policy import Weights
 
 NEUTRAL_RELEVANCE = 0.5  # for packages that did not come from a search
 SECONDS_PER_DAY = 86_400.0
+RETRIEVED_KINDS: Final = ("message-older", "memory-")  # what was said before, and found by a search
 _NO_NEEDS: Final[Mapping[str, float]] = MappingProxyType({})
 
 
@@ -26,11 +27,12 @@ class Score(msgspec.Struct, frozen=True, gc=False):
 
 
 def make_scorer(
-    weights: Weights, now: float, needs: Mapping[str, float] = _NO_NEEDS
+    weights: Weights, now: float, needs: Mapping[str, float] = _NO_NEEDS, *, unlikely: bool = False
 ) -> Callable[[ContentPackage], Score]:
     """Return a function that scores packages at the time `now`.
 
-    `needs` are the probabilities that turns of the conversation are needed, by id: no search gave them a relevance.
+    `needs` are the probabilities that turns of the conversation are needed, by id: no search gave them a relevance. If
+    all finds are `unlikely` to help, they are worth nothing.
     Packages from the future, and those without a timestamp, count as new: their recency is 1.
     """
     of_priority, of_importance, of_recency = weights.priority, weights.importance, weights.recency
@@ -46,6 +48,8 @@ def make_scorer(
         recency = exp(-age_days / days) if package.timestamp and age_days > 0 else 1.0
         merit = of_priority * priority + of_importance * importance + of_recency * recency
         total = relevance * merit / of_merit if multiplies else merit + of_relevance * relevance
+        if unlikely and package.relevance is not None and package.kind.startswith(RETRIEVED_KINDS):
+            total = 0.0
         return Score(total, priority, importance, relevance, recency)
 
     return score

@@ -74,10 +74,10 @@ def _is_from_user(unit: Unit) -> bool:
 
 
 def _pays(pool: Pool, balance: Balance | None, span: int, target: int) -> bool:
-    """Whether it pays to begin history elsewhere, although the provider then has to read all of it again."""
+    """Whether it pays to begin history later, although the provider then has to read all of it again."""
     if balance is None or pool.need is None:
         return False
-    return balance.worth(target) - balance.worth(span) > pool.need.reread * target / 1_000
+    return target < span and balance.worth(target) - balance.worth(span) > pool.need.reread * target / 1_000
 
 
 class _Filling:
@@ -116,6 +116,7 @@ class _Filling:
         self.limited: dict[str, tuple[Pool, dict[str, Reason]]] = {}
         self.rooms: dict[str, Room] = {}
         self.borrowed: dict[str, int] = {}
+        self.divided = False
 
     # -- totals ------------------------------------------------------------------------------------------------------
 
@@ -293,16 +294,20 @@ class _Filling:
             target = self._target(pool, balance, high)
             fits = total_cost(span) <= high and room.items + sum(u.items for u in span) <= max_items
             if fits and not _pays(pool, balance, total_cost(span), target):
-                grown = span if balance else regrow(pool, span, older, room, high, self.shaper)
+                self.divided = self.previous is not None and self.previous.divided
+                grown = span if self.divided else regrow(pool, span, older, room, min(high, target), self.shaper)
                 self.order[pool.name], self.chosen[pool.name] = order, grown
                 self.stepped.update([pool.name] if len(grown) > len(span) else [])
                 return
             self.stepped.add(pool.name)
+            self.divided = target < high
             low_pool, low = at_low_water(pool, msgspec.structs.replace(room, tokens=high))
             room = msgspec.structs.replace(room, tokens=target if fits else min(target, low.tokens))
             pool = pool if fits else low_pool
         elif balance:
-            room = msgspec.structs.replace(room, tokens=self._target(pool, balance, room.tokens))
+            target = self._target(pool, balance, room.tokens)
+            self.divided = target < room.tokens
+            room = msgspec.structs.replace(room, tokens=target)
         if pool.summarize:
             order = self._summarized(pool, order, room)
         if pool.history != NO_HISTORY_LIMITS:
@@ -447,6 +452,7 @@ class _Filling:
             media=tuple(self.media),
             other_media=tuple(unit for unit in self.waiting_media if unit.key not in inside),
             used=used,
+            divided=self.divided,
         )
 
     def _duplicates(self, pool: Pool) -> list[tuple[Unit, str]]:

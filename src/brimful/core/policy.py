@@ -25,7 +25,7 @@ Method = Literal["approximate", "exact", "calibrated", "hybrid"]
 - `hybrid`: exact where possible, calibrated otherwise. A count's basis says which it was.
 """
 
-PRICES: Final = MappingProxyType({"thrifty": 0.2, "balanced": 0.05, "full": 0.0})
+PRICES: Final = MappingProxyType({"thrifty": 0.05, "balanced": 0.015, "full": 0.0})
 """Named prices of 1,000 tokens, in worth. `full` takes whatever fits."""
 
 RelatedPosition = Literal["before-current", "system"]
@@ -201,7 +201,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A named way to fill a window.
 
     `price` is what 1,000 tokens cost, in worth. Where the best set is chosen, an item gets in only if it is worth more
-    than its tokens, even if there is room. With 0, everything gets in that fits.
+    than its tokens, even if there is room. With 0, everything gets in that fits. With a price, nothing that was found
+    gets in if not even the best of it has `min_best_relevance`.
 
     With `ephemeral_summaries`, the engine summarizes older messages for a single context if they do not fit and no
     stored summary covers them.
@@ -212,6 +213,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     counting: Method = "hybrid"
     total_tokens: int | None = None
     price: float = 0.0
+    min_best_relevance: float = 0.0
     completion: Completion = Completion()
     margin: Margin = Margin()
     weights: Weights = Weights()
@@ -277,6 +279,7 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
     yield from _check_number("margin.share", policy.margin.share, 0.0, 1.0)
     yield from _check_integer("margin.tokens", policy.margin.tokens, 0)
     yield from _check_number("price", policy.price, 0.0, 1e6)
+    yield from _check_number("min_best_relevance", policy.min_best_relevance, 0.0, 1.0)
     yield from _check_integer("completion.tokens", policy.completion.tokens, 1)
     yield from _check_number("completion.max_share", policy.completion.max_share, 0.0, 1.0)
     yield from _check_integer("forms.min_tokens", policy.forms.min_tokens, 1)

@@ -139,13 +139,14 @@ class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
     """Where history began, and which summaries were in it: what the next context needs to keep its prefix.
 
     `forms` are the units that were shortened, each with the cost it was shortened to. `media` are the media of its
-    messages, each with its form.
+    messages, each with its form. `divided` says that history gave room to what was found.
     """
 
     first: str
     summaries: tuple[str, ...] = ()
     forms: tuple[tuple[str, int], ...] = ()
     media: tuple[tuple[str, FormName], ...] = ()
+    divided: bool = False
 
 
 class BaseCost(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -163,7 +164,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The units that are in, and what the decisions are made from. `summaries` were available for clusters.
 
     `media` are the optional media of messages that are in, each with the reason for its form; `other_media` are those
-    of other messages.
+    of other messages. `divided` says that history gave room to what was found.
     """
 
     required: tuple[Unit, ...]
@@ -172,6 +173,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     media: tuple[tuple[Unit, Reason], ...]
     other_media: tuple[Unit, ...]
     used: int
+    divided: bool = False
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:

@@ -24,7 +24,7 @@ from brimful.core.cost import (
     recount,
     region_of,
 )
-from brimful.core.decision import Decision, Region
+from brimful.core.decision import Decision, Region, make_scorer
 from brimful.core.fill import fill
 from brimful.core.forms import Shaper, find_query
 from brimful.core.handles import Handles
@@ -36,7 +36,7 @@ from brimful.core.select import Queues, make_queues
 from brimful.core.selection import BaseCost, Selection
 from brimful.core.units import make_units
 from brimful.core.verify import Verification, verify
-from brimful.core.worth import find_needs
+from brimful.core.worth import find_needs, finds_are_unlikely
 from brimful.errors import BudgetExceeded
 
 _MAX_ROUNDS: Final = 12  # usually one; two if a template joins what was counted separately
@@ -153,9 +153,14 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
     names = name_style(packages, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
     cost_of = make_cost_function(counter, names=names)
     shaper = Shaper(counter, inputs.policy.forms, query, handles, low_detail=_bills_by_detail(inputs.model))
-    needs = find_needs(packages, inputs.policy)
+    score_of = make_scorer(
+        inputs.policy.weights,
+        inputs.now,
+        find_needs(packages, inputs.policy),
+        unlikely=finds_are_unlikely(packages, inputs.policy),
+    )
     units, refused = make_units(
-        packages, inputs.policy, cost_of, make_heading_function(counter), shaper.may_shrink, now=inputs.now, needs=needs
+        packages, inputs.policy, cost_of, make_heading_function(counter), shaper.may_shrink, score_of
     )
     required = [package for package in packages if not package.flex.can_drop]
     return Candidates(

@@ -3,7 +3,7 @@
 Most units are one package.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -11,7 +11,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage, ToolCall, ToolResult
 from brimful.core.cost import NO_HEADING, Heading
-from brimful.core.decision import Decision, FormName, Outcome, Reason, Region, Score, make_scorer
+from brimful.core.decision import Decision, FormName, Outcome, Reason, Region, Score
 from brimful.core.policy import Policy
 from brimful.errors import InvalidPackage
 
@@ -170,13 +170,11 @@ def make_units(
     cost_of: Callable[[ContentPackage], int],
     heading_of: Callable[[ContentPackage], Heading],
     may_shrink: Callable[[ContentPackage], bool],
-    *,
-    now: float,
-    needs: Mapping[str, float],
+    score_of: Callable[[ContentPackage], Score],
 ) -> tuple[list[Unit], list[Decision]]:
     """Group packages into units and score them. Return the units, and decisions on packages that cannot be in one."""
     singles, groups, unpaired = _group_packages(packages)
-    pool_of, score_of = make_pool_lookup(policy), make_scorer(policy.weights, now, needs)
+    pool_of = make_pool_lookup(policy)
     units = [
         Unit(
             key=package.id,

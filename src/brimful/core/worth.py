@@ -8,12 +8,13 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
 from brimful.core.content import ContentPackage
 from brimful.core.cost import role_of, sender_of
+from brimful.core.decision import RETRIEVED_KINDS
 from brimful.core.frame import part_text
 from brimful.core.policy import Need, Policy
 from brimful.core.units import Unit, make_pool_lookup, time_key
@@ -21,14 +22,12 @@ from brimful.core.units import Unit, make_pool_lookup, time_key
 _READ: Final = 64  # turns that are searched for words of the current message: older ones are hardly needed anyway
 _RARE: Final = 0.1  # of these turns may have a word that counts as rare
 _WORD: Final = re.compile(r"\w{3,}")
-_FOUND: Final = ("message-older", "memory-")  # kinds that hold what was said before
 
 
 def find_needs(packages: Sequence[ContentPackage], policy: Policy) -> dict[str, float]:
     """Return the probability that the answer needs a turn, by id, for each turn in a pool with `need`.
 
-    The more certain it is that something older answers the current message, the less the message is about what was
-    just said.
+    A message that something older answers is not about what was just said.
     """
     pool = next((pool for pool in policy.pools if pool.need is not None), None)
     if pool is None or pool.need is None:
@@ -37,14 +36,24 @@ def find_needs(packages: Sequence[ContentPackage], policy: Policy) -> dict[str, 
     current = max((each for each in packages if each.kind == "message-current"), key=time_key, default=None)
     turns = [each for each in packages if each.relevance is None and each is not current and pool_of(each) == pool.name]
     turns.sort(key=time_key, reverse=True)
-    best = max((each.relevance or 0.0 for each in packages if each.kind.startswith(_FOUND)), default=0.0)
+    none_helps = math.prod(1 - relevance for relevance in _relevances(packages))
     speaker = (role_of(current), sender_of(current)) if current else None
     mentioned = _find_mentioned(turns[:_READ], current) if current else set()
     return {
-        turn.id: (1 - best)
+        turn.id: none_helps
         * _probability(pool.need, n, own=(role_of(turn), sender_of(turn)) == speaker, is_mentioned=turn.id in mentioned)
         for n, turn in enumerate(turns, start=1)
     }
+
+
+def finds_are_unlikely(packages: Sequence[ContentPackage], policy: Policy) -> bool:
+    """Whether no find is likely enough to help to be worth any tokens."""
+    return bool(policy.price) and max(_relevances(packages), default=0.0) < policy.min_best_relevance
+
+
+def _relevances(packages: Sequence[ContentPackage]) -> Iterator[float]:
+    """Yield the relevance of each message and memory that was found."""
+    return (each.relevance for each in packages if each.relevance is not None and each.kind.startswith(RETRIEVED_KINDS))
 
 
 def _probability(need: Need, n: int, *, own: bool, is_mentioned: bool) -> float:
@@ -87,9 +96,9 @@ class Balance:
         )
 
     def best(self, least: int, most: int) -> int:
-        """Return how many tokens history should get: as many as its newest turns take, from `least` to `most`."""
-        sizes = [least, *(cost for cost in self._costs if least < cost <= most)]
-        return max(sizes, key=self.worth)
+        """Return how many tokens history should get, from `least` to `most`; of equally good numbers, the largest."""
+        sizes = [least, *(cost for cost in self._costs if least < cost < most), most]
+        return max(sizes, key=lambda size: (self.worth(size), size))
 
 
 def _value_within(costs: Sequence[int], values: Sequence[float], tokens: int, *, whole: bool) -> float:

@@ -63,11 +63,14 @@ class RecentHistory(msgspec.Struct, frozen=True, kw_only=True):
 class HistoryReach(msgspec.Struct, frozen=True, kw_only=True):
     """How far back to read: at most this many tokens and messages. The first `sure` tokens will be in the window.
 
+    A history that is no longer than `whole` tokens will be in it as a whole.
+
     A message that is longer than `item` tokens will be shortened to that if there is no room for all of it.
     """
 
     tokens: int
     sure: int
+    whole: int = 0
     messages: int | None = None
     item: int | None = None
 
@@ -79,10 +82,13 @@ def get_history_reach(policy: Policy, budget: ContextBudget) -> HistoryReach:
         return HistoryReach(tokens=0, sure=0, messages=0)
     limit = budget.limit(pool.name)
     low_water = 1.0 if pool.low_water is None else pool.low_water
+    sure = low_water if pool.need is None else min(low_water, pool.need.min_share)
     tokens = budget.available if pool.borrow else limit
     item = max(policy.forms.over, int(tokens * ITEM_SHARE)) if policy.forms.allow("message-recent", tokens) else None
     messages = pool.history.max_items if pool.max_items is None else pool.max_items
-    return HistoryReach(tokens=tokens, sure=int(limit * low_water), messages=messages, item=item)
+    return HistoryReach(
+        tokens=tokens, sure=int(limit * sure), whole=int(limit * low_water), messages=messages, item=item
+    )
 
 
 class PackageCache:
@@ -152,7 +158,7 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
     packages: list[ContentPackage] = []
     read: list[int] = []
     tokens, full, counted, page_size = 0, 0, 0, cache.first_page(room, reach)
-    whole: list[str] = []
+    whole: list[tuple[str, int]] = []
     before: int | None = None
     sure: int | None = None
     while _needs_more(messages, tokens, reach):
@@ -173,8 +179,8 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
             capped = cost if reach.item is None else min(cost, reach.item)
             tokens += capped
             full += cost
-            if capped == cost and tokens <= reach.sure:
-                whole.append(message.id)
+            if capped == cost:
+                whole.append((message.id, tokens))
             if full <= reach.sure:
                 sure = message.seq
             elif tokens > reach.tokens and message.role != "tool":  # its call comes before it
@@ -183,6 +189,8 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
             break
         before, page_size = page[-1].message.seq, min(2 * page_size, MAX_PAGE)
     cache.note_needed(room, reach, len(messages))
+    sure = messages[-1].seq if messages and full <= reach.whole else sure
+    certain = reach.whole if tokens <= reach.whole else reach.sure
     partial = clusters.find_partial(messages, read)
     packages = clusters.detach(packages, partial, sure)
     if include_user and (user_message := await _find_last_user_message(store, room, messages)):
@@ -195,7 +203,7 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
         sure=sure,
         counted=counted,
         partial_clusters=frozenset(partial),
-        whole=frozenset(whole),
+        whole=frozenset(id for id, until in whole if until <= certain),
     )
 
 

@@ -241,7 +241,7 @@ def _headline(context: Context, decision: Decision) -> str:
         "too-large": f"larger than {named} can hold ({pool.max_tokens if pool else 0:,} tokens)",
         "pool-full": f"{named} full{numbers}",
         "window-full": f"window full ({context.tokens:,}/{context.budget.available:,} tokens)",
-        "not-worth": f"not worth its tokens at a price of {context.inputs.policy.price:g} per 1,000",
+        "not-worth": _why_not_worth(context, decision),
         "max-items": f"{named} already holds its maximum of {_max_items(context, pool) if pool else ''}",
         "low-water": f"{named} is at its low water, after one large step{numbers}",
         "no-modality": f"{context.budget.model} takes no {decision.kind.removeprefix('media-')} on this wire",
@@ -256,6 +256,13 @@ def _headline(context: Context, decision: Decision) -> str:
         "unpaired": "a tool call without its result, or a result without its call",
     }
     return lines[decision.reason]
+
+
+def _why_not_worth(context: Context, decision: Decision) -> str:
+    policy, score = context.inputs.policy, decision.score
+    if score is not None and score.relevance and not score.total:
+        return f"nothing that was found is likely to help (relevance below {policy.min_best_relevance:.0%})"
+    return f"not worth its tokens at a price of {policy.price:g} per 1,000"
 
 
 def _history_boundary(context: Context) -> str:
