@@ -27,6 +27,7 @@ AT_A_TIME = 16
 PAUSE_BETWEEN = 0.06  # seconds: what one server still keeps is not to slow the next one down
 SHORT = 20  # messages of the requests that memory is measured with
 PATH = "/v1/chat/completions"
+HEAD = f"POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 PARTS = Path(__file__).with_name("proxy_parts.py")
 
 ABOUT = f"""An upstream that takes {THINKING * 1000:.0f} ms to respond is called directly, through a bare pass-through,
@@ -180,7 +181,7 @@ async def _streams(server: Server, count: int) -> Flow:
     async def one() -> tuple[bool, float]:
         begun = time.perf_counter()
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        head = f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        head = f"{HEAD}content-length: {len(body)}\r\n"
         writer.write(f"{head}connection: close\r\n\r\n".encode() + body)
         data = await reader.read(-1)
         writer.close()
@@ -222,7 +223,7 @@ async def _ask_questions(server: Server, history: Sequence[Any], part: int, coun
             message = {"role": "user", "content": f"Question {part}-{at}."}
             messages = [message, *history[: SHORT - 2], message]
             body = json.dumps({"model": "gpt-4o", "max_tokens": 50, "messages": messages}).encode()
-            head = f"POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+            head = f"{HEAD}content-length: {len(body)}"
             writer.write(f"{head}\r\n\r\n".encode() + body)
             result = await reader.readuntil(b"\r\n\r\n")
             await reader.readexactly(int(re.findall(rb"(?i)content-length: (\d+)", result)[0]))

@@ -85,4 +85,4 @@ class _Telling(uvicorn.Server):
 
 if __name__ == "__main__":
     served = pass_through(sys.argv[2]) if sys.argv[1] == "pass-through" else upstream(instant=sys.argv[1] == "instant")
-    _Telling(uvicorn.Config(served, port=0, log_config=None, access_log=False)).run()
+    _Telling(uvicorn.Config(served, port=0, log_config=None, access_log=False, timeout_keep_alive=75)).run()
