@@ -41,7 +41,7 @@ _START_BYTES: Final = 600  # memory of the start of a history, and of its key
 
 DigestChain = list[bytes]
 RESPONSE_WAIT: Final = 0.25  # seconds; then a context is written without its response
-BATCH_PAUSE: Final = 0.1  # seconds in which records are collected
+BATCH_PAUSE: Final = 0.05  # seconds in which records are collected
 DEFAULT_ROOM: Final = "proxy"
 """The room of requests that name no conversation."""
 _FORWARD_DELAY: Final = 0.002  # seconds; the answer is forwarded first, since recording would delay it
