@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from brimful.embedding import StaticEmbedder
+from brimful.embedding import SmallEmbedder, StaticEmbedder
 from brimful.engine import Engine
 from brimful.protocols import Embedder, Purpose
 from brimful.records import Memory
@@ -33,7 +33,7 @@ ABOUT = """The relevance of a search result is the probability that it helps to 
 development conversations were asked of stores that can and cannot answer them: rooms and memories, from 5 texts
 to all conversations of a collection joined. "Said" is the mean relevance of the results in each bin, "true" the share
 of them that annotators marked as evidence. The coefficients for a collection were fitted on the other collections. The
-calibration error is the mean difference between the two, over the best 200 results of each question; most of these are
+calibration error is the mean difference between the two, over the best 100 results of each question; most of these are
 certainly irrelevant, so the second one is over those with a relevance of at least 5 %. Then, facts
 among notes about other things, each with a question in other words."""
 
@@ -59,7 +59,12 @@ class Squeezed:
 def embedders() -> dict[str, tuple[Embedder | None, ...]]:
     """Return the embedders to fit coefficients for, by kind: the beginning of their id, "other" or "none"."""
     static = StaticEmbedder()
-    return {"static": (static,), "none": (None,), "other": (static, Squeezed(static, 0.5))}
+    return {
+        "static": (static,),
+        "small": (SmallEmbedder(),),
+        "none": (None,),
+        "other": (static, Squeezed(static, 0.5)),
+    }
 
 
 def report(data: Path | None, *, quick: bool) -> Section:
@@ -68,9 +73,13 @@ def report(data: Path | None, *, quick: bool) -> Section:
     collections = talks(data) if data else {}
     if collections:
         chosen = {name: talks[: 1 if quick else None] for name, talks in collections.items()}
-        for name, embedder in (("static table", StaticEmbedder()), ("full text alone", None)):
+        for name, embedder in (
+            ("the static table", StaticEmbedder()),
+            ("the small encoder", SmallEmbedder()),
+            ("full text alone", None),
+        ):
             print(f"  relevance: {name}", flush=True)
-            parts += [f"With the {name}:", _reliability(list(samples(chosen, embedder)))]
+            parts += [f"With {name}:", _reliability(list(samples(chosen, embedder)))]
     parts.append(_fact_table(STORES[:2] if quick else STORES))
     return Section("Relevance", ABOUT, tuple(parts))
 

@@ -4,7 +4,7 @@ They are made from the conversations of `evidence_data`. Each question is asked 
 
 - its own conversation, and another one, which cannot answer it: as a room, and with the same texts as memories;
 - the turns around its answer, and as many elsewhere: as a room;
-- 5, 20 and 100 turns at random, of its conversation or of all, with the answer and without it: as memories;
+- 5, 20, 100 and 500 turns of all conversations at random, with the answer and without it: as memories;
 - all conversations of its collection joined: as a room, and as memories.
 """
 
@@ -28,9 +28,10 @@ from brimful.retrieval.rank import MAX_NEIGHBOURS, add_speaker, rank
 from brimful.retrieval.synonyms import expand_postings
 from evidence_data import Talk, Turn
 
-SMALL = (5, 20, 100)  # turns of a small store
+SMALL = (5, 20, 100, 500)  # turns of a small store
 AROUND = 40  # turns of a short room
-RANKED = 200  # matches of a question
+RANKED = 100  # matches of a question
+ASKED = 40  # questions of a conversation, at most
 BATCH = 256  # texts to embed at once
 
 Values = npt.NDArray[np.float64]
@@ -93,7 +94,7 @@ class Shelf:
         postings = expand_postings(
             self._postings(question.terms), self._postings(related), [term for _, term in question.related]
         )
-        ranking = rank(postings, self._near(meaning), conversation=self.kind == "room", limit=2 * RANKED)
+        ranking = rank(postings, self._near(meaning), conversation=self.kind == "room", limit=RANKED + RANKED // 2)
         turns, log_odds, lengths = [], [], []
         for match in ranking.matches():
             at = match.position - 1 if self.kind == "room" else self.turn_of[match.position - 1]
@@ -154,15 +155,16 @@ def samples(collections: dict[str, list[Talk]], embedder: Embedder | None, *, se
             }
             elsewhere = {(kind, at): Shelf(docs, kind) for at, docs in enumerate(others) for kind in ("room", "memory")}
             speakers = sorted({turn.speaker for turn in talk.turns})
-            questions = [parse_question(each.text, asker=talk.asker, speakers=speakers) for each in talk.questions]
+            chosen = random.sample(talk.questions, min(ASKED, len(talk.questions)))
+            questions = [parse_question(each.text, asker=talk.asker, speakers=speakers) for each in chosen]
             meanings = _embed(embedder, [question.meaning for question in questions])
-            for asked, question, meaning in zip(talk.questions, questions, meanings, strict=True):
+            for asked, question, meaning in zip(chosen, questions, meanings, strict=True):
                 evidence = {id(docs[0].turn) for docs in own if docs[0].turn.id in asked.evidence}
                 shelves = {
                     **fixed,
                     "another room": elsewhere["room", random.randrange(len(others))],
                     "other memories": elsewhere["memory", random.randrange(len(others))],
-                    **_small_stores(own, evidence, random.choice([own, everywhere]), random),
+                    **_small_stores(own, evidence, everywhere, random),
                 }
                 for store, shelf in shelves.items():
                     turns, inputs = shelf.find(question, meaning)

@@ -25,7 +25,7 @@ def probabilities(values, *, documents=500, kind="memory", embedder="static", le
     ).tolist()
 
 
-@pytest.mark.parametrize("embedder", [None, "static-minilm-256@1", "text-embedding-3-small"])
+@pytest.mark.parametrize("embedder", [None, "static-minilm-256@1", "small-int8-384@1", "text-embedding-3-small"])
 @given(values=log_odds, kind=kinds, documents=st.integers(0, 10**6))
 def test_probabilities_are_in_the_order_of_the_log_odds(embedder, values, kind, documents):
     found = probabilities(values, kind=kind, documents=documents, embedder=embedder)
@@ -82,7 +82,7 @@ async def ask(texts, questions, embedder="static"):
 @pytest.mark.parametrize("fact", FACTS)
 def test_a_fact_in_other_words_is_likely_to_help_and_nothing_else_is(count, fact):
     (found,) = asyncio.run(ask([fact, *notes(count)], [FACTS[fact]]))
-    assert 0.3 < found.pop(fact) < 1.0
+    assert 0.4 < found.pop(fact) < 1.0
     assert max(found.values(), default=0.0) < 0.05
 
 

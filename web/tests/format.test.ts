@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { ago, isoTime, formatTime, formText, money, percent, plural, score, seconds, short, signed, whole } from "../src/logic/format";
+import { ago, isoTime, formatTime, formText, money, parts, percent, plural, relevance, score, seconds, short, signed, whole } from "../src/logic/format";
 
 describe("formatted numbers", () => {
   it.each([[0, "0"], [950, "950"], [12_345, "12.3k"], [999_949, "1000k"], [1_048_576, "1.05M"], [-2048, "-2.05k"]])("shortens %d to %s", (value, text) => {
@@ -9,6 +9,13 @@ describe("formatted numbers", () => {
   it("groups thousands", () => expect(whole(1234567.4)).toBe("1,234,567"));
   it.each([[0, "0 %"], [0.0004, "<0.1 %"], [0.0456, "4.6 %"], [0.1234, "12.3 %"], [1, "100 %"], [NaN, "–"]])("formats %d as %s", (share, text) => {
     expect(percent(share)).toBe(text);
+  });
+  it.each([[0, "0 %"], [0.0004, "<1 %"], [0.714, "71 %"], [0.9991, ">99 %"], [1, "100 %"]])("shows a relevance of %d as %s", (value, text) => {
+    expect(relevance(value)).toBe(text);
+  });
+  it("names the parts of a relevance, the largest first", () => {
+    expect(parts({ meaning: 2.31, words: 6.14, time: 0 })).toBe("words 6.1, meaning 2.3");
+    expect(parts(null)).toBe("");
   });
   it.each([[0.614, "0.61"], [0.0052, "0.005"], [0.000123, "0.0001"], [1e-7, "<0.0001"], [1e-300, "0.00"], [0, "0.00"], [1, "1.00"]])("shows a score of %d as %s", (value, text) => {
     expect(score(value)).toBe(text);

@@ -20,7 +20,8 @@ from brimful.retrieval.rank import against
 
 RANK: Final = 10  # the match with which the others are compared: at most a few others are answers too
 TOP: Final = 5  # matches among which a step down counts
-SHORT_TEXT_BYTES: Final = 200  # a message of this length has half of the odds of a long one, by the length alone
+SHORT_TEXT_BYTES: Final = 200  # a message of this length, with its heading, counts half as long as a long one
+HEADING_BYTES: Final = 60  # of day and speaker
 _DATA: Final = Path(__file__).with_name("data") / "relevance.json"
 
 Kind = Literal["room", "memory", "lore"]
@@ -78,7 +79,7 @@ def describe(log_odds: Values, lengths: npt.NDArray[np.int64], *, documents: int
     rows[order, 2] = _largest_steps(ordered)
     rows[:, 3] = best - tenth
     rows[:, 4] = math.log(max(documents, 1))
-    rows[:, 5] = message * np.log((lengths + 1) / (lengths + SHORT_TEXT_BYTES))
+    rows[:, 5] = message * np.log((lengths + HEADING_BYTES) / (lengths + HEADING_BYTES + SHORT_TEXT_BYTES))
     rows[:, 6] = message
     rows[:, 7] = 1.0
     return rows

@@ -41,6 +41,7 @@ export interface Message {
   seq: number;
   tokens: number;
   relevance: number | null;
+  parts: Record<string, number> | null;
 }
 
 export interface MessageList {

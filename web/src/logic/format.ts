@@ -35,6 +35,19 @@ export function score(value: number): string {
   return value > ZERO && value < 0.01 ? value.toPrecision(1) : value.toFixed(2);
 }
 
+/** The probability that an item helps: 71 %, <1 %, >99 %. */
+export function relevance(value: number): string {
+  const share = value * 100;
+  if (share > 0 && share < 1) return "<1 %";
+  return share > 99 && share < 100 ? ">99 %" : `${Math.round(share)} %`;
+}
+
+/** What speaks for an item, as log-odds, the largest first: "words 6.1, meaning 2.3". */
+export function parts(of: Record<string, number> | null): string {
+  const found = Object.entries(of ?? {}).filter(([, value]) => value.toFixed(1) !== "0.0").sort(([, a], [, b]) => b - a);
+  return found.map(([name, value]) => `${name} ${value.toFixed(1)}`).join(", ");
+}
+
 /** US dollars: 0.00042 → "$0.00042", 12.3 → "$12.30" */
 export function money(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";

@@ -10,7 +10,7 @@ import type { Message, MessageList, Room } from "../api/records";
 import { usePages } from "../api/pages";
 import { useResource } from "../api/resource";
 import { lines, messageText } from "../logic/text";
-import { formatTime, plural, score, whole } from "../logic/format";
+import { formatTime, parts, plural, relevance, whole } from "../logic/format";
 import { messagePath } from "../logic/routes";
 import { setQuery, go, route } from "../router";
 import { CharacterForm, mergedCharacter, ROOM_FIELDS } from "../ui/character-form";
@@ -114,7 +114,7 @@ function Messages({ room }: { room: string }) {
                     <b>{each.sender || each.role}</b>
                     <span class="muted">{formatTime(each.at)}</span>
                     <span>{plural(each.tokens, "token")}</span>
-                    {each.relevance !== null && <span class="muted">relevance {score(each.relevance)}</span>}
+                    {each.relevance !== null && <span class="muted" title={parts(each.parts)}>relevance {relevance(each.relevance)}</span>}
                     <code>{each.id}</code>
                     <span class="record-buttons"><a class="quiet" href={messagePath(each.id)}>What the model saw<span class="hidden"> for {each.id}</span></a> <button type="button" class="quiet" onClick={() => setRemoving(each)}>Remove<span class="hidden"> {each.id}</span></button></span>
                   </div>

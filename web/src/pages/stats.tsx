@@ -7,7 +7,7 @@ import { useResource } from "../api/resource";
 import type { Statistics, StatisticsList } from "../api/statistics";
 import type { ContextList } from "../api/types";
 import { inDisplayOrder, look, title } from "../logic/components";
-import { money, percent, plural, seconds, short, whole } from "../logic/format";
+import { money, percent, plural, relevance, seconds, short, whole } from "../logic/format";
 import { setQuery, route } from "../router";
 import { Choice } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
@@ -77,7 +77,7 @@ function Summary({ of }: { of: Statistics }) {
         <div><dt>Saved</dt><dd>{money(of.saved)}</dd><dd class="small muted">compared to sending everything</dd></div>
         <div><dt>Counting error</dt><dd>{answers.count_error === null ? "–" : percent(Math.abs(answers.count_error))}</dd><dd class="small muted">compared to reported usage</dd></div>
         <div><dt>Answer time</dt><dd>{seconds(answers.seconds)}</dd><dd class="small muted">mean</dd></div>
-        <div><dt>Memories per context</dt><dd>{of.memories.per_context.toFixed(1)}</dd><dd class="small muted">{of.memories.relevance === null ? "no relevance recorded" : `mean relevance ${of.memories.relevance.toFixed(2)}`}</dd></div>
+        <div><dt>Memories per context</dt><dd>{of.memories.per_context.toFixed(1)}</dd><dd class="small muted">{of.memories.relevance === null ? "no relevance recorded" : `mean relevance ${relevance(of.memories.relevance)}`}</dd></div>
         <div><dt>Vector search</dt><dd>{percent(of.vector_uptime)}</dd><dd class="small muted">{plural(of.breaker_openings, "circuit breaker opening")}</dd></div>
       </dl>
       <Composition of={of} />

@@ -6,7 +6,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { Decision } from "../api/types";
 import { type Column, type Filter, filtered, type Order, sorted, countBy } from "../logic/candidates";
 import { look } from "../logic/components";
-import { plural, score, whole } from "../logic/format";
+import { plural, relevance, score, whole } from "../logic/format";
 import { nextRow, visibleRows } from "../logic/rows";
 import { OtherMemories } from "./other-memories";
 import { OutcomeBadge } from "./outcome";
@@ -19,7 +19,7 @@ interface Shown {
 }
 
 const part = (name: "priority" | "importance" | "relevance" | "recency") => (each: Decision) =>
-  each.score ? score(each.score[name]) : "";
+  each.score ? (name === "relevance" ? relevance : score)(each.score[name]) : "";
 
 const COLUMNS: Shown[] = [
   { name: "position", title: "Pos.", about: "Position in the request", show: (each) => (each.position === null ? "–" : each.position + 1) },
@@ -31,7 +31,7 @@ const COLUMNS: Shown[] = [
   { name: "score", title: "Score", about: "Total score", show: (each) => each.score && <ScoreBar decision={each} /> },
   { name: "priority", title: "Prio.", about: "Priority (unweighted)", show: part("priority") },
   { name: "importance", title: "Imp.", about: "Importance (unweighted)", show: part("importance") },
-  { name: "relevance", title: "Rel.", about: "Relevance (unweighted)", show: part("relevance") },
+  { name: "relevance", title: "Rel.", about: "Relevance: the probability that it helps", show: part("relevance") },
   { name: "recency", title: "Rec.", about: "Recency (unweighted)", show: part("recency") },
   { name: "tokens", title: "Tokens", about: "Tokens", show: (each) => whole(each.tokens) },
   { name: "rank", title: "Rank", about: "Rank in its pool / rank of the last included item", show: (each) => (each.rank ? <>{each.rank}<span class="muted">/{each.cut}</span></> : "–") },

@@ -7,7 +7,7 @@ import { useResource } from "../api/resource";
 import type { Decision, ItemView, Recalled, Score } from "../api/types";
 import { included } from "../logic/candidates";
 import { look, title } from "../logic/components";
-import { formatTime, formText, score, whole } from "../logic/format";
+import { formatTime, formText, relevance, score, whole } from "../logic/format";
 import { contextPath, itemPath, whatIfPath } from "../logic/routes";
 import { OutcomeBadge } from "./outcome";
 import { Loaded } from "./states";
@@ -165,7 +165,7 @@ function Scores({ score: scores }: { score: Score }) {
         {PARTS.map(([name, text]) => (
           <div key={name}>
             <dt>{text}</dt>
-            <dd><span class="meter" aria-hidden="true" style={{ "--share": String(Math.min(1, Math.max(0, scores[name]))) }} /> <span class="num">{score(scores[name])}</span></dd>
+            <dd><span class="meter" aria-hidden="true" style={{ "--share": String(Math.min(1, Math.max(0, scores[name]))) }} /> <span class="num">{(name === "relevance" ? relevance : score)(scores[name])}</span></dd>
           </div>
         ))}
       </dl>

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room
+from brimful.retrieval.search import Parts
 from brimful.server.inspector.views import View
 
 
@@ -20,10 +21,11 @@ class RoomList(View, frozen=True, kw_only=True):
 
 
 class MessageView(Message, frozen=True, kw_only=True, tag="message"):
-    """A message with its tokens, and its relevance in search results."""
+    """A message with its tokens, and in search results its relevance and the parts of that."""
 
     tokens: int
     relevance: float | None = None
+    parts: Parts | None = None
 
 
 class MessageList(View, frozen=True, kw_only=True):

@@ -242,7 +242,7 @@ class Messages:
             return await self._found(call.tenant, room, query)
         page = [entry.message for entry in await store.history(room, before=query.before, limit=query.limit)]
         after = page[-1].seq if len(page) == query.limit else None
-        return MessageList(messages=await self._message_views(page, [None] * len(page), query.model), next=after)
+        return MessageList(messages=await self._message_views(page, query.model), next=after)
 
     async def create(self, call: Call) -> MessageView:
         """Post a message in a room."""
@@ -268,7 +268,7 @@ class Messages:
 
     async def view(self, message: Message, model: str | None) -> MessageView:
         """Return a message with its tokens."""
-        return (await self._message_views([message], [None], model))[0]
+        return (await self._message_views([message], model))[0]
 
     async def remove(self, call: Call) -> Removed:
         """Remove a message from its room."""
@@ -281,19 +281,18 @@ class Messages:
     async def _found(self, tenant: str, room: str, query: MessagesQuery) -> MessageList:
         engine = await self._tenants.engine(tenant)
         results = await engine.search(query.q, room=room, limit=query.limit)
-        hits = [(hit.record, hit.relevance) for hit in results.hits if isinstance(hit.record, Message)][: query.limit]
-        views = await self._message_views(
-            [record for record, _ in hits], [relevance for _, relevance in hits], query.model
+        hits = [(hit.record, hit) for hit in results.hits if isinstance(hit.record, Message)][: query.limit]
+        views = await self._message_views([record for record, _ in hits], query.model)
+        rated = tuple(
+            msgspec.structs.replace(view, relevance=hit.relevance, parts=hit.parts)
+            for view, (_, hit) in zip(views, hits, strict=True)
         )
-        return MessageList(messages=views, next=None)
+        return MessageList(messages=rated, next=None)
 
-    async def _message_views(
-        self, messages: Sequence[Message], relevances: Sequence[float | None], model: str | None
-    ) -> tuple[MessageView, ...]:
+    async def _message_views(self, messages: Sequence[Message], model: str | None) -> tuple[MessageView, ...]:
         counts = await self._tokens.of([message.content for message in messages], model)
         return tuple(
-            to_view(MessageView, message, tokens=count, relevance=relevance)
-            for message, count, relevance in zip(messages, counts, relevances, strict=True)
+            to_view(MessageView, message, tokens=count) for message, count in zip(messages, counts, strict=True)
         )
 
 
