@@ -139,7 +139,7 @@ def choose_words(language: str, pairs: list[Pair]) -> list[str]:
     empty = Words(language, {}, 1)
     cut = None if language in STEMMERS else _segmenter(language)
     for _, translation, _ in pairs:
-        for unit in empty.units(translation):
+        for unit in empty.units(translation, functional=True):
             texts.update({unit} if cut is None else set(cut(unit)))
             characters.update(set(unit) if cut else ())
     longest = MAX_LENGTH if cut is None else MAX_LENGTH // 3
@@ -164,7 +164,7 @@ def fit(words: Words, pairs: list[Pair], english: English) -> Floats:
     """Return the rows of the words, by ridge regression. Long texts count less than by their length."""
     starts, columns, values, weights = [0], list[int](), list[float](), list[float]()
     for _, translation, weight in pairs:
-        counts = Counter(row for unit in words.units(translation) for row in words.find(unit))
+        counts = Counter(row for unit in words.units(translation, functional=True) for row in words.find(unit))
         columns += counts
         values += [math.sqrt(count) for count in counts.values()]
         starts.append(len(columns))

@@ -1,6 +1,6 @@
 import pytest
 
-from brimful.core.language import detect_language
+from brimful.core.language import detect_language, function_words
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,9 @@ def test_the_script_of_most_letters_decides():
 
 def test_one_function_word_is_not_enough_in_a_longer_text():
     assert detect_language("Heidi Klum wohnt also nicht near Paul Tom Ben") == "en"
+
+
+def test_function_words_belong_to_a_language():
+    assert {"der", "möchte"} <= function_words("de")
+    assert "не" in function_words("ru")
+    assert function_words("ko") == frozenset()

@@ -101,6 +101,32 @@ _LANGUAGES: Final = {
     word: tuple(language for language, words in _FUNCTION_WORDS.items() if word in words)
     for word in frozenset().union(*_FUNCTION_WORDS.values())
 }
+_RUSSIAN: Final = """
+а без бы был была было были быть в вам вас весь во вот все всех вы где да для до его ее если есть еще же за и из или им
+их к как какая какие каким какого какой какую когда кто ли мне меня мной мои мой моя мы на нам нас наш наша не него нее
+нет ни них но ну нужно надо о об он она они от по под при с со так то того тоже только ты у уже что чтобы это этот я
+"""
+_GERMAN_ONLY: Final = """
+am an bekommt bekam bekommen darf das den des die dürfen etwas geht gibt hat hätte ins jemand könnte machen macht mag
+man mit möchte möchten muss müssen niemand soll sollen sollte sollten viel war wäre will wollen wollte wollten wurden
+"""
+_SPANISH_ONLY: Final = """
+algo alguien debe debo estamos estoy ha hace hacemos hacen hacer han hay he hemos hizo me mi nada nadie nos puede pueden
+puedo son tenemos tengo tienen
+"""
+# Stopwords only in texts of their language: elsewhere, they may be words such as "die" and "war".
+OWN_STOPWORDS: Final = {
+    "de": frozenset(_GERMAN_ONLY.split()),
+    "es": frozenset(_SPANISH_ONLY.split()),
+    "ru": frozenset(_RUSSIAN.split()),
+}
+
+
+def function_words(language: str) -> frozenset[str]:
+    """Return the words of a language that say little alone."""
+    return _FUNCTION_WORDS.get(language, frozenset()) | OWN_STOPWORDS.get(language, frozenset())
+
+
 ENGLISH: Final = "en"
 _LATIN: Final = "Latin"
 _SCRIPTS: Final = (

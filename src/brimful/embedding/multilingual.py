@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from brimful.core.language import function_words
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -33,12 +35,16 @@ class Words(msgspec.Struct, frozen=True):
     rows: Mapping[str, int]
     longest: int
 
-    def units(self, text: str) -> list[str]:
-        """Return the words of a text that are looked up: stems, or runs of a script without spaces."""
+    def units(self, text: str, *, functional: bool = False) -> list[str]:
+        """Return the words of a text that are looked up: stems, or runs of a script without spaces.
+
+        Function words are left out, unless they are wanted, as when the table is made.
+        """
         plain = unicodedata.normalize("NFKC", text).casefold()
         if self.language not in STEMMERS:
             return _UNSPACED.findall(plain)
-        return [stem(word, self.language) for word in _WORD.findall(plain)]
+        dropped = frozenset() if functional else _function_words(self.language)
+        return [stem(word, self.language) for word in _WORD.findall(plain) if word not in dropped]
 
     def find(self, unit: str) -> tuple[int, ...]:
         """Return the rows of a word: its own, or else those of the longest known parts from left to right."""
@@ -55,6 +61,9 @@ class Words(msgspec.Struct, frozen=True):
                 found.append(self.rows[unit[at:end]])
                 at = end
         return tuple(found) if not spaced or skipped <= _MAX_SKIPPED else ()
+
+
+_function_words: Final = cache(function_words)
 
 
 def make_words(language: str, words: list[str], first: int) -> Words:

@@ -30,7 +30,7 @@ class StaticEmbedder:
     True
     """
 
-    id: Final = "static-minilm-256@2"
+    id: Final = "static-minilm-256@3"
     languages: Final = frozenset({ENGLISH, *LANGUAGES})
 
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":

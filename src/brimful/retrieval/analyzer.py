@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from brimful.core.language import ENGLISH, detect_language
+from brimful.core.language import ENGLISH, OWN_STOPWORDS, detect_language
 from brimful.embedding.multilingual import split_compound
 
 _ENGLISH: Final = """
@@ -58,26 +58,6 @@ MONTHS: Final = (
     "january", "february", "march", "april", "may", "june",
     "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
-
-_RUSSIAN: Final = """
-а без бы был была было были быть в вам вас весь во вот все всех вы где да для до его ее если есть еще же за и из или им
-их к как какая какие каким какого какой какую когда кто ли мне меня мной мои мой моя мы на нам нас наш наша не него нее
-нет ни них но ну нужно надо о об он она они от по под при с со так то того тоже только ты у уже что чтобы это этот я
-"""
-_GERMAN_ONLY: Final = """
-am an bekommt bekam bekommen darf das den des die dürfen etwas geht gibt hat hätte ins jemand könnte machen macht mag
-man mit möchte möchten muss müssen niemand soll sollen sollte sollten viel war wäre will wollen wollte wollten wurden
-"""
-_SPANISH_ONLY: Final = """
-algo alguien debe debo estamos estoy ha hace hacemos hacen hacer han hay he hemos hizo me mi nada nadie nos puede pueden
-puedo son tenemos tengo tienen
-"""
-# Stopwords only in texts of their language: elsewhere, they may be words such as "die" and "war".
-_OWN_STOPWORDS: Final = {
-    "de": frozenset(_GERMAN_ONLY.split()),
-    "es": frozenset(_SPANISH_ONLY.split()),
-    "ru": frozenset(_RUSSIAN.split()),
-}
 
 # Marks within words: of Hebrew and Arabic, and the vowels of scripts from Devanagari to Khmer.
 _MARKS: Final = (
@@ -153,7 +133,7 @@ def _word_terms(word: str, language: str, *, indexed: bool = False) -> tuple[str
 
 
 def _find_word_terms(word: str, language: str, indexed: bool) -> tuple[str, ...]:  # noqa: FBT001 - a key of the cache
-    if word in STOPWORDS or word in _OWN_STOPWORDS.get(language, ()):
+    if word in STOPWORDS or word in OWN_STOPWORDS.get(language, ()):
         return ()
     if paired := _UNSPACED_SCRIPTS.search(word):
         before, run, after = word[: paired.start()], paired.group(), word[paired.end() :]
