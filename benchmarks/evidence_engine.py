@@ -96,6 +96,8 @@ async def _build(engine: Engine, talk: Talk, question: Asked, tokens: int) -> Bu
 def _only_related(tokens: int) -> Mapping[str, object]:
     """Return the default policy with no place for history, and so many tokens for what was found."""
     return {
+        "price": "full",
+        "pools.recent.need": None,
         "pools.recent.limit": {"tokens": 0},
         "pools.recent.borrow": False,
         "pools.recent.min_items": 0,

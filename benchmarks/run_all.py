@@ -39,6 +39,7 @@ import scaling
 import soak
 import startup
 import vectors
+import worth
 from tables import Section, table
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -88,6 +89,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "parity": partial(parity.report, quick=options.quick),
         "quality": partial(quality.report, quick=options.quick),
         "evidence": partial(evidence.report, options.data, quick=options.quick),
+        "worth": partial(worth.report, options.data, quick=options.quick),
         "relevance": partial(relevance.report, options.data, quick=options.quick),
         "languages": partial(multilingual.report, quick=options.quick),
         "passages": partial(passages.report, options.data, quick=options.quick),
