@@ -44,7 +44,7 @@ MODEL = "gpt-4"  # its tokenizer, cl100k, prices the turns
 MESSAGE = 4  # tokens around the message that the turns are in
 NEIGHBOURS = 400  # nearest vectors, as many as the engine asks for with the largest budget
 FUSION = 60  # reciprocal rank fusion's constant, as published
-QUICK_QUESTIONS = 20
+QUICK_QUESTIONS = 8
 FIGURE = "evidence.svg"
 
 ABOUT = """Annotators of long conversations marked the turns that contain the answer to each question. Recall is
