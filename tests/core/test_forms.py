@@ -5,7 +5,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from brimful import Count, Form, ToolCall, ToolResult
+from brimful import Count, Form, Text, ToolCall, ToolResult
 from brimful.cache import SHARED_BUDGET, set_cache_limit
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
@@ -136,6 +136,13 @@ def test_the_record_of_a_tool_result_has_its_next_smaller_form():
     decision = build(turn).decision(turn[1].id)
     assert decision.larger == decision.full > decision.cost
     assert decision.cost - decision.smaller == 58
+
+
+def test_the_form_of_a_package_of_several_parts_is_counted_with_the_others():
+    parts = [Text(text=STORY), Text(text=words(20))]
+    long = package("memory-semantic", parts, counter=COUNTER, id="long", forms=[LINE])
+    context = build([long], window=300, overrides={"forms.kinds": []})
+    assert (context.decision("long").form, context.decision("long").tokens) == ("digest", 22)
 
 
 def test_forms_that_are_not_smaller_and_packages_that_may_not_shrink_are_left_alone():
