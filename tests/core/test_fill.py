@@ -301,8 +301,20 @@ def test_where_history_ends_within_a_cluster_its_summary_tells_of_the_rest(cover
 def test_a_summary_larger_than_its_cluster_saves_nothing():
     pile = [*clustered(1, 3, size=300), summary(words(950), of="day-1", counter=COUNTER, id="s")]
     context = build(pile, overrides=NO_FORMS)
-    assert outcomes(context)["s"] == ("dropped", "verbatim")
+    assert outcomes(context)["s"] == ("dropped", "too-large")
     assert ("replaced", "summary") not in outcomes(context).values()
+
+
+@pytest.mark.parametrize(("borrow", "reason"), [(False, "fits"), (True, "borrowed")])
+def test_a_summary_of_what_history_does_not_reach_gets_in_even_if_history_may_borrow(borrow, reason):
+    pile = [
+        *clustered(1, 6),
+        message(words(950), counter=COUNTER, id="giant", timestamp=NOW - 10),
+        message("hello", counter=COUNTER, id="newest", timestamp=NOW - 5),
+        summary("day one in short", of="day-1", counter=COUNTER, id="s"),
+    ]
+    found = outcomes(build(pile, overrides=NO_FORMS | {"pools.recent.min_items": 1, "pools.related.borrow": borrow}))
+    assert (found["1-0"], found["s"]) == (("dropped", "older"), ("kept", reason))
 
 
 def test_pools_drops_related_first_then_summarizes_then_trims_recent_and_spares_persistent():

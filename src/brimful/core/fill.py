@@ -51,9 +51,9 @@ def fill(
     for pool in policy.pools:
         filling.fill_pool(pool)
     filling.trim()
-    for pool in policy.pools:
-        if pool.borrow:
-            filling.borrow(pool)
+    if any(pool.borrow for pool in policy.pools):
+        for pool in policy.pools:
+            filling.fill_again(pool)
     for pool in policy.pools:
         filling.reconsider(pool)
     filling.grow_required()
@@ -177,16 +177,19 @@ class _Filling:
         if not pool.borrow or pool.name in self.final_history:
             self.final.add(pool.name)
 
-    def borrow(self, pool: Pool) -> None:
-        """Fill a pool again with everything that is left of the window."""
-        room = self.room(pool, own_limit=False)
+    def fill_again(self, pool: Pool) -> None:
+        """Fill a pool again: with all that is left of the window if it borrows, and with summaries released since."""
+        room = self.room(pool, own_limit=not pool.borrow)
         more = self._release(pool)
         self.final.add(pool.name)
-        if pool.name in self.final_history or (room == self.rooms[pool.name] and not more):
+        has_more_room = pool.borrow and room != self.rooms[pool.name]
+        if pool.name in self.final_history or not (has_more_room or more):
             return
         limit = self.budget.limit(pool.name)
         before = {unit.key for unit in self.chosen[pool.name]}
         self._pick(pool, room)
+        if not pool.borrow:
+            return
         for unit in self.chosen[pool.name]:
             if unit.key not in before:
                 self.reasons[unit.key] = "borrowed"
