@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,7 +84,7 @@ async def _build(engine: Engine, talk: Talk, question: Asked, tokens: int) -> Bu
         sender=talk.asker,
         window=WINDOW,
         now=max((turn.at or 0.0) for turn in talk.turns),
-        overrides=_only_related(tokens),
+        overrides=only_related(tokens),
         save=False,
     )
     seconds, processor = time.perf_counter() - began, time.process_time() - worked
@@ -93,7 +93,7 @@ async def _build(engine: Engine, talk: Talk, question: Asked, tokens: int) -> Bu
     return Build((whole + shortened) / asked, shortened / asked, seconds, processor)
 
 
-def _only_related(tokens: int) -> Mapping[str, object]:
+def only_related(tokens: int) -> dict[str, object]:
     """Return the default policy with no place for history, and so many tokens for what was found."""
     return {
         "price": "full",

@@ -1,7 +1,7 @@
-"""What the price of tokens saves, and what it costs in recall, under the default policy as a user has it.
+"""What the price of tokens saves and costs in recall, and how history and finds share real windows.
 
-BENCH_DATA=folder python benchmarks/worth.py           all conversations of the folder
-BENCH_DATA=folder python benchmarks/worth.py --quick   one of each collection
+BENCH_DATA=folder python benchmarks/worth.py           questions to all conversations of the folder
+BENCH_DATA=folder python benchmarks/worth.py --quick   some questions to one of each collection
 """
 
 import argparse
@@ -9,67 +9,102 @@ import asyncio
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import mean
+from types import MappingProxyType
+from typing import Final
 
-from brimful.assembly.assemble import replay
 from brimful.core.context import Context
 from brimful.core.policy import PRICES
 from brimful.engine import Engine
 from evidence_data import Asked, Talk, talks
-from evidence_engine import ROOM, messages
+from evidence_engine import ROOM, WINDOW, messages, only_related
 from tables import Section, table
 
 WINDOWS = (2_048, 4_096, 8_192)
+RETRIEVED = 8_000
+QUESTIONS, QUICK_QUESTIONS = 160, 6  # of each collection, evenly spread over its conversations
 MODEL = "gpt-4"
 UNRELATED = ("What is 2 + 2?", "Thanks!", "Tell me a joke.", "Who painted the Mona Lisa?")
 MEMORIES = 300
 
-ABOUT = f"""Recall of evidence, as above, but under the default policy and in windows of this many tokens, a quarter of
-which is reserved for the answer. History and what was found share the rest. The number in brackets is the mean of the
-tokens of what was found. Below, {MEMORIES} memories about kettles and ladders and a message that has nothing to do with
-them: how many get in."""
+FIXED_SHARES: Final[Mapping[str, object]] = MappingProxyType(
+    {
+        "price": "full",
+        "pools.recent.need": None,
+        "pools.related.limit": {"share": 0.4, "of": "prompt"},
+        "pools.related.borrow": True,
+    }
+)
+DIVISIONS: Final[Mapping[str, Mapping[str, object]]] = MappingProxyType(
+    {"60 % history, 40 % found": FIXED_SHARES, "by worth (`default`)": {}}
+)
 
-Found = dict[tuple[str, int], list[tuple[float, int]]]
-"""By price and window: the recall of each question, and the tokens of what was found for it."""
+ABOUT = f"""Recall of evidence as above, of up to {QUESTIONS} questions of each collection. The first table is the
+default policy as a user has it, in windows of this many tokens, a quarter of which is reserved for the answer: history
+and what was found share the rest, in fixed shares or by worth. The second has no history, and at most {RETRIEVED:,}
+tokens of finds at each price. The number in brackets is the mean of the tokens of what was found. Below, {MEMORIES}
+memories about kettles and ladders, and a message that has nothing to do with them: how many get in."""
+
+Results = dict[tuple[str, int], list[tuple[float, int]]]
+"""By name of the setting and tokens: the recall of each question, and the tokens of what was found for it."""
 
 
 def report(data: Path | None, *, quick: bool) -> Section:
-    """Measure every price in every window."""
-    tables = []
+    """Measure both divisions in every window, and every price without history."""
+    divided, priced = [], []
     for name, conversations in (talks(data) if data else {}).items():
-        found: Found = defaultdict(list)
-        for talk in conversations[: 1 if quick else None]:
+        results: Results = defaultdict(list)
+        some = conversations[: 1 if quick else None]
+        for talk in some:
             print(f"  worth: {name}, {talk.name}", flush=True)
-            asyncio.run(_measure(talk, found))
-        rows = [[price, *(_cell(found[price, window]) for window in WINDOWS)] for price in PRICES]
-        tables.append(table([name, *(f"{window:,}" for window in WINDOWS)], rows))
-    kept = asyncio.run(_unrelated())
-    tables.append(table(["message", "memories that get in"], [[text, str(kept[text])] for text in UNRELATED]))
+            most = (QUICK_QUESTIONS if quick else QUESTIONS) // len(some)
+            asyncio.run(_measure(talk, spread(talk.questions, most), results))
+        divided += [[name, way, *(_cell(results[way, window]) for window in WINDOWS)] for way in DIVISIONS]
+        priced.append([name, *(_cell(results[price, RETRIEVED]) for price in reversed(PRICES))])
+    inside = asyncio.run(_unrelated())
+    tables = [table(["message", "memories that get in"], [[text, str(inside[text])] for text in UNRELATED])]
+    if divided:
+        head = ["conversations", "window divided", *(f"{window:,}" for window in WINDOWS)]
+        tables = [table(head, divided, words=2), table(["conversations", *reversed(PRICES)], priced), *tables]
     return Section("Worth", ABOUT, tuple(tables))
 
 
-async def _measure(talk: Talk, found: Found) -> None:
+def spread(questions: Sequence[Asked], most: int) -> list[Asked]:
+    """Return at most so many questions, evenly spread: those of a kind stand together."""
+    count = min(most, len(questions))
+    return [questions[(2 * n + 1) * len(questions) // (2 * count)] for n in range(count)]
+
+
+async def _measure(talk: Talk, questions: Sequence[Asked], results: Results) -> None:
+    now = max((turn.at or 0.0) for turn in talk.turns)
     with tempfile.TemporaryDirectory() as folder:
         async with Engine(f"sqlite:///{folder}/talk.db", model=MODEL, embedder="static") as engine:
             await engine.post_many(list(messages(talk)))
             await engine.index()
-            for question in talk.questions:
-                for window in WINDOWS:
-                    await _ask(engine, talk, question, window, found)
+            for question, (name, tokens, window, overrides) in product(questions, _settings()):
+                context = await engine.assemble(
+                    room=ROOM,
+                    message=question.text,
+                    sender=talk.asker,
+                    window=window,
+                    now=now,
+                    overrides=overrides,
+                    save=False,
+                )
+                inside = {id.removesuffix("/recalled") for id in context.kept}
+                recall = len(inside & question.evidence) / len(question.evidence)
+                results[name, tokens].append((recall, _tokens(context)))
 
 
-async def _ask(engine: Engine, talk: Talk, question: Asked, window: int, found: Found) -> None:
-    now = max((turn.at or 0.0) for turn in talk.turns)
-    context = await engine.assemble(
-        room=ROOM, message=question.text, sender=talk.asker, window=window, now=now, save=False
-    )
+def _settings() -> Iterator[tuple[str, int, int, Mapping[str, object]]]:
+    """Yield what to build for each question: the name and tokens of its cell, the window, and the overrides."""
+    for (name, overrides), window in product(DIVISIONS.items(), WINDOWS):
+        yield name, window, window, overrides
     for price in PRICES:
-        again = await asyncio.to_thread(replay, context, overrides={"price": price})
-        inside = {id.removesuffix("/recalled") for id in again.kept}
-        recall = len(inside & question.evidence) / len(question.evidence)
-        found[price, window].append((recall, _tokens(again)))
+        yield price, RETRIEVED, WINDOW, only_related(RETRIEVED) | {"price": price}
 
 
 def _tokens(context: Context) -> int:
@@ -93,7 +128,7 @@ async def _unrelated() -> dict[str, int]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one conversation of each collection")
+    parser.add_argument("--quick", action="store_true", help="some questions to one conversation of each")
     parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA") or None, help="folder of JSON files")
     options = parser.parse_args()
     print(report(options.data, quick=options.quick).markdown())
