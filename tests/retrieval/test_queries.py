@@ -6,7 +6,7 @@ from brimful import ToolResult
 from brimful.errors import InvalidValue
 from brimful.records import Message
 from brimful.retrieval.documents import make_document
-from brimful.retrieval.queries import HUMAN_MESSAGES, MAX_QUERY_CHARS, WEIGHTS, make_queries
+from brimful.retrieval.queries import HUMAN_MESSAGES, MAX_QUERY_CHARS, WEIGHTS, make_queries, parse_question
 from brimful.retrieval.search import SearchRequest, memory_scopes
 
 
@@ -78,3 +78,17 @@ def test_what_nobody_could_look_for_is_refused_by_name(field, make):
     with pytest.raises(InvalidValue) as refused:
         make()
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    "text", ["What is 2 + 2?", "17 times 23", "how much is 3.5*2,000", "What is 9 - 4 ÷ 2?", "1+1=3?"]
+)
+def test_the_numbers_of_a_calculation_are_not_searched_for(text):
+    assert parse_question(text).terms in ((), ("much",))
+
+
+@pytest.mark.parametrize(
+    "text", ["What happened on 5-7 May 2023?", "room 12 and 14", "the train at 10:30", "version 1.2"]
+)
+def test_other_numbers_are(text):
+    assert any(term[0].isdigit() for term in parse_question(text).terms)

@@ -21,6 +21,11 @@ from brimful.retrieval.synonyms import Synonyms, find_synonyms
 from brimful.retrieval.time_expressions import is_time_question
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+# The numbers of a calculation name nothing: "What is 2 + 2?" is not about message 2. A minus needs spaces around it,
+# since "5-3" may be a date or a range.
+_NUMBER: Final = r"\d++(?:[.,]\d++)*+"
+_OPERATOR: Final = r"(?:\s*+[+*×÷^=]\s*+|\s++(?:[-−/:]|plus|minus|times|(?:divided|multiplied) by)\s++)"
+_CALCULATION: Final = re.compile(rf"(?<![\d.,]){_NUMBER}(?:{_OPERATOR}{_NUMBER})++", re.IGNORECASE)
 _CACHED_WORDS: Final = 16_384  # words, and as many names
 HUMAN_MESSAGES: Final = 3  # recent user messages that form the "human" query
 MAX_QUERY_CHARS: Final = 2_000  # a longer text is searched by its end, which usually states the request
@@ -66,9 +71,12 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) 
     (True, True, False)
     >>> parse_question("What does Debroah like?", speakers=["Deborah"]).is_about("Deborah")
     True
+    >>> parse_question("What is 2 + 2, Ann?").terms
+    ('ann',)
     """
     names = {term for speaker in speakers for term in _name_terms(speaker)}
     language = detect_language(text)
+    text = _CALCULATION.sub(" ", text)
     words = [(word, _word_terms(word, language)) for word in _WORD.findall(text)]
     unknown = {term: word for word, terms in words if word[0].isupper() for term in terms if term not in names}
     misspelt = [name for name in sorted(names) if any(is_misspelt(term, name) for term in unknown)]
