@@ -82,7 +82,7 @@ async def ask(texts, questions, embedder="static"):
 @pytest.mark.parametrize("fact", FACTS)
 def test_a_fact_in_other_words_is_likely_to_help_and_nothing_else_is(count, fact):
     (found,) = asyncio.run(ask([fact, *notes(count)], [FACTS[fact]]))
-    assert 0.4 < found.pop(fact) < 1.0
+    assert 0.5 < found.pop(fact) < 1.0
     assert max(found.values(), default=0.0) < 0.05
 
 
