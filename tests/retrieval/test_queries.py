@@ -92,3 +92,13 @@ def test_the_numbers_of_a_calculation_are_not_searched_for(text):
 )
 def test_other_numbers_are(text):
     assert any(term[0].isdigit() for term in parse_question(text).terms)
+
+
+@pytest.mark.parametrize("text", ["What may she eat?", "may I ask", "They may not come", "It may, or may not, work"])
+def test_the_verb_may_is_not_the_month(text):
+    assert "may" not in parse_question(text).terms
+
+
+@pytest.mark.parametrize("text", ["What happened in may?", "the trip of may 2023", "on 7 may", "May", "next may"])
+def test_the_month_may_is_searched_for(text):
+    assert "may" in parse_question(text).terms

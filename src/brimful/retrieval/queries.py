@@ -26,6 +26,11 @@ _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _NUMBER: Final = r"\d++(?:[.,]\d++)*+"
 _OPERATOR: Final = r"(?:\s*+[+*×÷^=]\s*+|\s++(?:[-−/:]|plus|minus|times|(?:divided|multiplied) by)\s++)"
 _CALCULATION: Final = re.compile(rf"(?<![\d.,]){_NUMBER}(?:{_OPERATOR}{_NUMBER})++", re.IGNORECASE)
+_MAY: Final = re.compile(r"(?:^|(?<!\w)(\w++)(\W++))may\b(?!\W+\d)")
+_BEFORE_MONTHS: Final = (
+    "after", "before", "by", "during", "early", "from", "in", "last", "late", "mid", "next", "of", "since", "this",
+    "till", "to", "until",
+)  # fmt: skip
 _CACHED_WORDS: Final = 16_384  # words, and as many names
 HUMAN_MESSAGES: Final = 3  # recent user messages that form the "human" query
 MAX_QUERY_CHARS: Final = 2_000  # a longer text is searched by its end, which usually states the request
@@ -73,10 +78,12 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) 
     True
     >>> parse_question("What is 2 + 2, Ann?").terms
     ('ann',)
+    >>> parse_question("May she eat nuts, or what may she eat in may?").terms
+    ('may', 'eat', 'nut')
     """
     names = {term for speaker in speakers for term in _name_terms(speaker)}
     language = detect_language(text)
-    text = _CALCULATION.sub(" ", text)
+    text = _MAY.sub(_without_modal, _CALCULATION.sub(" ", text))
     words = [(word, _word_terms(word, language)) for word in _WORD.findall(text)]
     unknown = {term: word for word, terms in words if word[0].isupper() for term in terms if term not in names}
     misspelt = [name for name in sorted(names) if any(is_misspelt(term, name) for term in unknown)]
@@ -95,6 +102,12 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) 
         about_asker=bool(asker) and is_first_person(text),
         asks_when=is_time_question(text),
     )
+
+
+def _without_modal(may: re.Match[str]) -> str:
+    """Return what stands before "may", which is the month only after a word such as "in", or beside a number."""
+    word, space = may[1] or "", may[2] or ""
+    return may[0] if word in _BEFORE_MONTHS or word[:1].isdigit() else word + space
 
 
 @lru_cache(maxsize=_CACHED_WORDS)
