@@ -55,6 +55,10 @@ def list_embedders(*, as_json: Json = False) -> None:
         output.show_json(found)
     else:
         output.show_table(Table(_EMBEDDER_COLUMNS, [_embedder_row(offer) for offer in found]))
+        output.write("\nfor other languages, for example:")
+        for offer in found:
+            if offer.multilingual:
+                output.write(f"  {offer.multilingual}")
 
 
 def try_texts(

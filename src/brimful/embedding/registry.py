@@ -39,7 +39,7 @@ class EmbedderInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `name` is the argument for `embedder_for`. `missing` is the command that installs what is missing, or an empty
     string. `megabytes` is its size on disk, `per_second` the number of 60-token texts that one core embeds, `languages`
-    the codes of the languages that it knows; for others, they depend on the model.
+    the codes of the languages that it knows. For others, they depend on the model; `multilingual` is one for most.
     """
 
     name: str
@@ -50,6 +50,7 @@ class EmbedderInfo(msgspec.Struct, frozen=True, kw_only=True):
     per_second: int | None = None
     languages: tuple[str, ...] = ()
     licence: str = ""
+    multilingual: str = ""
 
 
 def list_embedders() -> list[EmbedderInfo]:
@@ -76,9 +77,13 @@ def list_embedders() -> list[EmbedderInfo]:
             languages=(ENGLISH,),
             licence="Apache-2.0",
         ),
-        EmbedderInfo(name="openai:MODEL", missing=remote),
-        EmbedderInfo(name="ollama:MODEL", missing=remote),
-        EmbedderInfo(name="sentence-transformers:MODEL", missing=library),
+        EmbedderInfo(name="openai:MODEL", missing=remote, multilingual="openai:text-embedding-3-small"),
+        EmbedderInfo(name="ollama:MODEL", missing=remote, multilingual="ollama:bge-m3"),
+        EmbedderInfo(
+            name="sentence-transformers:MODEL",
+            missing=library,
+            multilingual="sentence-transformers:intfloat/multilingual-e5-small",
+        ),
     ]
 
 
