@@ -1,24 +1,26 @@
 """Make the table of other languages in src/brimful/embedding/data, in the space of the English static table.
 
-    python tools/translate_static.py FOLDER                    fit the rows of the known words again: run it whenever
-                                                               the English table changes
-    python tools/translate_static.py FOLDER --new-vocabulary   choose the words as well; needs jieba and janome
+    pip install numpy==2.4.6 scipy==1.17.1 snowballstemmer==3.1.1 jieba==0.42.1 janome==0.5.0
+    python tools/translate_static.py SOURCES
+
+Run it whenever the English table changes; it takes about ten minutes. SOURCES is a folder with a git clone of each
+repository of SENTENCES, called `owner+name`, and with the archives EMOJI and MAPS, as `npm pack` saves them.
+`translate_static.sha256` beside this script lists every file that is read, and its SHA-256. All of them are under CC BY
+2.0 FR, Unicode-3.0 or ISC.
 
 The vector of a sentence is a sum over its words, so the rows of a language are a ridge regression: the sum for each
-sentence shall equal the sum of the English table for its translation. Needs numpy and scipy, and some minutes.
-
-FOLDER has what docs/embeddings.md names:
-
-    tatoeba.de.tsv and so on    English sentences and their translations, separated by tabs (Tatoeba, CC BY 2.0 FR)
-    cldr-annotations-full, cldr-annotations-derived-full    unpacked npm packages, version 48.2.0 (Unicode licence)
-    id-tagging-schema           the unpacked npm package @openstreetmap/id-tagging-schema, version 6.19.2 (ISC)
+sentence shall equal the sum of the English table for its translation.
 """
 
-import argparse
+import gzip
+import hashlib
 import json
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +29,37 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse
 
-from brimful.embedding.multilingual import LANGUAGES, LEVELS, STEMMERS, Words, load_words, make_words
+from brimful.embedding.multilingual import LANGUAGES, LEVELS, STEMMERS, Words, make_words
 from brimful.embedding.static import vocabulary
 from brimful.embedding.wordpiece import WordPiece
 
 Floats = npt.NDArray[np.float32]
 Pair = tuple[str, str, float]
 """An English text, its translation, and its weight."""
+Inputs = Mapping[tuple[str, str], bytes]
+"""The content of each file, by its source and path."""
+Translations = Mapping[tuple[str, str], set[tuple[str, str]]]
+"""Sentences and their translations, for each pair of languages in both directions."""
 
+CHALLENGE = "Helsinki-NLP+Tatoeba-Challenge"
+SENTENCES = {  # of Tatoeba, CC BY 2.0 FR
+    CHALLENGE: "d34a89ac102fd236503a1911dd1050564bf4e682",  # test and development sets only: the rest is not CC BY
+    "DarrenCarvalho+Language-Translation": "a30fc3ec31687d0ed561047a9c7d7fdb5915f89c",
+    "devdio+flyai_datasets": "683f4c2e6f79feaaac23d55040871a8b80a962cb",
+    "13luoyu+Transformer-machine-translation": "aa43963320ccfacebd1d3542deae559bbca58d03",
+    "remysys+dl": "115f6b0a52281cabd1828d75ce70f89dd8b903dd",
+}
+"""The commit of each repository. Those other than the first hold pairs of manythings.org, which come from Tatoeba."""
+EMOJI = {
+    "annotations": "cldr-annotations-full-48.2.0.tgz",
+    "annotationsDerived": "cldr-annotations-derived-full-48.2.0.tgz",
+}  # Unicode-3.0
+MAPS = "openstreetmap-id-tagging-schema-6.19.2.tgz"  # ISC
+HASHES = Path(__file__).with_suffix(".sha256")
+CODES = {"de": "deu", "es": "spa", "ru": "rus", "zh": "zho", "ja": "jpn"}  # of Tatoeba
+ENGLISH = "eng"
+BRIDGED = ("es", "ru")  # with the fewest sentences: they also get those that only a third language links to English
+BRIDGES = (*CODES.values(), "epo", "fra", "heb", "hun", "ita", "nld", "pol", "por", "tur", "ukr")
 TARGET = Path(__file__).parent.parent / "src" / "brimful" / "embedding" / "data"
 MAX_WORDS = 10_000  # of a language
 MIN_TEXTS = 2  # that have a word
@@ -45,23 +70,41 @@ OF_FIELDS = 0.7  # weight of the labels of map data, which are less everyday tha
 
 def main() -> None:
     """Fit every language, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--new-vocabulary", action="store_true")
-    options = parser.parse_args()
+    if len(sys.argv) != 2:  # noqa: PLR2004 - the script and the folder
+        sys.exit(__doc__)
+    inputs = read_inputs(Path(sys.argv[1]))
+    translations = read_translations(inputs)
     english = English()
     lines, tables = [], []
     for language in LANGUAGES:
-        pairs = [*sentences(options.folder, language), *lexicon(options.folder, language)]
-        known = choose_words(language, pairs) if options.new_vocabulary else list(load_words()[language].rows)
-        words = make_words(language, known, 0)
-        tables.append(fit(words, pairs, english))
+        pairs = [*sentences(translations, language), *lexicon(inputs, language)]
+        known = choose_words(language, pairs)
+        tables.append(fit(make_words(language, known, 0), pairs, english))
         lines.append(" ".join([language, *known]))
         print(language, len(pairs), "pairs,", len(known), "words", flush=True)  # noqa: T201 - a script
     packed, scales = quantize(np.concatenate(tables))
     (TARGET / "languages.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     np.save(TARGET / "languages.npy", packed)
     np.save(TARGET / "languages-scales.npy", scales)
+
+
+def read_inputs(folder: Path) -> Inputs:
+    """Return every file, after checking its hash."""
+    inputs = {}
+    for line in HASHES.read_text(encoding="utf-8").splitlines():
+        expected, source, path = line.split(" ", 2)
+        content = _read(folder / source, path, SENTENCES.get(source))
+        found = hashlib.sha256(content).hexdigest()
+        if found != expected:
+            sys.exit(f"{source}: {path} has the SHA-256 {found}, not {expected}")
+        inputs[source, path] = content
+    return inputs
+
+
+def _read(source: Path, path: str, commit: str | None) -> bytes:
+    """Return one file of a repository at a commit, or of an archive."""
+    command = ["git", "-C", source, "show", f"{commit}:{path}"] if commit else ["tar", "-xzOf", source, path]
+    return subprocess.run(command, capture_output=True, check=True).stdout  # noqa: S603 - git and tar
 
 
 class English:
@@ -81,30 +124,62 @@ class English:
         return sums
 
 
-def sentences(folder: Path, language: str) -> Iterator[Pair]:
-    """Return the translated sentences. One with several translations counts less each time."""
-    lines = (folder / f"tatoeba.{language}.tsv").read_text(encoding="utf-8").split("\n")
-    rows = [(text, translation) for text, tab, translation in (line.partition("\t") for line in lines) if tab]
+def read_translations(inputs: Inputs) -> Translations:
+    """Return all sentences of Tatoeba."""
+    translations = defaultdict(set)
+    for (source, path), content in inputs.items():
+        if source in SENTENCES:
+            ours, theirs, columns = _layout(source, path)
+            text = gzip.decompress(content) if path.endswith(".gz") else content
+            for line in text.decode("utf-8-sig").split("\n"):
+                one, other = [*(cell.strip() for cell in line.split("\t")[columns]), "", ""][:2]
+                if one and other:
+                    translations[ours, theirs].add((one, other))
+                    translations[theirs, ours].add((other, one))
+    return translations
+
+
+def _layout(source: str, path: str) -> tuple[str, str, slice]:
+    """Return the languages of a file, and the columns that have their sentences."""
+    if source != CHALLENGE:
+        return ENGLISH, {"deu": "deu", "jpn": "jpn", "cmn": "zho"}[Path(path).stem], slice(0, 2)
+    ours, theirs = re.findall(r"\b([a-z]{3})-([a-z]{3})(?=[_./])", path)[-1]
+    return ours, theirs, slice(2, 4)
+
+
+def sentences(translations: Translations, language: str) -> Iterator[Pair]:
+    """Return the sentences of a language. One with several translations counts less each time."""
+    rows = set(translations[ENGLISH, CODES[language]])
+    if language in BRIDGED:
+        rows |= set(_bridged(translations, CODES[language]))
     repeats = Counter(translation for _, translation in rows)
-    return ((text, translation, 1 / math.sqrt(repeats[translation])) for text, translation in rows)
+    return ((text, translation, 1 / math.sqrt(repeats[translation])) for text, translation in sorted(rows))
 
 
-def lexicon(folder: Path, language: str) -> Iterator[Pair]:
+def _bridged(translations: Translations, code: str) -> Iterator[tuple[str, str]]:
+    """Return sentences without an English translation, with that of their translation into a third language."""
+    known = {sentence for sentence, _ in translations[code, ENGLISH]}
+    for bridge in BRIDGES:
+        english = dict(sorted(translations[bridge, ENGLISH]))  # one of several translations
+        for sentence, other in translations[code, bridge]:
+            if sentence not in known and other in english:
+                yield english[other], sentence
+
+
+def lexicon(inputs: Inputs, language: str) -> Iterator[Pair]:
     """Return names and keywords of emoji, and of places and their properties on maps."""
-    for package, key in (
-        ("cldr-annotations-full", "annotations"),
-        ("cldr-annotations-derived-full", "annotationsDerived"),
-    ):
+    for key, package in EMOJI.items():
         ours, theirs = (
-            json.loads((folder / package / key / each / "annotations.json").read_bytes())[key]["annotations"]
+            json.loads(inputs[package, f"package/{key}/{each}/annotations.json"])[key]["annotations"]
             for each in ("en", language)
         )
         for emoji in [emoji for emoji in ours if emoji in theirs]:
             for part in ("tts",) if key == "annotationsDerived" else ("tts", "default"):
                 yield from _pair(" ".join(ours[emoji].get(part, [])), " ".join(theirs[emoji].get(part, [])))
-    name = {"zh": "zh-CN"}.get(language, language)
-    translations = folder / "id-tagging-schema" / "dist" / "translations"
-    ours, theirs = (json.loads((translations / f"{each}.json").read_bytes())[each]["presets"] for each in ("en", name))
+    ours, theirs = (
+        json.loads(inputs[MAPS, f"package/dist/translations/{each}.json"])[each]["presets"]
+        for each in ("en", {"zh": "zh-CN"}.get(language, language))
+    )
     for id, place in ours["presets"].items():
         other = theirs["presets"].get(id, {})
         yield from _pair(place.get("name"), other.get("name"))
@@ -143,10 +218,14 @@ def choose_words(language: str, pairs: list[Pair]) -> list[str]:
             texts.update({unit} if cut is None else set(cut(unit)))
             characters.update(set(unit) if cut else ())
     longest = MAX_LENGTH if cut is None else MAX_LENGTH // 3
-    words = [word for word, count in texts.most_common() if count >= MIN_TEXTS and len(word) <= longest]
-    return list(dict.fromkeys([*words[:MAX_WORDS], *(each for each, n in characters.most_common() if n >= MIN_TEXTS)]))[
-        :MAX_WORDS
-    ]
+    words = [word for word in _common(texts) if len(word) <= longest]
+    return list(dict.fromkeys([*words[:MAX_WORDS], *_common(characters)]))[:MAX_WORDS]
+
+
+def _common(counts: Counter[str]) -> list[str]:
+    """Return what occurs often enough, most common first."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [each for each, count in ordered if count >= MIN_TEXTS]
 
 
 def _segmenter(language: str) -> Callable[[str], list[str]]:

@@ -10,8 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from brimful.embedding import OllamaEmbedder, OpenAIEmbedder
+from brimful.embedding import OllamaEmbedder, OpenAIEmbedder, embedder_for
 from brimful.embedding.openai import OpenAI, key_for
+from brimful.engine import Engine
 from brimful.errors import EmbeddingError, MissingExtra
 
 SECRET = "sk-very-secret"  # noqa: S105 - no secret
@@ -112,6 +113,24 @@ def test_ollama_gets_its_dialect_with_the_model_s_prompt():
     assert "authorization" not in headers
     assert first == {"model": "nomic-embed-text", "input": ["search_query: tea"], "truncate": True}
     assert second == {"model": "all-minilm", "input": ["tea"], "truncate": True, "dimensions": 3}
+
+
+@pytest.mark.parametrize(("answer", "name"), [(openai, "openai:BAAI/bge-m3@{}/v1"), (ollama, "ollama:bge-m3@{}")])
+def test_a_server_embeds_texts_in_any_language_and_its_questions_need_no_notice(answer, name):
+    note, question = "안나는 고기를 먹지 않습니다.", "누가 채식을 합니까?"
+
+    async def search(embedder):
+        async with Engine("sqlite://", embedder=embedder) as engine:
+            await engine.remember(note)
+            await engine.wait_indexed()
+            return await engine.search(question)
+
+    with serving(answer) as server:
+        found = asyncio.run(search(embedder_for(name.format(server.url))))
+    assert [text for _, _, body in server.asked for text in body["input"]] == [note, question.rstrip("?")]
+    assert [hit.record.content for hit in found] == [note]
+    assert found.degraded == ()
+    assert [notice.kind for notice in asyncio.run(search("static")).degraded] == ["unknown-language"]
 
 
 def test_a_response_that_is_too_large_is_refused():

@@ -19,12 +19,19 @@ async def notices(question, embedder="static"):
 
 @pytest.mark.parametrize(
     ("question", "language"),
-    [("누가 고기를 먹지 않습니까?", "ko"), ("Kuka ei syö lihaa?", "fi"), ("मांस कौन नहीं खाता?", "hi")],
+    [
+        ("누가 고기를 먹지 않습니까?", "ko"),
+        ("Kuka ei syö lihaa?", "fi"),
+        ("मांस कौन नहीं खाता?", "hi"),
+        ("Хто не їсть м'яса?", "uk"),
+        ("Кой не яде месо?", "bg"),
+        ("ໃຜບໍ່ກິນຊີ້ນ", "lo"),
+    ],
 )
 def test_a_question_in_an_unknown_language_is_named(run, question, language):
     (notice,) = run(notices(question))
     assert notice.kind == "unknown-language"
-    assert notice.facts == {"embedder": "static-minilm-256@3", "language": language, "share": 1.0}
+    assert notice.facts == {"embedder": "static-minilm-256@4", "language": language, "share": 1.0}
     assert f"does not know the language of 100% of the question ({language})" in notice.text
 
 

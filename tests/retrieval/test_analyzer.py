@@ -59,6 +59,23 @@ def test_a_question_meets_texts_in_its_language(question, text):
     assert set(analyze_query(question)) & set(analyze(text))
 
 
+@pytest.mark.parametrize(
+    ("phrase", "text"),
+    [
+        ("กุญแจสำรอง", "เพื่อนบ้านเก็บกุญแจสำรองไว้ในครัว"),
+        ("ກະແຈສຳຮອງ", "ເພື່ອນບ້ານເກັບກະແຈສຳຮອງໄວ້ໃນຄົວ"),
+        ("សោបម្រុង", "អ្នកជិតខាងទុកសោបម្រុងនៅក្នុងផ្ទះបាយ"),
+        ("အပိုသော့", "အိမ်နီးချင်းကအပိုသော့ကိုမီးဖိုချောင်မှာထားတယ်"),
+    ],
+    ids=["Thai", "Lao", "Khmer", "Burmese"],
+)
+def test_a_phrase_is_found_inside_a_text_without_spaces(phrase, text):
+    terms = analyze_query(phrase)
+    assert len(terms) >= 2
+    assert set(terms) <= set(analyze(text))
+    assert not set(terms) & set(analyze("12:30"))
+
+
 def test_a_word_alone_meets_texts_of_any_language():
     assert analyze_query("hauser") == ["hauser"]
     assert analyze("Die Häuser sind alt.") == ["haus", "hauser", "alt"]

@@ -1,4 +1,4 @@
-"""Which language a text is in: by its script, and for the Latin script by the function words that it uses."""
+"""Which language a text is in: by its script and, for Latin and Cyrillic letters, by its function words."""
 
 import re
 from collections import Counter
@@ -114,12 +114,48 @@ _SPANISH_ONLY: Final = """
 algo alguien debe debo estamos estoy ha hace hacemos hacen hacer han hay he hemos hizo me mi nada nadie nos puede pueden
 puedo son tenemos tengo tienen
 """
+_CYRILLIC_PROFILES: Final = {
+    "ru": _RUSSIAN,
+    "uk": """
+        а або але без був була було були в вам вас ви від він вона вони все всі де для до дуже є же з за зі й його її їх
+        і із коли кого мене мені ми мій моя мої на над нам нас наш не ні нема о по про та так там те теж ти то тому
+        тільки у хто це цей ця чи чого чому що щоб я як яка який які якого якої якому якій
+    """,
+    "be": """
+        а ад але аб без бо бы быў была было былі вам вас вельмі вы гэта гэтая гэты да дзе для до ён з за і каб калі ці
+        мае мая мне мой мы на нас наш не няма па пра так там то ты ў у хто чаму што я як якая які якія яна яны яго яе іх
+    """,
+    "bg": """
+        а ако аз без бе беше бях в вас ви все всички във го да дали до е за защо и из или им има имам й как каква какво
+        като кога когато кого коя която които кой който къде ли ме ми много може мога моя му на над най нас не него ни
+        ние но няма о от още по под при с са само се си сме със съм така там те ти то това този той трябва тук тя у че
+        ще я
+    """,
+    "sr": """
+        а али ако без би био била биле били било вам вас већ ви где да до за зашто и из или има имам ја је јер јој кад
+        када како као ко кога која које који коју ли ме мене ми мој моја моје на над нам нас наш не него није нисам но о
+        од ова ово овај он она они по при са сам само сваки све се си смо су та тај те ти то у увек шта што ће ћу
+    """,
+    "mk": """
+        а ако али без беше би во вас веќе ви го да дали до е за зошто и из или им има имам јас каде како кога кого кое
+        кои која кој ли ме ми мојата мојот многу може на над нас не него нема ние но од ова оваа овој па по при со сум
+        сме само се си сите таа така таму тие ти тоа тој треба уште што ќе ја
+    """,
+}
+_CYRILLIC_WORDS: Final = {language: frozenset(words.split()) for language, words in _CYRILLIC_PROFILES.items()}
+_CYRILLIC_LETTERS: Final = {
+    "ru": "ёыэ", "uk": "ґєії", "be": "ёіўыэ", "sr": "ђјљњћџ", "mk": "ѓјќљњѕџ", "mn": "өүёыэ", "kk": "әғқңөұүһіыэ",
+}  # fmt: skip
+"""Letters that not every language has. Each of them counts as a function word."""
+_BULGARIAN_VOWEL: Final = re.compile(r"ъ(?![еёюя])")  # elsewhere a sign before these letters, in Bulgarian a vowel
 # Stopwords only in texts of their language: elsewhere, they may be words such as "die" and "war".
 OWN_STOPWORDS: Final = {
     "de": frozenset(_GERMAN_ONLY.split()),
     "es": frozenset(_SPANISH_ONLY.split()),
-    "ru": frozenset(_RUSSIAN.split()),
+    **_CYRILLIC_WORDS,
 }
+CYRILLIC: Final = frozenset({*_CYRILLIC_WORDS, *_CYRILLIC_LETTERS})
+"""The languages with Cyrillic letters that are told apart."""
 
 
 def function_words(language: str) -> frozenset[str]:
@@ -129,22 +165,34 @@ def function_words(language: str) -> frozenset[str]:
 
 ENGLISH: Final = "en"
 _LATIN: Final = "Latin"
+_CYRILLIC: Final = "Cyrillic"
 _SCRIPTS: Final = (
     (re.compile(r"[a-z\u00c0-\u024f\u1e00-\u1eff]"), _LATIN, 1.0),
     (re.compile(r"[\u3040-\u30ff]"), "ja", 2.0),
     (re.compile(r"[\u3400-\u9fff\uf900-\ufaff]"), "zh", 2.0),  # with kana beside them, Japanese
     (re.compile(r"[\uac00-\ud7af]"), "ko", 2.0),
-    (re.compile(r"[\u0400-\u052f]"), "ru", 1.0),
+    (re.compile(r"[\u0400-\u052f]"), _CYRILLIC, 1.0),
     (re.compile(r"[\u0370-\u03ff]"), "el", 1.0),
     (re.compile(r"[\u0530-\u058f]"), "hy", 1.0),
     (re.compile(r"[\u0590-\u05ff]"), "he", 1.0),
     (re.compile(r"[\u0600-\u06ff]"), "ar", 1.0),
     (re.compile(r"[\u0900-\u097f]"), "hi", 1.0),
     (re.compile(r"[\u0980-\u09ff]"), "bn", 1.0),
+    (re.compile(r"[\u0a00-\u0a7f]"), "pa", 1.0),
+    (re.compile(r"[\u0a80-\u0aff]"), "gu", 1.0),
+    (re.compile(r"[\u0b00-\u0b7f]"), "or", 1.0),
     (re.compile(r"[\u0b80-\u0bff]"), "ta", 1.0),
     (re.compile(r"[\u0c00-\u0c7f]"), "te", 1.0),
+    (re.compile(r"[\u0c80-\u0cff]"), "kn", 1.0),
+    (re.compile(r"[\u0d00-\u0d7f]"), "ml", 1.0),
+    (re.compile(r"[\u0d80-\u0dff]"), "si", 1.0),
     (re.compile(r"[\u0e00-\u0e7f]"), "th", 1.0),
+    (re.compile(r"[\u0e80-\u0eff]"), "lo", 1.0),
+    (re.compile(r"[\u0f00-\u0fff]"), "bo", 1.0),
+    (re.compile(r"[\u1000-\u109f]"), "my", 1.0),
     (re.compile(r"[\u10a0-\u10ff]"), "ka", 1.0),
+    (re.compile(r"[\u1200-\u137f]"), "am", 1.0),
+    (re.compile(r"[\u1780-\u17ff]"), "km", 1.0),
 )  # fmt: skip
 """The letters of each script, the language of a text that is mostly in it, and how much a letter counts."""
 
@@ -152,10 +200,12 @@ _SCRIPTS: Final = (
 def detect_language(text: str) -> str:
     """Return the ISO 639-1 code of the language of a text. A text that shows no other language counts as English.
 
-    Among languages of one script other than Latin, it returns the most common one: "ru" for all that is Cyrillic.
+    Among languages of one script other than Latin and Cyrillic, it returns the most common one.
 
     >>> [detect_language(text) for text in ("Wo ist der Bahnhof?", "¿Dónde está?", "駅はどこですか", "Berlin", "")]
     ['de', 'es', 'ja', 'en', 'en']
+    >>> [detect_language(text) for text in ("Где вокзал?", "Де вокзал?", "Къде е гарата?")]
+    ['ru', 'uk', 'bg']
     """
     sample = _FIRST_LETTER.sub(lambda match: match.group().lower(), text[:_SAMPLE_CHARS])
     if sample.isascii():
@@ -164,7 +214,18 @@ def detect_language(text: str) -> str:
     if letters["ja"]:
         letters["ja"] += letters.pop("zh")
     script = max(letters, key=letters.__getitem__)
+    if script == _CYRILLIC:
+        return _cyrillic_language(sample.lower())
     return _latin_language(sample) if script == _LATIN else script
+
+
+def _cyrillic_language(text: str) -> str:
+    words = _WORD.findall(text)
+    hits = Counter(language for language, known in _CYRILLIC_WORDS.items() for word in words if word in known)
+    for language, letters in _CYRILLIC_LETTERS.items():
+        hits[language] += len(set(letters).intersection(text))
+    hits["bg"] += bool(_BULGARIAN_VOWEL.search(text))
+    return max(hits, key=lambda language: (hits[language], language == "ru"))
 
 
 def _latin_language(text: str) -> str:

@@ -100,8 +100,8 @@ def load_words() -> dict[str, Words]:
 def split_compound(stemmed: str) -> tuple[str, ...]:
     """Return the two parts of a German compound, given its stem, or nothing.
 
-    >>> split_compound("lebensmittel"), split_compound("tisch")
-    (('leben', 'mittel'), ())
+    >>> split_compound("arbeitszimm"), split_compound("tisch")
+    (('arbeit', 'zimm'), ())
     """
     known = load_words()["de"].rows
     for at in range(_MIN_PART, len(stemmed) - _MIN_PART + 1):

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from brimful.core.language import ENGLISH, detect_language
+from brimful.core.language import CYRILLIC, ENGLISH, detect_language
 from brimful.embedding.multilingual import LANGUAGES, load_table, load_words
 from brimful.embedding.wordpiece import WordPiece
 
@@ -30,7 +30,7 @@ class StaticEmbedder:
     True
     """
 
-    id: Final = "static-minilm-256@3"
+    id: Final = "static-minilm-256@4"
     languages: Final = frozenset({ENGLISH, *LANGUAGES})
 
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
@@ -76,6 +76,8 @@ class _Table:
     def _ids(self, text: str) -> Sequence[int]:
         """Return the pieces of a text. Rows of the words of other languages follow after those of English pieces."""
         language = detect_language(text)
+        if language in CYRILLIC:
+            language = "ru"  # its relatives share many words with it
         if language not in LANGUAGES:
             return self._pieces.ids(text)
         words, ids = load_words()[language], list[int]()
