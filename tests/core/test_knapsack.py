@@ -136,6 +136,10 @@ def test_one_option_of_each_is_chosen_within_one_percent_of_the_optimum(classes,
         ([], 5, {}),
         ([[(1.0, 10)]] * 40 + [[(0.0001, 1)]], 85, {**dict.fromkeys(range(8), 0), 40: 0}),
         ([[(0.0, 1)], [(1.0, 9)]], 5, {}),
+        # Of equally dense options the smaller one comes first, so it fits where the larger one does not.
+        ([[(1_200.0, 10)], [(2.0, 10), (1.0, 5)]], 15, {0: 0, 1: 1}),
+        # What is left fits the next larger option, not the densest one.
+        ([[(120_000.0, 110)], [(25.0, 50)], [(32.0, 105), (2.1, 8), (2.0, 5)]], 120, {0: 0, 2: 1}),
     ],
 )
 def test_the_best_option_of_a_few_is_chosen(classes, capacity, chosen):

@@ -102,6 +102,20 @@ def test_the_script_of_most_letters_decides():
     assert detect_language("昨日はTeslaのお店に行きました") == "ja"
 
 
+@pytest.mark.parametrize(("text", "language"), [("Tesla のお店", "ja"), ("Tesla 的商店", "zh"), ("Tesla 매장에", "ko")])
+def test_a_character_that_stands_for_a_syllable_or_a_word_counts_twice(text, language):
+    assert detect_language(text) == language
+
+
+def test_english_wins_ties():
+    assert detect_language("die in Rome") == "en"
+
+
+@pytest.mark.parametrize("text", ["x" * 5_000_000, "\ud800" * 5_000_000, "The bus. " + "der die das " * 400_000])
+def test_only_the_beginning_of_a_long_text_is_read(text):
+    assert detect_language(text) == detect_language(text[:400])
+
+
 def test_one_function_word_is_not_enough_in_a_longer_text():
     assert detect_language("Heidi Klum wohnt also nicht near Paul Tom Ben") == "en"
 

@@ -5,7 +5,9 @@ import pytest
 from brimful.assembly.assemble import replay
 from brimful.core.worth import Balance, find_needs
 from brimful.packagers import memory, message
+from brimful.packagers.records import package_lore_entry
 from brimful.policies import load_policy
+from brimful.records import LoreEntry
 from strategies import COUNTER, NOW
 from support import build, history, words
 
@@ -161,6 +163,21 @@ def test_own_turns_are_needed_less_and_mentioned_ones_more():
     assert needs([*turns, other], own=1.0)["b"] == needs([*turns, other])["b"]
 
 
+def test_a_word_of_a_few_turns_counts_as_rare_and_only_recent_turns_are_read():
+    turns = [say(f"t{n:02d}", "assistant", "A cello." if n in (0, 60, 69) else words(3), n) for n in range(70)]
+    pile = [*turns, say("now", "user", "Who mends a cello?", 99, current=True)]
+    found, plain = needs(pile), needs(pile, mentioned=1.0)
+    assert [id for id in found if found[id] > plain[id]] == ["t69", "t60"]
+
+
+def test_a_message_that_was_found_is_not_a_turn_and_lore_does_not_replace_turns():
+    turns = history(2)
+    old = message("An old message.", counter=COUNTER, id="old", timestamp=NOW - 9_000, relevance=0.0)
+    entry = LoreEntry(id="lore", lorebook="b", content="The harbor is old.")
+    lore = package_lore_entry(entry, counter=COUNTER, relevance=0.9)
+    assert needs([*turns, old, lore]) == needs(turns)
+
+
 def test_the_more_certain_a_find_is_the_less_are_turns_needed():
     plain, found = needs(history(2)), needs([*history(2), note("found", 0.9)])
     assert found["m001"] == pytest.approx(0.1 * plain["m001"])
@@ -192,6 +209,12 @@ def test_confident_finds_get_the_room_that_history_would_have():
     assert used(sure, "recent") >= 0.8 * 0.2 * sure.budget.limit("recent")
 
 
+def test_finds_that_are_not_worth_their_tokens_get_no_room_from_history():
+    context = build([*history(60), *finds(0.3)], overrides=DIVIDED | {"price": 1e6}, window=600)
+    assert not context.history.divided
+    assert build([*history(60), *finds(0.3)], overrides=DIVIDED, window=600).history.divided
+
+
 def test_history_gets_what_finds_leave():
     context = build([*history(60), *finds(0.9, 3)], overrides=DIVIDED, window=600)
     assert context.remaining < 40
@@ -217,6 +240,7 @@ def test_history_that_outgrew_its_room_is_trimmed_in_one_large_step():
     before = build(history(40), overrides=DIVIDED, window=600)
     after = build(history(60), overrides=DIVIDED, window=600, previous=before.history)
     assert used(after, "recent") < 0.8 * after.budget.limit("recent") / 0.6
+    assert not after.history.divided  # there was nothing to divide it with
     assert "low-water" in {decision.reason for decision in after.decisions}
 
 

@@ -34,6 +34,10 @@ def test_a_text_without_known_words_is_read_as_english_pieces():
     assert embed_static(["qxzv ist"]).any()
 
 
+def test_a_word_that_is_too_long_is_left_out():
+    assert load_words()["de"].units(f"Katze {'ä' * 101} {'ä' * 100}") == ["katz", "a" * 100]
+
+
 def test_unknown_words_are_found_by_their_parts():
     words = load_words()["de"]
     number = words.rows

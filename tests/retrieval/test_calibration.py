@@ -48,6 +48,20 @@ def test_an_embedder_that_nobody_knows_has_its_own_set():
     assert coefficients_of("static-minilm-256@1") == load_coefficients()["static"]
 
 
+def inputs_of(name, values):
+    rows = describe(np.array(values), np.full(len(values), 100), documents=500, kind="memory")
+    return rows[:, INPUTS.index(name)].tolist()
+
+
+def test_steps_down_count_among_the_best_five_in_any_order():
+    assert inputs_of("gap", [1.0, 9.0, 5.0]) == pytest.approx([0.0, 4.0, 4.0])
+    assert inputs_of("gap", [9.0, 8.0, 6.0, 5.0, 4.0, -9.0]) == pytest.approx([2.0, 2.0, 1.0, 1.0, 0.0, 0.0])
+
+
+def test_the_best_match_leads_before_the_tenth():
+    assert inputs_of("lead", [float(-n) for n in range(12)]) == pytest.approx([9.0] * 12)
+
+
 def test_what_stands_out_is_likelier_than_one_of_many():
     alone = probabilities([-6.0, *[-14.0] * 20])
     twice = probabilities([-6.0, -6.1, *[-14.0] * 20])

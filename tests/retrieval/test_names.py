@@ -36,6 +36,16 @@ def test_a_mention_is_no_address(text):
     assert find_addressees(answered(text, text, text), {"kate"}) == frozenset()
 
 
+def test_only_the_start_of_a_message_is_read():
+    late = "x" * 200 + ". Kate!"
+    assert find_addressees(answered(late, late), {"kate"}) == frozenset()
+
+
+def test_a_question_names_a_few_people_by_their_words():
+    question = parse_question("Did Kate's aunt meet Ivo, Jon, Otto, Lena and " + "Zed " * 100 + "?")
+    assert [word for _, word in question.names] == ["kate", "ivo", "jon", "otto"]
+
+
 def test_once_is_not_enough():
     assert find_addressees(answered("Hey Kate!", "Well?"), {"kate"}) == frozenset()
 

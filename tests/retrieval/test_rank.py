@@ -206,3 +206,12 @@ def test_a_passage_is_scored_with_the_turns_around_its_message():
     first, second = (next(match for match in found if match.position == 5) for found in (alone, beside))
     assert second.parts.words == first.parts.words
     assert second.parts.neighbours > first.parts.neighbours == 0.0
+
+
+def test_without_postings_the_vectors_are_the_documents():
+    assert rank_in_columns(NOTHING, near({1: 0.9, 2: 0.5, 3: 0.1}), conversation=True, limit=9).documents == 3
+
+
+def test_the_first_of_two_passages_that_match_alike_is_shown():
+    hits = [VectorHit(doc=doc, seq=7, similarity=0.8) for doc in (102, 101)]
+    assert [match.doc for match in rank(NOTHING, hits, conversation=True, limit=9)] == [101]

@@ -1,6 +1,7 @@
 """Reranking: the order of both, and every way in which a reranker can fail."""
 
 import asyncio
+from itertools import count
 
 import pytest
 
@@ -83,10 +84,13 @@ def test_where_there_is_no_order_nobody_is_asked(count):
     [
         (lambda texts: [1.0] * (len(texts) - 1), "failed (ValueError)"),
         (lambda texts: [float("nan")] * len(texts), "failed (ValueError)"),
+        (lambda texts: [1e308, -1.7e308, *[1.5e308] * (len(texts) - 2)], "failed (ValueError)"),
+        (lambda texts: ["1"] * len(texts), "failed (ValueError)"),
+        (lambda _: count(), "failed (ValueError)"),
         (lambda _: None, "failed (TypeError)"),
         (lambda _: 1 / 0, "failed (ZeroDivisionError)"),
     ],
-    ids=["too few", "not a number", "nothing", "error"],
+    ids=["too few", "not a number", "too large", "strings", "endless", "nothing", "error"],
 )
 def test_after_three_failures_it_is_not_asked_again(score, cause):
     reranker = Scores(score)
@@ -97,6 +101,13 @@ def test_after_three_failures_it_is_not_asked_again(score, cause):
     assert [notice.facts["cause"] for _, [notice] in results[:3]] == [cause] * 3
     assert "not asked again" in str(results[3][1][0])
     assert len(reranker.calls) == 3
+
+
+def test_only_failures_in_a_row_count():
+    answers = iter([[], [], [1.0, 2.0], [], [], [1.0, 2.0]])
+    reranker = Scores(lambda _: next(answers))
+    reranking = make_reranking(reranker)
+    assert [len(reorder(reranking, make_hits("a", "b"))[1]) for _ in range(6)] == [1, 1, 0, 1, 1, 0]
 
 
 def test_one_timeout_is_enough():
@@ -111,6 +122,8 @@ def test_it_reads_the_speaker_and_the_passage():
     assert hit_text(Hit(record=message, relevance=0.5)) == f"Ada: {'x' * MAX_TEXT_CHARS}"
     passage = Passage(number=5, start=5_000, stop=5_012)
     assert hit_text(Hit(record=message, relevance=0.5, passage=passage)) == "Ada: Tea at four."
+    long = Passage(number=0, start=0, stop=5_000)
+    assert len(hit_text(Hit(record=message, relevance=0.5, passage=long))) == len("Ada: ") + MAX_TEXT_CHARS
 
 
 def test_an_engine_reranks_and_says_if_it_could_not(tmp_path):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from brimful.core.language import function_words
+from brimful.embedding.wordpiece import MAX_WORD_LENGTH
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +45,8 @@ class Words(msgspec.Struct, frozen=True):
         if self.language not in STEMMERS:
             return _UNSPACED.findall(plain)
         dropped = frozenset() if functional else _function_words(self.language)
-        return [stem(word, self.language) for word in _WORD.findall(plain) if word not in dropped]
+        words = (word for word in _WORD.findall(plain) if len(word) <= MAX_WORD_LENGTH and word not in dropped)
+        return [stem(word, self.language) for word in words]
 
     def find(self, unit: str) -> tuple[int, ...]:
         """Return the rows of a word: its own, or else those of the longest known parts from left to right."""

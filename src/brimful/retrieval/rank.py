@@ -146,7 +146,7 @@ def merge(
     joined = _make_ranking([np.concatenate(columns) for columns in zip(*(r.columns for r in rankings), strict=True)], 0)
     numbers = np.repeat(np.arange(len(rankings)), [len(each.positions) for each in rankings])
     weighted = joined.log_odds + np.log(weights)[numbers]
-    order = np.lexsort((numbers, -weighted, joined.positions))
+    order = np.lexsort((-weighted, joined.positions))  # it is stable, so the first of equal queries wins
     highest = order[np.diff(joined.positions[order], prepend=-1) > 0]  # one row per position
     if before is not None:
         highest = highest[joined.positions[highest] < before]

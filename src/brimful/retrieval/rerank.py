@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from statistics import fmean, pstdev
-from typing import Final
+from typing import Final, SupportsFloat
 
 import msgspec
 
@@ -19,6 +20,7 @@ from brimful.retrieval.search import Hit, relevance_order
 MAX_RERANKED: Final = 50  # hits; a cross-encoder of six layers reads them in about 0.4 s on one core
 LOG_ODDS: Final = 0.5  # for a score one standard deviation above the mean; more lost recall with a weak reranker
 MAX_TEXT_CHARS: Final = 2_000  # rerankers read about 512 tokens
+_MAX_SCORE: Final = 1e100  # larger ones overflow in the standard deviation
 _log: Final = logging.getLogger("brimful.rerank")
 _log.addHandler(logging.NullHandler())
 
@@ -46,22 +48,21 @@ class Reranking:
         if problem:
             text = f"the reranker {problem}: hits keep the order of the search"
             return ranked, (Notice(kind="reranker-failed", text=text, facts={"cause": problem}),)
-        mean, spread = fmean(scores), pstdev(scores)
-        if not spread:
+        if not any(scores):
             return ranked, ()
         judged = [
-            msgspec.structs.replace(hit, relevance=_add_log_odds(hit.relevance, LOG_ODDS * (score - mean) / spread))
+            msgspec.structs.replace(hit, relevance=_add_log_odds(hit.relevance, LOG_ODDS * score))
             for hit, score in zip(best, scores, strict=True)
         ]
         return sorted((*judged, *others), key=relevance_order), ()
 
     async def _ask(self, question: str, texts: list[str]) -> tuple[Sequence[float], str]:
-        """Return the scores; or none, and what went wrong."""
+        """Return the standard scores; or none, and what went wrong."""
         if not self._breaker.allow(self._clock()):
             return (), "failed before and is not asked again for some minutes"
         try:
             async with asyncio.timeout(self._time_limit):
-                scores = _check(await self._reranker.rerank(question, texts), len(texts))
+                scores = _standardize(await self._reranker.rerank(question, texts), len(texts))
         except asyncio.CancelledError:
             self._breaker.cancelled()
             raise
@@ -93,8 +94,14 @@ def _add_log_odds(relevance: float, log_odds: float) -> float:
     return gain * relevance / (1 - relevance + gain * relevance)
 
 
-def _check(scores: Sequence[float], count: int) -> list[float]:
-    numbers = [float(score) for score in scores]
-    if len(numbers) != count or not all(map(math.isfinite, numbers)):
-        raise ValueError(f"returned {len(numbers)} scores for {count} texts, or one that is not finite")
-    return numbers
+def _standardize(scores: Iterable[object], count: int) -> list[float]:
+    """Return how many standard deviations each score is above the mean.
+
+    >>> _standardize([1, 3], 2), _standardize([5, 5], 2)
+    ([-1.0, 1.0], [0.0, 0.0])
+    """
+    numbers = [float(score) for score in islice(scores, count + 1) if isinstance(score, SupportsFloat)]
+    if len(numbers) != count or not all(abs(number) <= _MAX_SCORE for number in numbers):
+        raise ValueError(f"rerank() must return {count} finite numbers, one for each text, none above {_MAX_SCORE:g}")
+    mean, spread = fmean(numbers), pstdev(numbers)
+    return [(number - mean) / spread if spread else 0.0 for number in numbers]
