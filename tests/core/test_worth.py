@@ -50,7 +50,7 @@ def test_the_explanation_has_worth_price_and_tokens():
 def test_nothing_gets_in_if_not_even_the_best_find_is_likely_to_help():
     pile = [*history(2), note("kettle", 0.02), note("ladder", 0.01)]
     context = build(pile, overrides={"price": "balanced", "min_best_relevance": 0.03})
-    line = "dropped: nothing that was found is likely to help (relevance below 3%), score 0.00, 20 tokens"
+    line = "dropped: nothing that was found is likely to help (relevance below 3 %), score 0.00, 20 tokens"
     assert context.explain("kettle") == line
     assert [notice.kind for notice in context.warnings] == ["nothing-relevant"]
     assert "kettle" in build(pile, overrides={"price": "full", "min_best_relevance": 0.03}).kept
@@ -111,6 +111,12 @@ def test_what_is_left_does_not_grow_an_excerpt_that_is_long_enough():
     context = build([prose("long", 0.6, 400), *history(2)], overrides={"price": 0.2}, window=3_000)
     assert context.decision("long").form == "excerpt"
     assert context.remaining > 2_000
+
+
+def test_without_a_price_a_long_item_takes_all_that_is_left():
+    context = build([prose("long", 0.6, 400), *history(2)], overrides={"price": "full"})
+    assert context.decision("long").form == "excerpt"
+    assert context.tokens >= 0.97 * context.budget.available
 
 
 def test_a_gap_is_not_filled_with_what_is_not_worth_it():

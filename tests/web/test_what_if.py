@@ -47,3 +47,11 @@ def test_another_model_and_another_policy(shop, visit):
     page.get_by_role("combobox", name="Policy").select_option("window")
     expect(page.get_by_role("region", name="Removed")).to_contain_text("Ada prefers short answers")
     expect(page).to_have_url(re.compile("model=claude-sonnet-4-5&policy=window"))
+
+
+def test_another_price_of_tokens(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}/what-if")
+    page.get_by_role("combobox", name="Price of tokens").select_option("thrifty")
+    expect(page.get_by_role("region", name="Removed")).to_contain_text("not worth its tokens")
+    expect(page).to_have_url(re.compile("price=thrifty"))

@@ -17,8 +17,17 @@ WINDOW = 1400  # tokens: too few for all that is known
 COMPLETION = 200
 LOST = "mem-refund"
 """The memory that does not get in."""
-WHOLE = load_policy("default", overrides={"forms.kinds": []})
-"""Drops what does not fit, instead of shortening it."""
+WHOLE = load_policy(
+    "default",
+    overrides={
+        "forms.kinds": [],
+        "price": "full",
+        "pools.recent.need": None,
+        "pools.related.limit": {"share": 0.4, "of": "prompt"},
+        "pools.related.borrow": True,
+    },
+)
+"""Drops what does not fit into fixed shares, instead of shortening it, and takes everything that fits."""
 REFUND = (
     "Ada was promised a refund of 40 euros for the broken lid on the second of November, by telephone. "
     "Accounting wanted the receipt, the number of the order, a photograph, and the name of whoever packed it. "

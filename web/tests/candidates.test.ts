@@ -45,6 +45,7 @@ describe("candidates", () => {
     expect(ids(nearMisses([...all, passed], 2))).toEqual(["passed", "d"]);
     expect(ids(nearMisses([...all, passed], 9))).toEqual(["passed", "d", "e", "b"]);
     expect(nearMisses(all.slice(0, 1), 9)).toEqual([]);
+    expect(nearMisses([decision("poor", { outcome: "dropped", reason: "not-worth", rank: 5, cut: 4 })], 9)).toEqual([]);
   });
   it("are told apart by kind", () => {
     expect(countBy(all, "kind")).toEqual([["memory-semantic", 5], ["message-recent", 1]]);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { ago, isoTime, formatTime, formText, money, parts, percent, plural, relevance, score, seconds, short, signed, whole } from "../src/logic/format";
+import { ago, isoTime, formatTime, formText, money, parts, percent, plural, reasonText, relevance, score, seconds, short, signed, whole } from "../src/logic/format";
 
 describe("formatted numbers", () => {
   it.each([[0, "0"], [950, "950"], [12_345, "12.3k"], [999_949, "1000k"], [1_048_576, "1.05M"], [-2048, "-2.05k"]])("shortens %d to %s", (value, text) => {
@@ -12,6 +12,9 @@ describe("formatted numbers", () => {
   });
   it.each([[0, "0 %"], [0.0004, "<1 %"], [0.714, "71 %"], [0.9991, ">99 %"], [1, "100 %"]])("shows a relevance of %d as %s", (value, text) => {
     expect(relevance(value)).toBe(text);
+  });
+  it.each([["fits", "fits"], ["pool-full", "pool full"], ["not-worth", "not worth its tokens"]])("shows the reason %s as %s", (reason, text) => {
+    expect(reasonText(reason)).toBe(text);
   });
   it("names the parts of a relevance, the largest first", () => {
     expect(parts({ meaning: 2.31, words: 6.14, time: 0 })).toBe("words 6.1, meaning 2.3");

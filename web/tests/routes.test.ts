@@ -22,5 +22,6 @@ describe("URLs", () => {
   });
   it("keep the query", () => {
     expect(match(itemPath("c", "mem/1&2")).query.get("item")).toBe("mem/1&2");
+    expect(match(whatIfPath("c", { price: "full" })).query.get("price")).toBe("full");
   });
 });

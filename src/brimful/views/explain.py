@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from brimful.core.context import COMPONENTS, Component, Context
-from brimful.core.decision import Decision, FormName, Outcome, Reason
+from brimful.core.decision import Decision, FormName, Outcome, Reason, format_relevance
 from brimful.core.selection import PoolUse
 from brimful.errors import InvalidValue
 
@@ -261,7 +261,8 @@ def _headline(context: Context, decision: Decision) -> str:
 def _why_not_worth(context: Context, decision: Decision) -> str:
     policy, score = context.inputs.policy, decision.score
     if score is not None and score.relevance and not score.total:
-        return f"nothing that was found is likely to help (relevance below {policy.min_best_relevance:.0%})"
+        least = format_relevance(policy.min_best_relevance)
+        return f"nothing that was found is likely to help (relevance below {least})"
     return f"not worth its tokens at a price of {policy.price:g} per 1,000"
 
 

@@ -86,12 +86,12 @@ export function countBy(decisions: readonly Decision[], field: "kind" | "pool" |
 
 /**
  * Return the candidates that came closest to being included, alternating between pools: first those above the cut that did
- * not fit, then those with the fewest ranks below it.
+ * not fit, then those with the fewest ranks below it. Those that are not worth their tokens would not be included in any window.
  */
 export function nearMisses(decisions: readonly Decision[], limit: number): Decision[] {
   const pools = new Map<string, Decision[]>();
   for (const each of decisions) {
-    if (!included(each) && each.rank > 0) pools.set(each.pool, [...(pools.get(each.pool) ?? []), each]);
+    if (!included(each) && !isPriced(each) && each.rank > 0) pools.set(each.pool, [...(pools.get(each.pool) ?? []), each]);
   }
   const lists = [...pools.values()].map((list) => list.sort((a, b) => a.rank - b.rank));
   lists.sort((a, b) => gap(a[0]) - gap(b[0]));
@@ -101,6 +101,11 @@ export function nearMisses(decisions: readonly Decision[], limit: number): Decis
     for (const list of lists) found.push(...list.slice(turn, turn + 1));
   }
   return found.slice(0, limit);
+}
+
+/** Whether it was left out because of the price of its tokens. */
+export function isPriced(decision: Decision): boolean {
+  return decision.reason === "not-worth";
 }
 
 /** How many ranks a candidate is below the cut of its pool; 0 or less if above. */

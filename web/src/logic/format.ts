@@ -42,6 +42,11 @@ export function relevance(value: number): string {
   return share > 99 && share < 100 ? ">99 %" : `${Math.round(share)} %`;
 }
 
+/** A reason in words: "pool-full" → "pool full". */
+export function reasonText(reason: string): string {
+  return reason === "not-worth" ? "not worth its tokens" : reason.replaceAll("-", " ");
+}
+
 /** What speaks for an item, as log-odds, the largest first: "words 6.1, meaning 2.3". */
 export function parts(of: Record<string, number> | null): string {
   const found = Object.entries(of ?? {}).filter(([, value]) => value.toFixed(1) !== "0.0").sort(([, a], [, b]) => b - a);

@@ -48,7 +48,10 @@ function decoded(name: string): string {
 
 export const contextPath = (id: string): string => `/contexts/${encodeURIComponent(id)}`;
 export const itemPath = (id: string, item: string): string => `${contextPath(id)}?${new URLSearchParams({ item })}`;
-export const whatIfPath = (id: string, window?: number): string => `${contextPath(id)}/what-if${window ? `?window=${window}` : ""}`;
+export const whatIfPath = (id: string, settings: Record<string, string | number> = {}): string => {
+  const query = Object.entries(settings).map(([name, value]) => `${name}=${value}`).join("&");
+  return `${contextPath(id)}/what-if${query && `?${query}`}`;
+};
 export const diffPath = (a: string, b: string): string => `/diff/${encodeURIComponent(a)}/${encodeURIComponent(b)}`;
 export const messagePath = (id: string): string => `/messages/${encodeURIComponent(id)}`;
 export const roomPath = (id: string): string => `/rooms/${encodeURIComponent(id)}`;

@@ -6,7 +6,7 @@ import { path } from "../api/client";
 import { useResource } from "../api/resource";
 import type { ContextView } from "../api/types";
 import { type Column, type Filter, gap, nearMisses, NO_FILTER, type Order } from "../logic/candidates";
-import { formatTime, percent, plural, score, whole } from "../logic/format";
+import { formatTime, percent, plural, reasonText, score, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
 import { personaPath, roomPath, whatIfPath } from "../logic/routes";
 import { setQuery, route } from "../router";
@@ -103,7 +103,7 @@ function NearMisses({ view }: { view: ContextView }) {
             <button type="button" class="card" onClick={() => open(each.id)}>
               <span class="card-text">{each.excerpt || each.id}</span>
               <span class="small muted">
-                {gap(each) > 0 ? `${plural(gap(each), "rank")} below the cut of` : "above the cut but too large for"} {each.pool || "its pool"} · {each.reason} · {plural(each.tokens, "token")}
+                {gap(each) > 0 ? `${plural(gap(each), "rank")} below the cut of` : "above the cut but too large for"} {each.pool || "its pool"} · {reasonText(each.reason)} · {plural(each.tokens, "token")}
                 {each.score && ` · score ${score(each.score.total)}`}
               </span>
             </button>

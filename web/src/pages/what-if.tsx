@@ -1,4 +1,4 @@
-/** What if: the same candidates with another window, reserve, model or policy. */
+/** What if: the same candidates with another window, reserve, model, policy or price. */
 
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 
@@ -22,10 +22,12 @@ interface Settings {
   completion?: number;
   model?: string;
   policy?: string;
+  price?: string;
 }
 
 const MIN_WINDOW = 256; // tokens
 const MAX_WINDOW = 2_097_152;
+const PRICES = ["full", "balanced", "thrifty"];
 
 export function WhatIfPage({ id }: { id: string }) {
   const read = useResource<ContextView>(path`/contexts/${id}`);
@@ -70,6 +72,10 @@ function Playground({ view, item }: { view: ContextView; item: string }) {
         <Choice
           label="Policy" value={settings.policy ?? ""} options={[["", `${view.policy} (original)`], ...policies.map((each) => [each.name, each.name] as const)]}
           onInput={(policy) => setSettings(without({ ...settings, policy }))}
+        />
+        <Choice
+          label="Price of tokens" value={settings.price ?? ""} options={[["", "original"], ...PRICES.map((name) => [name, name] as const)]}
+          onInput={(price) => setSettings(without({ ...settings, price }))}
         />
         <button type="button" onClick={() => setSettings({})} disabled={Object.keys(settings).length === 0}>Reset</button>
       </form>
@@ -129,9 +135,9 @@ function useUrlSettings(): [Settings, (settings: Settings) => void] {
   const search = route.value.query;
   const number = (name: string) => (Number(search.get(name)) > 0 ? { [name]: Number(search.get(name)) } : {});
   const text = (name: string) => (search.get(name) ? { [name]: search.get(name) ?? "" } : {});
-  const settings: Settings = { ...number("window"), ...number("completion"), ...text("model"), ...text("policy") };
-  const set = ({ window, completion, model, policy }: Settings) =>
-    setQuery({ window: window ? String(window) : null, completion: completion ? String(completion) : null, model: model ?? null, policy: policy ?? null });
+  const settings: Settings = { ...number("window"), ...number("completion"), ...text("model"), ...text("policy"), ...text("price") };
+  const set = ({ window, completion, model, policy, price }: Settings) =>
+    setQuery({ window: window ? String(window) : null, completion: completion ? String(completion) : null, model: model ?? null, policy: policy ?? null, price: price ?? null });
   return [settings, set];
 }
 
@@ -150,9 +156,10 @@ function useAnswer(id: string, settings: Settings): AnswerState {
   useEffect(() => {
     let since = 0;
     const each = latest<Settings, WhatIf>(
-      (settings, signal) => {
+      ({ price, ...rest }, signal) => {
         since = performance.now();
-        return json(path`/contexts/${id}/what-if`, { method: "POST", body: settings, signal });
+        const body = price ? { ...rest, overrides: { price } } : rest;
+        return json(path`/contexts/${id}/what-if`, { method: "POST", body, signal });
       },
       {
         answer: (answer) => setState({ answer, error: "", busy: false, took: performance.now() - since }),

@@ -6,7 +6,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { Decision } from "../api/types";
 import { type Column, type Filter, filtered, type Order, sorted, countBy } from "../logic/candidates";
 import { look } from "../logic/components";
-import { plural, relevance, score, whole } from "../logic/format";
+import { plural, reasonText, relevance, score, whole } from "../logic/format";
 import { nextRow, visibleRows } from "../logic/rows";
 import { OtherMemories } from "./other-memories";
 import { OutcomeBadge } from "./outcome";
@@ -27,7 +27,7 @@ const COLUMNS: Shown[] = [
   { name: "item", title: "Item", about: "Excerpt", show: (each) => <Item decision={each} /> },
   { name: "kind", title: "Kind", about: "Kind", show: (each) => each.kind },
   { name: "pool", title: "Pool", about: "Pool", show: (each) => each.pool || "–" },
-  { name: "reason", title: "Reason", about: "Reason", show: (each) => <span title={each.why}>{each.reason}</span> },
+  { name: "reason", title: "Reason", about: "Reason", show: (each) => <span title={each.why}>{reasonText(each.reason)}</span> },
   { name: "score", title: "Score", about: "Total score", show: (each) => each.score && <ScoreBar decision={each} /> },
   { name: "priority", title: "Prio.", about: "Priority (unweighted)", show: part("priority") },
   { name: "importance", title: "Imp.", about: "Importance (unweighted)", show: part("importance") },

@@ -2,7 +2,7 @@
 
 import type { Change, Form, Outcome } from "../api/types";
 import { look } from "../logic/components";
-import { plural, whole } from "../logic/format";
+import { plural, reasonText, whole } from "../logic/format";
 import { itemPath } from "../logic/routes";
 import { OutcomeBadge } from "./outcome";
 
@@ -51,7 +51,7 @@ function List({ title, sign, tone, changes, context }: { title: string; sign: st
 
 function Result({ outcome, reason, form }: { outcome: Outcome | null; reason: string | null; form: Form | null }) {
   if (outcome === null) return <>not a candidate</>;
-  return <><OutcomeBadge outcome={outcome} /> {reason}{form !== null && form !== "full" && ` (${form})`}</>;
+  return <><OutcomeBadge outcome={outcome} /> {reason && reasonText(reason)}{form !== null && form !== "full" && ` (${form})`}</>;
 }
 
 const COMPONENTS: Record<string, string> = {

@@ -5,9 +5,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { errorMessage, json, path, query } from "../api/client";
 import { useResource } from "../api/resource";
 import type { Decision, ItemView, Recalled, Score } from "../api/types";
-import { included } from "../logic/candidates";
+import { included, isPriced } from "../logic/candidates";
 import { look, title } from "../logic/components";
-import { formatTime, formText, relevance, score, whole } from "../logic/format";
+import { formatTime, formText, reasonText, relevance, score, whole } from "../logic/format";
 import { contextPath, itemPath, whatIfPath } from "../logic/routes";
 import { OutcomeBadge } from "./outcome";
 import { Loaded } from "./states";
@@ -142,7 +142,8 @@ function Verdict({ view, context, window }: { view: ItemView; context: string; w
       <h3>{isIn ? "Why is it included?" : "Why is it not included?"}</h3>
       <p><OutcomeBadge outcome={decision.outcome} /> {sentence}.</p>
       <p class="window-for"><WindowFor decision={decision} needed={view.required_window} window={window} /></p>
-      {!isIn && view.required_window !== null && <p><a href={whatIfPath(context, view.required_window)}>Show what else that window would change</a></p>}
+      {!isIn && view.required_window !== null && <p><a href={whatIfPath(context, { window: view.required_window })}>Show what else that window would change</a></p>}
+      {isPriced(decision) && <p><a href={whatIfPath(context, { price: "full" })}>Show what would change without a price</a></p>}
     </section>
   );
 }
@@ -153,6 +154,7 @@ function WindowFor({ decision, needed, window }: { decision: Decision; needed: n
       ? <>The model saw it{decision.outcome === "shrunk" ? " in part" : ""}.</>
       : <>The model saw it. It would also be included with a window of <b class="num">{whole(needed)}</b> tokens, but not with {whole(needed - 1)}. This window has {whole(window)}.</>;
   }
+  if (needed === null && isPriced(decision)) return <>No window would include it at this price.</>;
   if (needed === null) return <>No window would include it; it was left out for another reason.</>;
   return <>It would be included with a window of <b class="num">{whole(needed)}</b> tokens, but not with {whole(needed - 1)}. This window has {whole(window)}.</>;
 }
@@ -181,7 +183,7 @@ function Builds({ view, context }: { view: ItemView; context: string }) {
       <ol class="builds">
         {view.builds.map((build) => (
           <li key={build.id}>
-            <OutcomeBadge outcome={build.outcome} /> <span class="muted">{build.reason}</span>{" "}
+            <OutcomeBadge outcome={build.outcome} /> <span class="muted">{reasonText(build.reason)}</span>{" "}
             {build.id === context ? <span class="small">this context</span> : <a class="small" href={contextPath(build.id)}>{formatTime(build.at)}</a>}
           </li>
         ))}
