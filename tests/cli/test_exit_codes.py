@@ -16,7 +16,7 @@ FAILING = [
     *("context show nope", "count --file nope.txt", "count hi --policy nope", "db backup missing/x"),
     *("db check --db {none}", "db encrypt --db {none}", "db export --db {none}", "db keys --tenant nope --db {none}"),
     *("db migrate --db {none}", "db restore nope", "db rotate --db {none}", "diff a.json b.json"),
-    *("embeddings install nope", "embeddings list --db {none}", "embeddings try hi --embedder nope", "explain nope"),
+    *("embeddings list --db {none}", "embeddings try hi --embedder nope", "explain nope"),
     *("export --room nope", "fill nope.jsonl", "help nope", "import nope", "index --db {none}", "janitor run nope"),
     *("janitor status --db {none}", "janitor undo --db {none}"),
     *("lorebook add --db {none} x", "lorebook edit nope --name x", "lorebook export nope", "lorebook import nope"),
