@@ -1,8 +1,11 @@
 """The price of tokens, what turns of the conversation are worth, and how both divide the window."""
 
+import msgspec
 import pytest
 
 from brimful.assembly.assemble import replay
+from brimful.core.decision import Score
+from brimful.core.units import Unit
 from brimful.core.worth import Balance, find_needs
 from brimful.packagers import memory, message
 from brimful.packagers.records import package_lore_entry
@@ -253,6 +256,16 @@ def test_history_that_outgrew_its_room_is_trimmed_in_one_large_step():
 def test_with_nothing_to_divide_history_may_have_all():
     balance = Balance([], [], 100, 0.0)
     assert (balance.best(10, 50), balance.worth(50)) == (50, 0.0)
+
+
+def test_finds_that_cost_tokens_get_in_only_if_there_are_any():
+    score = Score(total=0.5, priority=0.0, importance=0.0, relevance=0.5, recency=0.0)
+    package = note("free", 0.5)
+    free = Unit(key="free", packages=(package,), cost=0, score=score, pool="related", fixed=False, may_shrink=False)
+    dear = msgspec.structs.replace(free, cost=20)
+    assert Balance([], [free], 10, 0.0).worth(30) == free.value > 0
+    assert Balance([], [dear], 10, 0.0).worth(30) == 0.0
+    assert Balance([], [dear], 10, 0.0).worth(0) == dear.value / 2
 
 
 def test_history_that_gave_room_does_not_grow_back_for_a_single_message():

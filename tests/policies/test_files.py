@@ -11,6 +11,7 @@ name = "mine"
 name = "all"
 kinds = ["*"]
 """
+NEED = "contiguous = true\nneed = { newest = 0.5, decay = 2.0 }"
 
 
 @pytest.mark.parametrize("name", policy_names())
@@ -51,7 +52,18 @@ def test_a_policy_of_ones_own(tmp_path):
         (VALID + "need = { newest = 0.5, decay = 2.0 }", "pools.all.need", "contiguous"),
         (VALID + "contiguous = true\nneed = { newest = 1.5, decay = 2.0 }", "pools.all.need.newest", "from 0 to 0.999"),
         (VALID + "contiguous = true\nneed = { newest = 0.5 }", "pools.all.need", "missing required field `decay`"),
+        (VALID + f"{NEED}\n[[pools]]\nname = 'b'\nkinds = ['a']\n{NEED}", "pools.b.need", "is for one pool only"),
+        (VALID + NEED.replace("0.5", "nan"), "pools.all.need.newest", "from 0 to 0.999"),
+        (VALID + NEED.replace("2.0", "-1"), "pools.all.need.decay", "from 0 to 100"),
+        (VALID + NEED.replace("2.0", "2.0, own = inf"), "pools.all.need.own", "from 0 to 100"),
+        (VALID + NEED.replace("2.0", "2.0, min_share = 1.1"), "pools.all.need.min_share", "from 0 to 1"),
+        (VALID + NEED.replace("2.0", "2.0, reread = -1"), "pools.all.need.reread", "from 0 to 1e+06"),
+        (VALID + "contiguous = true\nneed = 1", "pools.all.need", "Expected `object | null`, got `int`"),
         ("price = -1.0\n" + VALID, "price", "from 0 to"),
+        ("price = nan\n" + VALID, "price", "from 0 to"),
+        ("price = 1e7\n" + VALID, "price", "from 0 to"),
+        ("price = true\n" + VALID, "price", "Expected `float`, got `bool`"),
+        ("min_best_relevance = 1.1\n" + VALID, "min_best_relevance", "from 0 to 1"),
         ('price = "cheap"\n' + VALID, "price", "must be a number or one of thrifty, balanced, full, not 'cheap'"),
         (VALID + '[[pools]]\nname = "all"\nkinds = ["a"]', "pools.all", "two pools"),
         (VALID + '[[pools]]\nname = ""\nkinds = ["a"]', "pools", "needs a name"),

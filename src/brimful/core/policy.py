@@ -266,6 +266,8 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
         yield "pools", "a policy needs at least one pool"
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"pools.{name}", "is the name of two pools"
+    for pool in [pool for pool in policy.pools if pool.need is not None][1:]:
+        yield f"pools.{pool.name}.need", "is for one pool only, and an earlier one has it"
     for at, pool in enumerate(policy.pools):
         yield from _pool_violations(pool, names[:at])
     for at, step in enumerate(policy.trim):

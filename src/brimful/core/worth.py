@@ -103,8 +103,9 @@ class Balance:
 
 def _value_within(costs: Sequence[int], values: Sequence[float], tokens: int, *, whole: bool) -> float:
     """Return the value of what fits into the tokens, in order. Unless only whole units count, with part of the next."""
-    at = max(0, bisect_right(costs, tokens) - 1)
+    tokens = max(0, tokens)
+    at = bisect_right(costs, tokens) - 1
     if whole or at + 1 == len(costs):
         return values[at]
-    share = max(0, tokens - costs[at]) / (costs[at + 1] - costs[at])
+    share = (tokens - costs[at]) / (costs[at + 1] - costs[at])
     return values[at] + share * (values[at + 1] - values[at])

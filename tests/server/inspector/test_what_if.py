@@ -51,7 +51,10 @@ def test_a_larger_window_includes_more_and_a_smaller_one_less(suppose):
     assert not larger["left"]
     assert all(change["excerpt"] for change in larger["entered"])
     assert smaller["left"]
-    assert not smaller["entered"]
+    # Only search results may enter: those whose turn has left history.
+    left = {change["id"] for change in smaller["left"]}
+    assert all(change["before"] == "duplicate" for change in smaller["entered"])
+    assert {change["id"].removesuffix("/recalled") for change in smaller["entered"]} <= left
     assert smaller["context"]["window"] == 1_500
 
 
@@ -93,6 +96,9 @@ def test_required_items_that_do_not_fit_are_reported(suppose):
         ({"policy": "nobody"}, "policy"),
         ({"overrides": {"pools.nobody.max_items": 1}}, "pools.nobody"),
         ({"overrides": {"margin.share": 9}}, "margin"),
+        ({"overrides": {"price": -1}}, "price: must be a number from 0"),
+        ({"overrides": {"price": True}}, "price"),
+        ({"overrides": {"price": "cheap"}}, "one of thrifty, balanced, full"),
         ({"overrides": []}, "overrides"),
         ({"windw": 3}, "windw"),
         ({"model": ""}, "model"),
