@@ -103,7 +103,7 @@ def read_inputs(folder: Path) -> Inputs:
 
 def _read(source: Path, path: str, commit: str | None) -> bytes:
     """Return one file of a repository at a commit, or of an archive."""
-    command = ["git", "-C", source, "show", f"{commit}:{path}"] if commit else ["tar", "-xzOf", source, path]
+    command = ["git", "-C", str(source), "show", f"{commit}:{path}"] if commit else ["tar", "-xzOf", str(source), path]
     return subprocess.run(command, capture_output=True, check=True).stdout  # noqa: S603 - git and tar
 
 
