@@ -7,7 +7,7 @@ from brimful.assembly.assemble import replay
 from brimful.core.decision import Score
 from brimful.core.units import Unit
 from brimful.core.worth import Balance, find_needs
-from brimful.packagers import memory, message
+from brimful.packagers import memory, message, package
 from brimful.packagers.records import package_lore_entry
 from brimful.policies import load_policy
 from brimful.records import LoreEntry
@@ -230,6 +230,14 @@ def test_history_gets_what_finds_leave():
     assert "f02" in context.kept
 
 
+def test_a_find_is_left_out_if_history_grows_as_far_as_the_same_message():
+    turns = [say(f"t{n:02d}", "user", f"Turn {n} " + words(8), n) for n in range(60)]
+    found = package("message-older", f"Turn 30 {words(8)}", counter=COUNTER, id="copy", relevance=0.99, timestamp=NOW)
+    context = build([*turns, found], overrides=DIVIDED, window=600)
+    assert "t30" in context.kept
+    assert reason(context, "copy") == ("duplicate", "same-content")
+
+
 def test_history_stays_where_it_began_unless_it_pays_to_move():
     turns, some = history(60), finds(0.5)
     before = build([*turns, *finds(0.00001)], overrides=DIVIDED, window=600)
@@ -260,8 +268,8 @@ def test_with_nothing_to_divide_history_may_have_all():
 
 def test_finds_that_cost_tokens_get_in_only_if_there_are_any():
     score = Score(total=0.5, priority=0.0, importance=0.0, relevance=0.5, recency=0.0)
-    package = note("free", 0.5)
-    free = Unit(key="free", packages=(package,), cost=0, score=score, pool="related", fixed=False, may_shrink=False)
+    item = note("free", 0.5)
+    free = Unit(key="free", packages=(item,), cost=0, score=score, pool="related", fixed=False, may_shrink=False)
     dear = msgspec.structs.replace(free, cost=20)
     assert Balance([], [free], 10, 0.0).worth(30) == free.value > 0
     assert Balance([], [dear], 10, 0.0).worth(30) == 0.0

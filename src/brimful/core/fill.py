@@ -193,8 +193,20 @@ class _Filling:
         for unit in self.chosen[pool.name]:
             if unit.key not in before:
                 self.reasons[unit.key] = "borrowed"
+        if pool.need is not None:
+            self._drop_copies(pool)
         used = total_cost(self.chosen[pool.name]) + total_cost(self.fixed_in(pool))
         self.borrowed[pool.name] = max(0, used - limit)
+
+    def _drop_copies(self, history: Pool) -> None:
+        """Drop what was found if history has it as well, now that it is longer."""
+        owners = content_owners(self.chosen[history.name])
+        for name, units in self.chosen.items():
+            if name != history.name:
+                copies = [unit for unit in units if unit.packages[0].normalized_hash in owners]
+                self.chosen[name] = [unit for unit in units if unit not in copies]
+                found = [(unit, owners[unit.packages[0].normalized_hash]) for unit in copies]
+                self.duplicates[name] = [*self.duplicates.get(name, ()), *found]
 
     def trim(self) -> None:
         """Take the trim steps in order until the whole fits. Minimum items are dropped last, and only if necessary."""
