@@ -111,7 +111,7 @@ def test_a_memory_that_fell_out_of_the_window_comes_back_by_retrieval(run, new_e
     assert (decision.kind, decision.outcome) == ("message-older", "kept")
     package = next(package for package in context.inputs.packages if package.id == "key")
     assert package.metadata["search"]["query"] == "event"
-    assert package.metadata["search"]["lexical"] > 0
+    assert package.metadata["search"]["parts"]["words"] > 0
 
 
 def test_memories_are_visible_to_their_owners_only(run, new_engine):
@@ -707,7 +707,7 @@ def test_search_results_stay_the_same_during_a_tool_loop(run, new_engine):
     first, second = [
         next(package for package in context.inputs.packages if package.id == "tea") for context in run(story())
     ]
-    assert first.metadata["search"]["lexical"] == 0  # by its meaning alone
+    assert first.metadata["search"]["parts"]["words"] == 0  # by its meaning alone
     assert (second.relevance, second.metadata["search"]) == (first.relevance, first.metadata["search"])
 
 
@@ -775,4 +775,4 @@ def test_near_duplicates_are_found_by_full_text(run, new_engine):
 
     asked_by_another_word, asked = ({hit.record.id: hit for hit in found.hits} for found in run(story()))
     assert set(asked_by_another_word) == set(asked) == {"dog"}
-    assert 0 < asked_by_another_word["dog"].lexical < asked["dog"].lexical
+    assert 0 < asked_by_another_word["dog"].parts.words < asked["dog"].parts.words

@@ -50,7 +50,7 @@ COMMANDS: Final = {
     "budget": Entry("models", "Show how a policy divides a model's window."),
     "models": Entry("models", "List known models, or show their details."),
     "policies": Entry("models", "List policies, or show the details of one."),
-    "embeddings": Entry("embeddings", "List, install and try embedders."),
+    "embeddings": Entry("embeddings", "List and try embedders."),
     "import": Entry("transfer", "Import conversations from other programs."),
     "export": Entry("transfer", "Export everything, or one room, persona or lorebook."),
     "room": Entry("rooms", "Manage rooms (conversations)."),
