@@ -71,7 +71,7 @@ LINES = (
     r"  Total Memories Retrieved: +[\d,]+",
     r"  Average per Context: +[\d.]+",
     r"  Top Memory Types: +semantic \(\d+%\)",
-    r"  Average Relevance Score: +0\.4",
+    r"  Average Relevance Score: +40 %",
     r"WARNINGS:",
     r"  Over-budget: +0 times",
     r"  >80% usage: +(once|\d+ times)",

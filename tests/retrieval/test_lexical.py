@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.records.search import Postings
-from brimful.retrieval.lexical import MAX_TERMS, REACH, count_records, score_coverage
+from brimful.retrieval.lexical import ELSEWHERE, MAX_TERMS, REACH, count_records, score_coverage
 
 Row = tuple[int, int, int, int]
 
@@ -74,7 +74,7 @@ def test_spreading_is_what_adding_each_turn_by_hand_gives(rows):
 
 
 def _by_hand(near, shares, rows):
-    rarities = [np.log(1 + (100 - found + 0.5) / (found + 0.5)) for found in _found(rows)]
+    rarities = [np.log(1 + (100 + ELSEWHERE - found + 0.5) / (found + 0.5)) for found in _found(rows)]
     value = 0.0
     for term, rarity in enumerate(rarities):
         strength = sum(

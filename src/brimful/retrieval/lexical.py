@@ -17,6 +17,8 @@ LENGTH_SHARE: Final = 0.5  # BM25's b: how much long texts are penalized
 FIRST_POSITION: Final = 1  # of a conversation; documents that are not turns of it, such as summaries, are at position 0
 REACH: Final = 6  # turns; a term also counts for this many turns before and after
 NEXT_TURN: Final = 0.5  # weight of a term in an adjacent turn; divided by the distance for turns farther away
+# Texts without any term that are added to each scope: a word in all texts of a small one need not be a common word.
+ELSEWHERE: Final = 30
 MAX_TERMS: Final = 32  # the rarest terms of a long query
 MAX_CENTRES: Final = 200  # best positions by their own terms; only positions around them are scored
 
@@ -202,7 +204,7 @@ def _query_terms(postings: Postings, *, conversation: bool) -> tuple[Values, _Ro
 
 def _idf(found: int, documents: int) -> float:
     frequency = min(found, documents)
-    return math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
+    return math.log(1 + (documents + ELSEWHERE - frequency + 0.5) / (frequency + 0.5))
 
 
 def _saturate(strength: Values) -> Values:
