@@ -282,3 +282,11 @@ def test_history_that_gave_room_does_not_grow_back_for_a_single_message():
     after = build(turns, overrides=DIVIDED, window=600, previous=divided.history)
     assert divided.history.divided
     assert after.history == divided.history
+
+
+def test_history_that_gave_room_grows_back_in_a_far_larger_window():
+    turns = history(60)
+    divided = build([*turns, *finds(0.5)], overrides=DIVIDED, window=600)
+    larger = build([*turns, *finds(0.5)], overrides=DIVIDED, window=20_000, previous=divided.history)
+    assert larger.history.first < divided.history.first
+    assert not larger.history.divided

@@ -35,6 +35,8 @@ from brimful.core.selection import BaseCost, HistoryStart, PoolAccount, PoolUse,
 from brimful.core.units import Unit, total_cost, with_heading_costs
 from brimful.core.worth import Balance
 
+_REGROW_DIVIDED = 0.1  # of its share: history that gave room to search results grows back only in a far larger window
+
 
 def fill(
     queues: Queues,
@@ -309,8 +311,10 @@ class _Filling:
             target = self._target(pool, balance, high)
             fits = total_cost(span) <= high and room.items + sum(u.items for u in span) <= max_items
             if fits and not _pays(pool, balance, total_cost(span), target):
-                self.divided = self.previous is not None and self.previous.divided
-                grown = span if self.divided else regrow(pool, span, older, room, min(high, target), self.shaper)
+                goal, was_divided = min(high, target), self.previous is not None and self.previous.divided
+                stays = was_divided and total_cost(span) > _REGROW_DIVIDED * goal
+                grown = span if stays else regrow(pool, span, older, room, goal, self.shaper)
+                self.divided = was_divided and len(grown) == len(span)
                 self.order[pool.name], self.chosen[pool.name] = order, grown
                 self.stepped.update([pool.name] if len(grown) > len(span) else [])
                 return
