@@ -35,7 +35,7 @@ from brimful.retrieval.queries import Question, parse_question
 from brimful.retrieval.rank import MAX_NEIGHBOURS, add_speaker, rank
 from brimful.retrieval.synonyms import expand_postings
 from chart import Line, line_chart
-from evidence_data import Talk, talks
+from evidence_data import Talk, spread, talks
 from evidence_engine import Measured
 from tables import Section, duration, table
 
@@ -45,19 +45,21 @@ MESSAGE = 4  # tokens around the message that the turns are in
 NEIGHBOURS = 400  # nearest vectors, as many as the engine asks for with the largest budget
 FUSION = 60  # reciprocal rank fusion's constant, as published
 QUICK_QUESTIONS = 8
+ENGINE_QUESTIONS = 120  # of each collection, evenly spread over its conversations
 FIGURE = "evidence.svg"
 
-ABOUT = """Annotators of long conversations marked the turns that contain the answer to each question. Recall is
+ABOUT = f"""Annotators of long conversations marked the turns that contain the answer to each question. Recall is
 the share of these turns that is in the context, for a given budget of tokens. Every row pays the same price for
 the same format, that of the engine: a line of speaker and text for each turn, a heading for each day, and the
 tags and the message around all of it. "Recency" takes the newest turns. "BM25" takes the highest-ranked turns
 that fit; "by rank" combines its order with that of an embedder by reciprocal rank fusion. Ours is the ranking of
 `brimful.retrieval`, the highest value per token first: with full text only, and with each embedder that is
 installed. A long turn ranks as its best passage, in every row. "The engine" stores the conversation in SQLite,
-searches its index and fills the window under the default policy without any history; it may shorten a long turn
-to the passages that match, which counts as found (the last column says how much of the recall at 2,000 tokens is
-such excerpts). LoCoMo's adversarial questions are left out. The form and the few weights of the ranking were
-chosen with the development conversations in sight: expect somewhat less on others."""
+searches its index and fills the window under the default policy without any history, for up to
+{ENGINE_QUESTIONS} questions of each collection; it may shorten a long turn to the passages that match, which counts
+as found (the last column says how much of the recall at 2,000 tokens is such excerpts). LoCoMo's adversarial
+questions are left out. The form and the few weights of the ranking were chosen with the development conversations
+in sight: expect somewhat less on others."""
 
 COST = """What the recall costs: a build of the engine, from the question to the finished request, with nothing in
 the cache of searches. Medians over all questions; "processor" adds up all threads. Recall is the mean of the
@@ -146,7 +148,8 @@ def report(data: Path | None, *, quick: bool) -> Section:
         rows = [[way, *_percents(_recall(cases, make)), ""] for way, make in _announced(name, _ways())]
         for way, embedder in _announced(name, _engines()):
             found = measured[way][name] = [
-                evidence_engine.measure(each.talk, MODEL, embedder, BUDGETS) for each in cases
+                evidence_engine.measure(_shorter(each.talk, ENGINE_QUESTIONS // len(cases)), MODEL, embedder, BUDGETS)
+                for each in cases
             ]
             rows.append([f"the engine, {way}", *_percents(_mean_recall(found)), *_percents([_excerpts(found)])])
         head = f"{name}: {len(cases)} conversations, {asked} questions"
@@ -192,6 +195,10 @@ def _ways() -> dict[str, Callable[[Case], Chosen]]:
         "brimful, full text alone": partial(_by_relevance, embedder=None),
         **{f"brimful, {name}": partial(_by_relevance, embedder=each) for name, each in embedders.items()},
     }
+
+
+def _shorter(talk: Talk, most: int) -> Talk:
+    return replace(talk, questions=spread(talk.questions, most))
 
 
 def _engines() -> dict[str, str]:

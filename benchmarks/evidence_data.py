@@ -6,7 +6,7 @@ None of them comes along. A data folder holds them as their repositories do: `lo
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,6 +63,12 @@ def talks(data: Path) -> dict[str, list[Talk]]:
         "BEAM": [_beam(file.parent) for file in sorted((data / "beam/chats/100K").glob("*/chat.json"))],
     }
     return {name: conversations for name, conversations in found.items() if conversations}
+
+
+def spread(questions: Sequence[Asked], most: int) -> list[Asked]:
+    """Return at most so many questions, evenly spread: those of a kind stand together."""
+    count = min(most, len(questions))
+    return [questions[(2 * n + 1) * len(questions) // (2 * count)] for n in range(count)]
 
 
 def _locomo(file: Path) -> Iterator[Talk]:

@@ -19,7 +19,7 @@ from typing import Final
 from brimful.core.context import Context
 from brimful.core.policy import PRICES
 from brimful.engine import Engine
-from evidence_data import Asked, Talk, talks
+from evidence_data import Asked, Talk, spread, talks
 from evidence_engine import ROOM, WINDOW, messages, only_related
 from tables import Section, table
 
@@ -70,12 +70,6 @@ def report(data: Path | None, *, quick: bool) -> Section:
         head = ["conversations", "window divided", *(f"{window:,}" for window in WINDOWS)]
         tables = [table(head, divided, words=2), table(["conversations", *reversed(PRICES)], priced), *tables]
     return Section("Worth", ABOUT, tuple(tables))
-
-
-def spread(questions: Sequence[Asked], most: int) -> list[Asked]:
-    """Return at most so many questions, evenly spread: those of a kind stand together."""
-    count = min(most, len(questions))
-    return [questions[(2 * n + 1) * len(questions) // (2 * count)] for n in range(count)]
 
 
 async def _measure(talk: Talk, questions: Sequence[Asked], results: Results) -> None:
