@@ -290,3 +290,11 @@ def test_history_that_gave_room_grows_back_in_a_far_larger_window():
     larger = build([*turns, *finds(0.5)], overrides=DIVIDED, window=20_000, previous=divided.history)
     assert larger.history.first < divided.history.first
     assert not larger.history.divided
+
+
+def test_only_the_beginning_of_a_long_turn_is_searched_for_words():
+    question = message("Where is the lighthouse?", counter=COUNTER, id="q", current=True, timestamp=NOW)
+    texts = ("lighthouse" + " x" * 20_000, "x " * 20_000 + "lighthouse")
+    turns = [message(text, counter=COUNTER, id="t", role="assistant", timestamp=NOW - 1) for text in texts]
+    early, late = (find_needs([turn, question], load_policy("default"))["t"] for turn in turns)
+    assert early > late

@@ -20,6 +20,7 @@ from brimful.core.policy import Need, Policy
 from brimful.core.units import Unit, make_pool_lookup, time_key
 
 _READ: Final = 64  # turns that are searched for words of the current message: older ones are hardly needed anyway
+_READ_CHARS: Final = 10_000  # of each of their parts
 _RARE: Final = 0.1  # of these turns may have a word that counts as rare
 _WORD: Final = re.compile(r"\w{3,}")
 
@@ -71,7 +72,7 @@ def _find_mentioned(turns: Sequence[ContentPackage], current: ContentPackage) ->
 
 
 def _words(package: ContentPackage) -> set[str]:
-    return {word for part in package.parts for word in _WORD.findall(part_text(part).lower())}
+    return {word for part in package.parts for word in _WORD.findall(part_text(part)[:_READ_CHARS].lower())}
 
 
 class Balance:
