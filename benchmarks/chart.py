@@ -21,21 +21,24 @@ class Line:
 
 
 def line_chart(lines: Sequence[Line], *, across: str, up: str) -> str:
-    """Return a chart with these names of the axes. Both start at zero.
+    """Return a chart with these names of the axes. Only the points of the last line have labels: lines may be close.
 
     >>> line_chart([Line("a", [(1, 2), (3, 4)], ["x", "y"])], across="ms", up="%").count("<circle")
     2
     """
     points = [point for line in lines for point in line.points]
     widest, highest = (max([point[axis] for point in points], default=1.0) for axis in (0, 1))
-    x_ticks, y_ticks = _ticks(widest), _ticks(highest)
-    across_scale, up_scale = (WIDTH - LEFT - RIGHT) / x_ticks[-1], (HEIGHT - TOP - BOTTOM) / y_ticks[-1]
+    lowest = min([point[1] for point in points], default=0.0)
+    x_ticks, all_y_ticks = _ticks(widest), _ticks(highest)
+    y_ticks = all_y_ticks[max(0, sum(tick <= lowest for tick in all_y_ticks) - 1) :]
+    across_scale = (WIDTH - LEFT - RIGHT) / x_ticks[-1]
+    up_scale = (HEIGHT - TOP - BOTTOM) / (y_ticks[-1] - y_ticks[0])
 
     def x(value: float) -> float:
         return LEFT + value * across_scale
 
     def y(value: float) -> float:
-        return HEIGHT - BOTTOM - value * up_scale
+        return HEIGHT - BOTTOM - (value - y_ticks[0]) * up_scale
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
@@ -46,15 +49,16 @@ def line_chart(lines: Sequence[Line], *, across: str, up: str) -> str:
         parts.append(_text(LEFT - 8, y(tick) + 4, f"{tick:g}", anchor="end"))
     parts += [_text(x(tick), HEIGHT - BOTTOM + 18, f"{tick:g}") for tick in x_ticks]
     parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, across))
-    parts.append(_text(LEFT - 8, TOP - 16, up, anchor="end"))
+    parts.append(_text(8, TOP - 16, up, anchor="start"))
     for number, line in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
         path = " ".join(f"{x(right):.1f},{y(above):.1f}" for right, above in line.points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for (right, above), label in zip(line.points, line.labels, strict=True):
             parts.append(f'<circle cx="{x(right):.1f}" cy="{y(above):.1f}" r="3" fill="{colour}"/>')
-            parts.append(_text(x(right), y(above) + 16, label, colour=colour))
-        parts.append(_text(LEFT + 12 + 150 * number, TOP - 16, line.name, anchor="start", colour=colour))
+            if line is lines[-1]:
+                parts.append(_text(x(right), y(above) + 16, label, colour=colour))
+        parts.append(_text(LEFT + 60 + 150 * number, TOP - 16, line.name, anchor="start", colour=colour))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
