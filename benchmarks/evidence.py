@@ -4,9 +4,7 @@ BENCH_DATA=folder python benchmarks/evidence.py           all conversations of t
 BENCH_DATA=folder python benchmarks/evidence.py --quick   some questions to one of each
 """
 
-import argparse
 import asyncio
-import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +33,7 @@ from brimful.retrieval.queries import Question, parse_question
 from brimful.retrieval.rank import MAX_NEIGHBOURS, add_speaker, rank
 from brimful.retrieval.synonyms import expand_postings
 from chart import Line, line_chart
-from evidence_data import Talk, spread, talks
+from evidence_data import Talk, parse_options, spread, talks
 from evidence_engine import Measured
 from tables import Section, duration, table
 
@@ -385,8 +383,5 @@ async def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="some questions to one conversation of each collection")
-    parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA") or None, help="folder of JSON files")
-    options = parser.parse_args()
+    options = parse_options(__doc__)
     print(report(options.data, quick=options.quick).markdown())

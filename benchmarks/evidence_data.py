@@ -4,7 +4,9 @@ None of them comes along. A data folder holds them as their repositories do: `lo
 `realtalk/data/Chat_*.json` and `beam/chats/100K/*/`.
 """
 
+import argparse
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -63,6 +65,14 @@ def talks(data: Path) -> dict[str, list[Talk]]:
         "BEAM": [_beam(file.parent) for file in sorted((data / "beam/chats/100K").glob("*/chat.json"))],
     }
     return {name: conversations for name, conversations in found.items() if conversations}
+
+
+def parse_options(description: str | None) -> argparse.Namespace:
+    """Read the options of a script that asks these questions: the folder, and whether to ask only some of them."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="some questions to one conversation of each collection")
+    parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA") or None, help="folder of JSON files")
+    return parser.parse_args()
 
 
 def spread(questions: Sequence[Asked], most: int) -> list[Asked]:

@@ -4,9 +4,7 @@ BENCH_DATA=folder python benchmarks/relevance.py
 BENCH_DATA=folder python benchmarks/relevance.py --quick   one conversation of each collection
 """
 
-import argparse
 import asyncio
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from brimful.engine import Engine
 from brimful.protocols import Embedder, Purpose
 from brimful.records import Memory
 from brimful.retrieval.calibration import INPUTS
-from evidence_data import talks
+from evidence_data import parse_options, talks
 from relevance_data import Sample, Values, samples
 from relevance_texts import FACTS, UNRELATED, notes
 from tables import Section, table
@@ -31,10 +29,10 @@ RIDGE = 1e-3  # keeps the regression stable, and changes nothing else
 
 ABOUT = """The relevance of a search result is the probability that it helps to answer. The questions of the
 development conversations were asked of stores that can and cannot answer them: rooms and memories, from 5 texts
-to all conversations of a collection joined. "Said" is the mean relevance of the results in each bin, "true" the share
-of them that annotators marked as evidence. The coefficients for a collection were fitted on the other collections. The
-calibration error is the mean difference between the two, over the best 100 results of each question; most of these are
-certainly irrelevant, so the second one is over those with a relevance of at least 5 %. Then, facts
+to all conversations of a collection joined. "Predicted" is the mean relevance of the results in each bin, "observed"
+the share of them that annotators marked as evidence. The coefficients for a collection were fitted on the other
+collections. The calibration error is the mean difference between the two, over the best 100 results of each question;
+most of these are certainly irrelevant, so the second one is over those with a relevance of at least 5 %. Then, facts
 among notes about other things, each with a question in other words."""
 
 
@@ -86,75 +84,79 @@ def report(data: Path | None, *, quick: bool) -> Section:
 
 def fit(found: Sequence[Sample]) -> Values:
     """Return the coefficients of a logistic regression by Newton's method. All collections have the same weight."""
-    inputs, true, weights = _join(found)
+    inputs, observed, weights = _join(found)
     coefficients = np.zeros(len(INPUTS))
     for _ in range(NEWTON_STEPS):
-        said = _sigmoid(inputs @ coefficients)
-        slope = inputs.T @ (weights * (said - true)) + RIDGE * coefficients
-        curvature = (inputs * (weights * said * (1 - said))[:, None]).T @ inputs + RIDGE * np.eye(len(INPUTS))
+        predicted = _sigmoid(inputs @ coefficients)
+        slope = inputs.T @ (weights * (predicted - observed)) + RIDGE * coefficients
+        curvature = (inputs * (weights * predicted * (1 - predicted))[:, None]).T @ inputs + RIDGE * np.eye(len(INPUTS))
         coefficients -= np.linalg.solve(curvature, slope)
     return coefficients
 
 
 def held_out(found: Sequence[Sample]) -> Iterator[tuple[str, Values, Values]]:
-    """Yield, for each collection, what the others say about it, and what is true."""
+    """Yield, for each collection, what the others say about it, and what was observed."""
     for name in dict.fromkeys(sample.collection for sample in found):
         coefficients = fit([sample for sample in found if sample.collection != name])
-        inputs, true, _ = _join([sample for sample in found if sample.collection == name])
-        yield name, _sigmoid(inputs @ coefficients), true
+        inputs, observed, _ = _join([sample for sample in found if sample.collection == name])
+        yield name, _sigmoid(inputs @ coefficients), observed
 
 
 def measure(found: Sequence[Sample]) -> Iterator[str]:
     """Yield the calibration error of each collection, with the others held out, and the mean of each store."""
-    for name, said, true in held_out(found):
-        bins = " ".join(f"{a:.2f}/{b:.2f}" for a, b, _ in _bins(said, true))
-        yield f"{name}: error {_error(said, true):.4f}, of the likely {_likely_error(said, true):.3f}; said/true {bins}"
+    for name, predicted, observed in held_out(found):
+        bins = " ".join(f"{a:.2f}/{b:.2f}" for a, b, _ in _bins(predicted, observed))
+        errors = f"error {_error(predicted, observed):.4f}, of the likely {_likely_error(predicted, observed):.3f}"
+        yield f"{name}: {errors}; predicted/observed {bins}"
 
 
 def _reliability(found: Sequence[Sample]) -> str:
     columns = list(held_out(found))
-    said, true = (np.concatenate([column[at] for column in columns]) for at in (1, 2))
-    columns.append(("pooled", said, true))
+    predicted, observed = (np.concatenate([column[at] for column in columns]) for at in (1, 2))
+    columns.append(("pooled", predicted, observed))
     rows = [
-        [f"{10 * at} to {10 * at + 10} %", *(_cell(said, true, at) for _, said, true in columns)] for at in range(BINS)
+        [f"{10 * at} to {10 * at + 10} %", *(_cell(predicted, observed, at) for _, predicted, observed in columns)]
+        for at in range(BINS)
     ]
-    rows.append(["calibration error", *(f"{_error(said, true):.3f}" for _, said, true in columns)])
-    rows.append(["of 5 % and more", *(f"{_likely_error(said, true):.3f}" for _, said, true in columns)])
-    return table(["relevance: said / true", *(name for name, _, _ in columns)], rows)
+    rows.append(["calibration error", *(f"{_error(predicted, observed):.3f}" for _, predicted, observed in columns)])
+    rows.append(
+        ["of 5 % and more", *(f"{_likely_error(predicted, observed):.3f}" for _, predicted, observed in columns)]
+    )
+    return table(["relevance: predicted / observed", *(name for name, _, _ in columns)], rows)
 
 
-def _cell(said: Values, true: Values, at: int) -> str:
-    inside = _bin_of(said) == at
-    return f"{said[inside].mean():.3f} / {true[inside].mean():.3f}" if inside.any() else ""
+def _cell(predicted: Values, observed: Values, at: int) -> str:
+    inside = _bin_of(predicted) == at
+    return f"{predicted[inside].mean():.3f} / {observed[inside].mean():.3f}" if inside.any() else ""
 
 
-def _bin_of(said: Values) -> npt.NDArray[np.int64]:
-    return np.minimum((said * BINS).astype(np.int64), BINS - 1)
+def _bin_of(predicted: Values) -> npt.NDArray[np.int64]:
+    return np.minimum((predicted * BINS).astype(np.int64), BINS - 1)
 
 
-def _bins(said: Values, true: Values) -> Iterator[tuple[float, float, int]]:
+def _bins(predicted: Values, observed: Values) -> Iterator[tuple[float, float, int]]:
     for at in range(BINS):
-        inside = _bin_of(said) == at
+        inside = _bin_of(predicted) == at
         if inside.any():
-            yield float(said[inside].mean()), float(true[inside].mean()), int(inside.sum())
+            yield float(predicted[inside].mean()), float(observed[inside].mean()), int(inside.sum())
 
 
-def _error(said: Values, true: Values) -> float:
-    return sum(abs(a - b) * count for a, b, count in _bins(said, true)) / max(len(said), 1)
+def _error(predicted: Values, observed: Values) -> float:
+    return sum(abs(a - b) * count for a, b, count in _bins(predicted, observed)) / max(len(predicted), 1)
 
 
-def _likely_error(said: Values, true: Values) -> float:
-    return _error(said[said >= LIKELY], true[said >= LIKELY])
+def _likely_error(predicted: Values, observed: Values) -> float:
+    return _error(predicted[predicted >= LIKELY], observed[predicted >= LIKELY])
 
 
 def _join(found: Sequence[Sample]) -> tuple[Values, Values, Values]:
     inputs = np.concatenate([sample.inputs for sample in found])
-    true = np.concatenate([sample.true for sample in found]).astype(np.float64)
+    observed = np.concatenate([sample.observed for sample in found]).astype(np.float64)
     counts: dict[str, int] = {}
     for sample in found:
-        counts[sample.collection] = counts.get(sample.collection, 0) + len(sample.true)
-    weights = [np.full(len(s.true), len(true) / len(counts) / counts[s.collection]) for s in found]
-    return inputs, true, np.concatenate(weights)
+        counts[sample.collection] = counts.get(sample.collection, 0) + len(sample.observed)
+    weights = [np.full(len(s.observed), len(observed) / len(counts) / counts[s.collection]) for s in found]
+    return inputs, observed, np.concatenate(weights)
 
 
 def _sigmoid(values: Values) -> Values:
@@ -187,8 +189,5 @@ async def _ask_about_facts(count: int) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one conversation of each collection")
-    parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA") or None, help="folder of JSON files")
-    options = parser.parse_args()
+    options = parse_options(__doc__)
     print(report(options.data, quick=options.quick).markdown())

@@ -54,7 +54,7 @@ class Sample:
     collection: str
     store: str
     inputs: Values
-    true: npt.NDArray[np.bool_]
+    observed: npt.NDArray[np.bool_]
 
 
 class Shelf:

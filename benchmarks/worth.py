@@ -4,9 +4,7 @@ BENCH_DATA=folder python benchmarks/worth.py           questions to all conversa
 BENCH_DATA=folder python benchmarks/worth.py --quick   some questions to one of each collection
 """
 
-import argparse
 import asyncio
-import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +17,7 @@ from typing import Final
 from brimful.core.context import Context
 from brimful.core.policy import PRICES
 from brimful.engine import Engine
-from evidence_data import Asked, Talk, spread, talks
+from evidence_data import Asked, Talk, parse_options, spread, talks
 from evidence_engine import ROOM, WINDOW, messages, only_related
 from tables import Section, table
 
@@ -121,8 +119,5 @@ async def _unrelated() -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="some questions to one conversation of each")
-    parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA") or None, help="folder of JSON files")
-    options = parser.parse_args()
+    options = parse_options(__doc__)
     print(report(options.data, quick=options.quick).markdown())

@@ -28,7 +28,7 @@ ROUNDS = 30  # of Newton's method
 
 
 def main(folder: Path) -> None:
-    """Print the numbers, and said against true by distance."""
+    """Print the numbers, and predictions beside what was observed, by distance."""
     chats = [chat for name in FILES for chat in json.loads((folder / name).read_text(encoding="utf-8"))]
     common = _common_words(chats)
     rows = np.array([row for chat in chats for row in _rows(chat, common)])
@@ -37,10 +37,12 @@ def main(folder: Path) -> None:
     constant, distance, own, mentioned = weights.tolist()
     sys.stdout.write(f"newest = {1 / (1 + math.exp(-constant)):.2f}, decay = {-distance:.1f}\n")
     sys.stdout.write(f"own = {math.exp(own):.2f}, mentioned = {math.exp(mentioned):.1f}\n")
-    said = 1 / (1 + np.exp(-inputs @ weights))
+    predicted = 1 / (1 + np.exp(-inputs @ weights))
     for turns in (1, 2, 3, 4, 5, 7, 10):
         at = np.isclose(inputs[:, 1], math.log(turns))
-        sys.stdout.write(f"{turns:>2} turns back: said {said[at].mean():.3f}, true {links[at].mean():.3f}\n")
+        sys.stdout.write(
+            f"{turns:>2} turns back: predicted {predicted[at].mean():.3f}, observed {links[at].mean():.3f}\n"
+        )
 
 
 def _rows(chat: dict[str, Any], common: set[str]) -> Iterator[tuple[float, ...]]:
@@ -68,9 +70,9 @@ def _words(turn: dict[str, Any]) -> set[str]:
 def _fit(inputs: Any, links: Any) -> Any:
     weights = np.zeros(inputs.shape[1])
     for _ in range(ROUNDS):
-        said = 1 / (1 + np.exp(-inputs @ weights))
-        curvature = (inputs * (said * (1 - said))[:, None]).T @ inputs
-        weights += np.linalg.solve(curvature, inputs.T @ (links - said))
+        predicted = 1 / (1 + np.exp(-inputs @ weights))
+        curvature = (inputs * (predicted * (1 - predicted))[:, None]).T @ inputs
+        weights += np.linalg.solve(curvature, inputs.T @ (links - predicted))
     return weights
 
 

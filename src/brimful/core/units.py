@@ -112,7 +112,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         self, outcome: Outcome, reason: Reason, *, by: str = "", rank: int = 0, cut: int = 0
     ) -> list[Decision]:
         """Return one decision for each package. A kept package that was cut is `shrunk`."""
-        if len(self.packages) == 1:  # the usual case of many candidates, so it is kept fast
+        if len(self.packages) == 1:  # the usual case of many candidates, so it has to be fast
             form = self.forms[0] if self.forms and outcome == "kept" else None
             rows = [(self.packages[0], self.cost, form, self.whole.cost if self.whole else 0)]
         else:

@@ -1,4 +1,4 @@
-"""Find out whom a name means that no speaker has: people are often called something else than their account is."""
+"""Find the speaker behind a name: people are often called something else than their account is."""
 
 import re
 from collections import Counter
@@ -25,8 +25,8 @@ def find_addressees(messages: Mapping[int, Message], names: Collection[str]) -> 
 
     Whoever speaks just before or after the message is the one it addresses.
 
-    >>> said = [("emi", "I went skiing."), ("bo", "Hey Kate! Where?"), ("emi", "In Aspen."), ("bo", "Wow, Kate!")]
-    >>> talk = {at: Message(id=f"m{at}", room="r", sender=who, content=text) for at, (who, text) in enumerate(said)}
+    >>> turns = [("emi", "I went skiing."), ("bo", "Hey Kate! Where?"), ("emi", "In Aspen."), ("bo", "Wow, Kate!")]
+    >>> talk = {at: Message(id=f"m{at}", room="r", sender=who, content=text) for at, (who, text) in enumerate(turns)}
     >>> find_addressees(talk, {"kate"})
     frozenset({'emi'})
     """

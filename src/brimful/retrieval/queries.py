@@ -88,8 +88,7 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) 
     unknown = {term: word for word, terms in words if word[0].isupper() for term in terms if term not in names}
     misspelt = [name for name in sorted(names) if any(is_misspelt(term, name) for term in unknown)]
     # Function words show an embedder the language, and say little in it. In English they are left out.
-    kept = [word for word, terms in words if (terms or language != ENGLISH) and names.isdisjoint(terms)]
-    meaning = " ".join(kept)
+    meaning = " ".join(word for word, terms in words if (terms or language != ENGLISH) and names.isdisjoint(terms))
     # For ASCII, analyzing word by word gives the same terms, and the words are cached.
     all_terms = chain.from_iterable(terms for _, terms in words) if text.isascii() else analyze_query(text, language)
     terms = tuple(dict.fromkeys([*all_terms, *misspelt]))

@@ -47,7 +47,7 @@ UNKNOWN_SHARE: Final = 0.5  # of a question; with less of it in an unknown langu
 FALLBACK_RELEVANCE: Final = 0.5  # of memories returned only because they are recent; unlikely ones do not replace them
 MIN_WORDS: Final = LEXICAL * 0.1**0.5  # log-odds of a tenth of the query; with more words in common, a memory matches
 FALLBACK_MEMORIES: Final = 10  # together with those that were found, unless the request has a limit of its own
-_NAMED_MESSAGES: Final = 12  # read for each name in a query, to see whom it addresses
+_NAMED_MESSAGES: Final = 12  # read for each name in a query, to see who is addressed by it
 _MAX_CAUSE_CHARS: Final = 200  # of an error message that is stored with a context
 _NO_POSTINGS: Final = Postings(
     terms=(), document_frequency=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=()
