@@ -11,7 +11,8 @@ import msgspec
 
 from brimful.core.frame import part_text
 from brimful.core.prompt import Request, TokenCounter
-from brimful.render.incoming import IncomingWire, read_unknown
+from brimful.render.incoming import IncomingWire
+from brimful.render.parts import read_unknown
 
 WireMessage = dict[str, Any]
 
