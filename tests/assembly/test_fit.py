@@ -553,3 +553,97 @@ def test_urls_of_search_results_are_no_documents():
     block = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [result]}
     request = {"model": "claude-sonnet-4-5", "max_tokens": 50, "messages": [says("user", [block])]}
     assert fit(request, wire="anthropic").tokens < 100
+
+
+# -- positions, pins and ties ----------------------------------------------------------------------------------------
+
+
+def test_positions_are_the_messages_that_stay():
+    messages = chat(20)
+    context = fitted(body(messages), 1_000)
+    assert [messages[at] for at in context.positions] == context.request["messages"]
+    assert 0 < len(context.positions) < len(messages)
+    assert context.shortened == ()
+    assert fitted(body(messages)).positions == tuple(range(len(messages)))
+
+
+def test_positions_of_a_context_of_packages_are_empty():
+    packages = brimful.conversation([says("user", "Hi")], model=MODEL)
+    context = brimful.assemble(packages, model=MODEL, now=NOW)
+    assert context.positions == context.shortened == ()
+
+
+def test_positions_leave_out_a_separate_system_prompt():
+    request = {"model": "claude-sonnet-4-5", "max_tokens": 9, "system": "Be brief.", "messages": [says("user", "Hi")]}
+    assert fitted(request, wire="anthropic").positions == (0,)
+
+
+def test_shortened_messages_have_their_positions():
+    long = " ".join(f"Sentence number {at} says something." for at in range(300))
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+    messages = [says("user", [{"type": "text", "text": "Look:"}, picture]), says("assistant", "A cat.")]
+    text = fitted(body([says("user", "Hi"), says("user", long)]), 400)
+    assert (text.positions, text.shortened) == ((0, 1), (1,))
+    media = fitted(body([*messages, says("user", "Thanks.")]), 200)
+    assert (media.positions, media.shortened) == ((0, 1, 2), (0,))
+
+
+def test_a_pinned_message_stays_unchanged():
+    messages = chat(20)
+    context = fitted(body(messages), 1_000, pin=[1])
+    assert 1 not in fitted(body(messages), 1_000).positions
+    assert context.positions[:2] == (0, 1)
+    assert context.request["messages"][1] == messages[1]
+    assert brimful.replay(Context.from_json(context.to_json())).positions == context.positions
+
+
+def test_a_pinned_message_is_never_shortened():
+    long = " ".join(f"Sentence number {at} says something." for at in range(300))
+    messages = [says("user", long), says("assistant", "Yes."), says("user", "And now?")]
+    with pytest.raises(BudgetExceeded):
+        fitted(body(messages), 400, pin=[0])
+    assert 0 not in fitted(body(messages), 400).positions or fitted(body(messages), 400).shortened == (0,)
+
+
+def test_a_pinned_call_keeps_its_results():
+    messages = chat(20)
+    at = next(at for at, message in enumerate(messages) if message.get("tool_calls"))
+    assert {at, at + 1} <= set(fitted(body(messages), 1_000, pin=[at]).positions)
+    assert {at, at + 1} <= set(fitted(body(messages), 1_000, pin=[at + 1]).positions)
+
+
+@given(
+    window=st.integers(500, 1_400),
+    ties=st.lists(st.lists(st.integers(0, 40), min_size=2, max_size=3, unique=True), max_size=4),
+)
+@settings(max_examples=examples(30))
+def test_tied_messages_stay_or_go_together(window, ties):
+    messages = chat(15)
+    try:
+        context = fitted(body(messages), window, ties=ties)
+    except BudgetExceeded:  # what is tied to the last message is required
+        return
+    stay = set(context.positions)
+    assert all(stay.issuperset(tie) or stay.isdisjoint(tie) for tie in ties)
+    assert [messages[at] for at in context.positions] == context.request["messages"]
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"pin": [-1]}, "pin"),
+        ({"pin": [2]}, "pin"),
+        ({"pin": [True]}, "pin"),
+        ({"pin": "0"}, "pin"),
+        ({"pin": 0}, "pin"),
+        ({"ties": [(0, 2)]}, "ties[0]"),
+        ({"ties": [(0, 1), (0,)]}, "ties[1]"),
+        ({"ties": [(1, 1)]}, "ties[0]"),
+        ({"ties": [0, 1]}, "ties[0]"),
+        ({"ties": None}, "ties"),
+    ],
+)
+def test_wrong_positions_are_named(options, field):
+    with pytest.raises(InvalidValue) as caught:
+        fitted(body([says("user", "Hi"), says("assistant", "Yes?")]), **options)
+    assert caught.value.field == field

@@ -163,6 +163,28 @@ def require_positive(field: str, value: int | None) -> int | None:
     return value
 
 
+def require_positions(field: str, positions: object, count: int) -> tuple[int, ...]:
+    """Return indices of a request's messages, of which there are `count`."""
+    if isinstance(positions, str):
+        raise InvalidValue(field, f"must be a list of indices, not {preview(positions)}")
+    found = require_list(field, positions)
+    for position in found:
+        if type(position) is not int or not 0 <= position < count:
+            reason = f"must be indices of the request's messages, from 0 to {count - 1:,}"
+            raise InvalidValue(field, f"{reason}, not {preview(position)}")
+    return tuple(found)
+
+
+def require_ties(ties: object, count: int) -> tuple[tuple[int, ...], ...]:
+    """Return groups of indices of a request's messages, of which there are `count`."""
+    groups = enumerate(require_list("ties", ties))
+    found = tuple(require_positions(f"ties[{at}]", group, count) for at, group in groups)
+    for at, group in enumerate(found):
+        if len(set(group)) < 2:  # noqa: PLR2004 - a tie
+            raise InvalidValue(f"ties[{at}]", "must have at least two messages, such as (3, 4)")
+    return found
+
+
 def require_list(field: str, values: object) -> list[Any]:
     """Return an iterable as a list."""
     if isinstance(values, Mapping) or not isinstance(values, Iterable):

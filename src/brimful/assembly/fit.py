@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from brimful.assembly.arguments import (
+    require_positions,
     require_positive,
+    require_ties,
     resolve_model,
     resolve_notices,
     resolve_policy,
@@ -45,6 +47,8 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     max_prompt_tokens: int | None = None,
     betas: Sequence[str] = (),
     min_tokens: int | None = None,
+    pin: Sequence[int] = (),
+    ties: Sequence[Sequence[int]] = (),
     overrides: Mapping[str, Any] | Overrides | None = None,
     now: float | datetime | None = None,
     degraded: Sequence[Notice | str] = (),
@@ -59,6 +63,10 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     `min_tokens`, texts may be shortened to that many tokens. `previous` is the context of the conversation's last
     request: history then begins at the same message, so that prompt caches can be reused. `tokenizer` is the name of
     another vocabulary, or the path of a `tokenizer.json` or GGUF file.
+
+    `pin` lists messages that must stay, unchanged, and `ties` groups of messages that belong together and are kept or
+    dropped as one, by their indices in the request: `pin=[0], ties=[(3, 4)]`. `positions` of the context are the
+    messages that stay.
     """
     if isinstance(request, dict) and isinstance(request.get("messages"), list | tuple):
         request = {**request, "messages": plain_messages(request["messages"], wire)}
@@ -77,6 +85,8 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
             counter=counter_for(info, chosen.counting),
             names=not info.names_in_text,
             min_tokens=require_positive("min_tokens", min_tokens),
+            pinned=frozenset(require_positions("pin", pin, len(incoming.turns))),
+            ties=require_ties(ties, len(incoming.turns)),
         ),
         policy=chosen,
         model=info,

@@ -42,6 +42,7 @@ class Entry(NamedTuple):
 
 COMMANDS: Final = {
     "fill": Entry("fill", "Build the best context for a model from a file."),
+    "fit": Entry("fit", "Trim a finished request so that it fits its window."),
     "explain": Entry("explain", "Show what a model saw, what was left out, and why."),
     "recall": Entry("recall", "Show what a context shortened or left out."),
     "diff": Entry("compare", "Compare two contexts."),

@@ -13,7 +13,7 @@ from brimful.core.budget import ContextBudget
 from brimful.core.candidates import dedupe_by_id
 from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision
-from brimful.core.frame import Frame
+from brimful.core.frame import Frame, is_message_id, message_index
 from brimful.core.handles import Handles, hash_handle
 from brimful.core.media import candidate_ids, make_media_package, media_parts
 from brimful.core.model import ModelInfo
@@ -141,6 +141,23 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def kept(self) -> tuple[str, ...]:
         """The ids of what the model sees, sorted."""
         return tuple(sorted(decision.id for decision in self.decisions if decision.included))
+
+    @cached_property
+    def positions(self) -> tuple[int, ...]:
+        """The messages of a fitted request that stay, by their indices in the request as it was given."""
+        return self._positions(lambda decision: decision.included)
+
+    @cached_property
+    def shortened(self) -> tuple[int, ...]:
+        """The messages of a fitted request that stay, but not in full, by their indices as in `positions`."""
+        cut = self._positions(lambda decision: decision.form != "full" or not decision.included)
+        return tuple(sorted(set(cut).intersection(self.positions)))
+
+    def _positions(self, chosen: Callable[[Decision], bool]) -> tuple[int, ...]:
+        if not self.inputs.is_fitted:
+            return ()
+        found = (each.id for each in self.decisions if chosen(each) and is_message_id(each.id))
+        return tuple(sorted(set(map(message_index, found))))
 
     @cached_property
     def kinds(self) -> tuple[Component, ...]:

@@ -50,6 +50,15 @@ def message_index(id: str) -> int:
     return -1 if id == SYSTEM_ID else int(id.partition("/")[0].removeprefix("msg-"))
 
 
+def is_message_id(id: str) -> bool:
+    """Whether this is the id of a message of the request, or of something in it.
+
+    >>> is_message_id("msg-000007/image-1"), is_message_id(SYSTEM_ID)
+    (True, False)
+    """
+    return id.startswith("msg-")
+
+
 def part_text(part: Part) -> str:
     """Return the text of a part as it is in a request."""
     match part:

@@ -1,7 +1,7 @@
 """Package the messages of a client's request, so that the oldest turns are dropped first."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import takewhile
 from typing import Final
 
@@ -35,14 +35,18 @@ def package_turns(
     counter: TokenCounter,
     names: bool,
     min_tokens: int | None = None,
+    pinned: Collection[int] = (),
+    ties: Sequence[Sequence[int]] = (),
 ) -> tuple[ContentPackage, ...]:
     """Package a separate system prompt and turns in order, each of one or two messages.
 
     System messages, the last user message and the last message are required. `names` says whether speakers' names are
-    sent. Messages may be shortened if their frame allows it, with `min_tokens` whatever the policy says.
+    sent. Messages may be shortened if their frame allows it, with `min_tokens` whatever the policy says. The turns at
+    the indices `pinned` are required and never shortened, and the turns of each of the `ties` are kept or dropped
+    together.
     """
     items = [_Item(id=SYSTEM_ID, position=-1, message=message) for message in system] + list(
-        _with_groups(tuple(_list_items(turns)))
+        _with_groups(tuple(_list_items(turns)), ties)
     )
     required = _required_positions(items)
     leading = len(list(takewhile(lambda each: each.message.role == "system", items)))
@@ -50,7 +54,9 @@ def package_turns(
     flexes: dict[tuple[bool, str, bool], Flex] = {}  # few different ones for many messages
     for at, each in enumerate(items):
         kind = "system-prompt" if at < leading else _kind(each.message, last=at == len(items) - 1)
-        can_drop, can_shrink = at not in required, _can_shorten(each, frame)
+        is_pinned = each.position in pinned
+        can_drop = at not in required and not is_pinned
+        can_shrink = not is_pinned and _can_shorten(each, frame)
         flex = flexes.get((can_drop, kind, can_shrink))
         if flex is None:
             flex = flexes[can_drop, kind, can_shrink] = Flex(
@@ -112,13 +118,15 @@ def _list_items(turns: Sequence[Sequence[Message]]) -> Iterator[_Item]:
             yield _Item(id=message_id(position, part), position=position, message=message)
 
 
-def _with_groups(items: Sequence[_Item]) -> Iterator[_Item]:
+def _with_groups(items: Sequence[_Item], tied: Sequence[Sequence[int]]) -> Iterator[_Item]:
     """Yield all items with their groups. If a group lacks a call or a result, its messages become plain text.
 
     The provider decides whether such a request is valid. Here it must only stay as valid as it was.
     """
     ties, broken = _find_ties(items)
-    leaders = _group_leaders(len(items), ties)
+    first = {each.position: at for at, each in reversed(list(enumerate(items)))} if tied else {}
+    callers = [(first[group[0]], first[position]) for group in tied for position in group[1:]]
+    leaders = _group_leaders(len(items), [*ties, *callers])
     members = Counter(leaders)
     incomplete = {leaders[at] for at in broken}
     for each, leader in zip(items, leaders, strict=True):
