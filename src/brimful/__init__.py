@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from brimful import errors, packagers
     from brimful.assembly.assemble import assemble, budget, conversation, count, counter, package, replay
     from brimful.assembly.fit import fit
+    from brimful.assembly.recall_tool import recall_tool
     from brimful.assembly.whatif import window_for
     from brimful.core.budget import ContextBudget
     from brimful.core.content import ContentPackage, Flex, Form, Media, Text, ToolCall, ToolResult
@@ -66,6 +67,7 @@ __all__ = [
     "package",
     "packagers",
     "policy_names",
+    "recall_tool",
     "replay",
     "window_for",
 ]
@@ -101,6 +103,7 @@ _MODULES: Final = {
     "load_policy": "brimful.policies",
     "package": "brimful.assembly.assemble",
     "policy_names": "brimful.policies",
+    "recall_tool": "brimful.assembly.recall_tool",
     "replay": "brimful.assembly.assemble",
     "window_for": "brimful.assembly.whatif",
 }

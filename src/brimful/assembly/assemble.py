@@ -23,6 +23,7 @@ from brimful.assembly.arguments import (
     with_prompt_limit,
 )
 from brimful.assembly.messages import read_messages
+from brimful.assembly.recall_tool import with_recall, without_recall
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.content import ContentPackage, Part
 from brimful.core.context import Context, Inputs
@@ -38,7 +39,7 @@ from brimful.core.tokens import Count
 from brimful.core.validation import is_whole_number, preview, require_unicode
 from brimful.core.validation import require_text as checked_text
 from brimful.counting import counter_for
-from brimful.errors import ContentErased, InvalidValue, UnknownRecord
+from brimful.errors import BudgetExceeded, ContentErased, InvalidValue, UnknownRecord
 from brimful.packagers import conversation as package_conversation
 from brimful.packagers import package as package_content
 from brimful.packagers.package import PackageOptions
@@ -284,9 +285,21 @@ def build_context(inputs: Inputs, *, raw: Sequence[bytes] = ()) -> Context:
 
     `raw` are the messages of a caller's request as JSON, if none of them may be shortened.
     """
-    inputs = _keep_turns(inputs)
-    renderer = renderer_of(inputs, raw)
-    return assemble_inputs(inputs, counter=counter_for(inputs.model, inputs.method), renderer=renderer)
+    inputs = without_recall(_keep_turns(inputs))
+    context = _build(inputs, raw)
+    offering = with_recall(inputs) if context.is_reduced else None
+    if offering is None:
+        return context
+    try:
+        offered = _build(offering, raw)
+    except BudgetExceeded:
+        return context
+    # A tool is worth neither the safety margin nor a shorter required message, both of which are warnings.
+    return offered if len(offered.warnings) <= len(context.warnings) else context
+
+
+def _build(inputs: Inputs, raw: Sequence[bytes]) -> Context:
+    return assemble_inputs(inputs, counter=counter_for(inputs.model, inputs.method), renderer=renderer_of(inputs, raw))
 
 
 def prepare_candidates(inputs: Inputs) -> Candidates:

@@ -58,7 +58,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
     `origin` distinguishes contexts that would otherwise be equal, such as those of two rooms with the same messages.
     `focus` is what was searched for besides the current message; it explains candidates, and changes nothing here.
-    `frame` is the caller's own request around the packages, if they were read from one.
+    `frame` is the caller's own request around the packages, if they were read from one. `recall` says that the tool for
+    recalling was added to `tools` and to that request.
     """
 
     packages: tuple[ContentPackage, ...]
@@ -74,6 +75,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     origin: str = ""
     focus: str = ""
     frame: Frame | None = None
+    recall: bool = False
 
     @property
     def is_fitted(self) -> bool:
@@ -141,6 +143,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def kept(self) -> tuple[str, ...]:
         """The ids of what the model sees, sorted."""
         return tuple(sorted(decision.id for decision in self.decisions if decision.included))
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether anything was left out or shortened."""
+        return any(decision.outcome != "kept" for decision in self.decisions)
 
     @cached_property
     def positions(self) -> tuple[int, ...]:

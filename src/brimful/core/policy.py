@@ -29,6 +29,8 @@ PRICES: Final = MappingProxyType({"thrifty": 0.05, "balanced": 0.015, "full": 0.
 """Named prices of 1,000 tokens, in worth. `full` takes whatever fits."""
 
 RelatedPosition = Literal["before-current", "system"]
+RecallMode = Literal["off", "tool"]
+"""Whether a request that left something out offers the model a tool to recall it."""
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -206,6 +208,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     With `ephemeral_summaries`, the engine summarizes older messages for a single context if they do not fit and no
     stored summary covers them.
+
+    With `recall = "tool"`, a fitted request that left something out offers the model a tool to recall it.
     """
 
     name: str
@@ -223,6 +227,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     forms: Forms = Forms()
     ephemeral_summaries: bool = False
     media: MediaRules = MediaRules()
+    recall: RecallMode = "off"
 
     @property
     def token_price(self) -> float:

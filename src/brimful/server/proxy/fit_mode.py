@@ -349,7 +349,7 @@ class FitMode:
             degraded=(*notices, *model.notices),
             origin=named_room(request),
         )
-        if as_it_is or is_unchanged(context):
+        if as_it_is or not context.is_reduced:
             return _FittedRequest(context, request.raw, self._clock() - started)
         self._threads.remember(chain or digest_chain(_comparable_messages(request), seed), context.history)
         return _FittedRequest(context, msgspec.json.encode(context.request), self._clock() - started)
@@ -396,14 +396,9 @@ class FitMode:
             case "all" | "required":
                 return True
             case "trimmed":
-                return not is_unchanged(context)
+                return context.is_reduced
             case _:
                 return False
-
-
-def is_unchanged(context: Context) -> bool:
-    """Whether nothing was left out of a request or shortened."""
-    return all(decision.outcome == "kept" for decision in context.decisions)
 
 
 def _comparable_messages(request: ProxyRequest) -> list[Any]:

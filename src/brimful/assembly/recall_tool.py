@@ -1,0 +1,201 @@
+"""The recall tool: it lets a model get back what its context shortened or left out."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+
+from brimful.core.context import Context, Inputs
+from brimful.core.prompt import Request, Tool
+from brimful.core.recall import Recalled
+from brimful.core.validation import is_whole_number, preview
+from brimful.errors import BrimfulError, InvalidValue, UnknownRecord
+from brimful.render.tools import arguments_object, function_tool, object_schema
+
+ToolWire = Literal["openai", "anthropic", "responses", "gemini", "ollama"]
+"""The form in which a tool is described to a model. `responses` is that of OpenAI's Responses API."""
+
+RECALL: Final = Tool(
+    name="recall",
+    description=(
+        "Return parts of this conversation that were shortened or left out: by handle, as in [… recall"
+        ' "msg-12"], or by a query with words to search for.'
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "handle": {"type": "string"},
+            "query": {"type": "string"},
+            "max_tokens": {"type": "integer", "description": "1000 by default"},
+        },
+    },
+)
+DEFAULT_TOKENS: Final = 1_000  # of a result, if the model does not say how many
+_NOTE_TOKENS: Final = 32  # at most, of the line after a part of an item
+_TOOLS: Final = "tools"
+_CHOICE: Final = "tool_choice"
+
+
+class RecallCall(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model wants to recall."""
+
+    handle: str = ""
+    query: str = ""
+    max_tokens: int = DEFAULT_TOKENS
+
+
+class RecallTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool for one context: its `schema` for the request, and a function that answers the model's calls.
+
+    Call it with the arguments as the provider sends them, as a JSON string or a dict. It returns the text of the
+    result, which has at most `max_tokens`. If something is wrong with a call, the text tells the model what to do.
+    """
+
+    context: Context
+    schema: dict[str, Any]
+    max_tokens: int
+    name: str = RECALL.name
+
+    def __call__(self, arguments: str | Mapping[str, Any] = "", /, **fields: Any) -> str:
+        """Answer a call of the model."""
+        try:
+            given = arguments_object(arguments) if isinstance(arguments, str) else dict(arguments)
+            call = read_call(given | fields, self.max_tokens)
+            recalled = self.context.recall(call.handle, query=call.query, max_tokens=room_for_text(call))
+        except BrimfulError as error:
+            return describe_error(error)
+        return describe_result(recalled, call)
+
+
+def recall_tool(context: Context, *, wire: ToolWire | None = None, max_tokens: int = 4_000) -> RecallTool:
+    """Return the tool with which a model recalls what a context shortened or left out.
+
+    `wire` is the form of its schema, by default that of the context's request. No result has more than `max_tokens`.
+    """
+    if not isinstance(context, Context):
+        raise InvalidValue("context", f"must be a Context, not {preview(context)}")
+    if not is_whole_number(max_tokens):
+        raise InvalidValue("max_tokens", f"must be a positive whole number of tokens, not {preview(max_tokens)}")
+    form = wire or (context.inputs.model.wire if context.inputs.frame is None else context.inputs.frame.wire)
+    if form not in _WRITERS:
+        raise InvalidValue("wire", f"must be one of {', '.join(get_args(ToolWire))}, not {preview(form)}")
+    return RecallTool(context=context, schema=write_schema(form), max_tokens=max_tokens)
+
+
+def write_schema(wire: str) -> dict[str, Any]:
+    """Return the definition of the tool in the form of a wire format.
+
+    >>> write_schema("responses")["name"], write_schema("openai")["function"]["name"]
+    ('recall', 'recall')
+    """
+    return _WRITERS[wire]()
+
+
+def _describe(schema_field: str) -> dict[str, Any]:
+    return {"name": RECALL.name, "description": RECALL.description, schema_field: object_schema(RECALL.parameters)}
+
+
+_WRITERS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
+    "openai": lambda: function_tool(RECALL),
+    "ollama": lambda: function_tool(RECALL),
+    "anthropic": lambda: _describe("input_schema"),
+    "responses": lambda: {"type": "function", **_describe("parameters")},
+    "gemini": lambda: {"functionDeclarations": [_describe("parametersJsonSchema")]},
+}
+
+
+# -- answering calls ---------------------------------------------------------------------------------------------------
+
+
+def read_call(arguments: Mapping[str, Any], limit: int) -> RecallCall:
+    """Read the arguments of a call, which a model may have written carelessly.
+
+    >>> read_call({"handle": 'recall "msg-12"', "query": None, "max_tokens": "5000"}, limit=2000)
+    RecallCall(handle='msg-12', query='', max_tokens=2000)
+    """
+    handle, query, wanted = (arguments.get(key) for key in ("handle", "query", "max_tokens"))
+    for field, value in (("handle", handle), ("query", query)):
+        if value is not None and not isinstance(value, str | int):
+            raise InvalidValue(field, f"must be a string, not {preview(value)}")
+    return RecallCall(
+        handle="" if handle is None else str(handle).strip(" []…").removeprefix("recall").strip(" \"'`"),
+        query="" if query is None else str(query).strip(),
+        max_tokens=min(limit, _read_tokens(wanted)),
+    )
+
+
+def _read_tokens(value: object) -> int:
+    try:
+        tokens = int(value) if isinstance(value, str | float | int) else 0
+    except (ValueError, OverflowError):
+        tokens = 0
+    return tokens if tokens > 0 else DEFAULT_TOKENS
+
+
+def room_for_text(call: RecallCall) -> int:
+    """Return the tokens of a result without the line that may follow it."""
+    return max(1, call.max_tokens - _NOTE_TOKENS)
+
+
+def describe_result(recalled: Recalled, call: RecallCall) -> str:
+    """Return the result of a call for the model."""
+    if not recalled.text:
+        if not call.handle:
+            return "Nothing that was left out matches this query. Try other words, or go on without it."
+        return f"It has {recalled.size} tokens, and nothing of it fits in {call.max_tokens}: pass a larger max_tokens."
+    if recalled.whole or recalled.passages or call.max_tokens <= _NOTE_TOKENS:
+        return recalled.text
+    return f"{recalled.text}\n[a part of {recalled.size} tokens; pass a query or a larger max_tokens for more]"
+
+
+def describe_error(error: BrimfulError) -> str:
+    """Return an error as a text that tells the model what to do."""
+    match error:
+        case UnknownRecord(near=near):
+            similar = f" Similar handles: {', '.join(near)}." if near else ""
+            return f"Error: there is no such handle.{similar} Pass a handle as a mark names it, or a query."
+        case InvalidValue(field="handle"):
+            return "Error: pass a handle as a mark names it, or a query with words to search for."
+        case _:
+            return f"Error: {error}"
+
+
+# -- offering the tool -------------------------------------------------------------------------------------------------
+
+
+def with_recall(inputs: Inputs) -> Inputs | None:
+    """Return inputs whose request also offers the tool; None if it must not.
+
+    The tool comes last, so that everything before it, with the caller's own cache breakpoints, stays as it is.
+    """
+    frame = inputs.frame
+    if frame is None or not inputs.is_fitted or inputs.policy.recall != "tool" or frame.wire not in _WRITERS:
+        return None
+    if _has_fixed_tools(frame.fields) or any(tool.name == RECALL.name for tool in inputs.tools):
+        return None
+    fields = frame.fields | {_TOOLS: [*(frame.fields.get(_TOOLS) or ()), write_schema(frame.wire)]}
+    return msgspec.structs.replace(
+        inputs, tools=(*inputs.tools, RECALL), frame=msgspec.structs.replace(frame, fields=fields), recall=True
+    )
+
+
+def without_recall(inputs: Inputs) -> Inputs:
+    """Return inputs as they were before the tool was added."""
+    frame = inputs.frame
+    if frame is None or not inputs.recall:
+        return inputs
+    own = frame.fields[_TOOLS][:-1]
+    fields = {key: own if key == _TOOLS else value for key, value in frame.fields.items() if key != _TOOLS or own}
+    return msgspec.structs.replace(
+        inputs, tools=inputs.tools[:-1], frame=msgspec.structs.replace(frame, fields=fields), recall=False
+    )
+
+
+def _has_fixed_tools(fields: Request) -> bool:
+    """Whether the caller decided which tools may be called, or wants what several rounds cannot give."""
+    choice, tools = fields.get(_CHOICE), fields.get(_TOOLS)
+    is_auto = choice is None or choice == "auto" or (isinstance(choice, dict) and choice.get("type") == "auto")
+    config = fields.get("toolConfig") or fields.get("tool_config")  # Gemini's
+    has_older_form = bool(fields.get("functions")) or fields.get("function_call") is not None
+    several = fields.get("n") not in (None, 1) or bool(fields.get("logprobs"))
+    return not is_auto or bool(config) or has_older_form or several or not isinstance(tools, list | None)

@@ -1,0 +1,230 @@
+"""The recall tool: when a fitted request offers it, and what it answers."""
+
+import json
+
+import pytest
+
+import brimful
+from brimful.errors import InvalidValue
+from brimful.testing import WordCounter
+
+TOOL = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}
+ANTHROPIC_TOOL = {"name": "look_up", "input_schema": {"type": "object"}}
+RECALLING = {"recall": "tool"}
+
+
+def agent_run(steps, words=60):
+    """An agent's run: a task, and steps of one tool call with a result, each with a value of its own."""
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Refund what was damaged."}]
+    for at in range(steps):
+        call = {"id": f"call_{at}", "type": "function", "function": {"name": "look_up", "arguments": f'{{"n":{at}}}'}}
+        filler = " ".join(f"row{at}_{word}" for word in range(words))
+        messages += [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"call_{at}", "content": f"code-{at * 7919} {filler}"},
+        ]
+    return messages
+
+
+def fit(messages, *, window=2000, policy=RECALLING, **fields):
+    request = {"model": "gpt-4o", "max_tokens": 100, "messages": messages} | fields
+    return brimful.fit(request, window=window, overrides=policy, now=0)
+
+
+def anthropic_fit(messages, **fields):
+    request = {"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": messages} | fields
+    return brimful.fit(request, wire="anthropic", window=2000, overrides=RECALLING, now=0)
+
+
+def names(ctx):
+    return [tool.get("function", tool)["name"] for tool in ctx.request.get("tools", ())]
+
+
+def test_a_request_that_left_something_out_offers_the_tool_last_and_within_the_budget():
+    ctx = fit(agent_run(30), tools=[TOOL])
+    assert names(ctx) == ["look_up", "recall"]
+    assert ctx.request["tools"][0] == TOOL
+    assert ctx.inputs.recall
+    assert ctx.tokens <= ctx.budget.available
+    assert ctx.request["tools"][1] == brimful.recall_tool(ctx).schema
+
+
+def test_a_request_that_fits_is_unchanged():
+    messages = agent_run(2)
+    assert fit(messages, window=8000).request == {"model": "gpt-4o", "max_tokens": 100, "messages": messages}
+
+
+def test_the_tool_is_off_by_default():
+    assert names(fit(agent_run(30), policy=None)) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tools": [TOOL], "tool_choice": "required"},
+        {"tools": [TOOL], "tool_choice": "none"},
+        {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "look_up"}}},
+        {"tools": [TOOL], "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}},
+        {"tools": [{"type": "function", "function": {"name": "recall"}}]},
+        {"functions": [{"name": "look_up"}]},
+        {"function_call": "auto"},
+        {"n": 2},
+        {"logprobs": True},
+        {"tools": "look_up"},
+    ],
+)
+def test_the_tool_is_off_if_the_caller_chose_the_tools_or_wants_several_answers(fields):
+    ctx = fit(agent_run(30), **fields)
+    assert ctx.is_reduced
+    assert {key: ctx.request[key] for key in fields} == fields
+    assert not ctx.inputs.recall
+
+
+@pytest.mark.parametrize("choice", ["auto", None])
+def test_a_free_choice_of_tools_allows_it(choice):
+    assert names(fit(agent_run(30), tools=[TOOL], tool_choice=choice)) == ["look_up", "recall"]
+
+
+def test_in_anthropics_form_it_follows_the_cache_breakpoint_of_the_last_tool():
+    marked = ANTHROPIC_TOOL | {"cache_control": {"type": "ephemeral"}}
+    messages = [
+        {"role": role, "content": f"Say more of {n}. " * 20} for n in range(40) for role in ("user", "assistant")
+    ]
+    ctx = anthropic_fit(
+        [*messages, {"role": "user", "content": "Go on."}], tools=[marked], tool_choice={"type": "auto"}
+    )
+    assert ctx.request["tools"] == [marked, brimful.recall_tool(ctx).schema]
+    assert set(ctx.request["tools"][1]) == {"name", "description", "input_schema"}
+    forced = anthropic_fit(messages[:-1], tools=[marked], tool_choice={"type": "any"})
+    assert forced.request["tools"] == [marked]
+
+
+@pytest.mark.parametrize("size", [790, 860])
+@pytest.mark.parametrize("can_shrink", [True, False])
+def test_neither_what_is_required_nor_the_margin_gives_way_to_the_tool(size, can_shrink):
+    text = "tea " * size
+    last = text if can_shrink else [{"type": "text", "text": "Drink"}, {"type": "text", "text": text}]
+    messages = [{"role": "user", "content": "hello " * 300}, {"role": "user", "content": last}]
+    ctx = fit(messages, window=1000)
+    assert ctx.is_reduced
+    assert ctx.warnings == ()
+    assert names(ctx) == []
+
+
+def test_later_requests_of_the_conversation_offer_it_at_the_same_place():
+    contexts = [None]
+    for steps in (60, 61, 62):
+        request = {"model": "gpt-4o", "messages": agent_run(steps, words=5), "tools": [TOOL], "max_tokens": 100}
+        contexts.append(brimful.fit(request, window=2000, overrides=RECALLING, now=0, previous=contexts[-1]))
+    _, first, second, third = [each and each.request for each in contexts]
+    assert first["tools"] == second["tools"] == third["tools"]
+    assert third["messages"][:-2] == second["messages"]
+
+
+def test_a_record_replays_to_itself_and_without_the_tool_in_a_larger_window():
+    ctx = fit(agent_run(30))
+    stored = brimful.Context.from_json(ctx.to_json())
+    assert brimful.replay(stored) == ctx
+    larger = brimful.replay(stored, window=100_000)
+    assert "tools" not in larger.request
+    assert not larger.inputs.recall
+    own = brimful.replay(fit(agent_run(30), tools=[TOOL]), window=100_000)
+    assert own.request["tools"] == [TOOL]
+
+
+@pytest.mark.parametrize("window", [1200, 2000, 4000])
+def test_whatever_was_left_out_comes_back_by_its_handle(window):
+    messages = agent_run(40)
+    ctx = fit(messages, window=window, tools=[TOOL])
+    tool = brimful.recall_tool(ctx)
+    visible = json.dumps(ctx.request["messages"])
+    hidden = [
+        at for at, message in enumerate(messages) if message["role"] == "tool" and message["content"] not in visible
+    ]
+    assert hidden
+    for at in hidden:
+        result = tool(json.dumps({"handle": ctx.handle(f"msg-{at:06d}")}))
+        assert messages[at]["content"] in result
+
+
+def test_a_query_finds_a_value_and_its_handle():
+    ctx = fit(agent_run(40))
+    result = brimful.recall_tool(ctx)({"query": "code-15838", "max_tokens": 300})
+    assert "code-15838" in result
+    assert 'recall "msg-000007"' in result
+
+
+def test_a_result_has_at_most_the_tokens_of_the_call_and_of_the_tool():
+    messages = agent_run(40)
+    diary = " ".join(f"On day {day} it rained." for day in range(400))
+    messages[3]["content"] = diary.replace("day 200 it rained", "day 200 it snowed")
+    ctx = fit(messages)
+    tool = brimful.recall_tool(ctx, max_tokens=200)
+    for wanted, limit in ((50, 50), (5000, 200), ("60", 60)):
+        result = tool(handle="msg-000003", max_tokens=wanted)
+        assert brimful.count(result, model="gpt-4o").tokens <= limit
+    assert "pass a query or a larger max_tokens" in tool(handle="msg-000003")
+    assert "day 200 it snowed" in tool(handle="msg-000003", query="Which day was it when it snowed?")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"handle": "msg-00000x"}, "Similar handles"),
+        ({"handle": "?"}, "no such handle"),
+        ({}, "pass a handle"),
+        ("not json", "pass a handle"),
+        ({"handle": ["msg-000003"]}, "pass a handle"),
+        ({"query": {"a": 1}}, "query"),
+        ({"query": "zebra"}, "Try other words"),
+        ({"handle": "msg-000003", "max_tokens": 1}, "larger max_tokens"),
+    ],
+)
+def test_errors_tell_the_model_what_to_do(arguments, text):
+    assert text in brimful.recall_tool(fit(agent_run(40, words=300)))(arguments)
+
+
+@pytest.mark.parametrize("tokens", ["many", -5, None, float("inf"), [7]])
+def test_an_invalid_number_of_tokens_means_the_default(tokens):
+    assert "code-0" in brimful.recall_tool(fit(agent_run(40)))(handle=' [… recall "msg-000003"]', max_tokens=tokens)
+
+
+def test_content_that_was_erased_is_reported_to_the_model():
+    ctx = fit(agent_run(40))
+    erased = brimful.Context.from_json(ctx.to_json().replace(b"code-0 row0_0", b"").replace(b"row0_", b""))
+    assert isinstance(brimful.recall_tool(erased)(handle="msg-000003"), str)
+
+
+@pytest.mark.parametrize(
+    ("wire", "find"),
+    [
+        ("openai", lambda schema: schema["function"]["parameters"]),
+        ("ollama", lambda schema: schema["function"]["parameters"]),
+        ("anthropic", lambda schema: schema["input_schema"]),
+        ("responses", lambda schema: schema["parameters"]),
+        ("gemini", lambda schema: schema["functionDeclarations"][0]["parametersJsonSchema"]),
+    ],
+)
+def test_each_wire_format_has_its_own_form(wire, find):
+    tool = brimful.recall_tool(fit(agent_run(3)), wire=wire)
+    assert set(find(tool.schema)["properties"]) == {"handle", "query", "max_tokens"}
+
+
+def test_invalid_arguments_are_refused():
+    ctx = fit(agent_run(3))
+    with pytest.raises(InvalidValue, match="context: must be a Context"):
+        brimful.recall_tool("ctx")
+    with pytest.raises(InvalidValue, match="wire: must be one of openai"):
+        brimful.recall_tool(ctx, wire="text")
+    with pytest.raises(InvalidValue, match="max_tokens: must be a positive"):
+        brimful.recall_tool(ctx, max_tokens=0)
+
+
+def test_the_tool_serves_contexts_of_packages_too():
+    packages = [
+        brimful.packagers.message("four " * 50, counter=WordCounter(), id="old"),
+        brimful.packagers.message("And now?", counter=WordCounter(), id="new", current=True),
+    ]
+    ctx = brimful.assemble(packages, model="gpt-4o", window=60, completion=10, now=0, overrides=RECALLING)
+    assert "tools" not in ctx.request
+    assert "four" in brimful.recall_tool(ctx)(handle="old")
