@@ -21,7 +21,7 @@ DEFAULT_IGNORABLE = re.compile(  # Unicode 15.1, DerivedCoreProperties.txt
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-TAG = re.compile(r"<\s*/?\s*(?:context|pinned|memory|lore|summary|code|item)\b", re.IGNORECASE)
+TAG = re.compile(r"<\s*/?\s*(?:context|pinned|history|memory|lore|summary|code|item)\b", re.IGNORECASE)
 many = settings(max_examples=examples(300), deadline=None)
 
 

@@ -56,16 +56,17 @@ def break_special_tokens(message: Message) -> Message:
 def _break_in_part(part: Part) -> Part:
     match part:
         case Text(text=text) if has_special_tokens(text):
-            return Text(text=_break(text))
+            return Text(text=break_tokens(text))
         case ToolCall(arguments=arguments) if has_special_tokens(arguments):
-            return msgspec.structs.replace(part, arguments=_break(arguments))
+            return msgspec.structs.replace(part, arguments=break_tokens(arguments))
         case ToolResult(content=content) if has_special_tokens(content):
-            return msgspec.structs.replace(part, content=_break(content))
+            return msgspec.structs.replace(part, content=break_tokens(content))
         case _:
             return part
 
 
-def _break(text: str) -> str:
+def break_tokens(text: str) -> str:
+    """Put a space into special tokens that a text spells out."""
     return _SPECIAL_TOKEN.sub(lambda found: found[0] + " ", text)
 
 
