@@ -16,6 +16,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import agents
 import cache
 import calibration
 import counting
@@ -43,7 +44,16 @@ import worth
 from tables import Section, table
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-PACKAGES = ("brimful", "splintr-rs", "xllamacpp", "tiktoken", "langchain-core", "litellm", "llama-index-core")
+PACKAGES = (
+    "brimful",
+    "splintr-rs",
+    "xllamacpp",
+    "tiktoken",
+    "langchain",
+    "langchain-core",
+    "litellm",
+    "llama-index-core",
+)
 
 INTRODUCTION = """# Benchmarks
 
@@ -86,6 +96,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "fill": partial(fill.report, options.data, quick=options.quick),
         "prefix": partial(prefix.report, quick=options.quick),
         "cache": partial(cache.report, quick=options.quick),
+        "agents": partial(agents.report, options.data, quick=options.quick),
         "parity": partial(parity.report, quick=options.quick),
         "quality": partial(quality.report, quick=options.quick),
         "evidence": partial(evidence.report, options.data, quick=options.quick),
