@@ -6,7 +6,7 @@ messages; JSONL has one of these, or one message, on each line.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
@@ -20,6 +20,7 @@ FIELDS = ("role", "content", "tool_calls", "tool_call_id")  # recordings have mo
 MIN_VALUE = 3  # characters; shorter ones are found anywhere
 
 _WORD = re.compile(r"\w{3,}")
+_HANDLE = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +215,11 @@ class Calls:
     without_trace: int = 0
 
 
-def find_lost_calls(sent: Messages, step: Step, handles: Sequence[str] = ()) -> Calls:
+def find_lost_calls(sent: Messages, step: Step, handles: Collection[str] = ()) -> Calls:
     """Return which earlier calls of the run a model could not see the result of, or could not know of at all.
 
-    A result has a form if something of it is left, or a handle to recall it by. A line of text that names the call and
-    one of its values is a trace, and shows the result if it says more than the call itself.
+    A result has a form if something of it is left, or a handle to recall it by. So has one whose call and one of its
+    arguments are named by a line of text, if the line also has an arrow with what came of it, or a handle.
     """
     past = step.messages[step.start :]
     results = {each["tool_call_id"]: text_of(each) for each in past if each["role"] == "tool"}
@@ -230,21 +231,24 @@ def find_lost_calls(sent: Messages, step: Step, handles: Sequence[str] = ()) -> 
     for call in calls:
         if call["id"] in shown and _is_form(shown[call["id"]], results[call["id"]], handles):
             continue
-        if any(_is_ledger_line(line, call) for line in lines):
+        named = [line for line in lines if _names_call(line, call)]
+        if any("→" in line or _has_handle(line, handles) for line in named):
             continue
         lost += 1
-        gone += call["id"] not in made
+        gone += call["id"] not in made and not named
     return Calls(len(calls), lost, gone)
 
 
-def _is_form(text: str, result: str, handles: Sequence[str]) -> bool:
-    if text == result:
-        return True
-    words = set(_WORD.findall(text))
-    return not words.isdisjoint(_WORD.findall(result)) or not words.isdisjoint(handles)
+def _is_form(text: str, result: str, handles: Collection[str]) -> bool:
+    shares_words = not set(_WORD.findall(text)).isdisjoint(_WORD.findall(result))
+    return text == result or shares_words or _has_handle(text, handles)
 
 
-def _is_ledger_line(line: str, call: dict[str, Any]) -> bool:
-    name, values = call["function"]["name"], [value for value, _ in _arguments(call)]
-    rest = line.partition(name)[2]
-    return "→" in rest and (not values or any(value[:12] in rest for value in values))
+def _has_handle(text: str, handles: Collection[str]) -> bool:
+    return any(word in handles for word in _HANDLE.findall(text))
+
+
+def _names_call(line: str, call: dict[str, Any]) -> bool:
+    values = [value for value, _ in _arguments(call)]
+    rest = line.partition(call["function"]["name"])[2]
+    return rest != "" and (not values or any(value[:12] in rest for value in values))

@@ -9,7 +9,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -32,6 +32,7 @@ from agent_runs import (
     system_of,
     visible_text,
 )
+from agent_wires import WIRES
 from brimful.models import resolve
 from brimful.models.prices import price
 from chart import Line, line_chart
@@ -41,6 +42,7 @@ from peers import MODEL, load
 from tables import Section, percent, table
 
 BUDGETS, JOINED_BUDGETS = (1_000, 2_000, 4_000), (2_000, 4_000)
+WIRE_BUDGETS = (2_000,)
 JOIN = 8
 COMPLETION = 16  # reserved beside the budget, which is for the prompt alone
 LIMIT_SECONDS = 900.0  # a way, with one budget
@@ -81,6 +83,10 @@ class Way(Protocol):
     def recall(self, question: str, sent: Messages) -> tuple[str, str]:
         """Return what comes back by the handles that the request names, and by a search."""
 
+    @property
+    def handles(self) -> Collection[str]:
+        """Everything that could be recalled."""
+
 
 @dataclass(slots=True)
 class Figures:
@@ -119,6 +125,11 @@ class Plain:
         """Return nothing."""
         return "", ""
 
+    @property
+    def handles(self) -> Collection[str]:
+        """Nothing."""
+        return ()
+
 
 class Untrimmed(Plain):
     """The whole conversation, whatever its size: what the others are compared with."""
@@ -131,30 +142,37 @@ class Untrimmed(Plain):
 class Brimful:
     """`brimful.fit` as it is, or with options. Each request is given the previous context."""
 
-    def __init__(self, **options: Any) -> None:
-        self._options, self._context = options, None
+    def __init__(self, wire: str = "openai", **options: Any) -> None:
+        self._wire, self._options = wire, options
+        self._context: Any = None
 
     def trim(self, messages: Messages, limit: int) -> Messages:
         """Make the request fit."""
-        context: Any = import_module("brimful").fit(
-            {"model": MODEL, "messages": messages},
+        self._context = import_module("brimful").fit(
+            {"messages": messages} if self._wire == "openai" else WIRES[self._wire].write(messages),
+            wire=self._wire,
+            model=MODEL,
             window=limit + COMPLETION,
             completion=COMPLETION,
             previous=self._context,
             now=0,
             **self._options,
         )
-        self._context = context
-        trimmed: Messages = context.request["messages"]
+        request = self._context.request
+        trimmed: Messages = request["messages"] if self._wire == "openai" else WIRES[self._wire].read(request)
         return trimmed
 
     def recall(self, question: str, sent: Messages) -> tuple[str, str]:
         """Recall everything that the request names a handle of, and search for the question."""
-        context: Any = self._context
         text = visible_text(sent)
-        named = [handle for handle in context.items if handle in text]
-        near = "\n".join(context.recall(handle, query=question).text for handle in named)
-        return near, context.recall(query=question).text
+        named = [handle for handle in self.handles if handle in text]
+        near = "\n".join(self._context.recall(handle, query=question).text for handle in named)
+        return near, self._context.recall(query=question).text
+
+    @property
+    def handles(self) -> Collection[str]:
+        """The handles of all messages."""
+        return self._context.items.keys() if self._context else ()
 
 
 class LangChain(Plain):
@@ -248,6 +266,7 @@ WAYS = {
     "clearing old results": Named((), Clearing),
     "everything": Named((), Untrimmed),
 }
+WIRE_WAYS = {f"brimful, {wire}": Named(("brimful",), partial(Brimful, wire)) for wire in WIRES}
 
 
 # -- measuring -------------------------------------------------------------------------------------------------------
@@ -287,7 +306,7 @@ def _judge(figures: Figures, way: Way, step: Step, sent: Messages) -> None:
     if step.values:
         _judge_values(figures, way, step, sent)
     figures.invalid += bool(find_fault(sent))
-    lost = find_lost_calls(sent, step)
+    lost = find_lost_calls(sent, step, way.handles)
     figures.calls += lost.total
     figures.repeat += lost.without_result
     figures.untraced += lost.without_trace
@@ -345,6 +364,8 @@ def report(data: Path | None, *, quick: bool) -> Section:
             tables += [_title(name, len(some), join), _table(rows)]
             if join == 1 and not charted:
                 charted = _points(rows)
+        rows = list(_rows(list(join_runs(some, 1)), WIRE_BUDGETS, WIRE_WAYS))
+        tables += ["The same runs, written as requests of the other APIs.", _table(rows)]
     chart = line_chart(
         [Line(way, charted[way], [f"{at:,.0f}" for at, _ in charted[way]]) for way in CHARTED if charted.get(way)],
         across="tokens for the conversation",
@@ -399,7 +420,8 @@ def _cells(way: str, budget: int, requests: int, found: Figures | Failure) -> li
         f"{percent(found.repeat / max(1, found.calls))} ({percent(found.untraced / max(1, found.calls))})",
         f"{percent(mean(found.near))} ({percent(mean(found.found))})" if recalls else "–",
         *(percent(mean(found.prefix or [0])), percent(median(found.full))),
-        *(str(found.over), str(found.invalid), str(found.refused)),
+        "–" if way in WIRE_WAYS else str(found.over),  # the count is one of OpenAI's form
+        *(str(found.invalid), str(found.refused)),
         f"{1_000 * mean(found.seconds):.1f} ms",
         *(f"{found.input:,}", percent(found.cached / max(1, found.input)), f"${found.cost:.2f}"),
     ]
@@ -421,8 +443,8 @@ def _options() -> argparse.Namespace:
 def main() -> None:
     """Print the table of the runs that were asked for."""
     options = _options()
-    beginnings = tuple(options.ways.split(","))
-    ways = {name: way for name, way in WAYS.items() if name.startswith(beginnings)}
+    beginnings = tuple(options.ways.strip(",").split(","))
+    ways = {name: way for name, way in (WAYS | WIRE_WAYS).items() if name.startswith(beginnings)}
     for name, runs in find_runs(options.runs).items():
         sessions = list(join_runs(runs[: options.first], options.join))
         rows = list(_rows(sessions, [int(budget) for budget in options.budgets.split(",")], ways))

@@ -6,6 +6,7 @@ import pytest
 
 import agents
 from agent_runs import Session, Step, find_fault, find_lost_calls, find_runs, find_steps, join_runs, make_counter
+from agent_wires import WIRES
 from brimful import counter
 
 SYSTEM = {"role": "system", "content": "Help travellers from Rome."}
@@ -97,9 +98,11 @@ def test_calls_are_lost_without_their_result_an_excerpt_of_it_or_a_line_about_it
     assert lost(whole) == (2, 0, 0)
     assert lost([*whole[:3], result("a", "[… card_77 …]"), *whole[4:]]) == (2, 0, 0)
     assert lost([*whole[:3], result("a", "[cleared]"), *whole[4:]]) == (2, 1, 0)
-    assert lost([*whole[:3], result("a", "[r12]"), *whole[4:]], ["r12"]) == (2, 0, 0)
+    assert lost([*whole[:3], result("a", "[msg-12]"), *whole[4:]], ["msg-12"]) == (2, 0, 0)
     assert lost([SYSTEM, *whole[4:]]) == (2, 1, 1)
     assert lost([SYSTEM, user("Steps:\n1 get_user(id=mia_li) → ok, 52 tokens"), *whole[4:]]) == (2, 0, 0)
+    assert lost([SYSTEM, user("msg-12 get_user(id=mia_li)"), *whole[4:]], ["msg-12"]) == (2, 0, 0)
+    assert lost([SYSTEM, user("calls: get_user (id=mia_li)"), *whole[4:]]) == (2, 1, 0)
     assert lost([SYSTEM, user("Steps:\n1 get_user(id=bob) → ok, 52 tokens"), *whole[4:]]) == (2, 1, 1)
 
 
@@ -163,3 +166,11 @@ def test_calls_are_counted_as_json():
     count = make_counter(words)
     assert count([SYSTEM]) == 3 + 3 + 1 + 4
     assert count([calling(call("a", "look"))]) == 3 + 3 + 1 + 4
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_run_can_be_written_in_another_form_and_read_back(wire):
+    both = calling(call("d", "mail", to="Ada"), call("e", "mail", to="Bo"))
+    run = [*RUN, result("c", "sent"), both, result("d", "sent"), result("e", "sent"), user("Thanks!")]
+    back = WIRES[wire].read(WIRES[wire].write(run))
+    assert [{**each, "content": each["content"] or None} for each in back] == run
