@@ -1,4 +1,4 @@
-"""Fakes for tests: a counter, an embedder, a provider without a model, and a server like Azure's."""
+"""For tests: a counter, an embedder, a provider without a model, a server like Azure's, and the rules of providers."""
 
 import hashlib
 import re
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from brimful.protocols import Purpose, Vectors
 
-__all__ = ["FakeAzure", "HashEmbedder", "ScriptedProvider", "WordCounter"]
+__all__ = ["FakeAzure", "HashEmbedder", "ScriptedProvider", "WordCounter", "find_violations"]
 
 MEDIA_TOKENS = 100  # for any media item
 LOW_DETAIL_TOKENS = 25  # for one in low detail
@@ -311,3 +311,115 @@ def _words(text: str) -> Iterator[str]:
         head, space, rest = rest.partition(" ")
     if head:
         yield head
+
+
+def find_violations(request: Request, wire: str) -> list[str]:
+    """Return what a provider would refuse in the conversation of a request that a client wrote.
+
+    Checked are the order of turns, and that tool calls, their results and what the model thought stay together.
+
+    >>> call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "look_up", "input": {}}]}
+    >>> find_violations({"messages": [{"role": "user", "content": "Hi"}, call]}, "anthropic")
+    ['turn 1: tool calls without their results: t1']
+    """
+    rules = {"openai": _openai_violations, "anthropic": _anthropic_violations, "gemini": _gemini_violations}
+    return list(rules[wire](request))
+
+
+def _openai_violations(request: Request) -> Iterator[str]:
+    waiting: set[str] = set()
+    for at, message in enumerate(request["messages"]):
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                yield f"message {at}: a result without its call"
+            waiting.discard(message["tool_call_id"])
+            continue
+        if waiting:
+            yield f"message {at}: tool calls without their results: {', '.join(sorted(waiting))}"
+        waiting = {call["id"] for call in message.get("tool_calls") or ()}
+    if waiting:
+        yield f"the end: tool calls without their results: {', '.join(sorted(waiting))}"
+
+
+def _anthropic_violations(request: Request) -> Iterator[str]:
+    turns: list[tuple[str, list[dict[str, Any]]]] = []
+    for message in request["messages"]:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if turns and turns[-1][0] == message["role"]:  # the API joins them
+            turns[-1][1].extend(blocks)
+        else:
+            turns.append((message["role"], [*blocks]))
+    if not turns or turns[0][0] != "user":
+        yield "turn 0: must be the user's"
+    for at, (role, blocks) in enumerate(turns):
+        if not all(block["text"].strip() for block in blocks if block["type"] == "text"):
+            yield f"turn {at}: an empty text"
+        before = turns[at - 1][1] if at else []
+        after = turns[at + 1][1] if at + 1 < len(turns) else []
+        yield from _anthropic_pairing(at, role, blocks, before, after)
+    thinks = (request.get("thinking") or {}).get("type") == "enabled"
+    calls = turns[-2][1] if len(turns) > 1 and any(map(_is_client_result, turns[-1][1])) else []
+    if thinks and calls and calls[0]["type"] not in ("thinking", "redacted_thinking"):
+        yield f"turn {len(turns) - 2}: must begin with what the model thought before the call"
+
+
+def _anthropic_pairing(
+    at: int, role: str, blocks: list[dict[str, Any]], before: list[dict[str, Any]], after: list[dict[str, Any]]
+) -> Iterator[str]:
+    calls = {block["id"] for block in blocks if block["type"] == "tool_use"}
+    missing = calls.difference(block.get("tool_use_id", "") for block in after)
+    if missing:
+        yield f"turn {at}: tool calls without their results: {', '.join(sorted(missing))}"
+    own = {block["id"] for block in blocks if block["type"] in ("server_tool_use", "mcp_tool_use")}
+    results = {block["tool_use_id"] for block in blocks if "tool_use_id" in block and not _is_client_result(block)}
+    if own != results and (after or results - own):
+        yield f"turn {at}: calls of the server's tools without their results, or results without calls"
+    answers = [block["tool_use_id"] for block in blocks if _is_client_result(block)]
+    called = {block["id"] for block in before if block["type"] == "tool_use"}
+    if len(answers) != len(set(answers)) or not called.issuperset(answers) or (answers and role != "user"):
+        yield f"turn {at}: results without their calls"
+    if not all(map(_is_client_result, blocks[: len(answers)])):
+        yield f"turn {at}: results must come first"
+
+
+def _is_client_result(block: dict[str, Any]) -> bool:
+    return bool(block["type"] == "tool_result")
+
+
+def _gemini_violations(request: Request) -> Iterator[str]:
+    contents = request["contents"]
+    calls: list[str] = []
+    before = "model"
+    for at, content in enumerate(contents):
+        role = "model" if content.get("role") == "model" else "user"
+        parts = [_camel_keys(part) for part in content["parts"]]
+        answers = [part["functionResponse"]["name"] for part in parts if "functionResponse" in part]
+        if sorted(answers) != sorted(calls):
+            yield f"content {at}: the results {answers} do not answer the calls {calls}"
+        calls = [part["functionCall"]["name"] for part in parts if "functionCall" in part]
+        if role == before == "model" and (calls or not at):
+            yield f"content {at}: must come after a turn of the user"
+        if not parts or any("text" in part and not part["text"] for part in parts):
+            yield f"content {at}: an empty part"
+        before = role
+    if before == "model":
+        yield "the end: must be a turn of the user"
+    yield from _missing_signatures(contents)
+
+
+def _missing_signatures(contents: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the calls since the user's last words that lack the signature of a thought, if there are any at all."""
+    if "thoughtSignature" not in str(contents) and "thought_signature" not in str(contents):
+        return
+    for at in reversed(range(len(contents))):
+        parts = [_camel_keys(part) for part in contents[at]["parts"]]
+        if contents[at].get("role") != "model" and any("text" in part for part in parts):
+            return
+        call = next((part for part in parts if "functionCall" in part), None)
+        if call is not None and "thoughtSignature" not in call:
+            yield f"content {at}: a call without the signature of its thought"
+
+
+def _camel_keys(part: dict[str, Any]) -> dict[str, Any]:
+    return {re.sub("_([a-z])", lambda found: found[1].upper(), key): value for key, value in part.items()}

@@ -197,10 +197,13 @@ def test_it_may_be_cut_where_that_is_allowed():
     assert 450 < context.tokens <= 500
 
 
-def test_what_a_tool_answered_in_several_parts_is_not_cut():
-    parts = [{"type": "text", "text": "word " * 500}, {"type": "text", "text": "word " * 500}]
-    with pytest.raises(BudgetExceeded):
-        fitted(body([says("user", "Find it."), calls("c1"), answers("c1", parts)]), window=600, min_tokens=50)
+def test_what_a_tool_answered_in_several_parts_is_shortened_to_one():
+    parts = [{"type": "text", "text": "Word one. " * 300}, {"type": "text", "text": "Word two. " * 300}]
+    context = fitted(body([says("user", "Find it."), calls("c1"), answers("c1", parts)]), window=600)
+    assert [block["type"] for block in context.request["messages"][2]["content"]] == ["text"]
+    assert context.shortened == (2,)
+    whole = fitted(body([says("user", "Find it."), calls("c1"), answers("c1", parts)]))
+    assert whole.request["messages"][2]["content"] == brimful.replay(whole).request["messages"][2]["content"] == parts
 
 
 # -- tools -----------------------------------------------------------------------------------------------------------

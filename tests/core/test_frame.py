@@ -43,6 +43,9 @@ def test_texts_leave_holes(value, taken, frame):
 def test_a_text_can_be_changed_where_it_stands_alone():
     assert has_editable_hole([{"text": {"\0": [0]}}])
     assert not has_editable_hole({"url": {"\0": [0, "data:,"]}})
+    assert not has_editable_hole({"type": "thinking", "thinking": {"\0": [0]}})
+    assert has_editable_hole([{"text": {"\0": [0]}}, {"text": {"\0": [1]}}], 1)
+    assert not has_editable_hole("Hi", 1)
     assert fill_holes(replace_with_holes({"content": "Hello there"}, ["Hello there"]), ["Hello […]"]) == {
         "content": "Hello […]"
     }
@@ -51,3 +54,34 @@ def test_a_text_can_be_changed_where_it_stands_alone():
 @pytest.mark.parametrize("place", [0, 7, 999_999, 1_000_000])
 def test_an_id_tells_the_place(place):
     assert message_index(message_id(place)) == message_index(message_id(place, 1)) == place
+
+
+RESULT = {"type": "tool_result", "tool_use_id": "t1"}
+BLOCKS = [{"type": "text", "text": "One. "}, {"type": "image", "data": "iVBO"}, {"type": "text", "text": "Two."}]
+
+
+def test_blocks_that_form_one_text_are_filled_as_they_were():
+    frame = replace_with_holes({**RESULT, "content": BLOCKS}, ["One. Two.", "iVBO"])
+    assert "One" not in str(frame)
+    assert has_editable_hole(frame)
+    assert not has_editable_hole(frame, 1)
+    assert fill_holes(frame, ["One. Two.", "iVBO"]) == {**RESULT, "content": BLOCKS}
+
+
+def test_blocks_that_form_one_text_become_one_block_if_it_is_shorter():
+    frame = replace_with_holes({**RESULT, "content": BLOCKS}, ["One. Two.", "iVBO"])
+    assert fill_holes(frame, ["One.", "iVBO"]) == {**RESULT, "content": [{"type": "text", "text": "One."}, BLOCKS[1]]}
+
+
+def test_blocks_of_nested_texts_become_one_block():
+    result = {"type": "search_result", "source": "a.txt", "title": "A", "content": [{"type": "text", "text": "One."}]}
+    blocks = [result, {"type": "text", "text": "Two.", "pages": [1, None]}]
+    frame = replace_with_holes({**RESULT, "content": blocks}, ["a.txtAOne.Two."])
+    assert fill_holes(frame, ["a.txtAOne.Two."]) == {**RESULT, "content": blocks}
+    assert fill_holes(frame, ["…"]) == {**RESULT, "content": [{"type": "text", "text": "…"}]}
+
+
+@pytest.mark.parametrize("text", ["One. Three.", "One. ", "Two.", "One. iVBO"])
+def test_blocks_that_do_not_form_the_text_have_no_common_placeholder(text):
+    frame = replace_with_holes({**RESULT, "content": [BLOCKS[0], {"type": "text", "text": ""}, BLOCKS[2]]}, [text])
+    assert not isinstance(frame["content"], dict)

@@ -4,7 +4,7 @@ With a frame, a request can be written again with some of its messages and nothi
 context stores each content only once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -17,6 +17,15 @@ SYSTEM_ID: Final = "system"
 _HOLE: Final = "\0"  # the only key of a placeholder object
 _LITERAL: Final = -1  # marks an object of the caller that has this key itself
 _ARGUMENTS_KEY: Final = "input"  # the key of the arguments object in Anthropic's tool calls
+_EDITABLE_TYPES: Final = frozenset((None, "text", "tool_result", "message"))
+"""Types of blocks whose text may be replaced. In other blocks it may be signed, or belong to the provider."""
+NOT_CONTENT: Final = frozenset(("type", "id", "cache_control", "signature", "format", "detail", "media_type"))
+"""Fields of a block that are not content."""
+
+_RESULT_IDS: Final = frozenset(("tool_use_id", "tool_call_id"))
+
+Holes = dict[str, list[int]]
+"""The indices of each text."""
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +59,15 @@ def message_index(id: str) -> int:
     return -1 if id == SYSTEM_ID else int(id.partition("/")[0].removeprefix("msg-"))
 
 
+def message_order(id: str) -> tuple[int, int]:
+    """Return the sort key of the ids of messages, and of the parts of one message.
+
+    >>> sorted(["msg-000007/10", "msg-000007", "msg-000007/2"], key=message_order)
+    ['msg-000007', 'msg-000007/2', 'msg-000007/10']
+    """
+    return message_index(id), int(id.partition("/")[2] or 1)
+
+
 def is_message_id(id: str) -> bool:
     """Whether this is the id of a message of the request, or of something in it.
 
@@ -75,10 +93,13 @@ def part_text(part: Part) -> str:
 def replace_with_holes(value: Any, texts: Sequence[str]) -> Any:
     r"""Replace these texts in JSON data by placeholders. A text that occurs several times has several.
 
+    If the blocks of a tool result form a text together, it has a placeholder for all of them: one block of text
+    replaces them if it is filled with another text.
+
     >>> replace_with_holes({"role": "user", "content": [{"type": "text", "text": "Hi"}]}, ["Hi"])
     {'role': 'user', 'content': [{'type': 'text', 'text': {'\x00': [0]}}]}
     """
-    indices: dict[str, list[int]] = {}
+    indices: Holes = {}
     for at, text in enumerate(texts):
         if text:
             indices.setdefault(text, []).append(at)
@@ -151,30 +172,91 @@ def _as_text(block: Any, index: int) -> Any:
     return {"type": "text", "text": {_HOLE: [index]}} | mark
 
 
-def has_editable_hole(value: Any) -> bool:
-    r"""Whether the first text has a placeholder of its own in a frame, so that it can be changed.
+def has_editable_hole(value: Any, index: int = 0) -> bool:
+    r"""Whether a text has a placeholder of its own in a frame, so that it can be changed.
 
     >>> has_editable_hole({"content": {"\x00": [0]}}), has_editable_hole({"content": "Hi"})
     (True, False)
+    >>> has_editable_hole({"type": "thinking", "thinking": {"\x00": [0]}, "signature": "c2ln"})
+    False
     """
     if isinstance(value, dict):
-        return value == {_HOLE: [0]} or any(map(has_editable_hole, value.values()))
-    return isinstance(value, list) and any(map(has_editable_hole, value))
+        if (hole := value.get(_HOLE)) is not None:
+            return hole == [index] or (hole[0] == index and isinstance(hole[-1], list))
+        return value.get("type") in _EDITABLE_TYPES and any(has_editable_hole(each, index) for each in value.values())
+    return isinstance(value, list) and any(has_editable_hole(each, index) for each in value)
 
 
-def _replace_value(value: Any, indices: dict[str, list[int]]) -> Any:
+def _replace_value(value: Any, indices: Holes) -> Any:
     if isinstance(value, str):
         return _replace_text(value, indices)
     if isinstance(value, dict):
         if _HOLE in value:
             return {_HOLE: [_LITERAL, value]}
-        return {key: _replace_field(key, item, indices) for key, item in value.items()}
+        joined = _replace_joined(value["content"], indices) if _is_result(value) else None
+        return {
+            key: joined if joined is not None and key == "content" else _replace_field(key, item, indices)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [_replace_value(item, indices) for item in value]
     return value
 
 
-def _replace_field(key: str, value: Any, indices: dict[str, list[int]]) -> Any:
+def _is_result(block: dict[str, Any]) -> bool:
+    """Whether this is the result of a tool call, in several blocks."""
+    return isinstance(block.get("content"), list) and not _RESULT_IDS.isdisjoint(block)
+
+
+def _replace_joined(blocks: list[Any], indices: Holes) -> Any:
+    """Return a placeholder for blocks that form one of the texts together, or None."""
+    pieces = list(_content_strings(blocks))
+    for text in indices if len(pieces) > 1 else ():
+        spans = _find_spans(text, pieces)
+        if spans:
+            at = _next_index(indices[text])
+            rest = {piece: own for piece, own in indices.items() if piece != text}
+            return {_HOLE: [at, len(text), _replace_spans(blocks, at, iter(spans), rest)]}
+    return None
+
+
+def _find_spans(text: str, pieces: Sequence[str]) -> list[tuple[int, int] | None] | None:
+    """Return where each piece is in a text that some of them form together; None if they do not."""
+    spans: list[tuple[int, int] | None] = []
+    start = 0
+    for piece in pieces:
+        is_next = bool(piece) and text.startswith(piece, start)
+        spans.append((start, start + len(piece)) if is_next else None)
+        start += len(piece) if is_next else 0
+    return spans if start == len(text) and spans.count(None) < len(spans) - 1 else None
+
+
+def _content_strings(value: Any) -> Iterator[str]:
+    """Yield the strings of JSON data that may be content."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key not in NOT_CONTENT:
+                yield from _content_strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _content_strings(item)
+
+
+def _replace_spans(value: Any, at: int, spans: Iterator[tuple[int, int] | None], indices: Holes) -> Any:
+    """Replace the content strings, in order, by placeholders for their span of a text or for a text of their own."""
+    if isinstance(value, str):
+        span = next(spans)
+        return _replace_text(value, indices) if span is None else {_HOLE: [at, *span]}
+    if isinstance(value, dict):
+        return {
+            key: item if key in NOT_CONTENT else _replace_spans(item, at, spans, indices) for key, item in value.items()
+        }
+    return [_replace_spans(item, at, spans, indices) for item in value] if isinstance(value, list) else value
+
+
+def _replace_field(key: str, value: Any, indices: Holes) -> Any:
     if key == _ARGUMENTS_KEY and isinstance(value, dict):
         written = msgspec.json.encode(value).decode()
         if written in indices:
@@ -187,7 +269,7 @@ def _next_index(indices: list[int]) -> int:
     return indices.pop(0) if len(indices) > 1 else indices[0]
 
 
-def _replace_text(text: str, indices: dict[str, list[int]]) -> Any:
+def _replace_text(text: str, indices: Holes) -> Any:
     if text in indices:
         return {_HOLE: [_next_index(indices[text])]}
     if text.startswith("data:"):
@@ -197,12 +279,29 @@ def _replace_text(text: str, indices: dict[str, list[int]]) -> Any:
     return text
 
 
+def _shortened_blocks(at: int, blocks: list[Any], texts: Sequence[str]) -> list[Any]:
+    """Return one block with the new text of what the blocks formed together, and those of them that are media."""
+    others = [block for block in blocks if _holds_other(block, at)]
+    return [{"type": "text", "text": texts[at]}, *(fill_holes(block, texts) for block in others)]
+
+
+def _holds_other(value: Any, index: int) -> bool:
+    if isinstance(value, dict):
+        hole = value.get(_HOLE)
+        return any(_holds_other(item, index) for item in value.values()) if hole is None else hole[0] != index
+    return isinstance(value, list) and any(_holds_other(item, index) for item in value)
+
+
 def _hole_content(hole: list[Any], texts: Sequence[str]) -> Any:
     match hole:
         case [at, value] if at == _LITERAL:
             return value
         case [at, None]:
             return msgspec.json.decode(texts[at])
+        case [at, int(length), list(blocks)]:
+            return fill_holes(blocks, texts) if len(texts[at]) == length else _shortened_blocks(at, blocks, texts)
+        case [at, int(start), int(end)]:
+            return texts[at][start:end]
         case [at, head]:
             return head + texts[at]
         case _:

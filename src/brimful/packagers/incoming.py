@@ -2,13 +2,22 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Final
 
 import msgspec
 
 from brimful.cache import content_bytes, memoize
-from brimful.core.content import MAX_PRIORITY, ContentPackage, Flex, Part, Text, ToolCall, ToolResult
+from brimful.core.content import (
+    MAX_PRIORITY,
+    ContentPackage,
+    Flex,
+    Part,
+    Text,
+    ToolCall,
+    ToolResult,
+    group_tool_results,
+)
 from brimful.core.cost import count_content
 from brimful.core.frame import SYSTEM_ID, Frame, has_editable_hole, message_id, part_text
 from brimful.core.prompt import Message, TokenCounter
@@ -19,11 +28,12 @@ _PACKAGE_BYTES: Final = 1_500  # memory of a package without its content, and of
 
 
 class _Item(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message with its position and group."""
+    """A message with its position, the index of its first part in the turn, and its group."""
 
     id: str
     position: int
     message: Message
+    first_part: int = 0
     group: str | None = None
 
 
@@ -113,9 +123,20 @@ _cached_package: Final[_Make] = memoize(
 
 
 def _list_items(turns: Sequence[Sequence[Message]]) -> Iterator[_Item]:
+    """Yield the messages of all turns. The results of parallel calls are separate, so that each can be shortened."""
     for position, turn in enumerate(turns):
-        for part, message in enumerate(turn):
-            yield _Item(id=message_id(position, part), position=position, message=message)
+        first_part = 0
+        for number, message in enumerate(chain.from_iterable(map(_split_results, turn))):
+            id = message_id(position, number)
+            yield _Item(id=id, position=position, message=message, first_part=first_part)
+            first_part += len(message.parts)
+
+
+def _split_results(message: Message) -> Sequence[Message]:
+    results = group_tool_results(message.parts) if message.role == "tool" and len(message.parts) > 1 else ()
+    if len(results) < 2:  # noqa: PLR2004 - nothing to split
+        return (message,)
+    return [msgspec.structs.replace(message, parts=parts) for _, parts in results]
 
 
 def _with_groups(items: Sequence[_Item], tied: Sequence[Sequence[int]]) -> Iterator[_Item]:
@@ -192,7 +213,9 @@ def _kind(message: Message, *, last: bool) -> str:
 
 
 def _can_shorten(item: _Item, frame: Frame) -> bool:
-    if item.message.role == "system" or len(item.message.parts) != 1 or not part_text(item.message.parts[0]):
+    """Whether the longest text of a message, which is the one that gets shorter, can be replaced in the request."""
+    texts = [len(part_text(part)) if isinstance(part, Text | ToolResult) else 0 for part in item.message.parts]
+    if item.message.role == "system" or not any(texts):
         return False
     framed = frame.messages[item.position]
-    return framed is None or has_editable_hole(framed)
+    return framed is None or has_editable_hole(framed, item.first_part + texts.index(max(texts)))

@@ -4,7 +4,7 @@ These readers are more tolerant than the others. The request is the client's, an
 valid; here it only has to be counted, and what belongs together has to stay together.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -17,6 +17,7 @@ from brimful.core.frame import (
     Frame,
     fill_holes,
     message_index,
+    message_order,
     part_text,
     replace_with_holes,
     with_low_detail,
@@ -53,6 +54,7 @@ _MAX_CACHED_BYTES: Final = 16_384  # of a message; longer ones are not cached
 _TURN_BYTES: Final = 1_200  # memory of a message besides its texts
 _TURN_COPIES: Final = 3  # of a text in the cache: as JSON, as a string, and in a frame or a part
 _SYSTEM_ROLES: Final = ("system", "developer")  # roles that are not of the conversation
+_USER_ROLES: Final = (*_SYSTEM_ROLES, "user")
 _OPENAI_ROLES: Final[dict[str, Role]] = {"developer": "system", "system": "system", "assistant": "assistant"}
 _NAME_ID_PREFIX: Final = "function "  # starts the id of a call that has none
 _AUDIO_TYPES: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
@@ -77,7 +79,8 @@ class IncomingTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class IncomingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed request: its separate system prompt, if any, its turns, its tools, and its messages as JSON (`raw`).
 
-    A message that is a role and a text has an empty `raw`: its turn says all about it.
+    A message that is a role and a text has an empty `raw`: its turn says all about it. `ties` are turns that belong
+    together for other reasons than their tool calls, and `pinned` those that must stay, by index.
     """
 
     model: str
@@ -86,6 +89,8 @@ class IncomingRequest(msgspec.Struct, frozen=True, kw_only=True):
     raw: tuple[bytes, ...]
     tools: tuple[Tool, ...]
     completion: int | None
+    ties: tuple[tuple[int, int], ...] = ()
+    pinned: tuple[int, ...] = ()
 
     @property
     def prompt(self) -> Prompt:
@@ -133,6 +138,8 @@ def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
         raw=tuple(raw),
         tools=read_tools(request, wire),
         completion=requested_max_output(request),
+        ties=tuple(_find_server_ties(messages)) if wire == "anthropic" else (),
+        pinned=tuple(_find_compaction(messages)) if wire == "anthropic" else (),
     )
 
 
@@ -393,6 +400,37 @@ def _read_anthropic_turn(message: dict[str, Any], *, current: bool) -> tuple[Mes
     return (results, turn) if rest else (results,)
 
 
+def _find_server_ties(messages: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int]]:
+    """Yield calls of the provider's own tools whose result is in a later turn, as after a pause."""
+    called: dict[str, int] = {}
+    for at, message in enumerate(messages):
+        for block in _blocks_of(message):
+            match block:
+                case {"type": "server_tool_use" | "mcp_tool_use", "id": str(id)}:
+                    called[id] = at
+                case {"tool_use_id": str(id)} if called.get(id, at) != at:
+                    yield called[id], at
+
+
+def _find_compaction(messages: Sequence[dict[str, Any]]) -> Iterator[int]:
+    """Yield the index of the last summary by the provider, which ignores all that comes before it."""
+    for at in reversed(range(len(messages))):
+        for block in _blocks_of(messages[at]):
+            match block:
+                case {"type": "compaction", "content": str()}:
+                    yield at
+                    return
+
+
+def _blocks_of(message: dict[str, Any]) -> Sequence[object]:
+    blocks = message.get("content")
+    return [_plain_block(block) for block in blocks] if isinstance(blocks, list) else ()
+
+
+def _plain_block(block: Any) -> object:
+    return block if isinstance(block, dict) or not hasattr(block, "model_dump") else dump_model(block)
+
+
 def _read_anthropic_tools(offered: dict[str, Any]) -> Iterator[Tool]:
     """Read the tools. Those that the provider runs itself are counted as JSON."""
     return (read_tool_definition(tool, "input_schema") for tool in _anthropic_blocks(offered.get("tools")))
@@ -491,10 +529,7 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         del window
         parts = _parts_by_position(prompt.messages)
         system = [part_text(part) for _, part in parts.pop(-1, ())]
-        messages = [self._message(position, parts[position]) for position in sorted(parts)]
-        if self._wants_opening(messages, parts):
-            at = next(at for at, message in enumerate(messages) if message["role"] not in _SYSTEM_ROLES)
-            messages.insert(at, {"role": "user", "content": OPENING})
+        messages = list(self._messages(parts))
         fields = self.frame.fields
         return {
             key: messages if key == "messages" else fill_holes(value, system) if key == SYSTEM_ID else value
@@ -521,19 +556,24 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
             return original if original == message else message
         return message
 
-    def _wants_opening(self, messages: Sequence[dict[str, Any]], selected: Collection[int]) -> bool:
-        """Whether the conversation must start with the user and no longer does."""
-        if not self.frame.user_first or len(selected) == len(self.frame.messages):
-            return False
-        first = next((message["role"] for message in messages if message["role"] not in _SYSTEM_ROLES), "user")
-        return first != "user"
+    def _messages(self, parts: dict[int, list[tuple[Role, Part]]]) -> Iterator[dict[str, Any]]:
+        """Yield the messages. Where turns are left out, the user speaks before the assistant does if that must be."""
+        before = "assistant"
+        for position in sorted(parts):
+            message = self._message(position, parts[position])
+            role = message["role"]
+            follows_gap = position > 0 and position - 1 not in parts
+            if self.frame.user_first and follows_gap and before == "assistant" and role not in _USER_ROLES:
+                yield {"role": "user", "content": OPENING}
+            before = before if role in _SYSTEM_ROLES else role
+            yield message
 
 
 def _parts_by_position(messages: Sequence[Message]) -> dict[int, list[tuple[Role, Part]]]:
     parts: dict[int, list[tuple[Role, Part]]] = {}
-    for message in messages:
-        for source in message.sources:
-            parts.setdefault(message_index(source), []).extend([(message.role, part) for part in message.parts])
+    rows = [(source, message) for message in messages for source in message.sources]
+    for source, message in sorted(rows, key=lambda row: message_order(row[0])):
+        parts.setdefault(message_index(source), []).extend([(message.role, part) for part in message.parts])
     return parts
 
 

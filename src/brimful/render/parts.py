@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from brimful.core.content import Media, Part, Text
+from brimful.core.frame import NOT_CONTENT
 from brimful.core.prompt import Tool
 from brimful.core.validation import clean_text
 from brimful.render.normalize import IMAGE_STARTS, decode_data_url
 
 _MIN_DATA_CHARACTERS: Final = 256  # without a space; from here on, a string is taken for encoded data
-_IGNORED_FIELDS: Final = frozenset(("type", "id", "cache_control", "signature", "format", "detail", "media_type"))
-"""Fields of a block that are not content."""
 _REFERENCE_FIELDS: Final = frozenset(("url", "uri", "file_id", "file_url", "file_uri"))
 """Fields that name content which the provider fetches."""
 _PLAIN_TOOL_FIELDS: Final = frozenset(("name", "description", "strict", "parameters", "input_schema", "cache_control"))
@@ -47,7 +46,7 @@ def read_unknown(value: object) -> Iterator[Part]:
         for key, item in value.items():
             if key in _REFERENCE_FIELDS and isinstance(item, str) and item and not is_result:
                 yield read_document(item)
-            elif key not in _IGNORED_FIELDS:
+            elif key not in NOT_CONTENT:
                 yield from read_unknown(item)
     elif isinstance(value, list):
         for item in value:
