@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from brimful import errors, packagers
     from brimful.assembly.assemble import assemble, budget, conversation, count, counter, package, replay
+    from brimful.assembly.compaction import compact
     from brimful.assembly.fit import fit
     from brimful.assembly.recall_tool import recall_tool
     from brimful.assembly.whatif import window_for
@@ -57,6 +58,7 @@ __all__ = [
     "ToolResult",
     "assemble",
     "budget",
+    "compact",
     "conversation",
     "count",
     "counter",
@@ -95,6 +97,7 @@ _MODULES: Final = {
     "ToolResult": "brimful.core.content",
     "assemble": "brimful.assembly.assemble",
     "budget": "brimful.assembly.assemble",
+    "compact": "brimful.assembly.compaction",
     "conversation": "brimful.assembly.assemble",
     "count": "brimful.assembly.assemble",
     "counter": "brimful.assembly.assemble",

@@ -21,6 +21,7 @@ from brimful.assembly.arguments import (
 from brimful.assembly.assemble import build_context
 from brimful.assembly.messages import plain_messages
 from brimful.core.budget import reduced_reserve_notice
+from brimful.core.compaction import Compaction
 from brimful.core.context import Context, Inputs
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
@@ -29,6 +30,7 @@ from brimful.core.selection import HistoryStart
 from brimful.core.validation import require_unicode
 from brimful.counting import counter_for
 from brimful.errors import BudgetExceeded, InvalidValue
+from brimful.packagers.compaction import with_compaction
 from brimful.packagers.incoming import package_turns
 from brimful.policies import Overrides
 from brimful.render.incoming import IncomingWire, make_frame, read_incoming, with_max_output
@@ -49,6 +51,7 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     min_tokens: int | None = None,
     pin: Sequence[int] = (),
     ties: Sequence[Sequence[int]] = (),
+    compaction: Compaction | None = None,
     overrides: Mapping[str, Any] | Overrides | None = None,
     now: float | datetime | None = None,
     degraded: Sequence[Notice | str] = (),
@@ -66,7 +69,8 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
 
     `pin` lists messages that must stay, unchanged, and `ties` groups of messages that belong together and are kept or
     dropped as one, by their indices in the request: `pin=[0], ties=[(3, 4)]`. `positions` of the context are the
-    messages that stay.
+    messages that stay. `compaction` is a summary by `brimful.compact`, which stands for messages that an earlier
+    request left out.
     """
     if isinstance(request, dict) and isinstance(request.get("messages"), list | tuple):
         request = {**request, "messages": plain_messages(request["messages"], wire)}
@@ -100,6 +104,12 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
         origin=require_unicode("origin", origin, InvalidValue),
         frame=frame,
     )
+    if compaction is not None:
+        context = _build_with_summary(
+            with_compaction(inputs, compaction, counter_for(info, chosen.counting)), incoming.raw
+        )
+        if context is not None:
+            return context
     try:
         return build_context(inputs, raw=incoming.raw)
     except BudgetExceeded:
@@ -107,6 +117,15 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
         if smaller is None or completion is not None:
             raise
         return build_context(smaller, raw=incoming.raw)
+
+
+def _build_with_summary(inputs: Inputs, raw: Sequence[bytes]) -> Context | None:
+    """Return a context with a summary; None if the summary would take the room of required messages."""
+    try:
+        context = build_context(inputs, raw=raw)
+    except BudgetExceeded:
+        return None
+    return None if any(warning.kind == "required-shrunk" for warning in context.warnings) else context
 
 
 def _with_smaller_reserve(inputs: Inputs) -> Inputs | None:

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nlargest
 from itertools import islice
 from math import log2
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from brimful.core.chat_rules import break_tokens
 from brimful.core.content import Text, ToolCall, ToolResult
-from brimful.core.labels import HISTORY_CLOSE, HISTORY_OPEN, escape_tags, one_line
+from brimful.core.labels import HISTORY_CLOSE, HISTORY_OPEN, escape_tags, line_prefix, one_line, quote_lines
+from brimful.core.notice import Notice
 from brimful.core.prompt import Message
 
 _ASKED: Final = "asked earlier, answered or replaced since"
@@ -30,6 +31,7 @@ _NOTED: Final = "noted"
 _STATE: Final = "last"
 _SECTIONS: Final = (_ASKED, _LAST_ASKED, _CALLS, _ERRORS, _VALUES, _NOTED, _STATE)
 _ARGUMENTS: Final = "arguments"  # part of the calls
+_EXACT: Final = (_CALLS, _ARGUMENTS, _VALUES)  # what a model may get wrong
 _RANKS: Final = {  # the rank of a section's first item among all items, and the distance of the next ones
     _VALUES: (0.0, 1.0),
     _LAST_ASKED: (0.5, 0.0),
@@ -80,11 +82,35 @@ _SAID: Final = 0.5  # … more if the user said it
 _MAX_USES: Final = 4  # that count
 
 
-def compact(messages: Iterable[Message], limit: int, count: Callable[[str], int], later: Sequence[Message] = ()) -> str:
+Author = Literal["rules", "model"]
+"""Who wrote a summary."""
+
+
+class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A summary that stands for messages of a request, by their `positions`; `digest` is a hash of their contents.
+
+    `by` says who wrote it. `notices` say what went wrong meanwhile.
+    """
+
+    text: str
+    positions: tuple[int, ...]
+    digest: str
+    by: Author = "rules"
+    notices: tuple[Notice, ...] = ()
+
+
+def compact(
+    messages: Iterable[Message],
+    limit: int,
+    count: Callable[[str], int],
+    later: Iterable[Message] = (),
+    written: str = "",
+) -> str:
     r"""Return a summary of messages in at most `limit` tokens, or an empty string if nothing fits.
 
     `later` are the messages after them: if the user asks something there, what was asked before is not open, and values
-    that calls use there matter more.
+    that calls use there matter more. `written` is a summary by somebody else, such as a model: it comes first, and the
+    calls and values that fit come after it.
 
     >>> asked = Message(role="user", parts=(Text(text="Cancel order W-17 please."),))
     >>> called = Message(role="assistant", parts=(ToolCall(id="1", name="get_order", arguments='{"id": "W-17"}'),))
@@ -100,7 +126,11 @@ def compact(messages: Iterable[Message], limit: int, count: Callable[[str], int]
         facts.read(message)
     for message in later:
         facts.look_ahead(message)
-    return _write_within(sorted(facts.items(limit), key=lambda item: item.rank), limit, count)
+    items = sorted(facts.items(limit), key=lambda item: item.rank)
+    lines = mark_history(written).removesuffix(HISTORY_CLOSE) if written else HISTORY_OPEN
+    if written:
+        items = [item for item in items if item.section in _EXACT]
+    return _write_within(lines, items, limit, count)
 
 
 def mark_history(text: str) -> str:
@@ -113,7 +143,8 @@ def mark_history(text: str) -> str:
     </history>
     """
     lines = (_neutralize(line) for line in map(one_line, text.splitlines()) if line)
-    return HISTORY_OPEN + "".join(f"{line}\n" for line in lines) + HISTORY_CLOSE
+    body = "".join(f"{line}\n" for line in lines)
+    return HISTORY_OPEN + quote_lines(body, lambda folded: line_prefix(folded) in _SECTIONS, first=True) + HISTORY_CLOSE
 
 
 class _Item(msgspec.Struct, frozen=True, gc=False):
@@ -407,12 +438,12 @@ def _make_item(section: str, number: int, order: int, text: str, key: str = "") 
     return _Item(first + step * number, order, section, text, key)
 
 
-def _write_within(items: Sequence[_Item], limit: int, count: Callable[[str], int]) -> str:
+def _write_within(start: str, items: Sequence[_Item], limit: int, count: Callable[[str], int]) -> str:
     """Write as many items as fit, in the order of their ranks."""
     low, high = 0, len(items)
     while low < high:  # the largest number that fits
         middle = (low + high + 1) // 2
-        if count(_write(items[:middle])) <= limit:
+        if count(_write(start, items[:middle])) <= limit:
             low = middle
         else:
             high = middle - 1
@@ -420,14 +451,15 @@ def _write_within(items: Sequence[_Item], limit: int, count: Callable[[str], int
     for item in items[low + 1 :]:
         if skipped == _MAX_SKIPPED:
             break
-        if count(_write([*taken, item])) <= limit:
+        if count(_write(start, [*taken, item])) <= limit:
             taken.append(item)
         else:
             skipped += 1
-    return _write(taken) if taken else ""
+    text = _write(start, taken)
+    return text if (taken or start != HISTORY_OPEN) and count(text) <= limit else ""
 
 
-def _write(items: Iterable[_Item]) -> str:
+def _write(start: str, items: Iterable[_Item]) -> str:
     sections: dict[str, list[_Item]] = {}
     for item in sorted(items, key=lambda item: item.order):
         sections.setdefault(item.section, []).append(item)
@@ -443,4 +475,4 @@ def _write(items: Iterable[_Item]) -> str:
         else:
             texts = [item.text + arguments.get(item.key, "") for item in section]
         lines.extend([f"{name}: {'; '.join(texts)}\n"] if texts else [])
-    return f"{HISTORY_OPEN}{''.join(lines)}{HISTORY_CLOSE}"
+    return f"{start}{''.join(lines)}{HISTORY_CLOSE}"

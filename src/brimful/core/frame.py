@@ -56,7 +56,16 @@ def message_index(id: str) -> int:
     >>> message_index("msg-000007/2"), message_index(SYSTEM_ID)
     (7, -1)
     """
-    return -1 if id == SYSTEM_ID else int(id.partition("/")[0].removeprefix("msg-"))
+    return -1 if id == SYSTEM_ID else int(id.partition("/")[0].rpartition("-")[2])
+
+
+def summary_id(index: int) -> str:
+    """Return the id of a summary that stands where the message of this index was.
+
+    >>> summary_id(7), message_index(summary_id(7)), is_message_id(summary_id(7))
+    ('summary-000007', 7, False)
+    """
+    return f"summary-{index:06d}"
 
 
 def message_order(id: str) -> tuple[int, int]:

@@ -294,8 +294,16 @@ def record(candidates: Candidates, budget: ContextBudget, done: Attempt) -> Cont
 
 
 def _credit_summaries(decisions: list[Decision], packages: Sequence[ContentPackage]) -> list[Decision]:
-    """Return the decisions, with those on dropped messages that a summary in the context covers by position."""
+    """Return the decisions, with those on dropped messages that a summary in the context covers, by position or id."""
     included = {each.id for each in decisions if each.included}
+    by_id = {id: each.id for each in packages if each.covers and each.id in included for id in each.covers}
+    if by_id:
+        decisions = [
+            msgspec.structs.replace(each, outcome="replaced", reason="summary", by=by_id[each.id])
+            if each.reason == "excluded" and each.id in by_id
+            else each
+            for each in decisions
+        ]
     spans: list[tuple[int, int, str]] = []
     for package in packages:
         match package.metadata.get(COVERED_KEY):
