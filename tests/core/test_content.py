@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from brimful import ContentPackage, Count, Flex, Media, Text, Tool, ToolCall, ToolResult
-from brimful.core.content import KNOWN_KINDS, content_hashes
+from brimful.core.content import KNOWN_KINDS, content_hashes, with_search
 from brimful.core.validation import clean_text
 from brimful.errors import InvalidPackage, InvalidValue
 
@@ -312,3 +312,11 @@ def test_texts_of_other_types_become_plain_in_what_tools_say():
 def test_whether_a_package_can_shrink_is_true_or_false():
     with pytest.raises(InvalidPackage, match=r"flex\.can_shrink: must be true or false, not 'no'"):
         Flex(can_shrink="no")
+
+
+def test_search_adds_its_findings_to_a_package_and_leaves_the_package_as_it_is():
+    package = make(metadata={"mood": "good"})
+    found = with_search(package, relevance=0.5, metadata={"search": {"query": "message"}}, matches=((0, 2),))
+    assert (found.relevance, found.matches, found.hash) == (0.5, ((0, 2),), package.hash)
+    assert found.metadata == {"mood": "good", "search": {"query": "message"}}
+    assert (package.relevance, package.metadata) == (None, {"mood": "good"})

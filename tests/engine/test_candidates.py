@@ -3,6 +3,7 @@
 import msgspec
 
 from brimful import counter
+from brimful.core.decision import explain_search
 from brimful.engine import Retrieval
 from brimful.engine.candidates import add_matches, limit_hits, package_hits
 from brimful.engine.plan import make_plan
@@ -77,7 +78,22 @@ def test_a_package_says_which_passage_matched():
     for package in packages:
         assert package.matches == ((2_000, 3_000),)
         assert package.metadata["search"]["passage"] == {"number": 2, "start": 2_000, "stop": 3_000}
-        assert package.why.endswith("passage 3 (characters 2,000 to 3,000) matches the query")
+        why = explain_search(package.metadata["search"])
+        assert why.endswith("passage 3 (characters 2,000 to 3,000) matches the query")
     lore = msgspec.structs.replace(packages[2], matches=())
     assert add_matches([lore, packages[0]], hits)[0].matches == ((2_000, 3_000),)
     assert add_matches([lore], hits[:2]) == [lore]
+
+
+def test_of_hits_that_are_not_worth_their_tokens_only_the_best_are_on_record():
+    likely = [make_hit(f"likely{n:02}", f"Bicycle {n} is called Rosinante.", 0.2) for n in range(30)]
+    unlikely = [make_hit(f"unlikely{n:02}", f"Lamp {n} is green.", 0.0001 + n / 1e6) for n in range(50)]
+    ranked = sorted([*likely, *unlikely], key=relevance_order)
+    chosen = [each.record.id for each in limit_hits(ranked, counter=COUNTER, tokens=10_000, price=0.000015)]
+    assert chosen == [each.record.id for each in ranked[:50]]
+    assert len(limit_hits(ranked, counter=COUNTER, tokens=10_000)) == len(ranked)
+
+
+def test_a_long_text_whose_excerpt_may_be_worth_its_tokens_stays():
+    long = [make_hit(f"long{n:02}", f"{n}. {LONG}", 0.001) for n in range(40)]
+    assert len(limit_hits(long, counter=COUNTER, tokens=100_000, price=0.000015)) == len(long)

@@ -44,10 +44,10 @@ def test_what_is_to_be_answered_may_not_be_dropped():
 
 def test_a_recalled_message_is_text_even_if_it_was_a_tool_call():
     message = Message(id="m", room="r", content=(Text(text="Let me look."), CALL), role="assistant", at=1_700_000_000)
-    package = package_recalled_message(message, counter=COUNTER, relevance=0.7, source="general")
+    package = package_recalled_message(message, counter=COUNTER, source="general")
     assert package.kind == "message-older"
     assert package.content == 'Let me look.\n[called weather: {"city": "Paris"}]'
-    assert (package.relevance, package.metadata["source"]) == (0.7, "general")
+    assert package.metadata["source"] == "general"
 
 
 def test_a_recalled_tool_result_is_text_without_a_role():

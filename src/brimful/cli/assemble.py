@@ -43,12 +43,12 @@ from brimful.cli.records import require_room
 from brimful.cli.store import wait_for_index, with_engine
 from brimful.core.content import ContentPackage
 from brimful.core.context import Component, Context
-from brimful.core.decision import format_relevance
+from brimful.core.decision import RECENT, format_relevance
 from brimful.core.notice import Notice
 from brimful.records import MEMORY_TYPES, Persona
 from brimful.records.contexts import Build
 from brimful.retrieval.breaker import State
-from brimful.retrieval.search import RECENT, Parts
+from brimful.retrieval.search import Parts
 from brimful.views.explain import (
     component_title,
     count_outcomes,
@@ -308,8 +308,8 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
         """How the search results of this build were found."""
         found = [package.metadata["search"] for package in self.context.inputs.packages if "search" in package.metadata]
         used = {
-            "words": any(search["parts"]["words"] for search in found),
-            f"meaning ({self.embedder})": any(search["parts"]["meaning"] for search in found),
+            "words": any(search["parts"].get("words") for search in found),
+            f"meaning ({self.embedder})": any(search["parts"].get("meaning") for search in found),
             "recency": any(search["query"] == RECENT for search in found),
         }
         return tuple(method for method, is_used in used.items() if is_used)

@@ -265,6 +265,21 @@ def with_content(package: ContentPackage, content: str | tuple[Part, ...], token
     return changed
 
 
+def with_search(
+    package: ContentPackage,
+    *,
+    relevance: float,
+    metadata: dict[str, Any],
+    matches: tuple[tuple[int, int], ...] = (),
+) -> ContentPackage:
+    """Return the package with what search says about it. It is not validated again: there are hundreds a context."""
+    changed = copy(package)
+    msgspec.structs.force_setattr(changed, "relevance", relevance)
+    msgspec.structs.force_setattr(changed, "metadata", {**package.metadata, **metadata})
+    msgspec.structs.force_setattr(changed, "matches", matches)
+    return changed
+
+
 def content_hashes(content: str | tuple[Part, ...]) -> tuple[str, str]:
     """Return the hash of the content, and of its text normalized by case, Unicode form and spacing.
 

@@ -12,7 +12,7 @@ from brimful.core.arrange import NOTE_KIND, note_depth
 from brimful.core.budget import ContextBudget
 from brimful.core.candidates import dedupe_by_id
 from brimful.core.content import ContentPackage
-from brimful.core.decision import Decision
+from brimful.core.decision import Decision, explain_search
 from brimful.core.frame import Frame, is_message_id, message_index
 from brimful.core.handles import Handles, hash_handle
 from brimful.core.media import candidate_ids, make_media_package, media_parts
@@ -301,9 +301,11 @@ def _full_count(decision: Decision) -> Count:
 
 
 def _why(package: ContentPackage) -> str:
-    if package.excluded or package.why or package.kind != NOTE_KIND:
+    if package.excluded or package.why:
         return package.excluded or package.why
-    return f"it is a note at depth {note_depth(package):,}"
+    if package.kind == NOTE_KIND:
+        return f"it is a note at depth {note_depth(package):,}"
+    return explain_search(package.metadata.get("search"))
 
 
 def make_id_function(packages: tuple[ContentPackage, ...]) -> Callable[[Inputs], str]:

@@ -13,6 +13,7 @@ from brimful.core.policy import Weights
 NEUTRAL_RELEVANCE = 0.5  # for packages that did not come from a search
 SECONDS_PER_DAY = 86_400.0
 RETRIEVED_KINDS: Final = ("message-older", "memory-")  # what was said before, and found by a search
+RECENT: Final = "recent"  # the query of memories that were added only because they are recent
 _NO_NEEDS: Final[Mapping[str, float]] = MappingProxyType({})
 
 
@@ -65,6 +66,37 @@ def format_relevance(relevance: float) -> str:
     if 0 < percent < 1:
         return "<1 %"
     return ">99 %" if 99 < percent < 100 else f"{percent:.0f} %"  # noqa: PLR2004 - percentages
+
+
+def format_parts(parts: Mapping[str, float]) -> str:
+    """Return what speaks for a record in words, the largest part first.
+
+    >>> format_parts({"words": 6.14, "meaning": 2.3, "neighbours": 0.0, "time": 1.5})
+    'words 6.1, meaning 2.3, time 1.5'
+    """
+    shown = sorted((-value, name) for name, value in parts.items() if round(value, 1))
+    return ", ".join(f"{name} {-value:.1f}" for value, name in shown)
+
+
+def explain_search(found: object) -> str:
+    """Return why a search hit is a candidate, from the metadata of its package; empty if they are not of a hit.
+
+    >>> explain_search({"query": "message", "relevance": 0.714, "parts": {"words": 6.1}})
+    'found by retrieval (relevance 71 %: words 6.1)'
+    """
+    match found:
+        case {"query": str() as query} if query == RECENT:
+            return "it is one of the most recent memories"
+        case {"relevance": float() as relevance, "parts": {**parts}}:
+            speaks = format_parts({str(name): value for name, value in parts.items() if isinstance(value, float)})
+            why = f"found by retrieval (relevance {format_relevance(relevance)}{': ' if speaks else ''}{speaks})"
+        case _:
+            return ""
+    match found:
+        case {"passage": {"number": int() as number, "start": int() as start, "stop": int() as stop}}:
+            return f"{why}, passage {number + 1} (characters {start:,} to {stop:,}) matches the query"
+        case _:
+            return why
 
 
 Region = Literal["system", "pinned", "history", "related", "note", "current"]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
+from brimful.cache import content_bytes, memoize
 from brimful.core.content import ContentPackage
 from brimful.core.cost import role_of, sender_of
 from brimful.core.decision import RETRIEVED_KINDS
@@ -71,8 +72,15 @@ def _find_mentioned(turns: Sequence[ContentPackage], current: ContentPackage) ->
     return {id for id, common in words.items() if any(often[word] <= max(1.0, _RARE * len(turns)) for word in common)}
 
 
-def _words(package: ContentPackage) -> set[str]:
-    return {word for part in package.parts for word in _WORD.findall(part_text(part)[:_READ_CHARS].lower())}
+def _words(package: ContentPackage) -> frozenset[str]:
+    texts = [part_text(part)[:_READ_CHARS] for part in package.parts]
+    return _words_in(texts[0]) if len(texts) == 1 else frozenset().union(*map(_words_in, texts))
+
+
+_words_in: Final = memoize(
+    lambda text: frozenset(_WORD.findall(text.lower())), name="texts", size=lambda args, _: 4 * content_bytes(args[0])
+)
+"""Cached, because history is compared with every message."""
 
 
 class Balance:

@@ -55,7 +55,9 @@ class CountCache(Generic[C]):
         >>> cache.counts(["abc"])
         [3]
         """
-        self._known.update({_key(text): tokens for text, tokens in counts.items()})
+        new = {key: tokens for text, tokens in counts.items() if (key := _key(text)) not in self._known}
+        if new:  # seldom: the same history is read every turn
+            self._known.update(new)
 
     def missing(self, texts: Sequence[str]) -> list[str]:
         """Return the texts that are not cached.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _DATA: Final = Path(__file__).with_name("data")
 _HALF_WEIGHT_AT: Final = 64  # word pieces into a text, since texts state their topic early
+_MAX_INLINE: Final = 1_000  # characters of texts that are embedded on the event loop
 
 
 class StaticEmbedder:
@@ -36,7 +37,7 @@ class StaticEmbedder:
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
         """Return one unit-length row per text, or a row of zeros if none of its word pieces are known."""
         del purpose  # the table is the same for queries and passages
-        return await asyncio.to_thread(embed_static, texts)
+        return embed_static(texts) if _is_quick(texts) else await asyncio.to_thread(embed_static, texts)
 
     async def close(self) -> None:
         """Do nothing: there are no resources to release."""
@@ -45,6 +46,12 @@ class StaticEmbedder:
 def embed_static(texts: Sequence[str]) -> "Vectors":
     """Embed texts synchronously."""
     return _table().embed(texts)
+
+
+def _is_quick(texts: Sequence[str]) -> bool:
+    """Whether texts are embedded faster than a thread is started: a question, once the table is loaded."""
+    short = sum(map(len, texts)) <= _MAX_INLINE
+    return short and _table.cache_info().currsize > 0 and all(detect_language(text) == ENGLISH for text in texts)
 
 
 class _Table:

@@ -482,7 +482,8 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
         for hit in loaded.hits
         if not _is_current_or_later(hit, plan, newest) and not recent.will_hold(hit.record, plan.history_start)
     ]
-    hits = candidates.limit_hits(hits, counter=counter, tokens=plan.tokens_for_results)
+    price = plan.policy.token_price
+    hits = candidates.limit_hits(hits, counter=counter, tokens=plan.tokens_for_results, price=price)
     packages += candidates.package_hits(
         diversify(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages
     )

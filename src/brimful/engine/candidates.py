@@ -8,9 +8,8 @@ from typing import Any, Final, Unpack
 
 import msgspec
 
-from brimful.core.content import ContentPackage
+from brimful.core.content import ContentPackage, with_search
 from brimful.core.cost import make_cost_function
-from brimful.core.decision import format_relevance
 from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count
 from brimful.janitor.schedule import LEVEL_KEY
@@ -27,7 +26,7 @@ from brimful.packagers.records import (
 )
 from brimful.records import LoreEntry, Memory, Message, Summary
 from brimful.retrieval.documents import searchable_text
-from brimful.retrieval.search import RECENT, Hit, Passage
+from brimful.retrieval.search import Hit
 
 JANITOR_RELEVANCE = 0.01  # of the janitor's summaries: likely answers come first, and unrelated texts after them
 TRIGGERED_RELEVANCE = 1.0  # of lore whose keyword appeared
@@ -35,6 +34,8 @@ MEDIA_OFF: Final = "this context was built without media"
 _MAX_CACHED_KINDS: Final = 256  # kinds whose family is cached
 _EXCERPT_PASSAGES: Final = 2  # that an excerpt has: the one that matched, and half of each neighbour
 _LABEL_TOKENS = 12  # around a hit: day and speaker, or tags
+_SHRUNK_TOKENS: Final = 60  # of the smallest excerpt of a long text
+_NEAR_MISSES: Final = 20  # hits on record that are not worth the price of their tokens
 _FAMILIES: Final[dict[type, str]] = {Message: "message", Memory: "memory", LoreEntry: "lorebook"}
 
 
@@ -174,15 +175,20 @@ def add_matches(packages: Iterable[ContentPackage], hits: Iterable[Hit]) -> list
     ]
 
 
-def limit_hits(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int) -> list[Hit]:
+def limit_hits(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int, price: float = 0.0) -> list[Hit]:
     """Return the hits with the highest value per token, enough to fill the tokens one and a half times.
 
-    The fill chooses by value per token, too. By value alone, a few long texts would leave it no choice.
+    The fill chooses by value per token, too. By value alone, a few long texts would leave it no choice. Of those that
+    are not worth the price of their tokens, only a few are returned, to be on the record.
     """
     counts = counter.texts([plain_text(hit.record.content) for hit in hits])
     costs = [_hit_cost(hit, count) for hit, count in zip(hits, counts, strict=True)]
     densities = [hit.relevance / cost for hit, cost in zip(hits, costs, strict=True)]
     order = sorted(range(len(hits)), key=densities.__getitem__, reverse=True)
+    cheapest = [price * min(cost, _SHRUNK_TOKENS) for cost in costs]
+    misses = [at for at in order if hits[at].relevance < cheapest[at]]
+    left_out = set(misses[_NEAR_MISSES:])
+    order = [at for at in order if at not in left_out]
     spent = accumulate((costs[at] for at in order), initial=0)
     limit = tokens * 3 // 2
     return [hits[at] for at, before in zip(order, spent, strict=False) if before < limit]
@@ -232,27 +238,19 @@ def _family(kind: str) -> str:
 def _package_hit(
     hit: Hit, id: str, count: Count, counter: TokenCounter, room: str, books: Mapping[str, str]
 ) -> ContentPackage:
-    record = hit.record
-    options: PackageOptions = {
-        "id": id,
-        "relevance": min(1.0, hit.relevance),
-        "tokens": count,
-        "metadata": {"search": _hit_metadata(hit)},
-        "why": _explain_hit(hit),
-        **_match_options(hit.passage),
-    }
+    record, metadata = hit.record, {"search": _hit_metadata(hit)}
     match record:
         case Message():
-            return package_recalled_message(
-                record, counter=counter, source="" if record.room == room else record.room, **options
-            )
+            source = "" if record.room == room else record.room
+            package = package_recalled_message(record, counter=counter, source=source, id=id, tokens=count)
         case Memory():
-            return package_memory(record, counter=counter, **options)
+            package = package_memory(record, counter=counter, tokens=count)
         case LoreEntry():
-            options["metadata"] |= _lore_metadata(ActivationReason(by="retrieval", relevance=_round(hit.relevance)))
-            return package_lore_entry(
-                record, counter=counter, book=books.get(record.lorebook, record.lorebook), **options
-            )
+            metadata |= _lore_metadata(ActivationReason(by="retrieval", relevance=_round(hit.relevance)))
+            book = books.get(record.lorebook, record.lorebook)
+            package = package_lore_entry(record, counter=counter, book=book, tokens=count)
+    matches = () if hit.passage is None else ((hit.passage.start, hit.passage.stop),)
+    return with_search(package, relevance=min(1.0, hit.relevance), metadata=metadata, matches=matches)
 
 
 def _hit_cost(hit: Hit, count: Count) -> int:
@@ -265,26 +263,10 @@ def _hit_cost(hit: Hit, count: Count) -> int:
 
 def _hit_metadata(hit: Hit) -> dict[str, Any]:
     """Return what the record says about a hit: its relevance, and what speaks for it."""
-    parts = {name: _round(value) for name, value in msgspec.structs.asdict(hit.parts).items()}
+    parts = {name: round(value, 2) for name, value in msgspec.structs.asdict(hit.parts).items() if value}
     passage = {} if hit.passage is None else {"passage": msgspec.structs.asdict(hit.passage)}
     relevance, recency = _round(hit.relevance), _round(hit.recency)
     return {"query": hit.query, "relevance": relevance, "recency": recency, "parts": parts, **passage}
-
-
-def _match_options(passage: Passage | None) -> PackageOptions:
-    return {} if passage is None else {"matches": ((passage.start, passage.stop),)}
-
-
-def _explain_hit(hit: Hit) -> str:
-    """Return why a hit is a candidate: its relevance, what speaks for it, and which passage of a long text matched."""
-    if hit.query == RECENT:
-        return "it is one of the most recent memories"
-    parts = f": {hit.parts.text}" if hit.parts.text else ""
-    why = f"found by retrieval (relevance {format_relevance(hit.relevance)}{parts})"
-    if hit.passage is None:
-        return why
-    place = f"passage {hit.passage.number + 1} (characters {hit.passage.start:,} to {hit.passage.stop:,})"
-    return f"{why}, {place} matches the query"
 
 
 def _round(value: float) -> float:

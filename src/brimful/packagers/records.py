@@ -9,9 +9,11 @@ from typing import Any, Final, Unpack
 
 import msgspec
 
-from brimful.core.content import ContentPackage, Media, Text, ToolCall, ToolResult
+from brimful.cache import content_bytes, memoize
+from brimful.core.content import ContentPackage, Media, Role, Text, ToolCall, ToolResult
 from brimful.core.cost import SENDER_KEY
 from brimful.core.prompt import TokenCounter
+from brimful.core.tokens import Count
 from brimful.packagers.package import PackageOptions, copy_metadata, lorebook_entry, memory, note, package, summary
 from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, Summary, User
 from brimful.records.character import Character
@@ -24,6 +26,8 @@ MEMORY_TYPE_KEY: Final = "memory_type"
 """The metadata key with the type of a memory. Packages of anything else do not have it."""
 _SOURCE: Final = frozenset({"source"})
 """Metadata of a package that its label shows. They are removed from a record's own metadata."""
+_MAX_CACHED_CHARACTERS: Final = 4_096  # of a message; most are shorter
+_PACKAGE_BYTES: Final = 1_500  # memory of a package without its content, and of its key
 MAX_EXAMPLES_SHARE: Final = 0.25  # of the tokens left by the rest of the header: history and memories matter more
 
 
@@ -83,25 +87,60 @@ def package_message(
 
 
 def package_recalled_message(
-    record: Message, *, counter: TokenCounter, source: str = "", **options: Unpack[PackageOptions]
+    record: Message, *, counter: TokenCounter, source: str = "", id: str = "", tokens: Count | None = None
 ) -> ContentPackage:
     """Package an older message found by retrieval, as text for a labeled block."""
-    whole: PackageOptions = {
-        "id": record.id,
-        "name": record.sender or ("tool" if record.role == "tool" else ""),
-        "timestamp": record.at,
-        "position": record.seq,
-        **options,
-        "metadata": {
-            **_without_keys(record.metadata, _SOURCE),
-            **_sender_metadata(record),
-            **({"source": source} if source else {}),
-            **copy_metadata(options),
-        },
+    text = plain_text(record.content)
+    facts = {
+        **_without_keys(record.metadata, _SOURCE),
+        **_sender_metadata(record),
+        **({"source": source} if source else {}),
     }
-    if record.role != "tool":
-        whole["role"] = record.role
-    return package("message-older", plain_text(record.content), counter=counter, **whole)
+    recalled = _Recalled(
+        id=id or record.id,
+        text=text,
+        name=record.sender or ("tool" if record.role == "tool" else ""),
+        role=None if record.role == "tool" else record.role,
+        at=record.at,
+        position=record.seq,
+        facts=tuple(facts.items()),
+        tokens=counter.text(text) if tokens is None else tokens,
+    )
+    make = _cached_recalled if len(text) <= _MAX_CACHED_CHARACTERS and not record.metadata else _package_recalled
+    return make(recalled, counter)
+
+
+class _Recalled(msgspec.Struct, frozen=True, kw_only=True):
+    """What the package of an older message depends on."""
+
+    id: str
+    text: str
+    name: str
+    role: Role | None
+    at: float
+    position: int
+    facts: tuple[tuple[str, Any], ...]
+    tokens: Count
+
+
+def _package_recalled(message: _Recalled, counter: TokenCounter) -> ContentPackage:
+    options: PackageOptions = {
+        "id": message.id,
+        "name": message.name,
+        "timestamp": message.at,
+        "position": message.position,
+        "metadata": dict(message.facts),
+        "tokens": message.tokens,
+    }
+    if message.role is not None:
+        options["role"] = message.role
+    return package("message-older", message.text, counter=counter, **options)
+
+
+_cached_recalled: Final = memoize(
+    _package_recalled, name="packages", size=lambda args, _: _PACKAGE_BYTES + content_bytes(args[0].text)
+)
+"""Cached, because the same messages of a room are found again and again."""
 
 
 def package_memory(record: Memory, *, counter: TokenCounter, **options: Unpack[PackageOptions]) -> ContentPackage:

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from brimful.cache import content_bytes, memoize
 from brimful.records.search import Postings, VectorHit
 from brimful.retrieval.first_person import first_person_share
 from brimful.retrieval.lexical import (
@@ -165,8 +166,8 @@ def add_speaker(match: Match, question: Question, *, speaker: str, text: str) ->
     -1.5
     """
     about = SPEAKER if question.is_about(speaker) else 0.0
-    time = TIME if question.asks_when and mentions_time(text) else 0.0
-    own = FIRST_PERSON * first_person_share(text) if speaker else 0.0
+    time = TIME if question.asks_when and _mentions_time(text) else 0.0
+    own = FIRST_PERSON * _first_person_share(text) if speaker else 0.0
     if not (about or time or own):
         return match
     return Match(
@@ -175,6 +176,11 @@ def add_speaker(match: Match, question: Question, *, speaker: str, text: str) ->
         doc=match.doc,
         parts=msgspec.structs.replace(match.parts, speaker=about + own, time=time),
     )
+
+
+# Cached, because the same messages are found again and again.
+_first_person_share: Final = memoize(first_person_share, name="texts", size=lambda args, _: content_bytes(args[0]))
+_mentions_time: Final = memoize(mentions_time, name="texts", size=lambda args, _: content_bytes(args[0]))
 
 
 def _best(values: Values, positions: Positions, limit: int) -> Positions:

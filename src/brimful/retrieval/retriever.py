@@ -2,14 +2,14 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from brimful.core.decision import SECONDS_PER_DAY
+from brimful.core.decision import RECENT, SECONDS_PER_DAY
 from brimful.core.language import detect_language
 from brimful.core.notice import Notice
 from brimful.core.validation import preview, to_finite_float
@@ -26,7 +26,6 @@ from brimful.retrieval.queries import Query, query_terms
 from brimful.retrieval.rank import LEXICAL, MAX_NEIGHBOURS, Match, add_speaker, merge, rank
 from brimful.retrieval.rerank import Reranking
 from brimful.retrieval.search import (
-    RECENT,
     Group,
     Hit,
     Passage,
@@ -126,9 +125,9 @@ class Retriever:
         hits: list[Hit] = []
         embedder = self._embedder.id if self._embedder is not None and near is not None else None
         for at, (group, ranking) in enumerate(zip(groups, rankings, strict=True)):
-            best = ranking.matches
-            named = best if postings is None else await self._with_addressees(group, best, queries, postings[at])
-            found = _calibrate(await self._resolve(group, named, request), group, ranking.documents, embedder)
+            names = [] if postings is None or group.room is None else _find_names(queries, postings[at])
+            resolved = await self._resolve(group, ranking.matches, names, request)
+            found = _calibrate(resolved, group, ranking.documents, embedder)
             hits += [_with_recency(hit, request, now) for hit in found]
         degraded = (*lexical_notices, *vector_notices, *self._unknown_language(queries))
         hits = [hit for hit in hits if hit.relevance >= request.min_relevance]
@@ -194,18 +193,10 @@ class Retriever:
     async def _near(
         self, embedder: Embedder, vectors: Rows, queries: Sequence[Query], groups: Sequence[Group]
     ) -> Nearest:
-        found: dict[int, list[VectorHit]] = {}  # by number of the query to the store
-        numbers = range(len(groups) * len(vectors))
-        limits = [_max_neighbours(group) for group in groups for _ in vectors]
-        for limit in sorted(set(limits)):
-            chosen = [number for number in numbers if limits[number] == limit]
-            asked = [
-                VectorQuery(scopes=groups[number // len(vectors)].scopes, vector=vectors[number % len(vectors)])
-                for number in chosen
-            ]
-            found |= zip(chosen, await self._store.find_nearest(embedder.id, asked, limit=limit), strict=True)
-        near = iter([found[number] for number in numbers])
-        return [[next(near) if query.main else [] for query in queries] for _ in groups]
+        limits = [_max_neighbours(group) for group in groups]
+        asked = [VectorQuery(scopes=group.scopes, vector=vector) for group in groups for vector in vectors]
+        found = iter(await self._store.find_nearest(embedder.id, asked, limit=max(limits)))
+        return [[next(found)[:limit] if query.main else [] for query in queries] for limit in limits]
 
     async def _behind(self, embedder: Embedder) -> Notices:
         """Return a notice if many documents have no vector yet, since they can only be found by full text."""
@@ -255,33 +246,21 @@ class Retriever:
 
     # -- from positions to records -----------------------------------------------------------------------------------
 
-    async def _with_addressees(
-        self,
-        group: Group,
-        ranking: Sequence[tuple[Query, Match]],
-        queries: Sequence[Query],
-        postings: Sequence[Postings],
-    ) -> Sequence[tuple[Query, Match]]:
-        """Tell each query which speakers of the room are called by a name in it."""
-        known: dict[str, Query] = {}
-        for query, found in zip(queries, postings, strict=True):
-            positions = _positions_of_names(query, found)
-            if group.room is not None and positions:
-                messages = await self._store.messages_at(group.room, positions)
-                by_position = {each.message.seq: each.message for each in messages}
-                addressees = find_addressees(by_position, {word for _, word in query.question.names})
-                question = msgspec.structs.replace(query.question, addressees=addressees)
-                known[query.name] = msgspec.structs.replace(query, question=question)
-        return [(known.get(query.name, query), match) for query, match in ranking] if known else ranking
-
     async def _resolve(
-        self, group: Group, ranking: Sequence[tuple[Query, Match]], request: SearchRequest
+        self, group: Group, ranking: Sequence[tuple[Query, Match]], names: "Sequence[_Names]", request: SearchRequest
     ) -> list["_Found"]:
-        records = await self._records(group, [match.position for _, match in ranking], request)
-        found = [(query, match) for query, match in ranking if match.position in records]
-        long = [match.doc for _, match in found if _may_have_passages(records[match.position][0])]
+        """Read the records at the best positions, and tell each query which speakers are called by a name in it."""
+        positions = {match.position for _, match in ranking}.union(*(each.positions for each in names))
+        records = await self._records(group, sorted(positions), request)
+        known = {each.query.name: each.query_with_addressees(records) for each in names}
+        found = [
+            (known.get(query.name, query), match, records[match.position])
+            for query, match in ranking
+            if match.position in records
+        ]
+        long = [match.doc for _, match, (record, _) in found if _may_have_passages(record)]
         passages = {each.doc: each for each in await self._store.documents(long)} if long else {}
-        return [_find(*records[match.position], query, match, passages.get(match.doc)) for query, match in found]
+        return [_find(*record, query, match, passages.get(match.doc)) for query, match, record in found]
 
     async def _records(
         self, group: Group, positions: Sequence[int], request: SearchRequest
@@ -367,6 +346,25 @@ def _max_neighbours(group: Group) -> int:
     return max(MAX_NEIGHBOURS, group.limit) if group.room is not None else MAX_NEIGHBOURS
 
 
+class _Names(msgspec.Struct, frozen=True):
+    """A query with names, and the positions to read for them."""
+
+    query: Query
+    positions: list[int]
+
+    def query_with_addressees(self, records: Mapping[int, CountedRecord]) -> Query:
+        messages = {at: records[at][0] for at in self.positions if at in records}
+        spoken = {at: each for at, each in messages.items() if isinstance(each, Message)}
+        addressees = find_addressees(spoken, {word for _, word in self.query.question.names})
+        question = msgspec.structs.replace(self.query.question, addressees=addressees)
+        return msgspec.structs.replace(self.query, question=question)
+
+
+def _find_names(queries: Sequence[Query], postings: Sequence[Postings]) -> list[_Names]:
+    found = zip(queries, map(_positions_of_names, queries, postings), strict=True)
+    return [_Names(query, positions) for query, positions in found if positions]
+
+
 def _positions_of_names(query: Query, postings: Postings) -> list[int]:
     """Return where the names in a main query occur, in the newest messages with each, and the positions beside."""
     names = [name for name, _ in query.question.names if query.main and name in postings.terms]
@@ -379,13 +377,25 @@ def _may_have_passages(record: Message | Memory | LoreEntry) -> bool:
     return len(searchable_text(record)) > MIN_DIVIDED_CHARS
 
 
-class _Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A hit without its relevance yet, with what that depends on. `length` is that of the text that matched."""
+class _Found(msgspec.Struct, frozen=True):
+    """A record that was found, without its relevance yet, and what that depends on: `length` is that of its text."""
 
-    hit: Hit
+    record: Message | Memory | LoreEntry
+    tokens: int | None
     query: Query
-    log_odds: float
+    match: Match
+    passage: Passage | None
     length: int
+
+    def hit(self, relevance: float) -> Hit:
+        return Hit(
+            record=self.record,
+            relevance=relevance,
+            parts=self.match.parts,
+            query=self.query.name,
+            tokens=self.tokens,
+            passage=self.passage,
+        )
 
 
 def _find(
@@ -398,8 +408,8 @@ def _find(
         passage = Passage(number=max(0, document.part), start=document.start, stop=document.stop)
         text = text[document.start : document.stop]
     match = add_speaker(match, query.question, speaker=speaker, text=text)
-    hit = Hit(record=record, relevance=0.0, parts=match.parts, query=query.name, tokens=tokens, passage=passage)
-    return _Found(hit=hit, query=query, log_odds=match.log_odds, length=len(text.encode("utf-8", "surrogatepass")))
+    length = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return _Found(record, tokens, query, match, passage, length)
 
 
 def _calibrate(found: Sequence[_Found], group: Group, documents: int, embedder: str | None) -> Iterator[Hit]:
@@ -410,14 +420,14 @@ def _calibrate(found: Sequence[_Found], group: Group, documents: int, embedder: 
     for query in {each.query.name: each.query for each in found}.values():
         mine = [each for each in found if each.query.name == query.name]
         relevance = query.weight * calibrate(
-            np.array([each.log_odds for each in mine]),
+            np.array([each.match.log_odds for each in mine]),
             np.array([each.length for each in mine]),
             documents=documents,
             kind=group.kind,
             coefficients=coefficients_of(embedder if query.main else None),
         )
         for each, value in zip(mine, relevance.tolist(), strict=True):
-            yield msgspec.structs.replace(each.hit, relevance=value)
+            yield each.hit(value)
 
 
 def _with_recency(hit: Hit, request: SearchRequest, now: float) -> Hit:

@@ -7,7 +7,8 @@ from typing import Final, Literal, get_args, overload
 
 import msgspec
 
-from brimful.cache import content_bytes
+from brimful.cache import content_bytes, memoize
+from brimful.core.decision import RECENT, format_parts
 from brimful.core.notice import Notice
 from brimful.core.validation import is_whole_number, preview
 from brimful.errors import InvalidValue
@@ -117,8 +118,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         >>> Parts(words=6.14, meaning=2.3, time=1.5).text
         'words 6.1, meaning 2.3, time 1.5'
         """
-        parts = sorted(((-value, name) for name, value in msgspec.structs.asdict(self).items()))
-        return ", ".join(f"{name} {-value:.1f}" for value, name in parts if round(value, 1))
+        return format_parts(msgspec.structs.asdict(self))
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,9 +153,6 @@ def limit_hits(request: SearchRequest, hits: Iterable[Hit]) -> tuple[Hit, ...]:
         if counts[type(hit.record)] <= limit:
             limited.append(hit)
     return tuple(limited)
-
-
-RECENT: Final = "recent"  # the query of memories that were added only because they are recent
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,7 +232,11 @@ def diversify(hits: Iterable[Hit]) -> list[Hit]:
     return sorted(weighted, key=relevance_order)
 
 
-def _words_without_digits(text: str) -> frozenset[str]:
+def _find_words(text: str) -> frozenset[str]:
     """Return the words of a text without digits. Removing digits from bytes is ten times as fast as from a string."""
     plain = text.casefold().encode("utf-8", "surrogatepass").translate(None, _DIGITS)
     return frozenset(plain.decode("utf-8", "surrogatepass").split())
+
+
+_words_without_digits: Final = memoize(_find_words, name="texts", size=lambda args, _: 4 * content_bytes(args[0]))
+"""Cached, because the same texts are found again and again."""
