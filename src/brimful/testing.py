@@ -1,4 +1,4 @@
-"""For tests: a counter, an embedder, a provider without a model, a server like Azure's, and the rules of providers."""
+"""For tests: a counter, an embedder, a provider and servers without a model, and the rules of providers."""
 
 import hashlib
 import re
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from brimful.protocols import Purpose, Vectors
 
-__all__ = ["FakeAzure", "HashEmbedder", "ScriptedProvider", "WordCounter", "find_violations"]
+__all__ = ["FakeAzure", "HashEmbedder", "ScriptedProvider", "ScriptedServer", "WordCounter", "find_violations"]
 
 MEDIA_TOKENS = 100  # for any media item
 LOW_DETAIL_TOKENS = 25  # for one in low detail
@@ -293,6 +293,129 @@ class FakeAzure:
         message = {"role": "assistant", "content": self._text}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         return 200, {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+
+
+class ScriptedServer:
+    """An ASGI app that answers chat completions and Anthropic's messages from a script, whole or as a stream.
+
+    A line of the script is a text, a reply, an error, or a function that makes one of these from the request.
+    `requests` are the bodies that came. An error has the status 500, and any other path the status 404.
+
+    >>> server = ScriptedServer(["Hello.", lambda request: request["messages"][-1]["content"].upper()])
+    >>> server.answer({"messages": [{"role": "user", "content": "Hi"}]}).text
+    'Hello.'
+    """
+
+    def __init__(self, script: Iterable[ScriptLine | Callable[[Request], ScriptLine]]) -> None:
+        self.requests: list[Request] = []
+        self._script = iter(script)
+
+    async def __call__(
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            return
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        status, kind = 200, b"application/json"
+        write = {"/chat/completions": _chat_answer, "/messages": _message_answer}.get(scope["path"].removeprefix("/v1"))
+        if write is None:
+            status, chunks = 404, [b"{}"]
+        else:
+            request = msgspec.json.decode(body, type=dict[str, Any])
+            try:
+                whole, events = write(self.answer(request))
+            except ProviderError as error:
+                status, chunks = 500, [msgspec.json.encode({"error": {"message": str(error), "type": "server_error"}})]
+            else:
+                kind = b"text/event-stream" if request.get("stream") else kind
+                chunks = events if request.get("stream") else [msgspec.json.encode(whole)]
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
+        for chunk in chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    def answer(self, request: Request) -> Reply:
+        """Return the next answer of the script, or raise it."""
+        self.requests.append(request)
+        line = next(self._script, None)
+        line = line(request) if callable(line) else line
+        if line is None:
+            raise ProviderError("scripted", "the script has no more lines; it needs one per request")
+        if isinstance(line, Exception):
+            raise line
+        return line if isinstance(line, Reply) else Reply(parts=(Text(text=line),))
+
+
+def _chat_answer(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
+    """Return a reply as a chat completion, and as the events of one."""
+    usage = reply.usage or Usage(prompt=10, completion=2)
+    head = {"id": reply.id or "chatcmpl-1", "created": 1, "model": reply.model or "scripted"}
+    counts = {
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.completion,
+        "total_tokens": usage.prompt + usage.completion,
+    }
+    calls: list[dict[str, Any]] = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in reply.calls
+    ]
+    finish: dict[str, Any] = {"finish_reason": "tool_calls" if calls else "stop"}
+    message = {"role": "assistant", "content": reply.text or None} | ({"tool_calls": calls} if calls else {})
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": word} for word in _words(reply.text)]
+    for at, call in enumerate(calls):
+        function = call["function"]
+        deltas.append({"tool_calls": [{**call, "index": at, "function": function | {"arguments": ""}}]})
+        for piece in (function["arguments"][:5], function["arguments"][5:]):
+            deltas.append({"tool_calls": [{"index": at, "function": {"arguments": piece}}]})
+    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices.append({"index": 0, "delta": {}, **finish})
+    chunks = [head | {"object": "chat.completion.chunk", "choices": [choice]} for choice in choices]
+    chunks.append(head | {"object": "chat.completion.chunk", "choices": [], "usage": counts})
+    events = [*(b"data: %b\n\n" % msgspec.json.encode(chunk) for chunk in chunks), b"data: [DONE]\n\n"]
+    whole = {"object": "chat.completion", "choices": [{"index": 0, "message": message, **finish}], "usage": counts}
+    return head | whole, events
+
+
+def _message_answer(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
+    """Return a reply as one of Anthropic's messages, and as the events of one."""
+    usage = reply.usage or Usage(prompt=10, completion=2)
+    stop = {"stop_reason": "tool_use" if reply.calls else "end_turn", "stop_sequence": None}
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": part.text}
+        if isinstance(part, Text)
+        else {"type": "tool_use", "id": part.id, "name": part.name, "input": msgspec.json.decode(part.arguments)}
+        for part in reply.parts
+    ]
+    whole: dict[str, Any] = {
+        "id": reply.id or "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model or "scripted",
+    }
+    counts = {"input_tokens": usage.prompt, "output_tokens": usage.completion}
+    start = whole | {"content": [], "stop_reason": None, "stop_sequence": None, "usage": counts | {"output_tokens": 1}}
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": start}, {"type": "ping"}]
+    for at, block in enumerate(blocks):
+        is_text = block["type"] == "text"
+        empty = {**block, "text": ""} if is_text else {**block, "input": {}}
+        events.append({"type": "content_block_start", "index": at, "content_block": empty})
+        pieces = _words(block["text"]) if is_text else (msgspec.json.encode(block["input"]).decode(),)
+        kind, field = ("text_delta", "text") if is_text else ("input_json_delta", "partial_json")
+        deltas = ({"type": kind, field: piece} for piece in pieces)
+        events += [{"type": "content_block_delta", "index": at, "delta": delta} for delta in deltas]
+        events.append({"type": "content_block_stop", "index": at})
+    events.append({"type": "message_delta", "delta": stop, "usage": {"output_tokens": usage.completion}})
+    events.append({"type": "message_stop"})
+    written = [b"event: %b\ndata: %b\n\n" % (each["type"].encode(), msgspec.json.encode(each)) for each in events]
+    return whole | stop | {"content": blocks, "usage": counts}, written
 
 
 def _azure_error(code: str, message: str) -> dict[str, Any]:

@@ -18,8 +18,8 @@ ToolWire = Literal["openai", "anthropic", "responses", "gemini", "ollama"]
 RECALL: Final = Tool(
     name="recall",
     description=(
-        "Return parts of this conversation that were shortened or left out: by handle, as in [… recall"
-        ' "msg-12"], or by a query with words to search for.'
+        'Return parts of this conversation that were shortened or left out: by handle, as in [… recall "r12"], or by a'
+        " query with words to search for."
     ),
     parameters={
         "type": "object",

@@ -25,6 +25,7 @@ Degradation = Literal[
     "unknown-window",  # nobody told the model's window, so the client's request was not trimmed
     "smaller-reserve",  # the request allows a longer answer than the window has room for
     "reasoning-reserve",  # part of the window is reserved for the model's reasoning between tool calls
+    "recalled",  # the model recalled something in an earlier round, and this request continues it
     "calibration",  # what was learned from reported usage changes how tokens are counted
     "other",  # reported by the caller
 ]

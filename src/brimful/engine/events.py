@@ -22,6 +22,7 @@ EventName = Literal[
     "pinned",
     "assembled",
     "overflowed",
+    "recalled",
     "sent",
     "responded",
     "failed",

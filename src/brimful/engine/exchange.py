@@ -209,6 +209,7 @@ class ResponseDetails(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     seconds: float | None = None
     finish: str = ""
+    notices: tuple[Notice, ...] = ()
     metadata: dict[str, Any] = {}
 
 
@@ -255,7 +256,7 @@ class ResponseRecorder:
             usage=details.usage,
             finish=details.finish,
             expected_cached=report.expected_cached if report else 0,
-            notices=get_response_notices(report),
+            notices=(*details.notices, *get_response_notices(report)),
             metadata=details.metadata,
         )
         saved = await save(response)

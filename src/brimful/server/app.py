@@ -42,6 +42,7 @@ from brimful.server.proxy.exchange import Mode, Relay
 from brimful.server.proxy.fit_mode import FitMode
 from brimful.server.proxy.models import ModelResolver
 from brimful.server.proxy.passthrough import FORWARDED_METHODS, Passthrough
+from brimful.server.proxy.recall import RecallLimits
 from brimful.server.proxy.remember_mode import RememberMode
 from brimful.server.proxy.upstreams import Upstreams
 from brimful.server.telemetry import Telemetry
@@ -97,7 +98,13 @@ class Services:
             self._make_modes(config, clock),
             config.mode,
             upstreams=self._upstreams,
-            relay=Relay(tasks=self._tasks, stopping=self.shutdown.forced, telemetry=self.telemetry, clock=clock),
+            relay=Relay(
+                tasks=self._tasks,
+                stopping=self.shutdown.forced,
+                telemetry=self.telemetry,
+                recall=RecallLimits(rounds=config.fit.recall_rounds, tokens=config.fit.recall_tokens),
+                clock=clock,
+            ),
             tasks=self._tasks,
             clock=clock,
         )

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from brimful.cache import DEFAULT_BUDGET, MEBIBYTE
+from brimful.core.policy import RecallMode
 from brimful.core.validation import preview
 from brimful.engine.options import MAX_OTHER_ROOMS
 from brimful.engine.retention import parse_interval, parse_retention
@@ -43,6 +44,7 @@ _CHOICES: Final = {
     "authorization": Authorization,
     "key_header": KeyHeader,
     "wires": IncomingWire,
+    "recall": RecallMode,
 }
 """Configuration keys with a fixed set of values."""
 _INVALID_CHOICE: Final = "Invalid enum value "
@@ -108,10 +110,17 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class FitConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of `fit` mode. With `min_tokens`, texts may be shortened to that many tokens."""
+    """Settings of `fit` mode. With `min_tokens`, texts may be shortened to that many tokens.
+
+    `recall` overrides the policy's. A request may take `recall_rounds` rounds of recalls, whose results have at most
+    `recall_tokens` together.
+    """
 
     policy: _ShortString = "fit"
     min_tokens: _PositiveInt | None = None
+    recall: RecallMode | None = None
+    recall_rounds: Annotated[int, Meta(ge=1, le=20)] = 4
+    recall_tokens: _PositiveInt = 8_000
 
 
 class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

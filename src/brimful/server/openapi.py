@@ -44,6 +44,7 @@ _HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         "Limit the prompt, even if the window is larger.",
         {"pattern": "^[1-9][0-9]{0,14}$"},
     ),
+    "X-Brimful-Recall": ("Whether the model may recall what was left out.", {"enum": ["tool", "off"]}),
     "X-Brimful-User": ("The user.", {"minLength": 1, "pattern": "^[!-~]+$"}),
 }
 

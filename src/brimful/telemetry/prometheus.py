@@ -42,6 +42,8 @@ METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float,
     "brimful_completion_tokens": ("counter", "Completion tokens reported by providers.", _CALL, ()),
     "brimful_answer_seconds": ("histogram", "Time from the request to the end of the answer.", _CALL, _LONG),
     "brimful_overflows": ("counter", "Prompts rejected as too long.", _CALL, ()),
+    "brimful_recalls": ("counter", "Calls of the recall tool that the proxy answered.", _CALL, ()),
+    "brimful_recalled_tokens": ("counter", "Tokens of their results.", _CALL, ()),
     "brimful_provider_errors": ("counter", "Failed calls to providers.", ("route", "error"), ()),
     "brimful_rejected_requests": ("counter", "Requests rejected by the server.", ("kind",), ()),
     "brimful_proxy_overhead_seconds": ("histogram", "Time before a request is forwarded.", ("mode", "route"), _SHORT),
@@ -113,6 +115,9 @@ class Prometheus:
                 self._record_response(event)
             case "overflowed":
                 self._metric("brimful_overflows", event, *self._route(event)).inc()
+            case "recalled":
+                self._metric("brimful_recalls", event, *self._route(event)).inc()
+                self._metric("brimful_recalled_tokens", event, *self._route(event)).inc(event.facts["tokens"])
             case "failed":
                 self._metric("brimful_provider_errors", event, event.facts["route"], event.facts["error"]).inc()
             case "refused":

@@ -24,7 +24,9 @@ from brimful.records.usage import UsageReport
 from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, ErrorFormat, error_body, to_api_error
+from brimful.server.proxy.recall import RecallLimits, RecallSession
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
+from brimful.server.proxy.rounds import wants_recall
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
 from brimful.server.proxy.upstreams import COMPLETION_PATHS, get_response_headers, upstream_errors
 from brimful.server.telemetry import Telemetry
@@ -114,11 +116,17 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
         reply = listener.reply()
         self._start_recording(reply, reply.finish if reply and ended and listener.complete else "broken-off")
 
-    def _start_recording(self, reply: Reply | None, finish: FinishReason) -> asyncio.Task[bool] | None:
+    def record_round(self, reply: Reply | None, recalls: tuple[Notice, ...]) -> None:
+        """Record the complete answer of a round that is not the last."""
+        self._start_recording(reply, reply.finish if reply else "other", recalls)
+
+    def _start_recording(
+        self, reply: Reply | None, finish: FinishReason, recalls: tuple[Notice, ...] = ()
+    ) -> asyncio.Task[bool] | None:
         if self.context is None:
             return None
         seconds = max(0.0, self.clock() - self.request.at)
-        result = ProxyResult(context=self.context, reply=reply, finish=finish, seconds=seconds)
+        result = ProxyResult(context=self.context, reply=reply, finish=finish, seconds=seconds, recalls=recalls)
         return self.tasks.start(self.mode.record(self.request, result), "recording an answer")
 
 
@@ -143,10 +151,17 @@ class StreamingAnswer(Response):
 
     It ends when the upstream's stream ends, when the client disconnects, or when the server stops and its grace period
     is over; a client that is still connected then gets an error. The connection to the upstream is closed in any case.
+
+    If the model calls the recall tool, the stream of the next round continues this one.
     """
 
     def __init__(
-        self, stream: HttpStream, connection: AsyncExitStack, answer: ForwardedAnswer, listener: StreamListener
+        self,
+        stream: HttpStream,
+        connection: AsyncExitStack,
+        answer: ForwardedAnswer,
+        listener: StreamListener,
+        session: RecallSession | None = None,
     ) -> None:
         super().__init__(status_code=stream.status, headers=answer.headers(stream))
         self.raw_headers = [header for header in self.raw_headers if header[0] != b"content-length"]
@@ -154,6 +169,7 @@ class StreamingAnswer(Response):
         self._connection = connection
         self._answer = answer
         self._listener = listener
+        self._session = session
         self._error_format: ErrorFormat = answer.request.wire
         self._usage_filter = UsageFilter() if answer.request.hides_usage else None
         self._recorded = False
@@ -183,20 +199,48 @@ class StreamingAnswer(Response):
         return True
 
     async def _pump(self, send: Send) -> None:
+        await self._pump_round(send)
+        while self._session is not None and wants_recall(self._session.joined) and not self._is_interrupted():
+            await self._follow(self._session)
+            await self._pump_round(send)
+
+    async def _pump_round(self, send: Send) -> None:
         async for chunk in self._stream.chunks:
             self._listener.feed(chunk)
             if self._listener.ended and not self._recorded:
                 # Record before the end is forwarded: the client may send its next request at once.
                 self._recorded = True
                 await self._answer.record(self._listener.reply())
-            visible = chunk if self._usage_filter is None else self._usage_filter.feed(chunk)
-            if visible:
-                await send({"type": "http.response.body", "body": visible, "more_body": True})
+            await self._send_visible(send, chunk if self._session is None else self._session.joined.feed(chunk))
+        if self._session is not None:
+            await self._send_visible(send, self._session.joined.end())
+
+    async def _send_visible(self, send: Send, chunk: bytes) -> None:
+        visible = chunk if self._usage_filter is None else self._usage_filter.feed(chunk)
+        if visible:
+            await send({"type": "http.response.body", "body": visible, "more_body": True})
+
+    async def _follow(self, session: RecallSession) -> None:
+        """Continue with the stream of the next round."""
+        with suppress(BrimfulError):
+            await self._connection.aclose()
+        following = await session.next_round()
+        self._recorded = True
+        self._answer.record_round(self._listener.reply(), following.recalls)
+        answer = await session.send(following)
+        if not isinstance(answer, StreamingAnswer):
+            raise ProviderError(self._answer.request.upstream.route, "it does not stream the rest of its answer")
+        self._recorded = False
+        self._stream, self._connection = answer._stream, answer._connection  # noqa: SLF001 - of the same class
+        self._answer, self._listener = answer._answer, answer._listener  # noqa: SLF001
+
+    def _is_interrupted(self) -> bool:
+        self._listener.reply()
+        return self._listener.interrupted
 
     async def _end(self, send: Send) -> None:
         """End the stream, with an error if the upstream ended it before the answer was complete."""
-        self._listener.reply()
-        if self._listener.interrupted:
+        if self._is_interrupted():
             error = ApiError("upstream", "the answer broke off: the stream ended before it was complete")
             await self._end_with_error(send, error)
         else:
@@ -214,47 +258,84 @@ class Relay:
     """Forwards requests to upstreams. When `stopping` is set, streams that are still open end."""
 
     def __init__(
-        self, *, tasks: BackgroundTasks, stopping: asyncio.Event, telemetry: Telemetry, clock: Callable[[], float]
+        self,
+        *,
+        tasks: BackgroundTasks,
+        stopping: asyncio.Event,
+        telemetry: Telemetry,
+        recall: RecallLimits,
+        clock: Callable[[], float],
     ) -> None:
         self._tasks = tasks
         self._telemetry = telemetry
         self._stopping = stopping
+        self._recall = recall
         self._clock = clock
 
     async def answer(self, request: ProxyRequest, mode: Mode) -> Response:
         """Return the upstream's answer. A request that it finds too long is rebuilt and sent once more."""
         prepared = await mode.prepare(request)
-        events = self._telemetry.emitter(request.client.tenant)
         seconds = max(0.0, self._clock() - request.at)
+        events = self._telemetry.emitter(request.client.tenant)
         await events.emit("sent", mode=mode.name, route=request.upstream.route, seconds=seconds)
+        return await self._send(request, mode, prepared)
+
+    async def _send(
+        self,
+        request: ProxyRequest,
+        mode: Mode,
+        prepared: PreparedRequest[bytes],
+        session: RecallSession | None = None,
+    ) -> Response:
         exchange = Exchange(
             route=request.upstream.route,
             room=mode.room(request),
             rebuild=partial(mode.rebuild, request),
             learn=partial(mode.learn, request),
-            emit=events.emit,
+            emit=self._telemetry.emitter(request.client.tenant).emit,
             clock=self._clock,
             count=partial(_count_at_upstream, request),
         )
-        return await exchange.send(prepared, partial(self._deliver, request, mode))
+        return await exchange.send(prepared, partial(self._deliver, request, mode, session))
 
-    async def _deliver(self, request: ProxyRequest, mode: Mode, prepared: PreparedRequest[bytes]) -> Response:
+    async def _deliver(
+        self, request: ProxyRequest, mode: Mode, session: RecallSession | None, prepared: PreparedRequest[bytes]
+    ) -> Response:
         async with AsyncExitStack() as connection:
             trace_headers = self._telemetry.trace_headers()
             stream = await connection.enter_async_context(_open_upstream(request, prepared, trace_headers))
             if stream.is_event_stream:
                 await wait_for_first_event(stream, request.upstream, self._clock)
+            context = await prepared.get_context()
             answer = ForwardedAnswer(
                 request=request,
-                context=await prepared.get_context(),
+                context=context,
                 mode=mode,
                 tasks=self._tasks,
                 stopping=self._stopping,
                 clock=self._clock,
             )
+            if session is None and context is not None and context.inputs.recall:
+                session = self._start_session(request, mode, context)
+            if session is not None and context is not None:
+                session.context = context
             if stream.is_event_stream:
-                return StreamingAnswer(stream, connection.pop_all(), answer, mode.listen(request))
-            return await _make_response(await stream.read(), stream, answer)
+                return StreamingAnswer(stream, connection.pop_all(), answer, mode.listen(request), session)
+            body = await stream.read()
+        return await _make_response(body, stream, answer, session)
+
+    def _start_session(self, request: ProxyRequest, mode: Mode, context: Context) -> RecallSession:
+        """Return the session in which the recalls of a request are answered."""
+        session = RecallSession(
+            request,
+            context,
+            self._recall,
+            rebuild=mode.rebuild,
+            emit=self._telemetry.emitter(request.client.tenant).emit,
+            send=lambda following: self._send(following.request, mode, following.prepared, session),
+            clock=self._clock,
+        )
+        return session
 
 
 async def _count_at_upstream(request: ProxyRequest, payload: bytes) -> int | None:
@@ -275,8 +356,11 @@ async def _open_upstream(
             yield stream
 
 
-async def _make_response(body: bytes, stream: HttpStream, answer: ForwardedAnswer) -> Response:
-    upstream = answer.request.upstream
+async def _make_response(
+    body: bytes, stream: HttpStream, answer: ForwardedAnswer, session: RecallSession | None
+) -> Response:
+    """Return the answer, or that of further rounds if the model calls the recall tool."""
+    upstream, shown = answer.request.upstream, answer
     try:
         reply: Reply | None = upstream.dialect.read(body, upstream.route)
     except ProviderError:
@@ -284,6 +368,16 @@ async def _make_response(body: bytes, stream: HttpStream, answer: ForwardedAnswe
         if answer.mode.records_first:
             raise
     else:
+        if session is not None:
+            whole = msgspec.json.decode(body)
+            session.joined.add(whole)
+            if wants_recall(session.joined):
+                following = await session.next_round()
+                answer.record_round(reply, following.recalls)
+                return await session.send(following)
+            joined = session.joined.whole(whole)
+            body = body if joined is whole else msgspec.json.encode(joined)
+            shown = msgspec.structs.replace(answer, context=session.first)
         recorded = await answer.record(reply)
-    headers = answer.headers(stream) | ({} if recorded else {RECORD_HEADER: "failed"})
+    headers = shown.headers(stream) | ({} if recorded else {RECORD_HEADER: "failed"})
     return Response(body, status_code=stream.status, headers=headers)

@@ -16,7 +16,7 @@ from brimful.core.budget import allocate
 from brimful.core.context import Context
 from brimful.core.model import UNKNOWN_PRIOR
 from brimful.core.notice import Notice
-from brimful.core.policy import Policy
+from brimful.core.policy import Policy, RecallMode
 from brimful.core.selection import HistoryStart
 from brimful.engine.events import get_build_facts
 from brimful.engine.exchange import PreparedRequest, ResponseDetails, ResponseRecorder, ResponseTarget
@@ -31,6 +31,7 @@ from brimful.server.config import Config
 from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_digest, without_cache_marks
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error, run_in_thread_if_large
+from brimful.server.proxy.rounds import JOINED_ANSWERS
 from brimful.server.proxy.stream import EdgeListener, StreamListener
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
@@ -256,8 +257,9 @@ class FitMode:
     async def rebuild(
         self, request: ProxyRequest, context: Context, window: int, notice: Notice
     ) -> PreparedRequest[bytes] | None:
-        """Trim a request again for a smaller window."""
-        fitted = await self._fit(request, ResolvedModel(model=context.inputs.model, window=window), (notice,))
+        """Trim a request again, for a smaller window or because it goes on with what the model recalled."""
+        model = ResolvedModel(model=context.inputs.model, window=window)
+        fitted = await self._fit(request, model, (notice,), after=context)
         unchanged = fitted.context.request == context.request
         return None if unchanged else PreparedRequest(fitted.payload, fitted.context)
 
@@ -285,6 +287,7 @@ class FitMode:
             usage=reply.usage if reply else None,
             seconds=result.seconds,
             finish=result.finish,
+            notices=result.recalls,
         )
         opening = (
             opening_digest(request)
@@ -319,13 +322,17 @@ class FitMode:
         await self._record_context(request, fitted)
         return fitted.context
 
-    async def _fit(self, request: ProxyRequest, model: ResolvedModel, notices: tuple[Notice, ...]) -> _FittedRequest:
-        fitted = await run_in_thread_if_large(request, self._trim, request, model, notices)
+    async def _fit(
+        self, request: ProxyRequest, model: ResolvedModel, notices: tuple[Notice, ...], after: Context | None = None
+    ) -> _FittedRequest:
+        fitted = await run_in_thread_if_large(request, self._trim, request, model, notices, after)
         await self._record_context(request, fitted)
         return fitted
 
-    def _trim(self, request: ProxyRequest, model: ResolvedModel, notices: tuple[Notice, ...]) -> _FittedRequest:
-        """Trim a request, as a continuation of the one before it."""
+    def _trim(
+        self, request: ProxyRequest, model: ResolvedModel, notices: tuple[Notice, ...], after: Context | None = None
+    ) -> _FittedRequest:
+        """Trim a request, as a continuation of the one before it, or like the context `after` which it is sent."""
         started = self._clock()
         as_it_is = self._passes_on(request, model)
         window = "" if model.assumed else str(model.window)
@@ -334,17 +341,21 @@ class FitMode:
         info = model.model
         if model.window < info.window:  # which bounds what documents of unknown size may count
             info = msgspec.structs.replace(info, window=model.window)
+        policy = self._policy if after is None else after.inputs.policy
+        goes_on = after is not None and after.inputs.window == model.window
+        start = after.history if after is not None and goes_on else None
         # As long as nothing was trimmed, there is no request to continue.
         chain = digest_chain(_comparable_messages(request), seed) if self._threads else None
         context = fit(
             request.body,
             wire=request.wire,
             model=info,
-            policy=self._policy,
+            policy=policy,
+            overrides=_recall_overrides(request, policy.recall, self._config.fit.recall),
             window=model.window,
             max_prompt_tokens=request.max_prompt_tokens,
             min_tokens=self._config.fit.min_tokens,
-            previous=None if chain is None else self._threads.last(chain),
+            previous=start or (None if chain is None else self._threads.last(chain)),
             now=request.at,
             degraded=(*notices, *model.notices),
             origin=named_room(request),
@@ -399,6 +410,15 @@ class FitMode:
                 return context.is_reduced
             case _:
                 return False
+
+
+def _recall_overrides(
+    request: ProxyRequest, default: RecallMode, configured: RecallMode | None
+) -> dict[str, Any] | None:
+    """Return whether the model may recall, if that differs from the policy's default."""
+    wanted = request.recall or configured or default
+    mode = wanted if request.wire in JOINED_ANSWERS else "off"
+    return None if mode == default else {"recall": mode}
 
 
 def _comparable_messages(request: ProxyRequest) -> list[Any]:

@@ -8,6 +8,8 @@ from typing import Any, Final, Literal, ParamSpec, TypeVar
 import msgspec
 
 from brimful.core.context import Context
+from brimful.core.notice import Notice
+from brimful.core.policy import RecallMode
 from brimful.engine.options import RetrievalOverrides, read_retrieval
 from brimful.errors import InvalidValue
 from brimful.records.reply import FinishReason, Reply
@@ -18,6 +20,7 @@ from brimful.server.proxy.upstreams import Upstream
 
 PROMPT_LIMIT_HEADER: Final = "x-brimful-max-prompt-tokens"
 RETRIEVAL_HEADER: Final = "x-brimful-retrieval"
+RECALL_HEADER: Final = "x-brimful-recall"
 LARGE_REQUEST: Final = 131_072  # bytes; larger requests are processed in a thread
 
 
@@ -34,7 +37,8 @@ def record_error() -> ApiError:
 class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request: raw and parsed, who sent it, its upstream, and the headers to forward there.
 
-    `hides_usage` means that usage was requested on behalf of the client and must be removed from the stream.
+    `hides_usage` means that usage was requested on behalf of the client and must be removed from the stream. In the
+    last of several rounds, `recall_off` is set.
     """
 
     wire: IncomingWire
@@ -47,6 +51,7 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     upstream: Upstream
     at: float
     hides_usage: bool = False
+    recall_off: bool = False
 
     @property
     def model(self) -> str:
@@ -75,6 +80,17 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
             raise ApiError("invalid", f"{RETRIEVAL_HEADER}: {reason}", param=RETRIEVAL_HEADER) from None
 
     @property
+    def recall(self) -> RecallMode | None:
+        """Whether the model may recall, if the header says so or this is the last round."""
+        match "off" if self.recall_off else self.headers.get(RECALL_HEADER):
+            case None | "off" | "tool" as mode:
+                return mode
+            case text:
+                raise ApiError(
+                    "invalid", f"{RECALL_HEADER}: must be tool or off, not {text[:40]!r}", param=RECALL_HEADER
+                )
+
+    @property
     def betas(self) -> list[str]:
         """The beta features of Anthropic's API that it names."""
         return [name.strip() for name in self.headers.get("anthropic-beta", "").split(",")]
@@ -97,9 +113,13 @@ async def run_in_thread_if_large(request: ProxyRequest, work: Callable[P, T], *a
 
 
 class ProxyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an exchange: the answer as far as it was received, why it ended, and how long it took."""
+    """The result of an exchange: the answer as far as it was received, why it ended, and how long it took.
+
+    `recalls` are the calls of the recall tool in it that the proxy answered.
+    """
 
     context: Context
     reply: Reply | None
     finish: FinishReason
     seconds: float
+    recalls: tuple[Notice, ...] = ()

@@ -1,0 +1,148 @@
+"""Answer the model's calls of the recall tool, and send its request again with the results."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from brimful.assembly.assemble import counter_of
+from brimful.assembly.recall_tool import RECALL, read_call, recall_tool, write_schema
+from brimful.core.content import ToolCall
+from brimful.core.context import Context
+from brimful.core.notice import Notice
+from brimful.engine.exchange import Emit, PreparedRequest
+from brimful.errors import BudgetExceeded, InvalidValue
+from brimful.providers.dialect import JsonObject
+from brimful.render.tools import arguments_object
+from brimful.server.proxy.request import ProxyRequest, run_in_thread_if_large
+from brimful.server.proxy.rounds import JOINED_ANSWERS
+
+_MAX_SHARE: Final = 0.25  # of the prompt that the results of a round may take, so that they do not displace the task
+NOT_RUN: Final = "Not run, because it was called together with recall. Call it again if it is still needed."
+_NO_ROOM: Final = "Error: there is no room for a result. Answer with what you have."
+
+Rebuild = Callable[[ProxyRequest, Context, int, Notice], Awaitable[PreparedRequest[bytes] | None]]
+"""Fits a request in the way of an earlier context."""
+
+
+class RecallLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How many rounds of recalls a request may take, and how many tokens all results may have together."""
+
+    rounds: int
+    tokens: int
+
+
+class NextRound(msgspec.Struct, frozen=True):
+    """A request with the results of recalls, ready to send, and what was recalled."""
+
+    request: ProxyRequest
+    prepared: PreparedRequest[bytes]
+    recalls: tuple[Notice, ...]
+
+
+class RecallSession:
+    """The rounds of one request. `context` is that of the current round, and `first` of the first one."""
+
+    def __init__(
+        self,
+        request: ProxyRequest,
+        context: Context,
+        limits: RecallLimits,
+        *,
+        rebuild: Rebuild,
+        emit: Emit,
+        send: "Callable[[NextRound], Awaitable[Response]]",
+        clock: Callable[[], float],
+    ) -> None:
+        self.first = self.context = context
+        self.joined = JOINED_ANSWERS[request.wire]()
+        self._request = request
+        self._limits = limits
+        self._rebuild = rebuild
+        self._emit = emit
+        self.send = send
+        self._clock = clock
+        self._round = 0
+        self._tokens = 0
+
+    async def next_round(self) -> NextRound:
+        """Answer the calls of the current round, and fit the request that continues it.
+
+        Results get smaller until they fit. If not even an error does, the request is sent without them and the tool.
+        """
+        context = self.context
+        self._round += 1
+        limit = min(self._limits.tokens - self._tokens, int(_MAX_SHARE * context.budget.available))
+        for tokens in (limit, limit // 4, 0):
+            results = dict.fromkeys((call.id for call in self.joined.calls), NOT_RUN)
+            recalls: list[Notice] = []
+            left = tokens
+            for call in self.joined.calls:
+                if call.name == RECALL.name:
+                    results[call.id], recall = await run_in_thread_if_large(
+                        self._request, self._recall, context, call, left
+                    )
+                    left -= recall.facts["tokens"]
+                    recalls.append(recall)
+            used = self._tokens + sum(recall.facts["tokens"] for recall in recalls)
+            is_last = self._round >= self._limits.rounds or used >= self._limits.tokens
+            request = self._continue(self.joined.step(results), is_last=is_last)
+            try:
+                prepared = await self._fit(request, context, recalls)
+            except BudgetExceeded:
+                continue
+            self._tokens = used
+            return await self._finish(request, prepared, recalls, is_last=is_last)
+        request = self._continue([], is_last=True)
+        return await self._finish(request, await self._fit(request, context, []), [], is_last=True)
+
+    async def _finish(
+        self, request: ProxyRequest, prepared: PreparedRequest[bytes], recalls: list[Notice], *, is_last: bool
+    ) -> NextRound:
+        self.joined.advance()
+        self.joined.is_last = is_last
+        self._request = request
+        model, route = request.model, request.upstream.route
+        for recall in recalls:
+            facts = {key: recall.facts[key] for key in ("tokens", "round")}
+            await self._emit("recalled", model=model, route=route, **facts)
+        return NextRound(request, prepared, tuple(recalls))
+
+    async def _fit(self, request: ProxyRequest, context: Context, recalls: list[Notice]) -> PreparedRequest[bytes]:
+        tokens = sum(recall.facts["tokens"] for recall in recalls)
+        text = f"continues {context.id} after round {self._round}, in which the model recalled {tokens:,} tokens"
+        facts = {"context": context.id, "round": self._round, "tokens": tokens}
+        notice = Notice(kind="recalled", text=text, facts=facts)
+        prepared = await self._rebuild(request, context, context.budget.window, notice)
+        return prepared or PreparedRequest(msgspec.json.encode(context.request), context)
+
+    def _recall(self, context: Context, call: ToolCall, limit: int) -> tuple[str, Notice]:
+        """Return the result of a call, and what the record says about it."""
+        arguments = arguments_object(call.arguments)
+        text = recall_tool(context, max_tokens=limit)(arguments) if limit > 0 else _NO_ROOM
+        tokens = counter_of(context).text(text).upper
+        try:
+            wanted = read_call(arguments, max(1, limit))
+            handle, query = wanted.handle, wanted.query
+        except InvalidValue:
+            handle = query = ""
+        what = f'recalled "{handle}"' if handle else "searched what was left out"
+        facts = {"handle": handle, "query": query, "tokens": tokens, "round": self._round}
+        return text, Notice(kind="recalled", text=f"round {self._round}: {what}, {tokens:,} tokens", facts=facts)
+
+    def _continue(self, steps: list[JsonObject], *, is_last: bool) -> ProxyRequest:
+        """Return the request with the model's calls and their results; the last one does not allow more recalls."""
+        body = self._request.body
+        if is_last and not body.get("tools"):
+            # Providers want the tools of past calls to be defined.
+            choice = "none" if self._request.wire == "openai" else {"type": "none"}
+            body = body | {"tools": [write_schema(self._request.wire)], "tool_choice": choice}
+        body = body | {"messages": [*body["messages"], *steps]}
+        return msgspec.structs.replace(
+            self._request,
+            body=body,
+            raw=msgspec.json.encode(body),
+            at=self._clock(),
+            recall_off=is_last,
+        )

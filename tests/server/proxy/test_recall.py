@@ -1,0 +1,443 @@
+"""The proxy answers the model's calls of the recall tool itself, and the official clients see one answer."""
+
+import asyncio
+import json
+
+import anthropic
+import openai
+import pytest
+
+import brimful
+from brimful.core.content import Text, ToolCall
+from brimful.records import Usage
+from brimful.records.reply import Reply
+from brimful.server.proxy.recall import NOT_RUN
+from brimful.testing import ScriptedServer
+from server.upstream import serving
+
+OPENAI_TOOL = {"type": "function", "function": {"name": "refund", "parameters": {"type": "object", "properties": {}}}}
+ANTHROPIC_TOOL = {"name": "refund", "input_schema": {"type": "object", "properties": {}}}
+FIRST = "code-0"
+
+
+def call(name="recall", id="call_r", **arguments):
+    return ToolCall(id=id, name=name, arguments=json.dumps(arguments))
+
+
+def reply(*parts, prompt=100, completion=10):
+    texts = (Text(text=part) if isinstance(part, str) else part for part in parts)
+    return Reply(parts=tuple(texts), usage=Usage(prompt=prompt, completion=completion))
+
+
+RECALL = reply("Let me look.", call(handle="msg-000000"))
+DONE = reply("It was code-0.", prompt=200, completion=20)
+
+
+def turns(count=40):
+    messages = []
+    for turn in range(count):
+        messages += [
+            {"role": "user", "content": f"code-{turn * 7919} " + "word " * 60},
+            {"role": "assistant", "content": "Noted. " * 20},
+        ]
+    return [*messages, {"role": "user", "content": "What was the first code?"}]
+
+
+class Proxy:
+    """A proxy before a scripted model, and the official clients of it."""
+
+    def __init__(self, model, http):
+        self.model = model
+        self.http = http
+        url = str(http.base_url).rstrip("/")
+        self.openai = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+        self.anthropic = anthropic.Anthropic(base_url=url, api_key="none", max_retries=0)
+
+    def chat(self, *, messages=None, **more):
+        fields = {"model": "gpt-4o", "max_tokens": 50, "messages": messages or turns()}
+        return self.openai.chat.completions.create(**fields | more)
+
+    def message(self, *, messages=None, **more):
+        fields = {"model": "gpt-4o", "max_tokens": 50, "messages": messages or turns()}
+        return self.anthropic.messages.create(**fields | more)
+
+    def stream_chat(self, **more):
+        """Stream a chat completion; return its chunks, and the message that they add up to."""
+        chunks = list(self.chat(stream=True, stream_options={"include_usage": True}, **more))
+        deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
+        calls = {}
+        for each in (part for delta in deltas for part in delta.tool_calls or ()):
+            name, arguments = calls.get(each.index, ("", ""))
+            calls[each.index] = (name or each.function.name, arguments + (each.function.arguments or ""))
+        return chunks, "".join(delta.content or "" for delta in deltas), [calls[at] for at in sorted(calls)]
+
+    def stream_message(self, **more):
+        """Stream a message; return the events, and the message that the client makes of them."""
+        fields = {"model": "gpt-4o", "max_tokens": 50, "messages": turns()} | more
+        with self.anthropic.messages.stream(**fields) as stream:
+            events = list(stream)
+            return events, stream.get_final_message()
+
+
+@pytest.fixture
+def serve(start):
+    """Return a function that starts a scripted model and a proxy before it."""
+    running = []
+
+    def begin(*script, upstream=None, fit=None, **config):
+        model = ScriptedServer(script)
+        entered = serving(model, lifespan="off")
+        address, _ = entered.__enter__()
+        local = {"url": f"{address}/v1", "window": 2000, "limits": {"max_attempts": 1}} | (upstream or {})
+        proxy = Proxy(model, start(upstream=local, fit={"recall": "tool"} | (fit or {}), **config))
+        running.extend([entered, proxy.openai, proxy.anthropic])
+        return proxy
+
+    yield begin
+    for each in reversed(running):
+        each.__exit__(None, None, None)
+
+
+def offered(request):
+    return [tool.get("function", tool)["name"] for tool in request.get("tools", ())]
+
+
+def records(proxy):
+    """Return the stored contexts of a proxy, oldest first, with their responses."""
+    listed = proxy.http.get("/brimful/v1/contexts").json()["contexts"]
+    return [proxy.http.get(f"/brimful/v1/contexts/{each['id']}").json() for each in reversed(listed)]
+
+
+# -- one round -------------------------------------------------------------------------------------------------------
+
+
+def test_openais_client_sees_only_the_final_answer(serve):
+    proxy = serve(RECALL, DONE)
+    answer = proxy.chat()
+    assert answer.choices[0].message.content == "Let me look.\n\nIt was code-0."
+    assert answer.choices[0].message.tool_calls is None
+    assert answer.choices[0].finish_reason == "stop"
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens) == (300, 30, 330)
+    first, second = proxy.model.requests
+    assert offered(first) == offered(second) == ["recall"]
+    assert FIRST not in json.dumps(first["messages"])
+    question, called, result = second["messages"][-3:]
+    assert question == first["messages"][-1]
+    assert called["tool_calls"][0]["function"]["name"] == "recall"
+    assert result["tool_call_id"] == "call_r"
+    assert f"{FIRST} " in result["content"]
+
+
+def test_anthropics_client_sees_only_the_final_answer(serve):
+    proxy = serve(RECALL, DONE)
+    answer = proxy.message()
+    assert [block.text for block in answer.content] == ["Let me look.", "It was code-0."]
+    assert answer.stop_reason == "end_turn"
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (300, 30)
+    second = proxy.model.requests[1]
+    assert second["messages"][-2]["content"][-1]["name"] == "recall"
+    [result] = second["messages"][-1]["content"]
+    assert result["type"] == "tool_result"
+    assert f"{FIRST} " in result["content"]
+
+
+def test_a_streamed_chat_completion_continues_after_a_recall(serve):
+    proxy = serve(RECALL, msgspec_with_id(DONE, "chatcmpl-2"))
+    chunks, text, calls = proxy.stream_chat()
+    assert text == "Let me look.\n\nIt was code-0."
+    assert calls == []
+    assert len({chunk.id for chunk in chunks}) == 1
+    roles = [choice.delta.role for chunk in chunks for choice in chunk.choices if choice.delta.role]
+    assert roles == ["assistant"]
+    finishes = [choice.finish_reason for chunk in chunks for choice in chunk.choices if choice.finish_reason]
+    assert finishes == ["stop"]
+    usages = [chunk.usage for chunk in chunks if chunk.usage]
+    assert [(usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) for usage in usages] == [(300, 30, 330)]
+
+
+def test_a_streamed_message_continues_after_a_recall(serve):
+    proxy = serve(RECALL, msgspec_with_id(DONE, "msg_2"))
+    events, message = proxy.stream_message()
+    assert [block.text for block in message.content] == ["Let me look.", "It was code-0."]
+    assert (message.id, message.stop_reason) == ("msg_1", "end_turn")
+    assert (message.usage.input_tokens, message.usage.output_tokens) == (300, 30)
+    kinds = [event.type for event in events]
+    assert kinds.count("message_start") == kinds.count("message_delta") == kinds.count("message_stop") == 1
+    assert [event.index for event in events if event.type == "content_block_start"] == [0, 1]
+
+
+def msgspec_with_id(answer, id):
+    return Reply(parts=answer.parts, usage=answer.usage, id=id)
+
+
+def test_a_stream_hides_usage_that_only_the_server_wanted(serve):
+    proxy = serve(RECALL, DONE, upstream={"request_usage": True})
+    chunks = list(proxy.chat(stream=True))
+    assert not any(chunk.usage for chunk in chunks)
+    assert all(chunk.choices for chunk in chunks)
+
+
+def test_without_a_recall_answers_pass_byte_for_byte(serve):
+    lines = [reply("Hi.", call("refund", id="call_1", order="W1"))] * 4
+    proxy = serve(*lines)
+    for path in ("/v1/messages", "/v1/chat/completions"):
+        for stream in (False, True):
+            request = {"model": "gpt-4o", "max_tokens": 50, "messages": turns(), "stream": stream}
+            got = proxy.http.post(path, json=request).content
+            direct = ScriptedServer([lines[0]])
+            assert got == asyncio.run(post(direct, path, request))
+
+
+async def post(app, path, body):
+    """Return the body of an ASGI app's answer."""
+    sent = []
+
+    async def receive():
+        return {"body": json.dumps(body).encode()}
+
+    async def send(message):
+        sent.append(message.get("body", b""))
+
+    await app({"type": "http", "method": "POST", "path": path}, receive, send)
+    return b"".join(sent)
+
+
+# -- with the client's own tools -------------------------------------------------------------------------------------
+
+
+REFUND = call("refund", id="call_own", order="W1")
+
+
+@pytest.mark.parametrize("order", [(call(query="first code"), REFUND), (REFUND, call(query="first code"))])
+def test_calls_of_the_client_that_come_with_a_recall_are_repeated_by_the_model(serve, order):
+    proxy = serve(reply("Wait.", *order), reply(REFUND))
+    answer = proxy.chat(tools=[OPENAI_TOOL])
+    [own] = answer.choices[0].message.tool_calls
+    assert (own.id, own.function.name, json.loads(own.function.arguments)) == ("call_own", "refund", {"order": "W1"})
+    assert answer.choices[0].finish_reason == "tool_calls"
+    assert answer.choices[0].message.content == "Wait."
+    results = {each["tool_call_id"]: each["content"] for each in proxy.model.requests[1]["messages"][-2:]}
+    assert results["call_own"] == NOT_RUN
+    assert FIRST in results["call_r"]
+
+
+@pytest.mark.parametrize("order", [(call(query="first code"), REFUND), (REFUND, call(query="first code"))])
+def test_the_same_holds_for_anthropics_streams(serve, order):
+    proxy = serve(reply("Wait.", *order), reply(REFUND))
+    events, message = proxy.stream_message(tools=[ANTHROPIC_TOOL])
+    text, own = message.content
+    assert (text.text, own.name, own.input) == ("Wait.", "refund", {"order": "W1"})
+    assert message.stop_reason == "tool_use"
+    assert [event.index for event in events if event.type == "content_block_start"] == [0, 1]
+    answered = {block["tool_use_id"] for block in proxy.model.requests[1]["messages"][-1]["content"]}
+    assert answered == {"call_own", "call_r"}
+
+
+def test_the_same_holds_for_streamed_chat_completions(serve):
+    proxy = serve(reply("Wait.", call(query="first code"), REFUND), reply(REFUND))
+    _, text, calls = proxy.stream_chat(tools=[OPENAI_TOOL])
+    assert text == "Wait."
+    assert calls == [("refund", '{"order": "W1"}')]
+
+
+def test_the_next_turn_does_not_know_of_the_recall(serve):
+    proxy = serve("Hi.", RECALL, reply(REFUND), "Refunded.")
+    proxy.chat(tools=[OPENAI_TOOL], messages=turns()[:-2])
+    message = proxy.chat(tools=[OPENAI_TOOL]).choices[0].message
+    history = [*turns(), message, {"role": "tool", "tool_call_id": "call_own", "content": "ok"}]
+    assert proxy.chat(messages=history, tools=[OPENAI_TOOL]).choices[0].message.content == "Refunded."
+    _, first, second, third = proxy.model.requests
+    for later in (second, third):
+        assert later["tools"] == first["tools"]
+        assert later["messages"][: len(first["messages"])] == first["messages"]
+    assert "call_r" not in json.dumps(third)
+
+
+# -- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_last_round_does_not_offer_the_tool(serve):
+    rounds = [reply(call(handle=f"msg-00000{n}", id=f"call_{n}")) for n in range(1, 4)]
+    proxy = serve(*rounds, DONE, fit={"recall_rounds": 3})
+    answer = proxy.chat(tools=[OPENAI_TOOL])
+    assert answer.choices[0].message.content == "It was code-0."
+    assert [offered(request) for request in proxy.model.requests] == [["refund", "recall"]] * 3 + [["refund"]]
+    assert answer.usage.prompt_tokens == 500
+
+
+@pytest.mark.parametrize("way", ["chat", "message"])
+def test_without_tools_of_the_client_the_last_round_forbids_calls(serve, way):
+    proxy = serve(RECALL, DONE, fit={"recall_rounds": 1})
+    getattr(proxy, way)()
+    last = proxy.model.requests[-1]
+    assert offered(last) == ["recall"]
+    assert last["tool_choice"] == ("none" if way == "chat" else {"type": "none"})
+
+
+@pytest.mark.parametrize("own", [(), (REFUND,)])
+def test_a_recall_after_the_last_round_is_removed(serve, own):
+    line = reply("I give up.", call(query="x"), *own)
+    proxy = serve(*[RECALL, line] * 4, fit={"recall_rounds": 1})
+    whole = proxy.chat(tools=[OPENAI_TOOL]).choices[0]
+    assert whole.message.content == "Let me look.\n\nI give up."
+    assert [each.function.name for each in whole.message.tool_calls or ()] == [each.name for each in own]
+    assert whole.finish_reason == ("tool_calls" if own else "stop")
+    chunks, text, calls = proxy.stream_chat(tools=[OPENAI_TOOL])
+    assert text == whole.message.content
+    assert calls == [(each.name, each.arguments) for each in own]
+    assert [c.finish_reason for chunk in chunks for c in chunk.choices if c.finish_reason] == [whole.finish_reason]
+    message = proxy.message(tools=[ANTHROPIC_TOOL])
+    _, streamed = proxy.stream_message(tools=[ANTHROPIC_TOOL])
+    for each in (message, streamed):
+        assert [block.type for block in each.content] == ["text", "text", *("tool_use" for _ in own)]
+        assert each.stop_reason == ("tool_use" if own else "end_turn")
+
+
+def test_all_results_together_have_at_most_so_many_tokens(serve):
+    proxy = serve(reply(call(handle="msg-000000")), DONE, fit={"recall_tokens": 40})
+    proxy.chat()
+    result = proxy.model.requests[1]["messages"][-1]["content"]
+    assert brimful.count(result, model="gpt-4o").tokens <= 40
+
+
+def test_every_round_fits_its_window(serve):
+    greedy = [reply(call(handle=f"msg-{2 * n:06d}", id=f"call_{n}", max_tokens=100_000)) for n in range(6)]
+    proxy = serve(*greedy, DONE, fit={"recall_rounds": 6, "recall_tokens": 100_000})
+    proxy.chat()
+    for request in proxy.model.requests:
+        fitted = brimful.fit(request | {"max_tokens": 50}, window=2000)
+        assert not fitted.is_reduced
+
+
+def test_unknown_handles_and_careless_arguments_are_answered_with_a_hint(serve):
+    careless = Reply(parts=(ToolCall(id="call_2", name="recall", arguments='{"query": '),))
+    proxy = serve(reply(call(handle="msg-9")), careless, DONE)
+    assert proxy.chat().choices[0].message.content == "It was code-0."
+    results = [request["messages"][-1]["content"] for request in proxy.model.requests[1:]]
+    assert results[0].startswith("Error: there is no such handle.")
+    assert results[1].startswith("Error: pass a handle")
+    assert json.loads(proxy.model.requests[2]["messages"][-2]["tool_calls"][0]["function"]["arguments"])
+
+
+# -- when it is offered ----------------------------------------------------------------------------------------------
+
+
+def test_a_request_that_fits_is_sent_as_it_is(serve):
+    proxy = serve("Hi.")
+    messages = [{"role": "user", "content": "Hi"}]
+    proxy.chat(messages=messages)
+    assert proxy.model.requests[0] == {"model": "gpt-4o", "max_tokens": 50, "messages": messages}
+
+
+def test_a_header_turns_it_on_and_off(serve):
+    proxy = serve("Hi.", "Hi.", fit={"recall": "off"})
+    proxy.chat(extra_headers={"x-brimful-recall": "tool"})
+    proxy.chat()
+    assert [offered(request) for request in proxy.model.requests] == [["recall"], []]
+    other = serve("Hi.")
+    other.chat(extra_headers={"x-brimful-recall": "off"})
+    assert offered(other.model.requests[0]) == []
+    with pytest.raises(openai.BadRequestError, match="x-brimful-recall: must be tool or off, not 'yes'"):
+        other.chat(extra_headers={"x-brimful-recall": "yes"})
+
+
+def test_a_client_that_chose_its_tools_answers_all_calls_itself(serve):
+    proxy = serve(RECALL)
+    tool = {"type": "function", "function": {"name": "recall", "parameters": {"type": "object"}}}
+    assert proxy.chat(tools=[tool]).choices[0].message.tool_calls[0].function.name == "recall"
+    assert proxy.model.requests[0]["tools"] == [tool]
+
+
+# -- failures --------------------------------------------------------------------------------------------------------
+
+
+FAILED = brimful.errors.ProviderError("scripted", "out of order")
+
+
+def test_an_error_in_the_second_round_is_the_clients(serve):
+    proxy = serve(RECALL, FAILED)
+    with pytest.raises(openai.InternalServerError, match="out of order"):
+        proxy.chat()
+
+
+def test_an_error_in_the_second_round_ends_a_stream(serve):
+    proxy = serve(RECALL, FAILED, RECALL, FAILED)
+    texts = []
+    with pytest.raises(openai.APIError, match="out of order"):
+        texts += [chunk.choices[0].delta.content for chunk in proxy.chat(stream=True)]
+    with pytest.raises(anthropic.APIStatusError, match="out of order"):
+        proxy.stream_message()
+
+
+def test_a_stream_that_breaks_off_in_a_call_is_an_error(serve, upstream):
+    whole = asyncio.run(post(ScriptedServer([RECALL]), "/v1/chat/completions", {"stream": True}))
+    events = [f"{event}\n\n" for event in whole.decode().split("\n\n") if event]
+    upstream.answers = [events[:6]]
+    proxy = serve(upstream={"url": f"{upstream.address}/v1"})
+    with pytest.raises(openai.APIError, match="broke off"):
+        list(proxy.chat(stream=True))
+    assert len(upstream.requests) == 1
+
+
+def test_a_client_that_leaves_in_the_second_round_ends_it(serve, upstream):
+    first, second = (
+        asyncio.run(post(ScriptedServer([line]), "/v1/chat/completions", {"stream": True})).decode().split("\n\n")
+        for line in (RECALL, reply("word " * 2000))
+    )
+    upstream.answers = [[f"{event}\n\n" for event in events if event] for events in (first, second)]
+    proxy = serve(upstream={"url": f"{upstream.address}/v1"})
+    stream = proxy.chat(stream=True)
+    while "word" not in (next(stream).choices[0].delta.content or ""):
+        pass
+    upstream.pause = 0.01
+    stream.close()
+    assert upstream.left.wait(60)
+
+
+def test_an_overflow_in_the_second_round_is_fitted_again(serve):
+    def overflow(request):
+        del request
+        return brimful.errors.ContextOverflow("scripted", "maximum context length is 1500 tokens", window=1500)
+
+    proxy = serve(RECALL, overflow, DONE)
+    assert proxy.chat().choices[0].message.content == "Let me look.\n\nIt was code-0."
+    _, second, third = proxy.model.requests
+    assert len(third["messages"]) < len(second["messages"])
+    assert third["messages"][-1] == second["messages"][-1]
+
+
+# -- records ---------------------------------------------------------------------------------------------------------
+
+
+def test_each_round_has_its_record_and_the_first_one_says_what_was_recalled(serve):
+    proxy = serve(RECALL, reply(call(query="first code")), DONE)
+    raw = proxy.openai.chat.completions.with_raw_response.create(model="gpt-4o", max_tokens=50, messages=turns())
+    wait_for(lambda: len(records(proxy)) == 3 and all(each["answers"] for each in records(proxy)))
+    first, second, third = records(proxy)
+    assert raw.headers["x-brimful-context"] == first["id"]
+    [facts] = recalled(first["answers"][0]["notices"])
+    assert (facts["handle"], facts["query"], facts["round"]) == ("msg-000000", "", 1)
+    assert facts["tokens"] > 50
+    assert [each["query"] for each in recalled(second["answers"][0]["notices"])] == ["first code"]
+    assert [each["answers"][0]["usage"]["prompt"] for each in (first, second, third)] == [100, 100, 200]
+    assert [each["context"] for each in recalled(third["warnings"])] == [second["id"]]
+
+
+def recalled(notices):
+    return [notice["facts"] for notice in notices if notice["kind"] == "recalled"]
+
+
+def wait_for(condition):
+    for _ in range(400):
+        if condition():
+            return
+        asyncio.run(asyncio.sleep(0.01))
+    raise AssertionError("it did not happen")
+
+
+def test_metrics_count_recalls(serve):
+    proxy = serve(RECALL, DONE, telemetry={"metrics": True})
+    proxy.chat()
+    lines = proxy.http.get("/metrics").text.splitlines()
+    assert any(line.startswith("brimful_recalls_total{") and line.endswith(" 1.0") for line in lines)
+    assert any(line.startswith("brimful_recalled_tokens_total{") for line in lines)
