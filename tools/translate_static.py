@@ -215,17 +215,16 @@ def choose_words(language: str, pairs: list[Pair]) -> list[str]:
     cut = None if language in STEMMERS else _segmenter(language)
     for _, translation, _ in pairs:
         for unit in empty.units(translation, functional=True):
-            texts.update({unit} if cut is None else set(cut(unit)))
-            characters.update(set(unit) if cut else ())
+            texts.update([unit] if cut is None else list(dict.fromkeys(cut(unit))))
+            characters.update(list(dict.fromkeys(unit)) if cut else ())
     longest = MAX_LENGTH if cut is None else MAX_LENGTH // 3
     words = [word for word in _common(texts) if len(word) <= longest]
     return list(dict.fromkeys([*words[:MAX_WORDS], *_common(characters)]))[:MAX_WORDS]
 
 
 def _common(counts: Counter[str]) -> list[str]:
-    """Return what occurs often enough, most common first."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [each for each, count in ordered if count >= MIN_TEXTS]
+    """Return what occurs often enough, most common first; of equally common ones, what comes first in the texts."""
+    return [each for each, count in counts.most_common() if count >= MIN_TEXTS]
 
 
 def _segmenter(language: str) -> Callable[[str], list[str]]:

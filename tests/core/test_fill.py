@@ -666,6 +666,11 @@ def test_restarted_history_respects_max_items():
     assert again.history == context.history
 
 
+def test_history_with_too_many_items_is_trimmed_to_low_water_of_their_number():
+    context = build(history(60, size=1), previous=HistoryStart(first="m030"), overrides={"pools.recent.max_items": 20})
+    assert context.component("recent").items == 15
+
+
 class Surprising(type(COUNTER)):
     """Counts a whole prompt higher, or lower, than its parts."""
 

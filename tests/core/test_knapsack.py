@@ -140,6 +140,8 @@ def test_one_option_of_each_is_chosen_within_one_percent_of_the_optimum(classes,
         ([[(1_200.0, 10)], [(2.0, 10), (1.0, 5)]], 15, {0: 0, 1: 1}),
         # What is left fits the next larger option, not the densest one.
         ([[(120_000.0, 110)], [(25.0, 50)], [(32.0, 105), (2.1, 8), (2.0, 5)]], 120, {0: 0, 2: 1}),
+        # The exact choice leaves out an item that had a next step: it must not take that step after all.
+        ([[(20.27, 14)], [(36.41, 37), (37.63, 39)], [(41.94, 47)]], 81, {0: 0, 2: 0}),
     ],
 )
 def test_the_best_option_of_a_few_is_chosen(classes, capacity, chosen):

@@ -5,6 +5,7 @@ import pytest
 
 from brimful.assembly.assemble import replay
 from brimful.core.decision import Score
+from brimful.core.selection import HistoryStart
 from brimful.core.units import Unit
 from brimful.core.worth import Balance, find_needs
 from brimful.packagers import memory, message, package
@@ -16,6 +17,9 @@ from support import build, history, words
 
 NEED = {"newest": 0.75, "decay": 2.0, "own": 0.1, "mentioned": 2.0, "min_share": 0.2, "reread": 0.05}
 DIVIDED = {"price": 0.0, "pools.recent.need": NEED, "pools.related.limit": {}, "pools.recent.min_items": 0}
+
+
+START = HistoryStart(first="m024")
 
 
 def note(id, relevance, size=20, **options):
@@ -259,6 +263,32 @@ def test_history_that_outgrew_its_room_is_trimmed_in_one_large_step():
     assert used(after, "recent") < 0.8 * after.budget.limit("recent") / 0.6
     assert not after.history.divided  # there was nothing to divide it with
     assert "low-water" in {decision.reason for decision in after.decisions}
+
+
+def test_history_that_gives_room_may_still_have_as_many_items_as_before():
+    overrides = DIVIDED | {"pools.recent.max_items": 7, "pools.recent.need.reread": 0.0}
+    before = build([*history(60), *finds(0.00001)], overrides=overrides, window=600)
+    after = build([*history(60), *finds(0.05)], overrides=overrides, window=600, previous=before.history)
+    assert (before.component("recent").items, after.component("recent").items) == (7, 6)
+
+
+def test_history_leaves_room_for_a_long_find_that_is_worth_it_only_when_shortened():
+    """The 36 turns from its start fit beside nothing else. In full, the find is not worth its 244 tokens."""
+    pile = [*history(60), prose("long", 0.3, 40)]
+    context = build(pile, overrides={"price": 1.0}, window=600, previous=START)
+    assert context.history == HistoryStart(first="m042")
+    assert reason(context, "long") == ("shrunk", "fits")
+    poor = build([*history(60), note("poor", 0.001, 100)], overrides={"price": 1.0}, window=600, previous=START)
+    assert poor.history == START
+
+
+def test_history_grows_back_only_as_far_as_finds_leave_it_room():
+    """The finds leave 228 tokens: 19 turns, and low water is 14 of them."""
+    pile = [*history(60), *finds(0.5, 100)]
+    grown = build(pile, overrides=DIVIDED, window=2000, previous=HistoryStart(first="m058"))
+    assert grown.history == HistoryStart(first="m046")
+    divided = HistoryStart(first="m055", divided=True)
+    assert build(pile, overrides=DIVIDED, window=2000, previous=divided).history == divided
 
 
 def test_with_nothing_to_divide_history_may_have_all():

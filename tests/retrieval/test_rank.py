@@ -108,6 +108,10 @@ def test_what_is_no_turn_of_a_conversation_has_no_place_in_it():
     assert min(ranked) == 24
     assert (ranked[30].parts.meaning, ranked[40].parts.meaning) == pytest.approx((0.0, VECTOR * 0.4))
     assert rank(NOTHING, near({0: 0.9}), conversation=True, limit=9) == []
+    turns = near({40: 0.5, 41: 0.1})
+    assert rank(NOTHING, [*near({0: 0.0}), *turns], conversation=True, limit=9) == rank(
+        NOTHING, turns, conversation=True, limit=9
+    )
 
 
 def test_nothing_finds_nothing():

@@ -117,6 +117,25 @@ def test_one_timeout_is_enough():
     assert "not asked again" in causes[1]
 
 
+def test_after_a_cancelled_probe_the_next_call_is_a_probe():
+    breaker, hits = Breaker(now=0.0, failures=1, cooldown=60.0), make_hits("a", "b")
+    breaker.failed(1.0)
+    reranker = Scores(lambda texts: [0.0 for _ in texts])
+    hanging, working = (
+        Reranking(each, clock=lambda: 62.0, breaker=breaker, time_limit=60.0) for each in (Hanging(), reranker)
+    )
+
+    async def cancel_probe():
+        probe = asyncio.create_task(hanging.reorder("Tea?", hits))
+        await asyncio.sleep(0)
+        probe.cancel()
+        await asyncio.gather(probe, return_exceptions=True)
+
+    asyncio.run(cancel_probe())
+    assert reorder(working, hits) == (hits, ())
+    assert len(reranker.calls) == 1
+
+
 def test_it_reads_the_speaker_and_the_passage():
     message = Message(id="m", room="r", sender="Ada", content="x" * 5_000 + "Tea at four.", at=1.0)
     assert hit_text(Hit(record=message, relevance=0.5)) == f"Ada: {'x' * MAX_TEXT_CHARS}"

@@ -311,9 +311,9 @@ class _Filling:
             target = self._target(pool, balance, high)
             fits = total_cost(span) <= high and room.items + sum(u.items for u in span) <= max_items
             if fits and not _pays(pool, balance, total_cost(span), target):
-                goal, was_divided = min(high, target), self.previous is not None and self.previous.divided
-                stays = was_divided and total_cost(span) > _REGROW_DIVIDED * goal
-                grown = span if stays else regrow(pool, span, older, room, goal, self.shaper)
+                was_divided = self.previous is not None and self.previous.divided
+                stays = was_divided and total_cost(span) > _REGROW_DIVIDED * target
+                grown = span if stays else regrow(pool, span, older, room, target, self.shaper)
                 self.divided = was_divided and len(grown) == len(span)
                 self.order[pool.name], self.chosen[pool.name] = order, grown
                 self.stepped.update([pool.name] if len(grown) > len(span) else [])

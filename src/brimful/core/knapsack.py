@@ -97,7 +97,7 @@ def choose_options(
     near = dict.fromkeys(at for _, at, _, _ in [*taken[-OPTIONS_CORE:], *nsmallest(OPTIONS_CORE, waiting)])
     exact = {at: option for at, option in chosen.items() if at not in near}
     exact |= _options_step_by_step(near, values, weights, capacity - _options_total(weights, exact))
-    others = [step for step in waiting if step[1] not in near and step[1] not in exact]
+    others = [step for step in waiting if step[1] not in near]
     exact = _fill_options(exact, others, values, weights, capacity - _options_total(weights, exact))
     return max(best, exact, key=lambda each: _options_total(values, each))
 
