@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.core.frame import fill_holes, has_editable_hole, message_id, message_index, replace_with_holes
+from brimful.core.frame import (
+    fill_holes,
+    has_editable_hole,
+    message_id,
+    message_index,
+    replace_with_holes,
+    with_low_detail,
+    with_text_block,
+)
 
 texts = st.sampled_from(["", "a", "Hi", "data:image/png;base64,QUJD", "QUJD", '{"q":1}', "\0", "user"])
 data = st.recursive(
@@ -85,3 +93,27 @@ def test_blocks_of_nested_texts_become_one_block():
 def test_blocks_that_do_not_form_the_text_have_no_common_placeholder(text):
     frame = replace_with_holes({**RESULT, "content": [BLOCKS[0], {"type": "text", "text": ""}, BLOCKS[2]]}, [text])
     assert not isinstance(frame["content"], dict)
+
+
+def test_a_response_stays_an_object():
+    frame = replace_with_holes({"name": "f", "response": {"rows": [1]}, "args": {"q": 1}}, ['{"rows":[1]}', '{"q":1}'])
+    assert has_editable_hole(frame)
+    assert not has_editable_hole(frame, 1)
+    assert fill_holes(frame, ['{"rows":[]}', '{"q":1}']) == {"name": "f", "response": {"rows": []}, "args": {"q": 1}}
+    assert fill_holes(frame, ["[…]", "{}"])["response"] == {"output": "[…]"}
+    assert fill_holes(frame, ["[1]", "{}"])["response"] == {"output": "[1]"}
+
+
+@pytest.mark.parametrize("key", ["thoughtSignature", "thought_signature", "thought", "executableCode"])
+def test_what_is_signed_is_not_editable(key):
+    assert not has_editable_hole({"parts": [{"text": {"\0": [0]}, key: "c2ln"}]})
+
+
+def test_images_of_gemini_become_text_or_low_in_detail():
+    image = {"inlineData": {"mimeType": "image/png", "data": {"\0": [1]}}}
+    answer = {"functionResponse": {"name": "f", "parts": [image]}}
+    assert with_text_block({"parts": [{"text": "Look"}, image]}, 1, "")["parts"][1] == {"text": {"\0": [1]}}
+    replaced = with_text_block({"parts": [answer]}, 1, "")["parts"][0]["functionResponse"]
+    assert replaced == {"name": "f", "parts": [{"text": {"\0": [1]}}]}
+    low = with_low_detail({"parts": [image]}, 1)["parts"][0]
+    assert low == {**image, "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}

@@ -5,6 +5,7 @@ import pytest
 
 import brimful
 from brimful import Media, Text, ToolCall, ToolResult
+from brimful.core.content import OPAQUE_TYPE
 from brimful.core.context import Component
 from brimful.core.frame import with_low_detail, with_text_block
 from brimful.core.media import asks_about, needs_vision
@@ -270,3 +271,10 @@ def test_a_block_of_media_can_be_replaced_where_it_is():
         {"image_url": {"url": {"\0": [1]}, "detail": "low"}},
         7,
     ]
+
+
+def test_what_only_its_provider_can_read_is_part_of_its_message():
+    context = build(
+        [shows(Text(text="Before"), Media(modality="document", data="c2ln", media_type=OPAQUE_TYPE)), says("Hi")]
+    )
+    assert {decision.id for decision in context.decisions} == {"cat", "now"}

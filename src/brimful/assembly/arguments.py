@@ -31,9 +31,9 @@ from brimful.models import default_registry
 from brimful.packagers.package import to_timestamp as _package_timestamp
 from brimful.policies import Overrides, load_policy
 from brimful.render import read_tool
-from brimful.render.incoming import INCOMING_WIRES
 
 WIRES: Final[tuple[str, ...]] = get_args(Wire)
+_FIELD_WIRES: Final = ("openai", "anthropic")  # for which a caller can pass fields of its own
 
 
 def resolve_model(
@@ -111,8 +111,8 @@ def make_frame(fields: Mapping[str, Any], wire: Wire) -> Frame:
     """Return a frame with a caller's fields for messages of our own."""
     if not isinstance(fields, Mapping):
         raise InvalidValue("fields", f"must be the fields of a request, not {preview(fields)}")
-    if wire not in INCOMING_WIRES:
-        raise InvalidValue("fields", f"are supported for the wire formats {', '.join(INCOMING_WIRES)}, not {wire}")
+    if wire not in _FIELD_WIRES:
+        raise InvalidValue("fields", f"are supported for the wire formats {', '.join(_FIELD_WIRES)}, not {wire}")
     try:
         plain = clean_data({key: value for key, value in fields.items() if key not in ("system", "messages")})
     except RecursionError:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -26,6 +26,7 @@ from brimful.core.context import Context, Inputs
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Policy
+from brimful.core.prompt import Request
 from brimful.core.selection import HistoryStart
 from brimful.core.validation import require_unicode
 from brimful.counting import counter_for
@@ -33,7 +34,10 @@ from brimful.errors import BudgetExceeded, InvalidValue
 from brimful.packagers.compaction import with_compaction
 from brimful.packagers.incoming import package_turns
 from brimful.policies import Overrides
-from brimful.render.incoming import IncomingWire, make_frame, read_incoming, with_max_output
+from brimful.render.contents import has_cached_content
+from brimful.render.incoming import MESSAGE_FIELDS, IncomingWire, make_frame, read_incoming, with_max_output
+
+_USER_FIRST: Final = ("anthropic", "gemini")  # APIs in which the user speaks first
 
 
 def fit(  # noqa: PLR0913 - every one has a default but the request
@@ -72,15 +76,16 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     messages that stay. `compaction` is a summary by `brimful.compact`, which stands for messages that an earlier
     request left out.
     """
-    if isinstance(request, dict) and isinstance(request.get("messages"), list | tuple):
-        request = {**request, "messages": plain_messages(request["messages"], wire)}
+    field = MESSAGE_FIELDS.get(wire)
+    if field is not None and isinstance(request, dict) and isinstance(request.get(field), list | tuple):
+        request = {**request, field: plain_messages(request[field], wire)}
     incoming = read_incoming(request, wire)
     info = resolve_model(incoming.model if model is None else model, wire, betas, tokenizer)
     chosen = resolve_policy(policy, overrides, max_prompt_tokens)
     own = incoming.completion if completion is None else require_positive("completion", completion)
     if completion is not None:
         request = with_max_output(request, completion, wire, info.provider)
-    frame = make_frame(request, incoming, wire, user_first=wire == "anthropic" or info.alternate)
+    frame = make_frame(request, incoming, wire, user_first=wire in _USER_FIRST or info.alternate)
     inputs = Inputs(
         packages=package_turns(
             incoming.system,
@@ -100,7 +105,7 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
         completion=own,
         tools=incoming.tools,
         previous=resolve_previous(previous),
-        degraded=resolve_notices(degraded),
+        degraded=(*resolve_notices(degraded), *_uncounted(request, wire)),
         origin=require_unicode("origin", origin, InvalidValue),
         frame=frame,
     )
@@ -126,6 +131,14 @@ def _build_with_summary(inputs: Inputs, raw: Sequence[bytes]) -> Context | None:
     except BudgetExceeded:
         return None
     return None if any(warning.kind == "required-shrunk" for warning in context.warnings) else context
+
+
+def _uncounted(request: Request, wire: IncomingWire) -> tuple[Notice, ...]:
+    """Return a notice about content that only the provider has."""
+    if wire != "gemini" or not has_cached_content(request):
+        return ()
+    text = "the cached content is not counted, since only Gemini has it: choose a window that leaves room for it"
+    return (Notice(kind="unknown-size", text=text),)
 
 
 def _with_smaller_reserve(inputs: Inputs) -> Inputs | None:

@@ -11,7 +11,7 @@ from brimful.core.prompt import Message
 from brimful.core.validation import preview
 from brimful.errors import InvalidRequest, InvalidValue
 from brimful.render import read_history
-from brimful.render.incoming import IncomingWire, dump_model, encode_json, read_message
+from brimful.render.incoming import MESSAGE_FIELDS, IncomingWire, dump_model, encode_json, read_message
 
 _JSON_TYPES: Final = (dict, list, str, int, float, type(None))  # if one is wrong in a request, its reader says so
 _CONTENT_FIELDS: Final = ("content", "tool_calls", "function_call")
@@ -28,8 +28,8 @@ def plain_messages(messages: Iterable[object], wire: IncomingWire = "openai") ->
     [{'role': 'user', 'content': 'Hi'}]
     """
     return [
-        message if isinstance(message, _JSON_TYPES) else plain_message(message, wire, f"messages[{at}]")
-        for at, message in enumerate(require_list("messages", messages))
+        message if isinstance(message, _JSON_TYPES) else plain_message(message, wire, f"{MESSAGE_FIELDS[wire]}[{at}]")
+        for at, message in enumerate(require_list(MESSAGE_FIELDS[wire], messages))
     ]
 
 
@@ -53,6 +53,7 @@ def plain_message(message: object, wire: IncomingWire, field: str) -> dict[str, 
     if "type" in data and "additional_kwargs" in data:
         data = _from_langchain(data, wire, field)
     has_content = isinstance(data.get("role"), str) and not data.keys().isdisjoint(_CONTENT_FIELDS)
+    has_content = has_content or (wire == "gemini" and "parts" in data)
     if not has_content and not isinstance(message, Mapping):
         raise InvalidValue(field, _describe(message))
     return data
@@ -97,6 +98,6 @@ def _is_anthropic(message: dict[str, Any]) -> bool:
 
 
 def _describe(message: object) -> str:
-    known = "a dict with `role` and `content`, or a message of the openai, anthropic or langchain package"
+    known = "a dict with `role` and `content`, or a message of the openai, anthropic, google-genai or langchain package"
     name = preview(message) if isinstance(message, str | int | float | None) else type(message).__name__
     return f"must be a message: {known}, not {name}"

@@ -40,6 +40,8 @@ KNOWN_KINDS: Final = (
 
 MAX_PRIORITY: Final = 10
 MAX_NORMALIZED_LENGTH: Final = 100_000  # characters; longer texts are compared as they are
+OPAQUE_TYPE: Final = "application/x-opaque"
+"""The media type of content that only its provider can read, such as encrypted reasoning."""
 ROLES: Final[tuple[str, ...]] = get_args(Role)
 MODALITIES: Final[tuple[str, ...]] = get_args(Modality)
 _USUAL_TREATMENT: Final = (False, False, "", "")
@@ -83,6 +85,11 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type
                 raise InvalidPackage(f"content.{field}", f"must be a positive whole number, not {preview(value)}")
         if self.seconds is not None:
             validation.normalize_field(self, "seconds", validation.require_duration)
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether it is sent as it is or not at all: no line of text can replace it."""
+        return self.media_type == OPAQUE_TYPE
 
     @property
     def has_unknown_size(self) -> bool:

@@ -16,7 +16,13 @@ SYSTEM_ID: Final = "system"
 
 _HOLE: Final = "\0"  # the only key of a placeholder object
 _LITERAL: Final = -1  # marks an object of the caller that has this key itself
-_ARGUMENTS_KEY: Final = "input"  # the key of the arguments object in Anthropic's tool calls
+_ARGUMENTS_KEYS: Final = ("input", "args")  # keys of the arguments object in calls of Anthropic and Gemini
+_RESPONSE_KEY: Final = "response"  # the key of the object that answers a call of Gemini
+_OUTPUT_KEY: Final = "output"  # the key of a text in such an object
+_OBJECT: Final = False  # marks the placeholder of such an object
+_GEMINI_MEDIA: Final = ("inlineData", "inline_data", "fileData", "file_data")
+_SIGNED: Final = frozenset(("thought", "thoughtSignature", "thought_signature", "executableCode", "executable_code"))
+"""Keys of Gemini's parts that only the model may write."""
 _EDITABLE_TYPES: Final = frozenset((None, "text", "tool_result", "message"))
 """Types of blocks whose text may be replaced. In other blocks it may be signed, or belong to the provider."""
 NOT_CONTENT: Final = frozenset(("type", "id", "cache_control", "signature", "format", "detail", "media_type"))
@@ -35,7 +41,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     the conversation must begin with the user, whatever is left out of it.
     """
 
-    wire: Literal["openai", "anthropic"]
+    wire: Literal["openai", "anthropic", "gemini"]
     fields: dict[str, Any]
     messages: tuple[Any, ...]
     user_first: bool = False
@@ -133,16 +139,16 @@ def fill_holes(value: Any, texts: Sequence[str]) -> Any:
     return value
 
 
-def with_text_block(value: Any, index: int) -> Any:
-    r"""Return JSON data with the block around a placeholder replaced by a text block. A cache mark stays.
+def with_text_block(value: Any, index: int, type: str = "text") -> Any:
+    r"""Return JSON data with the block around a placeholder replaced by a text block of a type. A cache mark stays.
 
     >>> with_text_block({"content": [{"type": "image_url", "image_url": {"url": {"\x00": [1]}}}]}, 1)
     {'content': [{'type': 'text', 'text': {'\x00': [1]}}]}
     """
     if isinstance(value, list):
-        return [_as_text(item, index) if _holds(item, index) else item for item in value]
+        return [_as_text(item, index, type) if _holds(item, index) else item for item in value]
     if isinstance(value, dict):
-        return {key: with_text_block(item, index) for key, item in value.items()}
+        return {key: with_text_block(item, index, type) for key, item in value.items()}
     return value
 
 
@@ -156,6 +162,8 @@ def with_low_detail(value: Any, index: int) -> Any:
         return [with_low_detail(item, index) for item in value]
     if not isinstance(value, dict):
         return value
+    if any(key in value and _holds(value[key], index) for key in _GEMINI_MEDIA):
+        return {**value, "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}
     if _is_hole(value.get("url"), index):
         return {**value, "detail": "low"}
     if _is_hole(value.get("image_url"), index):
@@ -173,12 +181,18 @@ def _holds(value: Any, index: int) -> bool:
     return isinstance(value, list) and any(_holds(item, index) for item in value)
 
 
-def _as_text(block: Any, index: int) -> Any:
-    """Return a text block in the place of the innermost block that holds the placeholder."""
-    if isinstance(block, list) or any(isinstance(item, list) and _holds(item, index) for item in block.values()):
-        return with_text_block(block, index)
+def _is_in_list(value: Any, index: int) -> bool:
+    if isinstance(value, dict):
+        return _HOLE not in value and any(_is_in_list(item, index) for item in value.values())
+    return isinstance(value, list) and _holds(value, index)
+
+
+def _as_text(block: Any, index: int, type: str) -> Any:
+    """Return a text block in the place of the innermost block that holds the placeholder. Gemini's have no type."""
+    if isinstance(block, list) or any(_is_in_list(item, index) for item in block.values()):
+        return with_text_block(block, index, type)
     mark = {"cache_control": block["cache_control"]} if "cache_control" in block else {}
-    return {"type": "text", "text": {_HOLE: [index]}} | mark
+    return ({"type": type} if type else {}) | {"text": {_HOLE: [index]}} | mark
 
 
 def has_editable_hole(value: Any, index: int = 0) -> bool:
@@ -191,8 +205,9 @@ def has_editable_hole(value: Any, index: int = 0) -> bool:
     """
     if isinstance(value, dict):
         if (hole := value.get(_HOLE)) is not None:
-            return hole == [index] or (hole[0] == index and isinstance(hole[-1], list))
-        return value.get("type") in _EDITABLE_TYPES and any(has_editable_hole(each, index) for each in value.values())
+            return hole == [index] or (hole[0] == index and (isinstance(hole[-1], list) or hole[-1] is _OBJECT))
+        is_editable = value.get("type") in _EDITABLE_TYPES and _SIGNED.isdisjoint(value)
+        return is_editable and any(has_editable_hole(each, index) for each in value.values())
     return isinstance(value, list) and any(has_editable_hole(each, index) for each in value)
 
 
@@ -266,10 +281,10 @@ def _replace_spans(value: Any, at: int, spans: Iterator[tuple[int, int] | None],
 
 
 def _replace_field(key: str, value: Any, indices: Holes) -> Any:
-    if key == _ARGUMENTS_KEY and isinstance(value, dict):
+    if isinstance(value, dict) and (key in _ARGUMENTS_KEYS or key == _RESPONSE_KEY):
         written = msgspec.json.encode(value).decode()
         if written in indices:
-            return {_HOLE: [_next_index(indices[written]), None]}
+            return {_HOLE: [_next_index(indices[written]), _OBJECT if key == _RESPONSE_KEY else None]}
     return _replace_value(value, indices)
 
 
@@ -301,12 +316,21 @@ def _holds_other(value: Any, index: int) -> bool:
     return isinstance(value, list) and any(_holds_other(item, index) for item in value)
 
 
+def _object_in(text: str) -> Any:
+    """Return the JSON object in a text, or an object with a text that was shortened to something else."""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        value = None
+    return value if isinstance(value, dict) else {_OUTPUT_KEY: text}
+
+
 def _hole_content(hole: list[Any], texts: Sequence[str]) -> Any:
     match hole:
         case [at, value] if at == _LITERAL:
             return value
-        case [at, None]:
-            return msgspec.json.decode(texts[at])
+        case [at, None | False]:
+            return _object_in(texts[at])
         case [at, int(length), list(blocks)]:
             return fill_holes(blocks, texts) if len(texts[at]) == length else _shortened_blocks(at, blocks, texts)
         case [at, int(start), int(end)]:

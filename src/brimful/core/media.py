@@ -85,7 +85,7 @@ def media_parts(package: ContentPackage) -> Iterator[tuple[str, int, Media]]:
         return
     numbers: dict[str, int] = {}
     for at, part in enumerate(package.content):
-        if isinstance(part, Media):
+        if isinstance(part, Media) and not part.is_opaque:
             number = numbers[part.modality] = numbers.get(part.modality, 0) + 1
             yield f"{package.id}/{part.modality}-{number}", at, part
 
@@ -177,8 +177,10 @@ def _find_discussed(packages: Sequence[ContentPackage], query: str) -> set[str]:
 
 
 def has_media(package: ContentPackage) -> bool:
-    """Whether there are media in the package's content."""
-    return not isinstance(package.content, str) and any(isinstance(part, Media) for part in package.content)
+    """Whether there are media in the package's content that can be items of their own."""
+    return not isinstance(package.content, str) and any(
+        isinstance(part, Media) and not part.is_opaque for part in package.content
+    )
 
 
 def find_placeholder(part: Media, role: Role, model: ModelInfo, renderer: Renderer) -> str | None:

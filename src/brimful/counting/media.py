@@ -29,6 +29,7 @@ ASSUMED_SIDE: Final = 1024  # pixels, for an image of unknown size
 MAX_ASSUMED_SIDE: Final = 2048  # pixels that the margin of such an image covers
 PAGE_TOKENS: Final = 4_500  # of a PDF: up to 3,000 for its text, 1,500 for its picture (Anthropic, PDF support)
 ASSUMED_PAGES: Final = 10  # of a document that is not in the request
+STORED_ITEM_TOKENS: Final = 1_000  # of an item that only its provider has, such as the reasoning before a tool call
 _BYTES_PER_PAGE: Final = 50_000  # of a PDF that does not list its pages
 _BYTES_PER_TOKEN: Final = 3  # of any other document
 _MAX_DOCUMENT_SHARE: Final = 4  # a document counts at most this part of the window: whether it fits, the provider says
@@ -510,7 +511,7 @@ class MediaCounter:
                 return self._count_rate(part, self._video_name, self._video)
             case "document":
                 tokens = assume_document_tokens(part)
-                limit = tokens if self._max_document is None else self._max_document
+                limit = tokens if self._max_document is None or part.is_opaque else self._max_document
                 return Count(tokens=min(tokens, limit), basis="bound", tokenizer="document")
             case _:
                 assert_never(part.modality)
@@ -542,7 +543,7 @@ def assume_document_tokens(document: Media) -> int:
     45000
     """
     if not document.data:
-        return ASSUMED_PAGES * PAGE_TOKENS
+        return STORED_ITEM_TOKENS if document.is_opaque else ASSUMED_PAGES * PAGE_TOKENS
     size = len(document.data) * 3 // 4
     if not document.data.startswith(_PDF_START):
         return -(-size // _BYTES_PER_TOKEN)

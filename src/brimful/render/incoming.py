@@ -36,6 +36,16 @@ from brimful.core.validation import (
 )
 from brimful.errors import InvalidRequest, InvalidValue
 from brimful.render.anthropic import MAX_BREAKPOINTS
+from brimful.render.contents import (
+    instruction_field,
+    pair_calls,
+    read_content,
+    read_declarations,
+    read_instruction,
+    read_max_output,
+    without_response_texts,
+    write_max_output,
+)
 from brimful.render.normalize import decode_data_url
 from brimful.render.parts import (
     read_document,
@@ -47,8 +57,10 @@ from brimful.render.parts import (
 from brimful.render.renderer import Renderer
 from brimful.render.tools import json_text
 
-IncomingWire = Literal["openai", "anthropic"]
+IncomingWire = Literal["openai", "anthropic", "gemini"]
 INCOMING_WIRES: Final[tuple[IncomingWire, ...]] = get_args(IncomingWire)
+MESSAGE_FIELDS: Final[dict[IncomingWire, str]] = {"openai": "messages", "anthropic": "messages", "gemini": "contents"}
+"""The field with the messages of a request."""
 
 _MAX_CACHED_BYTES: Final = 16_384  # of a message; longer ones are not cached
 _TURN_BYTES: Final = 1_200  # memory of a message besides its texts
@@ -61,6 +73,12 @@ _AUDIO_TYPES: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
 """Where servers put a model's reasoning. Templates repeat it only until the next user message."""
 _ANTHROPIC_ROLES: Final[dict[str, Role]] = {"assistant": "assistant", "system": "system"}
+_MODEL_PREFIX: Final = "models/"  # of Gemini's models in a request
+_TOOL_FIELDS: Final[dict[IncomingWire, tuple[str, ...]]] = {
+    "openai": ("tools", "functions"),
+    "anthropic": ("tools",),
+    "gemini": ("tools", "config"),
+}
 _LIMIT_FIELDS: Final = ("max_completion_tokens", "max_tokens")
 _ROLE_AND_TEXT: Final = ("role", "content")
 _OUR_FIELDS: Final = ("system", "messages")
@@ -114,11 +132,12 @@ def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
     """
     if wire not in INCOMING_WIRES:
         raise InvalidValue("wire", f"must be one of {', '.join(INCOMING_WIRES)}, not {preview(wire)}")
+    field = MESSAGE_FIELDS[wire]
     if not isinstance(request, dict):
-        raise InvalidRequest(wire, [f"must be an object with a list of 'messages', not {preview(request)}"])
+        raise InvalidRequest(wire, [f"must be an object with a list of '{field}', not {preview(request)}"])
     model = request.get("model")
-    messages = _require_messages(request.get("messages"), wire)
-    last_user = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    messages = _require_messages(request.get(field), wire)
+    last_user = max((at for at, message in enumerate(messages) if message.get("role") == "user"), default=-1)
     turns: list[IncomingTurn] = []
     raw: list[bytes] = []
     for at, message in enumerate(messages):
@@ -128,31 +147,35 @@ def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
                 turns.append(turn)
                 raw.append(b"")
                 continue
-        encoded = encode_json(message, wire, f"messages[{at}]")
+        encoded = encode_json(message, wire, f"{field}[{at}]")
         turns.append(_cached_turn(encoded, wire, at > last_user))
         raw.append(encoded)
+    if wire == "gemini":
+        paired = pair_calls([turn.messages for turn in turns])
+        turns = [IncomingTurn(messages=each, frame=turn.frame) for each, turn in zip(paired, turns, strict=True)]
     return IncomingRequest(
-        model=clean_text(model) if isinstance(model, str) else "",
+        model=clean_text(model).removeprefix(_MODEL_PREFIX) if isinstance(model, str) else "",
         system=_read_system_prompt(request, wire),
         turns=tuple(turns),
         raw=tuple(raw),
         tools=read_tools(request, wire),
-        completion=requested_max_output(request),
+        completion=read_max_output(request) if wire == "gemini" else requested_max_output(request),
         ties=tuple(_find_server_ties(messages)) if wire == "anthropic" else (),
         pinned=tuple(_find_compaction(messages)) if wire == "anthropic" else (),
     )
 
 
 def _require_messages(messages: object, wire: IncomingWire) -> list[dict[str, Any]]:
+    field = MESSAGE_FIELDS[wire]
     if not isinstance(messages, list):
-        raise InvalidRequest(wire, [f"messages: must be a list of messages, not {preview(messages)}"])
+        raise InvalidRequest(wire, [f"{field}: must be a list of messages, not {preview(messages)}"])
     if not messages:
-        raise InvalidRequest(wire, ["messages: must not be empty"])
+        raise InvalidRequest(wire, [f"{field}: must not be empty"])
     for at, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise InvalidRequest(wire, [f"messages[{at}]: must be an object, not {preview(message)}"])
-        if not isinstance(message.get("role"), str):
-            raise InvalidRequest(wire, [f"messages[{at}].role: must be a string, not {preview(message.get('role'))}"])
+            raise InvalidRequest(wire, [f"{field}[{at}]: must be an object, not {preview(message)}"])
+        if wire != "gemini" and not isinstance(message.get("role"), str):
+            raise InvalidRequest(wire, [f"{field}[{at}].role: must be a string, not {preview(message.get('role'))}"])
     return messages
 
 
@@ -208,19 +231,27 @@ def _make_message_frame(message: dict[str, Any], messages: tuple[Message, ...]) 
 
 
 def _read_system_prompt(request: Request, wire: IncomingWire) -> tuple[Message, ...]:
-    if wire != "anthropic" or not request.get(SYSTEM_ID):
+    field = system_field(request, wire)
+    if not field or not request.get(field):
         return ()
-    return _cached_system(encode_json(request[SYSTEM_ID], wire, SYSTEM_ID))
+    return _cached_system(encode_json(request[field], wire, field), wire)
+
+
+def system_field(request: Request, wire: IncomingWire) -> str:
+    """Return the field with a system prompt that is not a message, or an empty string."""
+    if wire == "gemini":
+        return instruction_field(request)
+    return SYSTEM_ID if wire == "anthropic" else ""
 
 
 def read_tools(request: Request, wire: IncomingWire) -> tuple[Tool, ...]:
     """Return the tools of a request, whatever their form."""
-    offered = {key: request[key] for key in ("tools", "functions") if request.get(key)}
+    offered = {key: request[key] for key in _TOOL_FIELDS[wire] if request.get(key)}
     return _cached_tools(encode_json(offered, wire, "tools"), wire) if offered else ()
 
 
-def _decode_system(raw: bytes) -> tuple[Message, ...]:
-    return _read_anthropic_system(msgspec.json.decode(raw))
+def _decode_system(raw: bytes, wire: IncomingWire) -> tuple[Message, ...]:
+    return (read_instruction if wire == "gemini" else _read_anthropic_system)(msgspec.json.decode(raw))
 
 
 def _decode_tools(raw: bytes, wire: IncomingWire) -> tuple[Tool, ...]:
@@ -272,6 +303,8 @@ def with_max_output(request: Request, tokens: int, wire: IncomingWire, provider:
     >>> with_max_output({"model": "o3"}, 100, "openai", "openai")
     {'model': 'o3', 'max_completion_tokens': 100}
     """
+    if wire == "gemini":
+        return write_max_output(request, tokens)
     if any(request.get(field) is not None for field in _LIMIT_FIELDS):
         return request
     return {**request, _LIMIT_FIELDS[0 if wire == provider == "openai" else 1]: tokens}
@@ -484,10 +517,12 @@ def _anthropic_result(block: dict[str, Any]) -> Iterator[Part]:
 _TURN_READERS: Final[dict[IncomingWire, Callable[..., tuple[Message, ...]]]] = {
     "openai": _read_openai_turn,
     "anthropic": _read_anthropic_turn,
+    "gemini": read_content,
 }
 _TOOL_READERS: Final[dict[IncomingWire, Callable[[dict[str, Any]], Iterator[Tool]]]] = {
     "openai": _read_openai_tools,
     "anthropic": _read_anthropic_tools,
+    "gemini": read_declarations,
 }
 
 
@@ -497,10 +532,11 @@ _TOOL_READERS: Final[dict[IncomingWire, Callable[[dict[str, Any]], Iterator[Tool
 def make_frame(request: Request, parsed: IncomingRequest, wire: IncomingWire, *, user_first: bool) -> Frame:
     """Return the request without the content that was read from it."""
     system = [part_text(part) for message in parsed.system for part in message.parts]
-    rest = {key: None if key == "messages" else value for key, value in request.items()}
+    rest = {key: None if key == MESSAGE_FIELDS[wire] else value for key, value in request.items()}
     fields = msgspec.json.decode(encode_json(rest, wire, "request"))
     if system:
-        fields[SYSTEM_ID] = replace_with_holes(fields[SYSTEM_ID], system)
+        field = system_field(fields, wire)
+        fields[field] = replace_with_holes(fields[field], system)
     return Frame(wire=wire, fields=fields, messages=tuple([turn.frame for turn in parsed.turns]), user_first=user_first)
 
 
@@ -530,9 +566,10 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         parts = _parts_by_position(prompt.messages)
         system = [part_text(part) for _, part in parts.pop(-1, ())]
         messages = list(self._messages(parts))
-        fields = self.frame.fields
+        fields, wire = self.frame.fields, self.frame.wire
+        field, own = MESSAGE_FIELDS[wire], system_field(fields, wire)
         return {
-            key: messages if key == "messages" else fill_holes(value, system) if key == SYSTEM_ID else value
+            key: messages if key == field else fill_holes(value, system) if own and key == own else value
             for key, value in fields.items()
         }
 
@@ -544,13 +581,15 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
     def _message(self, position: int, parts: Sequence[tuple[Role, Part]]) -> dict[str, Any]:
         frame, texts = self.frame.messages[position], [part_text(part) for _, part in parts]
         if frame is None:
-            return {"role": parts[0][0], "content": texts[0]}
+            return _text_message(parts[0][0], texts[0], self.frame.wire)
         for at, (_, part) in enumerate(parts):
             if isinstance(part, MediaLine):
-                frame = with_text_block(frame, at)
+                frame = with_text_block(frame, at, "" if self.frame.wire == "gemini" else "text")
             elif isinstance(part, Media) and part.detail == "low":
                 frame = with_low_detail(frame, at)
         message: dict[str, Any] = fill_holes(frame, texts)
+        if self.frame.wire == "gemini":
+            message = without_response_texts(message)
         if self.raw:
             original: dict[str, Any] = msgspec.json.decode(self.raw[position])
             return original if original == message else message
@@ -561,12 +600,19 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         before = "assistant"
         for position in sorted(parts):
             message = self._message(position, parts[position])
-            role = message["role"]
+            role = "assistant" if message.get("role") == "model" else message.get("role", "user")
             follows_gap = position > 0 and position - 1 not in parts
             if self.frame.user_first and follows_gap and before == "assistant" and role not in _USER_ROLES:
-                yield {"role": "user", "content": OPENING}
+                yield _text_message("user", OPENING, self.frame.wire)
             before = before if role in _SYSTEM_ROLES else role
             yield message
+
+
+def _text_message(role: str, text: str, wire: IncomingWire) -> dict[str, Any]:
+    """Return a message that is just a role and a text."""
+    if wire == "gemini":
+        return {"role": "model" if role == "assistant" else "user", "parts": [{"text": text}]}
+    return {"role": role, "content": text}
 
 
 def _parts_by_position(messages: Sequence[Message]) -> dict[int, list[tuple[Role, Part]]]:

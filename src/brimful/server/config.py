@@ -17,11 +17,12 @@ from brimful.errors import InvalidConfig, InvalidValue
 from brimful.providers import Limits
 from brimful.providers.address import parse_address
 from brimful.providers.dialect import KeyHeader
-from brimful.render.incoming import IncomingWire
 from brimful.stores.urls import parse_url
 
 ModeName = Literal["fit", "remember"]
 """Trim requests to fit, or build them from the stored conversation."""
+ProxyWire = Literal["openai", "anthropic"]
+"""The wire formats of the proxy: OpenAI's chat completions and Anthropic's messages."""
 RecordMode = Literal["all", "trimmed", "none", "required"]
 """Which contexts are stored: all, only those from which something was left out, or none.
 
@@ -43,7 +44,7 @@ _CHOICES: Final = {
     "unknown_paths": UnknownPaths,
     "authorization": Authorization,
     "key_header": KeyHeader,
-    "wires": IncomingWire,
+    "wires": ProxyWire,
     "recall": RecallMode,
 }
 """Configuration keys with a fixed set of values."""
@@ -78,7 +79,7 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     name: _ShortString
     url: _ShortString
-    wires: Annotated[tuple[IncomingWire, ...], Meta(min_length=1)] | None = None
+    wires: Annotated[tuple[ProxyWire, ...], Meta(min_length=1)] | None = None
     key: Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     key_header: KeyHeader | None = None
     authorization: Authorization = "server"

@@ -6,10 +6,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from brimful.render.incoming import IncomingWire
 from brimful.server.access import Client
 from brimful.server.background import BackgroundTasks
-from brimful.server.config import ModeName
+from brimful.server.config import ModeName, ProxyWire
 from brimful.server.endpoint import Handler, read_json_object
 from brimful.server.errors import ApiError
 from brimful.server.proxy.exchange import CONTEXT_HEADER, Mode, Relay
@@ -40,7 +39,7 @@ class ChatEndpoints:
         self._tasks = tasks
         self._clock = clock
 
-    def endpoint(self, wire: IncomingWire) -> Handler:
+    def endpoint(self, wire: ProxyWire) -> Handler:
         """Return the handler for a wire format."""
 
         async def serve(request: Request, client: Client, raw: bytes) -> Response:

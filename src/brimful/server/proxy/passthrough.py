@@ -18,8 +18,9 @@ from brimful.errors import BrimfulError, ProviderError
 from brimful.models.registry import Registry
 from brimful.providers import HttpResponse, HttpStream
 from brimful.providers.connection import split_tokens
-from brimful.render.incoming import IncomingWire, read_incoming
+from brimful.render.incoming import read_incoming
 from brimful.server.access import Client
+from brimful.server.config import ProxyWire
 from brimful.server.endpoint import JSON, Upload, read_json_object, run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, ErrorFormat, get_error_format
 from brimful.server.proxy.exchange import make_error_event
@@ -30,7 +31,7 @@ FORWARDED_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """Methods of paths that Brimful does not know; HEAD comes with GET."""
 _API_ROOT: Final = "/v1"
 _PATH: Final = re.compile(r"[\w!$&'()*+,;=:@%.~/-]*", re.ASCII)  # RFC 3986
-_MODEL_PATHS: Final[dict[IncomingWire, str]] = {"openai": "/models", "anthropic": "/v1/models"}
+_MODEL_PATHS: Final[dict[ProxyWire, str]] = {"openai": "/models", "anthropic": "/v1/models"}
 _UNSUPPORTED: Final = (404, 405, 501)
 _NOT_IMPLEMENTED: Final = 501
 _MODELS_PER_PAGE: Final = 20  # Anthropic's default
@@ -181,7 +182,7 @@ class ForwardedResponse(Response):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
 
-def get_upstream_path(path: str, wire: IncomingWire) -> str:
+def get_upstream_path(path: str, wire: ProxyWire) -> str:
     """Return the path of a request at its upstream; reject one that could lead anywhere else.
 
     >>> get_upstream_path("/v1/files/f1", "openai"), get_upstream_path("/v1/files/f1", "anthropic")
@@ -254,7 +255,7 @@ async def _get(upstream: Upstream, path: str, headers: Mapping[str, str]) -> Htt
         return await upstream.connection.get(path, headers=upstream.headers(headers))
 
 
-def _get_wire(request: Request) -> IncomingWire:
+def _get_wire(request: Request) -> ProxyWire:
     return get_error_format(request.scope["path"], request.headers)
 
 

@@ -13,8 +13,8 @@ from brimful.core.policy import RecallMode
 from brimful.engine.options import RetrievalOverrides, read_retrieval
 from brimful.errors import InvalidValue
 from brimful.records.reply import FinishReason, Reply
-from brimful.render.incoming import IncomingWire
 from brimful.server.access import Client
+from brimful.server.config import ProxyWire
 from brimful.server.errors import ApiError
 from brimful.server.proxy.upstreams import Upstream
 
@@ -41,7 +41,7 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     last of several rounds, `recall_off` is set.
     """
 
-    wire: IncomingWire
+    wire: ProxyWire
     raw: bytes
     body: dict[str, Any]
     headers: dict[str, str]

@@ -16,8 +16,8 @@ from brimful.core.content import ToolCall
 from brimful.core.validation import decode_json
 from brimful.providers.dialect import JsonObject, as_count, as_object, as_objects, as_string
 from brimful.providers.event_stream import ServerEventDecoder
-from brimful.render.incoming import IncomingWire
 from brimful.render.tools import arguments_object, arguments_text, json_text
+from brimful.server.config import ProxyWire
 
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _DONE: Final = b"[DONE]"
@@ -469,7 +469,7 @@ class MessageAnswer:
         return "end_turn" if reason == "tool_use" and calls <= self._removed else reason
 
 
-JOINED_ANSWERS: Final[dict[IncomingWire, Callable[[], JoinedAnswer]]] = {
+JOINED_ANSWERS: Final[dict[ProxyWire, Callable[[], JoinedAnswer]]] = {
     "openai": ChatAnswer,
     "anthropic": MessageAnswer,
 }

@@ -15,13 +15,12 @@ from brimful.providers.address import get_base_url, get_route, parse_address
 from brimful.providers.connection import HOP_BY_HOP_HEADERS, split_tokens
 from brimful.providers.directory import find_server_by_url
 from brimful.providers.server_counter import ServerCounter
-from brimful.render.incoming import IncomingWire
-from brimful.server.config import Config, ModeName, UpstreamConfig
+from brimful.server.config import Config, ModeName, ProxyWire, UpstreamConfig
 from brimful.server.errors import ApiError
 from brimful.stores.admin.api_keys import PREFIX, parse_api_key
 
 UPSTREAM_HEADER: Final = "x-brimful-upstream"
-COMPLETION_PATHS: Final[dict[IncomingWire, str]] = {"openai": "/chat/completions", "anthropic": "/v1/messages"}
+COMPLETION_PATHS: Final[dict[ProxyWire, str]] = {"openai": "/chat/completions", "anthropic": "/v1/messages"}
 _NOT_FORWARDED: Final = HOP_BY_HOP_HEADERS | {
     "accept-encoding",
     "content-encoding",
@@ -49,7 +48,7 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     """One wire format of an upstream: its connection, the dialect of its answers, and what lets it count."""
 
     config: UpstreamConfig
-    wire: IncomingWire
+    wire: ProxyWire
     connection: Connection
     dialect: Dialect
     counter: ServerCounter
@@ -119,7 +118,7 @@ class Upstreams:
             for wire in _wires(each)
         ]
 
-    def of(self, wire: IncomingWire) -> Sequence[Upstream]:
+    def of(self, wire: ProxyWire) -> Sequence[Upstream]:
         """Return all upstreams of a wire format, in the order of the configuration."""
         return [upstream for upstream in self._upstreams if upstream.wire == wire]
 
@@ -127,7 +126,7 @@ class Upstreams:
         """Return the first upstream that serves a model, whatever its wire format."""
         return next((upstream for upstream in self._upstreams if _serves_model(upstream.config, model)), None)
 
-    def find(self, wire: IncomingWire, model: str) -> Upstream:
+    def find(self, wire: ProxyWire, model: str) -> Upstream:
         """Return the first upstream of a wire format that serves a model."""
         running = [upstream for upstream in self._upstreams if _serves_model(upstream.config, model)]
         found = next((upstream for upstream in running if upstream.wire == wire), None)
@@ -150,7 +149,7 @@ class Upstreams:
         why = f"no upstream serves the model {model!r}" if self._upstreams else "this server has no upstreams"
         return ApiError("not_found", why, code="model_not_found", param="model")
 
-    def choose(self, wire: IncomingWire, model: str, name: str) -> Upstream:
+    def choose(self, wire: ProxyWire, model: str, name: str) -> Upstream:
         """Return the upstream of a request that need not name a model: by its model, by name, or the first one."""
         if model:
             return self.find(wire, model)
@@ -178,7 +177,7 @@ def _serves_model(config: UpstreamConfig, model: str) -> bool:
     return any(fnmatchcase(model, pattern) for pattern in config.models)
 
 
-def _wires(config: UpstreamConfig) -> Sequence[IncomingWire]:
+def _wires(config: UpstreamConfig) -> Sequence[ProxyWire]:
     """Return the configured wire formats, else that of a known server, else both, as llama.cpp speaks both."""
     if config.wires is not None:
         return config.wires
@@ -186,7 +185,7 @@ def _wires(config: UpstreamConfig) -> Sequence[IncomingWire]:
     return [wire for wire in COMPLETION_PATHS if known is None or wire == known.wire]
 
 
-def _make_upstream(config: UpstreamConfig, wire: IncomingWire, file: str, environ: Mapping[str, str]) -> Upstream:
+def _make_upstream(config: UpstreamConfig, wire: ProxyWire, file: str, environ: Mapping[str, str]) -> Upstream:
     dialect = make_dialect(wire, config.url, key_header=config.key_header)
     key, variable = _find_key(config, file, environ)
     connection = Connection(
@@ -200,7 +199,7 @@ def _make_upstream(config: UpstreamConfig, wire: IncomingWire, file: str, enviro
     return Upstream(config=config, wire=wire, connection=connection, dialect=dialect, counter=counter)
 
 
-def _base_url(url: str, wire: IncomingWire) -> str:
+def _base_url(url: str, wire: ProxyWire) -> str:
     """Return the base URL: Anthropic paths include the version, OpenAI paths do not."""
     base, mark, query = get_base_url(url, wire).partition("?")
     is_bare = parse_address(url).url.partition("://")[2].count("/") == 0
