@@ -1,13 +1,14 @@
 """Answer the model's calls of the recall tool, and send its request again with the results."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 from starlette.responses import Response
 
 from brimful.assembly.assemble import counter_of
-from brimful.assembly.recall_tool import RECALL, read_call, recall_tool, write_schema
+from brimful.assembly.recall_tool import RECALL, RecallCall, read_call, recall_tool, write_schema
 from brimful.core.content import ToolCall
 from brimful.core.context import Context
 from brimful.core.notice import Notice
@@ -71,45 +72,32 @@ class RecallSession:
 
         Results get smaller until they fit. If not even an error does, the request is sent without them and the tool.
         """
-        context = self.context
         self._round += 1
-        limit = min(self._limits.tokens - self._tokens, int(_MAX_SHARE * context.budget.available))
+        left = self._limits.tokens - self._tokens
+        limit = min(left, int(_MAX_SHARE * self.context.budget.available))
         for tokens in (limit, limit // 4, 0):
-            results = dict.fromkeys((call.id for call in self.joined.calls), NOT_RUN)
-            recalls: list[Notice] = []
-            left = tokens
-            for call in self.joined.calls:
-                if call.name == RECALL.name:
-                    results[call.id], recall = await run_in_thread_if_large(
-                        self._request, self._recall, context, call, left
-                    )
-                    left -= recall.facts["tokens"]
-                    recalls.append(recall)
-            used = self._tokens + sum(recall.facts["tokens"] for recall in recalls)
-            is_last = self._round >= self._limits.rounds or used >= self._limits.tokens
-            request = self._continue(self.joined.step(results), is_last=is_last)
-            try:
-                prepared = await self._fit(request, context, recalls)
-            except BudgetExceeded:
-                continue
-            self._tokens = used
-            return await self._finish(request, prepared, recalls, is_last=is_last)
-        request = self._continue([], is_last=True)
-        return await self._finish(request, await self._fit(request, context, []), [], is_last=True)
+            results, recalls = await run_in_thread_if_large(self._request, self._answer_calls, tokens)
+            used = sum(recall.facts["tokens"] for recall in recalls)
+            is_last = self._round >= self._limits.rounds or used >= left
+            with suppress(BudgetExceeded):
+                return await self._prepare(self.joined.step(results), recalls, is_last=is_last)
+        return await self._prepare([], [], is_last=True)
 
-    async def _finish(
-        self, request: ProxyRequest, prepared: PreparedRequest[bytes], recalls: list[Notice], *, is_last: bool
-    ) -> NextRound:
+    async def _prepare(self, steps: list[JsonObject], recalls: list[Notice], *, is_last: bool) -> NextRound:
+        request = self._continue(steps, is_last=is_last)
+        prepared = await self._fit(request, recalls)
         self.joined.advance()
         self.joined.is_last = is_last
         self._request = request
-        model, route = request.model, request.upstream.route
         for recall in recalls:
-            facts = {key: recall.facts[key] for key in ("tokens", "round")}
-            await self._emit("recalled", model=model, route=route, **facts)
+            tokens = recall.facts["tokens"]
+            self._tokens += tokens
+            route = request.upstream.route
+            await self._emit("recalled", model=request.model, route=route, tokens=tokens, round=self._round)
         return NextRound(request, prepared, tuple(recalls))
 
-    async def _fit(self, request: ProxyRequest, context: Context, recalls: list[Notice]) -> PreparedRequest[bytes]:
+    async def _fit(self, request: ProxyRequest, recalls: list[Notice]) -> PreparedRequest[bytes]:
+        context = self.context
         tokens = sum(recall.facts["tokens"] for recall in recalls)
         text = f"continues {context.id} after round {self._round}, in which the model recalled {tokens:,} tokens"
         facts = {"context": context.id, "round": self._round, "tokens": tokens}
@@ -117,18 +105,27 @@ class RecallSession:
         prepared = await self._rebuild(request, context, context.budget.window, notice)
         return prepared or PreparedRequest(msgspec.json.encode(context.request), context)
 
-    def _recall(self, context: Context, call: ToolCall, limit: int) -> tuple[str, Notice]:
-        """Return the result of a call, and what the record says about it."""
+    def _answer_calls(self, limit: int) -> tuple[dict[str, str], list[Notice]]:
+        """Return a result for each call, in so many tokens together, and what the record says about the recalls."""
+        results, recalls = dict[str, str](), list[Notice]()
+        for call in self.joined.calls:
+            results[call.id] = NOT_RUN
+            if call.name == RECALL.name:
+                results[call.id], recall = self._answer(call, limit)
+                limit -= recall.facts["tokens"]
+                recalls.append(recall)
+        return results, recalls
+
+    def _answer(self, call: ToolCall, limit: int) -> tuple[str, Notice]:
         arguments = arguments_object(call.arguments)
-        text = recall_tool(context, max_tokens=limit)(arguments) if limit > 0 else _NO_ROOM
-        tokens = counter_of(context).text(text).upper
+        text = recall_tool(self.context, max_tokens=limit)(arguments) if limit > 0 else _NO_ROOM
+        tokens = counter_of(self.context).text(text).upper
         try:
             wanted = read_call(arguments, max(1, limit))
-            handle, query = wanted.handle, wanted.query
         except InvalidValue:
-            handle = query = ""
-        what = f'recalled "{handle}"' if handle else "searched what was left out"
-        facts = {"handle": handle, "query": query, "tokens": tokens, "round": self._round}
+            wanted = RecallCall()
+        what = f'recalled "{wanted.handle}"' if wanted.handle else "searched what was left out"
+        facts = {"handle": wanted.handle, "query": wanted.query, "tokens": tokens, "round": self._round}
         return text, Notice(kind="recalled", text=f"round {self._round}: {what}, {tokens:,} tokens", facts=facts)
 
     def _continue(self, steps: list[JsonObject], *, is_last: bool) -> ProxyRequest:
