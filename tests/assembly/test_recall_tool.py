@@ -99,6 +99,29 @@ def test_in_anthropics_form_it_follows_the_cache_breakpoint_of_the_last_tool():
     assert forced.request["tools"] == [marked]
 
 
+@pytest.mark.parametrize(
+    ("fields", "is_offered"),
+    [
+        ({}, True),
+        ({"tools": [{"functionDeclarations": [{"name": "look_up"}]}]}, True),
+        ({"toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}}, True),
+        ({"tools": [{"functionDeclarations": [{"name": "recall"}]}]}, False),
+        ({"tools": [{"googleSearch": {}}]}, False),
+        ({"tool_config": {"function_calling_config": {"mode": "ANY"}}}, False),
+        ({"generationConfig": {"candidateCount": 2}}, False),
+    ],
+)
+def test_geminis_form_is_known(fields, is_offered):
+    roles = ["user", "model"] * 40 + ["user"]
+    contents = [{"role": role, "parts": [{"text": f"code-{at} " + "word " * 60}]} for at, role in enumerate(roles)]
+    options = {"wire": "gemini", "model": "gemini-2.5-flash", "window": 3000, "completion": 100, "now": 0}
+    ctx = brimful.fit({"contents": contents} | fields, overrides=RECALLING, **options)
+    assert ctx.inputs.recall is is_offered
+    last = ctx.request.get("tools", [None])[-1]
+    assert (last == brimful.recall_tool(ctx).schema) is is_offered
+    assert "code-3 " in brimful.recall_tool(ctx)(query="code-3")
+
+
 @pytest.mark.parametrize("size", [790, 860])
 @pytest.mark.parametrize("can_shrink", [True, False])
 def test_neither_what_is_required_nor_the_margin_gives_way_to_the_tool(size, can_shrink):

@@ -193,9 +193,27 @@ def without_recall(inputs: Inputs) -> Inputs:
 
 def _has_fixed_tools(fields: Request) -> bool:
     """Whether the caller decided which tools may be called, or wants what several rounds cannot give."""
+    if "contents" in fields:
+        return _has_fixed_gemini_tools(fields)
     choice, tools = fields.get(_CHOICE), fields.get(_TOOLS)
     is_auto = choice is None or choice == "auto" or (isinstance(choice, dict) and choice.get("type") == "auto")
-    config = fields.get("toolConfig") or fields.get("tool_config")  # Gemini's
     has_older_form = bool(fields.get("functions")) or fields.get("function_call") is not None
     several = fields.get("n") not in (None, 1) or bool(fields.get("logprobs"))
-    return not is_auto or bool(config) or has_older_form or several or not isinstance(tools, list | None)
+    return not is_auto or has_older_form or several or not isinstance(tools, list | None)
+
+
+def _has_fixed_gemini_tools(fields: Request) -> bool:
+    """Whether the same holds in Gemini's form, where functions cannot be combined with Google's own tools."""
+    calling = _field(_field(fields, "toolConfig"), "functionCallingConfig")
+    answers = _field(_field(fields, "generationConfig"), "candidateCount")
+    tools = fields.get(_TOOLS) or []
+    has_functions_only = isinstance(tools, list) and all(_field(tool, "functionDeclarations") for tool in tools)
+    mode = _field(calling, "mode")
+    return mode not in (None, "AUTO", "MODE_UNSPECIFIED") or answers not in (None, 1) or not has_functions_only
+
+
+def _field(value: object, name: str) -> Any:
+    """Return a field of an object, whose name may be written in either case: `toolConfig` or `tool_config`."""
+    if not isinstance(value, dict):
+        return None
+    return value.get(name) or value.get("".join(f"_{each.lower()}" if each.isupper() else each for each in name))
