@@ -280,6 +280,20 @@ class SdkContent(BaseModel):
     role: str | None = None
 
 
+class SdkConfig(BaseModel):
+    system_instruction: str | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+
+
+def test_the_config_of_googles_sdk_is_taken_as_it_is():
+    config = SdkConfig(system_instruction="Be brief.", max_output_tokens=70)
+    context = fitted({"contents": [user("Hi")], "config": config})
+    assert context.request["config"] == {"system_instruction": "Be brief.", "max_output_tokens": 70}
+    assert context.budget.completion == 70
+    assert context.decision("system").outcome == "kept"
+
+
 def test_contents_of_googles_sdk_are_taken_as_they_are():
     contents = [
         SdkContent(

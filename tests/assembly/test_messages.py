@@ -5,9 +5,12 @@ import json
 from typing import Any
 
 import pytest
+from anthropic.lib.streaming._messages import accumulate_event
 from anthropic.types import Message as AnthropicMessage
-from openai.types.chat import ChatCompletion
-from pydantic import BaseModel
+from anthropic.types import RawMessageStreamEvent
+from openai.lib.streaming.chat import ChatCompletionStreamState
+from openai.types.chat import ChatCompletion, ChatCompletionChunk, ParsedFunctionToolCall
+from pydantic import BaseModel, TypeAdapter
 
 import brimful
 from brimful.core.content import Text, ToolCall, ToolResult
@@ -105,6 +108,41 @@ def test_answers_of_the_anthropic_sdk_are_taken_whole_or_as_their_content():
     for message in (ANSWER, {"role": "assistant", "content": ANSWER.content}):
         messages = sent([HI, message, answer], model="claude-sonnet-4-5", wire="anthropic")
         assert messages == [HI, {"role": "assistant", "content": BLOCKS}, answer]
+
+
+def test_a_streamed_answer_of_the_openai_sdk_has_no_fields_of_the_stream():
+    state = ChatCompletionStreamState()
+    function = {"name": "look_up", "arguments": '{"q": null}'}
+    deltas = [
+        {"role": "assistant"},
+        {"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": function}]},
+    ]
+    for delta in deltas:
+        choice = {"index": 0, "delta": delta, "finish_reason": None}
+        rest = {"id": "c", "object": "chat.completion.chunk", "created": NOW, "model": "gpt-4o"}
+        state.handle_chunk(ChatCompletionChunk.model_validate({**rest, "choices": [choice]}))
+    message = state.current_completion_snapshot.choices[0].message
+    assert sent([HI, message, RESULT])[1] == {"role": "assistant", "tool_calls": [CALL]}
+    assert sent([HI, {"role": "assistant", "tool_calls": message.tool_calls}, RESULT])[1]["tool_calls"] == [CALL]
+    parsed = ParsedFunctionToolCall.model_validate({**CALL, "function": {**function, "parsed_arguments": {"q": None}}})
+    assert sent([HI, {"role": "assistant", "tool_calls": [parsed]}, RESULT])[1]["tool_calls"] == [CALL]
+
+
+def test_a_streamed_answer_of_the_anthropic_sdk_keeps_its_thinking():
+    start = {**ANSWER.model_dump(), "content": []}
+    thinking = {"type": "thinking", "thinking": "I should look.", "signature": "c2ln"}
+    use = BLOCKS[1]
+    events = [{"type": "message_start", "message": start}]
+    for at, block in enumerate((thinking, BLOCKS[0], {**use, "input": {}})):
+        events.append({"type": "content_block_start", "index": at, "content_block": block})
+    arguments = {"type": "input_json_delta", "partial_json": '{"q": null}'}
+    events.append({"type": "content_block_delta", "index": 2, "delta": arguments})
+    message, buffers = None, {}
+    for event in map(TypeAdapter(RawMessageStreamEvent).validate_python, events):
+        message = accumulate_event(event=event, current_snapshot=message, json_bufs=buffers)
+    answer = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "42"}]}
+    written = sent([HI, message, answer], model="claude-sonnet-4-5", wire="anthropic")
+    assert written == [HI, {"role": "assistant", "content": [thinking, *BLOCKS]}, answer]
 
 
 def test_langchain_messages_are_translated():

@@ -19,7 +19,7 @@ from brimful.assembly.arguments import (
     to_timestamp,
 )
 from brimful.assembly.assemble import build_context
-from brimful.assembly.messages import plain_messages
+from brimful.assembly.messages import plain_fields, plain_messages
 from brimful.core.budget import reduced_reserve_notice
 from brimful.core.compaction import Compaction
 from brimful.core.context import Context, Inputs
@@ -35,7 +35,14 @@ from brimful.packagers.compaction import with_compaction
 from brimful.packagers.incoming import package_turns
 from brimful.policies import Overrides
 from brimful.render.contents import has_cached_content
-from brimful.render.incoming import MESSAGE_FIELDS, IncomingWire, make_frame, read_incoming, with_max_output
+from brimful.render.incoming import (
+    INCOMING_WIRES,
+    MESSAGE_FIELDS,
+    IncomingWire,
+    make_frame,
+    read_incoming,
+    with_max_output,
+)
 
 _USER_FIRST: Final = ("anthropic", "gemini")  # APIs in which the user speaks first
 
@@ -76,9 +83,9 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     messages that stay. `compaction` is a summary by `brimful.compact`, which stands for messages that an earlier
     request left out.
     """
-    field = MESSAGE_FIELDS.get(wire)
-    if field is not None and isinstance(request, dict) and isinstance(request.get(field), list | tuple):
-        request = {**request, field: plain_messages(request[field], wire)}
+    field = MESSAGE_FIELDS[wire] if wire in INCOMING_WIRES else ""
+    if isinstance(request, dict) and isinstance(request.get(field), list | tuple):
+        request = {**plain_fields(request), field: plain_messages(request[field], wire)}
     incoming = read_incoming(request, wire)
     info = resolve_model(incoming.model if model is None else model, wire, betas, tokenizer)
     chosen = resolve_policy(policy, overrides, max_prompt_tokens)

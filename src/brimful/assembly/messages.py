@@ -33,6 +33,11 @@ def plain_messages(messages: Iterable[object], wire: IncomingWire = "openai") ->
     ]
 
 
+def plain_fields(request: dict[str, Any]) -> dict[str, Any]:
+    """Return a request without objects of an SDK, such as the `config` of Google's, except in lists."""
+    return {key: dump_model(value) if hasattr(value, "model_dump") else value for key, value in request.items()}
+
+
 def read_messages(messages: Iterable[object]) -> tuple[Message, ...]:
     """Read messages in OpenAI's format, of any type."""
     plain = [

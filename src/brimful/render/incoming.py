@@ -287,7 +287,24 @@ def dump_model(value: Any) -> Any:
         raise TypeError(f"{type(value).__name__} is not JSON data")
     if getattr(value, "type", None) == "message" and hasattr(value, "stop_reason"):  # Anthropic's, with usage and model
         return {"role": value.role, "content": value.content}
-    return value.model_dump(exclude_none=True, exclude=getattr(value, "__api_exclude__", None))
+    data = value.model_dump(exclude_none=True, exclude=getattr(value, "__api_exclude__", None))
+    return (
+        {**data, "tool_calls": list(map(_sendable_call, data["tool_calls"]))}
+        if "tool_calls" in data
+        else _sendable_call(data)
+    )
+
+
+def _sendable_call(call: Any) -> Any:
+    """Return a tool call of OpenAI's SDK without what only streams and parsed answers have."""
+    match call:
+        case {"id": _, "function": {"name": _, **function}}:
+            own = {"name": call["function"]["name"]} | {
+                key: item for key, item in function.items() if key != "parsed_arguments"
+            }
+            return {key: own if key == "function" else item for key, item in call.items() if key != "index"}
+        case _:
+            return call
 
 
 def requested_max_output(request: Request) -> int | None:
