@@ -42,8 +42,8 @@ def make_request(turns, words=20):
     return {"model": "gpt-4o", "messages": [*messages, {"role": "user", "content": "What is open?"}]}
 
 
-def fit(request, **options):
-    return brimful.fit(request, window=2_000, now=0, **options)
+def fit(request, policy="fit", **options):
+    return brimful.fit(request, window=2_000, now=0, policy=policy, **options)
 
 
 def compact(context, **options):

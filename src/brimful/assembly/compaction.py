@@ -16,7 +16,7 @@ from brimful.assembly.assemble import assemble, build_context, counter_of
 from brimful.assembly.assemble import budget as divide_window
 from brimful.core.compaction import Author, Compaction
 from brimful.core.compaction import compact as compact_by_rules
-from brimful.core.content import ContentPackage, ToolCall, ToolResult
+from brimful.core.content import ContentPackage, Text, ToolCall, ToolResult
 from brimful.core.context import Context
 from brimful.core.cost import role_of
 from brimful.core.frame import message_index, part_text
@@ -67,6 +67,7 @@ async def compact(
     time_limit: float = TIME_LIMIT,
     breaker: Breaker | None = None,
     clock: Callable[[], float] = time.monotonic,
+    previous: str = "",
 ) -> Compaction | None:
     """Return a summary that stands for all messages that a fitted request left out; None if it left out none.
 
@@ -74,38 +75,40 @@ async def compact(
     out nothing else, that one is returned. `summarizer` is a model, at its own server or the `provider`, or a
     `Summarizer`; without one, the summary follows rules. It has at most `tokens` tokens. A summarizer that fails, or
     takes longer than `time_limit` seconds, is replaced by the rules, with a notice. The `breaker` then stops calling it
-    for a while.
+    for a while. `previous` is used instead of the summary in the request.
     """
-    left_out = _LeftOut(context, require_positive("tokens", tokens))
+    left_out = _LeftOut(context, require_positive("tokens", tokens), previous)
     if left_out.current is not None or not left_out.positions:
         return left_out.current
     if summarizer is None:
         return left_out.by_rules()
     owned = StepSummarizer(summarizer, provider) if isinstance(summarizer, str | ModelInfo) else None
-    guard = _Guard(owned or _require_summarizer(summarizer), time_limit, breaker or Breaker(now=clock()), clock)
+    writer = owned or _require_summarizer(summarizer)
+    guard = _Guard(writer, time_limit, breaker or Breaker(now=clock()), clock)
     try:
-        text, problem = await guard.summarize(left_out.digest(owned))
+        text, problem = await guard.summarize(left_out.digest(fits_itself=isinstance(writer, StepSummarizer)))
     finally:
         if owned is not None:
             await owned.close()
     return left_out.by_model(text) or left_out.by_rules(problem or "wrote something that is no summary of them")
 
 
-def compact_now(context: Context, *, tokens: int | None = None) -> Compaction | None:
+def compact_now(context: Context, *, previous: str = "") -> Compaction | None:
     """Return a summary by rules of all messages that a fitted request left out; None if it left out none."""
-    left_out = _LeftOut(context, tokens)
+    left_out = _LeftOut(context, None, previous)
     return left_out.current if left_out.current is not None or not left_out.positions else left_out.by_rules()
 
 
 class _LeftOut:
     """The messages that a fitted request left out, and its summary of some of them."""
 
-    def __init__(self, context: Context, tokens: int | None) -> None:
+    def __init__(self, context: Context, tokens: int | None, previous: str) -> None:
         if not isinstance(context, Context) or not context.inputs.is_fitted:
             raise InvalidValue("context", f"must be a context from brimful.fit, not {preview(context)}")
         self._summary = find_summary(context.inputs)
         self._counter = counter_of(context)
         known = self._summary.covers if self._summary else ()
+        self._before = previous or (self._summary.text if self._summary else "")
         self._is_complete = all(each.id in known for each in _left_out(context))
         self.limit = tokens or max(MIN_TOKENS, min(MAX_TOKENS, int(context.budget.available * _SHARE)))
         self._context = context if self._is_complete else self._make_room(context)
@@ -150,10 +153,10 @@ class _LeftOut:
             return None
         return self._make(self._write(written), "model", ())
 
-    def digest(self, model: "StepSummarizer | None") -> Digest:
-        """Return the input of a summarizer."""
+    def digest(self, *, fits_itself: bool) -> Digest:
+        """Return the input of a summarizer, which is shortened unless the summarizer fits it into its own window."""
         passages = [Passage(text=_describe(each), speaker=role_of(each)) for each in self._fresh]
-        if model is None:
+        if not fits_itself:
             passages = fit_passages(passages, _MAX_INPUT, self._counter)
         return Digest(
             title=f"{len(passages):,} steps",
@@ -165,13 +168,12 @@ class _LeftOut:
 
     @property
     def _previous(self) -> str:
-        text = self._summary.text if self._summary else ""
-        return text.removeprefix(HISTORY_OPEN).removesuffix(HISTORY_CLOSE).strip()
+        return self._before.removeprefix(HISTORY_OPEN).removesuffix(HISTORY_CLOSE).strip()
 
     def _write(self, written: str) -> str:
         out = {each.id for each in self._fresh}
         later = [_as_message(each) for each in list_messages(self._context.inputs) if each.id not in out]
-        earlier = [_as_message(self._summary)] if self._summary else []
+        earlier = [Message(role="user", parts=(Text(text=self._before),))] if self._before else []
         return compact_by_rules(
             [*earlier, *map(_as_message, self._fresh)],
             self.limit,

@@ -57,7 +57,9 @@ _MAX_SKIPPED: Final = 8  # items that do not fit until no smaller one is tried
 
 _NOT_NAME: Final = re.compile(r"[^\w.:/-]+")
 _NOT_ARGUMENT: Final = re.compile(r"[^\w@#~./\\+%:&?=,'-]+")
-_TOKEN: Final = re.compile(r"[\w@#~./\\+%:&?-]{3,}")
+_TOKEN: Final = re.compile(  # not a plain word, since most are
+    r"(?<![\w@#~./\\+%:&?-])(?![^\W\d_]*[^\W\d_A-Z][.:?]*(?![\w@#~./\\+%:&?-]))[\w@#~./\\+%:&?-]{3,}"
+)
 _LEAF: Final = re.compile(r"[\w@#~/\\+.-][\w@#~./\\+%:&?-]*(?: [\w.-]+){0,2}")
 _PATH: Final = re.compile(r"(?:~|\.{0,2}|[A-Za-z]:)[/\\][\w.-].*|.*[\w-]{2}\.[a-z][a-z0-9]{0,4}|\w.*/.*/.*")
 _NUMBERS: Final = re.compile(r"[\d:.,+TZ/-]+")  # dates and times, too

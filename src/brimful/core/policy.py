@@ -193,6 +193,15 @@ MediaUse = Literal["always", "needed", "never"]
 """
 
 
+Compacting = Literal["off", "rules", "model"]
+"""Who writes the summary that stands for what trimmed requests of a conversation leave out.
+
+- `off`: nobody; there is none.
+- `rules`: rules, so that equal messages give an equal summary.
+- `model`: a model, or the rules if it fails.
+"""
+
+
 class MediaRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When the media of messages are sent."""
 
@@ -207,7 +216,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     gets in if not even the best of it has `min_best_relevance`.
 
     With `ephemeral_summaries`, the engine summarizes older messages for a single context if they do not fit and no
-    stored summary covers them.
+    stored summary covers them. With `compaction`, the proxy's `fit` mode does so for what it leaves out of requests.
 
     With `recall = "tool"`, a fitted request that left something out offers the model a tool to recall it.
     """
@@ -226,6 +235,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     layout: Layout = Layout()
     forms: Forms = Forms()
     ephemeral_summaries: bool = False
+    compaction: Compacting = "off"
     media: MediaRules = MediaRules()
     recall: RecallMode = "off"
 

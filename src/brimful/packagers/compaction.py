@@ -35,6 +35,12 @@ def content_digest(inputs: Inputs, positions: Collection[int]) -> str:
     return hashlib.blake2b(msgspec.json.encode(hashes), digest_size=12).hexdigest()
 
 
+def summary_digest(inputs: Inputs) -> str:
+    """Return the hash of the messages that the summary in a request stands for, or an empty string."""
+    summary = find_summary(inputs)
+    return "" if summary is None else content_digest(inputs, [message_index(id) for id in summary.covers])
+
+
 def with_compaction(inputs: Inputs, compaction: Compaction, counter: TokenCounter) -> Inputs:
     """Return the inputs of a request in which a summary stands for its messages. Required ones stay as they are."""
     if not isinstance(compaction, Compaction):

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from brimful.cache import DEFAULT_BUDGET, MEBIBYTE
-from brimful.core.policy import RecallMode
+from brimful.core.policy import Compacting, RecallMode
 from brimful.core.validation import preview
 from brimful.engine.options import MAX_OTHER_ROOMS
 from brimful.engine.retention import parse_interval, parse_retention
@@ -46,6 +46,7 @@ _CHOICES: Final = {
     "key_header": KeyHeader,
     "wires": ProxyWire,
     "recall": RecallMode,
+    "compaction": Compacting,
 }
 """Configuration keys with a fixed set of values."""
 _INVALID_CHOICE: Final = "Invalid enum value "
@@ -115,6 +116,9 @@ class FitConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     `recall` overrides the policy's. A request may take `recall_rounds` rounds of recalls, whose results have at most
     `recall_tokens` together.
+
+    `compaction` overrides that of the policy. `summarizer` is the model that writes summaries, at the upstream of the
+    request; by default it is the model of the request. A request waits up to `compaction_wait` seconds for it.
     """
 
     policy: _ShortString = "fit"
@@ -122,6 +126,9 @@ class FitConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     recall: RecallMode | None = None
     recall_rounds: Annotated[int, Meta(ge=1, le=20)] = 4
     recall_tokens: _PositiveInt = 8_000
+    compaction: Compacting | None = None
+    summarizer: _ShortString | None = None
+    compaction_wait: _Seconds = 5.0
 
 
 class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,6 +13,7 @@ from brimful.assembly.arguments import with_prompt_limit
 from brimful.assembly.fit import fit
 from brimful.cache import LRU
 from brimful.core.budget import allocate
+from brimful.core.compaction import Compaction
 from brimful.core.context import Context
 from brimful.core.model import UNKNOWN_PRIOR
 from brimful.core.notice import Notice
@@ -28,6 +29,7 @@ from brimful.records.usage import UsageReport
 from brimful.render.incoming import requested_max_output
 from brimful.server.background import BackgroundTasks, log_failure
 from brimful.server.config import Config
+from brimful.server.proxy.compaction import Compactor
 from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_digest, without_cache_marks
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error, run_in_thread_if_large
@@ -39,6 +41,7 @@ from brimful.stores.log.responses import LogRecord
 
 MAX_THREADS: Final = 16_384  # requests
 _START_BYTES: Final = 600  # memory of the start of a history, and of its key
+_POSITION_BYTES: Final = 8  # memory of a position that a summary stands for; small numbers are shared
 
 DigestChain = list[bytes]
 RESPONSE_WAIT: Final = 0.25  # seconds; then a context is written without its response
@@ -73,11 +76,16 @@ def digest_chain(messages: Sequence[Any], seed: Sequence[str]) -> DigestChain:
 
 
 class ThreadCache:
-    """Remembers where history began in trimmed requests, so that the next one keeps the prefix."""
+    """Remembers where history began in trimmed requests, and its summary, so that the next one keeps the prefix."""
 
     def __init__(self, limit: int = MAX_THREADS) -> None:
         self._starts: LRU[bytes, HistoryStart] = LRU(
             max_entries=limit, name="conversations", size=lambda _, __: _START_BYTES
+        )
+        self._summaries: LRU[bytes, Compaction] = LRU(
+            max_entries=limit,
+            name="conversations",
+            size=lambda _, made: _START_BYTES + len(made.text) + _POSITION_BYTES * len(made.positions),
         )
 
     def __len__(self) -> int:
@@ -91,11 +99,16 @@ class ThreadCache:
                 return start
         return None
 
-    def remember(self, chain: DigestChain, previous: HistoryStart | None) -> None:
-        """Remember where history began in a request."""
-        if previous is None or not chain:
-            return
-        self._starts[chain[-1]] = previous
+    def last_summary(self, chain: DigestChain) -> Compaction | None:
+        """Return the summary in the longest earlier request that this one continues."""
+        return next((found for digest in reversed(chain) if (found := self._summaries.get(digest))), None)
+
+    def remember(self, chain: DigestChain, previous: HistoryStart | None, summary: Compaction | None = None) -> None:
+        """Remember where history began in a request, and its summary."""
+        if previous is not None and chain:
+            self._starts[chain[-1]] = previous
+        if summary is not None and chain:
+            self._summaries[chain[-1]] = summary
 
 
 class _Batch(msgspec.Struct, frozen=True):
@@ -220,6 +233,7 @@ class FitMode:
         self._telemetry = telemetry
         self._clock = clock
         self._threads = ThreadCache()
+        self._compactor = Compactor(config.fit, tasks, clock)
         self._requests = LastRequests()
         self._records = RecordWriter(tenants, tasks)
 
@@ -325,14 +339,35 @@ class FitMode:
     async def _fit(
         self, request: ProxyRequest, model: ResolvedModel, notices: tuple[Notice, ...], after: Context | None = None
     ) -> _FittedRequest:
-        fitted = await run_in_thread_if_large(request, self._trim, request, model, notices, after)
+        by = self._compactor.choose(request, self._policy)
+        trim = partial(self._trim, request, model, notices, after)
+        fitted = await run_in_thread_if_large(request, trim, summarize=by != "off")
+        if by != "off" and fitted.context.is_reduced and not self._passes_on(request, model):
+            name = self._config.fit.summarizer
+            own = await self._find_model(request, name) if name and by == "model" else model
+            summary = await self._compactor.compact(request, fitted.context, by, own.model, own.window)
+            if summary is not None:
+                fitted = await run_in_thread_if_large(request, trim, summary=summary)
         await self._record_context(request, fitted)
         return fitted
 
+    async def _find_model(self, request: ProxyRequest, name: str) -> ResolvedModel:
+        return await self._models.find(request.upstream, name, self._tenants.calibrator(request.client.tenant))
+
     def _trim(
-        self, request: ProxyRequest, model: ResolvedModel, notices: tuple[Notice, ...], after: Context | None = None
+        self,
+        request: ProxyRequest,
+        model: ResolvedModel,
+        notices: tuple[Notice, ...],
+        after: Context | None = None,
+        *,
+        summary: Compaction | None = None,
+        summarize: bool = False,
     ) -> _FittedRequest:
-        """Trim a request, as a continuation of the one before it, or like the context `after` which it is sent."""
+        """Trim a request, as a continuation of the one before it, or like the context `after` which it is sent.
+
+        It gets this summary, or to `summarize` that of the request before it.
+        """
         started = self._clock()
         as_it_is = self._passes_on(request, model)
         window = "" if model.assumed else str(model.window)
@@ -346,6 +381,8 @@ class FitMode:
         start = after.history if after is not None and goes_on else None
         # As long as nothing was trimmed, there is no request to continue.
         chain = digest_chain(_comparable_messages(request), seed) if self._threads else None
+        if summarize and summary is None and chain is not None:
+            summary = self._threads.last_summary(chain)
         context = fit(
             request.body,
             wire=request.wire,
@@ -356,13 +393,14 @@ class FitMode:
             max_prompt_tokens=request.max_prompt_tokens,
             min_tokens=self._config.fit.min_tokens,
             previous=start or (None if chain is None else self._threads.last(chain)),
+            compaction=summary,
             now=request.at,
             degraded=(*notices, *model.notices),
             origin=named_room(request),
         )
         if as_it_is or not context.is_reduced:
             return _FittedRequest(context, request.raw, self._clock() - started)
-        self._threads.remember(chain or digest_chain(_comparable_messages(request), seed), context.history)
+        self._threads.remember(chain or digest_chain(_comparable_messages(request), seed), context.history, summary)
         return _FittedRequest(context, msgspec.json.encode(context.request), self._clock() - started)
 
     def _passes_on(self, request: ProxyRequest, model: ResolvedModel) -> bool:
