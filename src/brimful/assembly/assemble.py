@@ -47,6 +47,7 @@ from brimful.policies import Overrides
 from brimful.render import renderer_of
 
 METHODS: Final[tuple[str, ...]] = get_args(Method)
+_LOSSES: Final = ("margin-used", "required-shrunk", "pins-dropped")
 _MAX_NEAR: Final = 3  # handles that an error names
 
 
@@ -286,16 +287,34 @@ def build_context(inputs: Inputs, *, raw: Sequence[bytes] = ()) -> Context:
     `raw` are the messages of a caller's request as JSON, if none of them may be shortened.
     """
     inputs = without_recall(_keep_turns(inputs))
-    context = _build(inputs, raw)
-    offering = with_recall(inputs) if context.is_reduced else None
+    offering = with_recall(inputs)
     if offering is None:
-        return context
+        return _build(inputs, raw)
+    if _must_leave_out(inputs):  # as in most trimmed requests, which are built only once
+        offered = _try_build(offering, raw)
+        if offered is not None and not _find_losses(offered):
+            return offered
+    context = _build(inputs, raw)
+    offered = _try_build(offering, raw) if context.is_reduced else None
+    return context if offered is None or _find_losses(offered) - _find_losses(context) else offered
+
+
+def _must_leave_out(inputs: Inputs) -> bool:
+    """Whether the packages alone have more tokens than there is room for."""
+    budget = allocate(inputs.policy, inputs.model, window=inputs.window, completion=inputs.completion)
+    return sum(package.tokens.tokens for package in inputs.packages) > budget.hard_limit
+
+
+def _try_build(inputs: Inputs, raw: Sequence[bytes]) -> Context | None:
     try:
-        offered = _build(offering, raw)
+        return _build(inputs, raw)
     except BudgetExceeded:
-        return context
-    # A tool is worth neither the safety margin nor a shorter required message, both of which are warnings.
-    return offered if len(offered.warnings) <= len(context.warnings) else context
+        return None
+
+
+def _find_losses(context: Context) -> set[str]:
+    """Return the kinds of warnings about what must not give way to a tool."""
+    return {notice.kind for notice in context.warnings if notice.kind in _LOSSES}
 
 
 def _build(inputs: Inputs, raw: Sequence[bytes]) -> Context:

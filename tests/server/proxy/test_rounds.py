@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from brimful.server.proxy.rounds import ChatAnswer, MessageAnswer, wants_recall
+from brimful.server.proxy.rounds import ChatAnswer, MessageAnswer, ResponsesAnswer, wants_recall
 
 RESULT = {"call_1": "found", "call_2": "not run", "toolu_1": "found"}
 
@@ -160,3 +160,122 @@ def test_an_empty_text_does_not_go_back():
     answer = MessageAnswer()
     answer.feed(message(({"type": "text", "text": ""},), TOOL_USE))
     assert [block["type"] for block in answer.step(RESULT)[0]["content"]] == ["tool_use"]
+
+
+# -- OpenAI's Responses API ------------------------------------------------------------------------------------------
+
+
+def reasoning(id="rs_1", **more):
+    return {"type": "reasoning", "id": id, "summary": []} | more
+
+
+def text_item(text="Green.", id="msg_1"):
+    return {"type": "message", "id": id, "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+
+
+def function_call(name="recall", call_id="call_1", **more):
+    return {"type": "function_call", "id": f"fc_{call_id}", "call_id": call_id, "name": name, "arguments": "{}"} | more
+
+
+def response(*items, id="resp_1", status="completed", **more):
+    usage = {"input_tokens": 10, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}}
+    return {"id": id, "status": status, "output": list(items), "usage": usage} | more
+
+
+def response_events(body):
+    events = [{"type": f"response.{name}", "response": body | {"output": []}} for name in ("created", "in_progress")]
+    for at, item in enumerate(body["output"]):
+        events.append({"type": "response.output_item.added", "output_index": at, "item": item})
+        events.append({"type": "response.output_text.delta", "output_index": at, "delta": "…"})
+        events.append({"type": "response.output_item.done", "output_index": at, "item": item})
+    events.append({"type": f"response.{body['status']}", "response": body})
+    numbered = [event | {"sequence_number": number} for number, event in enumerate(events)]
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in numbered).encode()
+
+
+def join_responses(*bodies, rounds=9):
+    """Join responses, whole and as streams; return the final response, and the items and numbers of the stream."""
+    whole, streamed, seen = ResponsesAnswer(), ResponsesAnswer(), b""
+    for at, body in enumerate(bodies):
+        whole.is_last = streamed.is_last = at >= rounds
+        whole.add(body)
+        seen += streamed.feed(response_events(body)) + streamed.end()
+        assert wants_recall(whole) == wants_recall(streamed)
+        if wants_recall(whole):
+            whole.advance()
+            streamed.advance()
+    events = read_messages(seen)
+    joined = whole.whole(bodies[-1])
+    assert events[-1]["response"] == joined
+    done = [event for event in events if event["type"] == "response.output_item.done"]
+    assert [event["output_index"] for event in done] == list(range(len(done)))
+    assert [event["item"] for event in done] == joined["output"]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert [event["type"] for event in events].count("response.created") == 1
+    return joined
+
+
+def test_responses_are_joined_without_the_reasoning_of_a_recall():
+    first = response(reasoning("rs_0"), text_item("Wait.", "msg_0"), reasoning(), function_call())
+    joined = join_responses(first, response(reasoning("rs_2"), text_item(), id="resp_2"))
+    assert [item["id"] for item in joined["output"]] == ["rs_0", "msg_0", "rs_2", "msg_1"]
+    assert joined["id"] == "resp_2"
+    assert joined["usage"] == {
+        "input_tokens": 20,
+        "output_tokens": 4,
+        "output_tokens_details": {"reasoning_tokens": 2},
+    }
+
+
+def test_responses_with_calls_of_the_client_pass_as_they_are():
+    body = response(reasoning(), function_call("refund"), text_item())
+    answer = ResponsesAnswer()
+    assert answer.feed(response_events(body)) == response_events(body)
+    assert answer.whole(body) is body
+    assert join_responses(body) == body
+
+
+@pytest.mark.parametrize("own", [(), (function_call("refund", "call_2"),)])
+def test_a_recall_in_the_last_response_is_removed(own):
+    last = response(reasoning("rs_2"), function_call(), *own, id="resp_2")
+    joined = join_responses(response(function_call()), last, rounds=1)
+    assert [item["id"] for item in joined["output"]] == (["rs_2", "fc_call_2"] if own else [])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        response(function_call(), status="incomplete"),
+        response(function_call(), {"type": "computer_call", "id": "cu_1", "call_id": "call_3"}),
+    ],
+)
+def test_a_recall_that_cannot_be_answered_is_removed(body):
+    joined = join_responses(body)
+    assert "recall" not in json.dumps(joined["output"])
+
+
+def test_all_items_of_a_response_go_back_with_a_result_for_each_call():
+    custom = {"type": "custom_tool_call", "id": "ct_1", "call_id": "call_2", "name": "shell", "input": "ls"}
+    body = response(reasoning(), function_call(), custom)
+    answer = ResponsesAnswer()
+    answer.add(body)
+    assert answer.step(RESULT) == [
+        *body["output"],
+        {"type": "function_call_output", "call_id": "call_1", "output": "found"},
+        {"type": "custom_tool_call_output", "call_id": "call_2", "output": "not run"},
+    ]
+
+
+def test_items_that_the_provider_does_not_store_go_back_without_ids():
+    body = response(reasoning(), reasoning("rs_2", encrypted_content="abc"), function_call(), store=False)
+    answer = ResponsesAnswer()
+    answer.add(body)
+    kinds = [(item["type"], "id" in item) for item in answer.step(RESULT)]
+    assert kinds == [("reasoning", False), ("function_call", False), ("function_call_output", False)]
+
+
+def test_a_response_that_breaks_off_is_shown_as_far_as_it_came():
+    answer = ResponsesAnswer()
+    cut = response_events(response(reasoning(), function_call())).partition(b"event: response.completed")[0]
+    assert answer.feed(cut) + answer.end() == cut
+    assert not wants_recall(answer)

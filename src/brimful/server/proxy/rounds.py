@@ -17,12 +17,19 @@ from brimful.core.validation import decode_json
 from brimful.providers.dialect import JsonObject, as_count, as_object, as_objects, as_string
 from brimful.providers.event_stream import ServerEventDecoder
 from brimful.render.tools import arguments_object, arguments_text, json_text
-from brimful.server.config import ProxyWire
 
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _DONE: Final = b"[DONE]"
 _BETWEEN: Final = "\n\n"  # the texts of two rounds
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning_details")  # that servers want back between tool calls
+
+_ANSWERED_CALLS: Final = ("function_call", "custom_tool_call")  # items of the Responses API that take a text as result
+_OTHER_CALLS: Final = frozenset(
+    ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request")
+)
+"""Items of the Responses API that only the client can answer."""
+_FIRST_EVENTS: Final = ("response.created", "response.queued", "response.in_progress")
+_LAST_EVENTS: Final = ("response.completed", "response.incomplete", "response.failed")
 
 _State = Literal["open", "held", "recalled", "passed"]
 """A round while it is streamed: all passes, tool calls are held back, they are ours, or they are the client's."""
@@ -469,8 +476,163 @@ class MessageAnswer:
         return "end_turn" if reason == "tool_use" and calls <= self._removed else reason
 
 
-JOINED_ANSWERS: Final[dict[ProxyWire, Callable[[], JoinedAnswer]]] = {
+class ResponsesAnswer:
+    """Joins responses of OpenAI's Responses API.
+
+    A reasoning item is not valid without the item that follows it, so it is held back until that is known.
+    """
+
+    def __init__(self) -> None:
+        self.is_last = False
+        self._round = 0
+        self._usage: JsonObject = {}
+        self._seen: list[JsonObject] = []  # items of earlier rounds that the client sees
+        self._sequence = 0  # the number of the next event
+        self._start()
+
+    def _start(self) -> None:
+        self._state: _State = "open"
+        self._events = _Events()
+        self._held: list[_Event] = []
+        self._response: JsonObject = {}
+        self._kinds: dict[int, str] = {}  # of items that were begun
+        self._indexes: dict[int, int] = {}
+
+    def add(self, body: JsonObject) -> None:
+        """Add the complete answer of a round."""
+        self._response = body
+
+    def whole(self, body: JsonObject) -> JsonObject:
+        """Return the answer of the last round, joined with those before it."""
+        own = self._own_items()
+        if not self._round and len(own) == len(self._items):
+            return body
+        usage = add_usage(self._usage, as_object(body.get("usage"))) or None
+        return body | {"output": [*self._seen, *(item for _, item in own)], "usage": usage}
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Add some bytes of a streamed answer, and return what the client may see now."""
+        return b"".join([self._add_event(event) for event in self._events.feed(chunk)])
+
+    def end(self) -> bytes:
+        """Return the rest at the end of a stream."""
+        rest = b"".join([self._add_event(event) for event in self._events.end()])
+        held, self._held = self._held, []
+        return rest + b"".join(map(self._write, held))
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls of the current round; none if not all of them can be answered."""
+        kinds = {as_string(item.get("type")) for item in self._items}
+        if self._response.get("status", "completed") != "completed" or kinds & _OTHER_CALLS:
+            return []
+        return [
+            ToolCall(
+                id=as_string(item.get("call_id")),
+                name=as_string(item.get("name")),
+                arguments=as_string(item.get("arguments")) or "{}",
+            )
+            for item in self._items
+            if item.get("type") in _ANSWERED_CALLS
+        ]
+
+    def step(self, results: Mapping[str, str]) -> list[JsonObject]:
+        """Return the items to add to the request. What the provider does not store needs no id."""
+        items = self._items
+        if self._response.get("store") is False:
+            items = [item for item in items if item.get("type") != "reasoning" or item.get("encrypted_content")]
+            items = [{key: value for key, value in item.items() if key != "id"} for item in items]
+        answers = [
+            {"type": f"{item['type']}_output", "call_id": item["call_id"], "output": results[item["call_id"]]}
+            for item in self._items
+            if item.get("type") in _ANSWERED_CALLS
+        ]
+        return [*items, *answers]
+
+    def advance(self) -> None:
+        """Begin the next round."""
+        calls = [at for at, item in enumerate(self._items) if item.get("type") in _ANSWERED_CALLS]
+        self._seen += _without_last_reasoning(self._items[: calls[0]] if calls else self._items)
+        self._usage = add_usage(self._usage, as_object(self._response.get("usage")))
+        self._round += 1
+        self._start()
+
+    @property
+    def _items(self) -> list[JsonObject]:
+        return as_objects(self._response.get("output"))
+
+    def _own_items(self) -> list[tuple[int, JsonObject]]:
+        """Return the items of this round without calls of the recall tool, with their indices."""
+        own = [(at, item) for at, item in enumerate(self._items) if not _is_recall(item)]
+        return own if len(own) == len(self._items) else own[: len(_without_last_reasoning([item for _, item in own]))]
+
+    def _add_event(self, event: _Event) -> bytes:
+        data = event.data or {}
+        kind = as_string(data.get("type"))
+        if not kind.startswith("response."):
+            return event.raw  # an error or a comment
+        if kind in _LAST_EVENTS:
+            return self._finish(event)
+        if kind == "response.output_item.added":
+            self._begin_item(as_count(data.get("output_index")), as_string(as_object(data.get("item")).get("type")))
+        if self._state == "held":
+            self._held.append(event)
+            return b""
+        held, self._held = self._held, []
+        return b"".join(map(self._write, (*held, event)))
+
+    def _begin_item(self, index: int, kind: str) -> None:
+        self._kinds[index] = kind
+        has_call = any(each in _ANSWERED_CALLS for each in self._kinds.values())
+        self._state = "held" if has_call or kind == "reasoning" else "open"
+
+    def _finish(self, event: _Event) -> bytes:
+        """Decide at the end of a response whether its calls are for the client."""
+        self._response = as_object(as_object(event.data).get("response"))
+        held, self._held = self._held, []
+        if wants_recall(self):
+            self._state = "recalled"
+            return b""
+        self._state = "passed"
+        own = {at for at, _ in self._own_items()} if self._items else set(self._kinds)
+        shown = [each for each in held if as_count(as_object(each.data).get("output_index")) in own]
+        return b"".join(map(self._write, (*shown, event)))
+
+    def _write(self, event: _Event) -> bytes:
+        """Return an event as the client sees it, with the index that its item has there."""
+        data = as_object(event.data)
+        kind = as_string(data.get("type"))
+        if self._round and kind in _FIRST_EVENTS:
+            return b""
+        if kind in _LAST_EVENTS:
+            data = data | {"response": self.whole(self._response)}
+        elif "output_index" in data:
+            index = as_count(data["output_index"])
+            self._indexes.setdefault(index, len(self._seen) + len(self._indexes))
+            data = data | {"output_index": self._indexes[index]}
+        if "sequence_number" in data:
+            data = data | {"sequence_number": self._sequence}
+        self._sequence += 1
+        if data == event.data:
+            return event.raw
+        return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+
+
+def _is_recall(item: JsonObject) -> bool:
+    return item.get("type") == "function_call" and item.get("name") == RECALL.name
+
+
+def _without_last_reasoning(items: list[JsonObject]) -> list[JsonObject]:
+    """Return items without reasoning at their end."""
+    end = len(items)
+    while end and items[end - 1].get("type") == "reasoning":
+        end -= 1
+    return items[:end]
+
+
+JOINED_ANSWERS: Final[dict[str, Callable[[], JoinedAnswer]]] = {
     "openai": ChatAnswer,
     "anthropic": MessageAnswer,
+    "responses": ResponsesAnswer,
 }
 """How the answers of rounds are joined, for the wire formats in which the proxy answers recalls."""
