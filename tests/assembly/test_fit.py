@@ -52,7 +52,7 @@ def body(messages, **more):
 
 
 def fitted(request, window=None, **options):
-    return fit(request, window=window, now=NOW, **options)
+    return fit(request, window=window, now=NOW, **{"policy": "fit"} | options)
 
 
 # -- what is passed on -----------------------------------------------------------------------------------------------

@@ -174,7 +174,7 @@ def test_a_query_finds_a_value_and_its_handle():
     ctx = fit(agent_run(40))
     result = brimful.recall_tool(ctx)({"query": "code-15838", "max_tokens": 300})
     assert "code-15838" in result
-    assert 'recall "msg-000007"' in result
+    assert 'recall "r7"' in result
 
 
 def test_a_result_has_at_most_the_tokens_of_the_call_and_of_the_tool():
@@ -193,7 +193,7 @@ def test_a_result_has_at_most_the_tokens_of_the_call_and_of_the_tool():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"handle": "msg-00000x"}, "Similar handles"),
+        ({"handle": "r3x"}, "Similar handles"),
         ({"handle": "?"}, "no such handle"),
         ({}, "pass a handle"),
         ("not json", "pass a handle"),

@@ -39,6 +39,7 @@ from brimful.render.incoming import (
     INCOMING_WIRES,
     MESSAGE_FIELDS,
     IncomingWire,
+    has_tool_calls,
     make_frame,
     read_incoming,
     with_max_output,
@@ -53,7 +54,7 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     wire: IncomingWire = "openai",
     model: str | ModelInfo | None = None,
     tokenizer: str | Path | None = None,
-    policy: str | Path | Policy = "fit",
+    policy: str | Path | Policy | None = None,
     previous: Context | HistoryStart | None = None,
     window: int | None = None,
     completion: int | None = None,
@@ -88,7 +89,8 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
         request = {**plain_fields(request), field: plain_messages(request[field], wire)}
     incoming = read_incoming(request, wire)
     info = resolve_model(incoming.model if model is None else model, wire, betas, tokenizer)
-    chosen = resolve_policy(policy, overrides, max_prompt_tokens)
+    name = policy if policy is not None else "agent" if has_tool_calls(incoming) and not info.alternate else "fit"
+    chosen = resolve_policy(name, overrides, max_prompt_tokens)
     own = incoming.completion if completion is None else require_positive("completion", completion)
     if completion is not None:
         request = with_max_output(request, completion, wire, info.provider)

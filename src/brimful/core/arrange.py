@@ -40,7 +40,7 @@ from brimful.core.labels import (
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Layout
 from brimful.core.prompt import Message, Prompt, Tool
-from brimful.core.selection import HistoryStart, Selection
+from brimful.core.selection import LEDGER_ID, HistoryStart, Selection
 from brimful.core.units import Tie, TimeKey, Unit, time_key
 
 NOTE_KIND: Final = "system-note"
@@ -121,15 +121,19 @@ def _strings(package: ContentPackage) -> Iterator[str]:
 def find_history_start(selection: Selection) -> HistoryStart | None:
     """Return where the optional part of history began, which the next context needs to keep its prefix."""
     units = [unit for unit in selection.units if not unit.fixed and _is_history(unit)]
-    if not units:
+    forms = units
+    if selection.ledger is not None:
+        forms = [unit for unit in selection.units if unit.tie is None]
+    elif not units:
         return None
-    summaries = sorted((unit for unit in units if unit.replaced_region), key=_start_key)
+    summaries = sorted((unit for unit in units if unit.replaced_region and unit.key != LEDGER_ID), key=_start_key)
     return HistoryStart(
-        first=min(units, key=_start_key).key,
+        first=min(units, key=_start_key).key if units else "",
         summaries=tuple(unit.key for unit in summaries),
-        forms=tuple(sorted((unit.key, unit.limit) for unit in units if unit.whole)),
+        forms=tuple(sorted((unit.key, unit.limit) for unit in forms if unit.whole)),
         media=_history_media(selection, {package.id for unit in units for package in unit.packages}),
         divided=selection.divided,
+        ledger=selection.ledger,
     )
 
 
@@ -253,7 +257,7 @@ def _history(regions: _Regions) -> Iterator[Message]:
 def _turns(unit: Unit) -> list[tuple[TimeKey, list[Message]]]:
     if unit.replaced_region:
         (package,) = unit.packages
-        text = Text(text=labeled_text(package).rstrip())
+        text = Text(text=package.text if package.kind == LEDGER_ID else labeled_text(package).rstrip())
         return [(unit.when, [Message(role="user", parts=(text,), sources=(package.id,))])]
     if len(unit.packages) == 1 and role_of(unit.packages[0]) != "tool":
         return [(time_key(unit.packages[0]), [_message(unit.packages[0])])]

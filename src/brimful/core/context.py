@@ -1,7 +1,7 @@
 """The record of a context: what went in, what was decided, and what came out. It can be explained and replayed."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib import import_module
 from typing import Final, Literal, Protocol, Self, cast
@@ -15,13 +15,14 @@ from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision, explain_search
 from brimful.core.frame import Frame, is_message_id, message_index
 from brimful.core.handles import Handles, hash_handle
+from brimful.core.labels import HISTORY_OPEN
 from brimful.core.media import candidate_ids, make_media_package, media_parts
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Request, Tool
 from brimful.core.recall import Item, Recalled
-from brimful.core.selection import HistoryStart, PoolUse
+from brimful.core.selection import LEDGER_ID, HistoryStart, PoolUse
 from brimful.core.tokens import Count
 from brimful.core.validation import preload_types
 from brimful.core.verify import Verification
@@ -44,6 +45,7 @@ COMPONENTS: Final = {
     "media-document": "media",
     "tool-call": "tools",
     "tool-result": "tools",
+    "ledger": "ledger",
     "lorebook": "lorebook",
     "summary": "summaries",
     "system-note": "notes",
@@ -159,6 +161,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The messages of a fitted request that stay, but not in full, by their indices as in `positions`."""
         cut = self._positions(lambda decision: decision.form != "full" or not decision.included)
         return tuple(sorted(set(cut).intersection(self.positions)))
+
+    @cached_property
+    def ledger(self) -> str:
+        """The ledger of an agent's steps that are out, as the model sees it; empty if there is none."""
+        texts = _strings(self.request) if LEDGER_ID in self.decisions_by_id else ()
+        return next((text for text in texts if text.startswith(HISTORY_OPEN)), "")
 
     def _positions(self, chosen: Callable[[Decision], bool]) -> tuple[int, ...]:
         if not self.inputs.is_fitted:
@@ -282,6 +290,14 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 preload_types(Context)
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
 
 
 def scale_to_total(tokens: dict[str, int], whole: int) -> dict[str, int]:

@@ -43,6 +43,7 @@ COVERED_KEY: Final = "covered"
 KIND_REGIONS: Final[dict[str, Region]] = {
     "system-prompt": "system",
     "message-recent": "history",
+    "ledger": "history",
     "tool-call": "history",
     "tool-result": "history",
     "system-note": "note",

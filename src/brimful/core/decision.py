@@ -119,6 +119,7 @@ Reason = Literal[
     "fits",  # there was room for it
     "min-items",  # one of the minimum number of items of its pool
     "borrowed",  # fits because its pool borrowed tokens that other pools left unspent
+    "ledger",  # a line in the ledger of steps replaces it, or it is that ledger
     "summary",  # replaces the cluster that it covers, or was replaced by a summary
     "same-id",  # another candidate has its id
     "same-content",  # a kept candidate has the same normalized text

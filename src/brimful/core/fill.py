@@ -15,8 +15,9 @@ from brimful.core.candidates import confirmed_duplicates, content_owners
 from brimful.core.cost import role_of
 from brimful.core.decision import FormName, Reason
 from brimful.core.forms import Shaper
+from brimful.core.ledger import LedgerWriter, is_from_user
 from brimful.core.media import charge_lines, is_media, line_costs
-from brimful.core.policy import NO_HISTORY_LIMITS, Policy, Pool
+from brimful.core.policy import NO_HISTORY_LIMITS, LedgerRules, Policy, Pool
 from brimful.core.select import (
     NEWEST_SHARE,
     Queues,
@@ -31,7 +32,15 @@ from brimful.core.select import (
     regrow,
     select,
 )
-from brimful.core.selection import BaseCost, HistoryStart, PoolAccount, PoolUse, Selection, make_budget_error
+from brimful.core.selection import (
+    BaseCost,
+    HistoryStart,
+    LedgerState,
+    PoolAccount,
+    PoolUse,
+    Selection,
+    make_budget_error,
+)
 from brimful.core.units import Unit, total_cost, with_heading_costs
 from brimful.core.worth import Balance
 
@@ -45,10 +54,11 @@ def fill(
     *,
     base: BaseCost,
     shaper: Shaper,
+    writer: LedgerWriter,
     previous: HistoryStart | None = None,
 ) -> Selection:
     """Choose the units that get in."""
-    filling = _Filling(queues, policy, budget, base, shaper, previous)
+    filling = _Filling(queues, policy, budget, base=base, shaper=shaper, writer=writer, previous=previous)
     filling.require()
     for pool in policy.pools:
         filling.fill_pool(pool)
@@ -90,8 +100,10 @@ class _Filling:
         queues: Queues,
         policy: Policy,
         budget: ContextBudget,
+        *,
         base: BaseCost,
         shaper: Shaper,
+        writer: LedgerWriter,
         previous: HistoryStart | None,
     ) -> None:
         self.queues = dict(queues.queues)
@@ -107,6 +119,7 @@ class _Filling:
         self.budget = budget
         self.base = base
         self.shaper = shaper
+        self.writer = writer
         self.previous = previous
         self.order: dict[str, list[Unit]] = {}
         self.chosen: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
@@ -119,6 +132,7 @@ class _Filling:
         self.rooms: dict[str, Room] = {}
         self.borrowed: dict[str, int] = {}
         self.divided = False
+        self.ledger: LedgerState | None = None
 
     # -- totals ------------------------------------------------------------------------------------------------------
 
@@ -167,6 +181,8 @@ class _Filling:
 
     def grow_required(self) -> None:
         """Give what is left of the window to required units that were shrunk, but not to media that are not sent."""
+        if any(pool.ledger for pool in self.policy.pools):
+            return  # the next request has the same text, and room for more
         lines = [unit for unit in self.fixed if unit.tie and unit.tie.reason]
         others = [unit for unit in self.fixed if not (unit.tie and unit.tie.reason)]
         self.fixed = [*grow_shrunk(others, self.budget.available - self.total(), self.shaper), *lines]
@@ -300,6 +316,9 @@ class _Filling:
             others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
             unique = self.queues[pool.name].without_duplicates(content_owners([*self.fixed, *others]))
         order, self.duplicates[pool.name] = unique.units, unique.duplicates
+        if pool.ledger is not None:
+            self._pick_with_ledger(pool, pool.ledger, order, room)
+            return
         if pool.low_water is not None and (again := self._span(pool, order)):
             # The pool is final: what is left over goes to content after history, not before it.
             self.final_history.add(pool.name)
@@ -336,6 +355,25 @@ class _Filling:
         # Without large steps, a form stays as long as its unit does.
         limits = dict(self.previous.forms) if self.previous is not None and pool.low_water is None else {}
         self.chosen[pool.name] = select(pool, order, room, self.shaper, limits)
+
+    def _pick_with_ledger(self, pool: Pool, rules: LedgerRules, order: list[Unit], room: Room) -> None:
+        """Keep what the user said and the newest steps. If not everything fits, a large last step is shortened, too."""
+        limits = dict(self.previous.forms) if self.previous is not None else {}
+        is_full = total_cost(order) > room.tokens
+        if is_full:
+            for at, unit in enumerate(self.fixed):
+                limit = limits.get(unit.key, int(rules.newest * (room.tokens + unit.cost)))
+                if unit.pool == pool.name and unit.may_shrink and unit.cost > limit and not is_from_user(unit):
+                    self.fixed[at] = self.shaper.shrink(unit, limit) or self.shaper.smallest(unit) or unit
+            room = self.room(pool)
+        choice = self.writer.choose(pool, order, self.fixed_in(pool), room.tokens, self.previous)
+        self.order[pool.name], self.chosen[pool.name] = order, choice.units
+        is_cut = is_full or any(unit.whole for unit in self.fixed)
+        self.ledger = choice.state or (LedgerState() if is_cut else None)
+        self.stepped.update([pool.name] if choice.stepped else [])
+        if choice.ledger is not None:
+            inside = {unit.key for unit in choice.chosen}
+            self.replaced.update({unit.key: choice.ledger for unit in order if unit.key not in inside})
 
     def _balance(self, pool: Pool) -> Balance:
         """Weigh the turns of a pool against what was found for the pools after it."""
@@ -472,6 +510,7 @@ class _Filling:
             other_media=tuple(unit for unit in self.waiting_media if unit.key not in inside),
             used=used,
             divided=self.divided,
+            ledger=self.ledger,
         )
 
     def _duplicates(self, pool: Pool) -> list[tuple[Unit, str]]:

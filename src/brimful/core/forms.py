@@ -4,14 +4,15 @@ History gets digests and stubs, which do not depend on the current message, so t
 to turn. Everything else gets excerpts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import gt
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from brimful.cache import content_bytes, memoize
-from brimful.core.content import ContentPackage, Form, Media, Part, Text, ToolResult, with_content
+from brimful.core.content import ContentPackage, Form, Media, Part, Text, ToolCall, ToolResult, with_content
 from brimful.core.cost import count_content, is_question, region_of, role_of
 from brimful.core.decision import FormName
 from brimful.core.frame import part_text
@@ -46,7 +47,7 @@ _SOURCES: Final = {
     "media-video": "video",
     "media-document": "document",
 }
-
+_NO_QUERIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 _Shrunk = tuple[ContentPackage, FormName, float]
 """A package in a smaller form, the name of the form, and the share of the whole that it is worth."""
@@ -97,15 +98,24 @@ class _Mark(msgspec.Struct, frozen=True, gc=False):
 class Shaper:
     """Makes smaller forms of units for one context. Equal arguments give equal forms, and each is made once.
 
-    `low_detail` says that the provider bills pictures by the detail that a request asks for.
+    `low_detail` says that the provider bills pictures by the detail that a request asks for. `queries` are what results
+    of tools were for: their excerpts do not depend on the current message, so that they stay the same.
     """
 
     def __init__(
-        self, counter: TokenCounter, rules: Forms, query: str, handles: Handles, *, low_detail: bool = False
+        self,
+        counter: TokenCounter,
+        rules: Forms,
+        query: str,
+        handles: Handles,
+        *,
+        low_detail: bool = False,
+        queries: Mapping[str, str] = _NO_QUERIES,
     ) -> None:
         self._counter = counter
         self._rules = rules
         self._query = query
+        self._queries = queries
         self._handles = handles
         self._low_detail = low_detail
         self._known: dict[tuple[str, int], Unit | None] = {}
@@ -331,7 +341,7 @@ class Shaper:
     def _excerpt(self, package: ContentPackage, limit: int, least: int) -> _Shrunk | None:
         text = _longest_text(package)
         rest = 0 if isinstance(package.content, str) else self._count_besides(package.content, text).upper
-        in_history = region_of(package) == "history" and package.flex.can_drop
+        in_history = region_of(package) == "history" and package.flex.can_drop and package.id not in self._queries
         mark = self._mark(package, limit)
         room = limit - rest - mark.tokens
         shorter = (
@@ -352,7 +362,9 @@ class Shaper:
     def _shortener(self, package: ContentPackage, text: str) -> Shortener:
         """Return what shortens the text for the current message, around the passages that search found."""
         if package.id not in self._shorteners:
-            self._shorteners[package.id] = _make_shortener(text, self._counter, self._query, package.matches)
+            self._shorteners[package.id] = _make_shortener(
+                text, self._counter, self._queries.get(package.id, self._query), package.matches
+            )
         return self._shorteners[package.id]
 
     def _count_besides(self, parts: tuple[Part, ...], text: str) -> Count:
@@ -402,6 +414,20 @@ def find_query(packages: Sequence[ContentPackage]) -> str:
     current = [package for package in packages if is_question(package)]
     turns = current or [each for each in packages if role_of(each) == "user" and region_of(each) == "history"]
     return max(turns, key=time_key).text[:_MAX_QUERY_LENGTH] if turns else ""
+
+
+def find_step_queries(packages: Sequence[ContentPackage]) -> dict[str, str]:
+    """Return what each result of a tool is for: what the user said last before it, and the arguments of its call."""
+    asked, arguments, queries = "", dict[str, str](), dict[str, str]()
+    for package in sorted(packages, key=time_key):
+        if role_of(package) == "user" and package.text:
+            asked = package.text[:_MAX_QUERY_LENGTH]
+        for part in package.parts:
+            if isinstance(part, ToolCall):
+                arguments[part.id] = part.arguments[:_MAX_QUERY_LENGTH]
+            elif isinstance(part, ToolResult):
+                queries[package.id] = f"{asked} {arguments.get(part.id, '')}"
+    return queries
 
 
 def describe(package: ContentPackage, handle: str) -> str:

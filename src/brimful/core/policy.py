@@ -80,6 +80,19 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     reread: float = 0.0
 
 
+class LedgerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How an agent's run is trimmed: what the user said and the newest steps stay, others become lines of a ledger.
+
+    - `users`: the share of the pool for what the user said. The first message stays in any case.
+    - `newest`: the share of the rest that the newest steps may take in full, even if the ledger needs more.
+    - `max_share`: a ledger that takes more of the pool is written again, with a summary of the oldest steps.
+    """
+
+    users: float = 0.25
+    newest: float = 0.45
+    max_share: float = 0.6
+
+
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A part of the window, and the packages that compete for it.
 
@@ -92,6 +105,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     - `summarize`: replace clusters by their summary before dropping them.
     - `low_water`: when history must be trimmed, trim it to this share of its limit, so that it happens rarely.
     - `need`: divide the window between this pool and best sets after it by what turns and finds are worth.
+    - `ledger`: keep what the user said and the newest steps, and write a line for every other step.
     - `dedupe`: drop items with the same normalized text as a kept one: only `retrieved` items, since two people may say
       "ok"; `all`; or only items with the same id (`id`).
     """
@@ -110,6 +124,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     summarize: bool = False
     low_water: float | None = None
     need: Need | None = None
+    ledger: LedgerRules | None = None
     dedupe: Literal["retrieved", "all", "id"] = "retrieved"
 
     def takes(self, package: ContentPackage) -> bool:
@@ -314,8 +329,10 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
     if pool.contiguous and pool.optimize:
         yield f"{at}.optimize", "cannot be combined with contiguous"
     for key in ("low_water", "need"):
-        if getattr(pool, key) is not None and not pool.contiguous:
+        has_steps = pool.contiguous or (key == "low_water" and pool.ledger is not None)
+        if getattr(pool, key) is not None and not has_steps:
             yield f"{at}.{key}", "needs contiguous = true"
+    yield from _ledger_violations(f"{at}.ledger", pool) if pool.ledger is not None else ()
     yield from _check_number(f"{at}.low_water", pool.low_water or 0.0, 0.0, 1.0)
     yield from _need_violations(f"{at}.need", pool.need) if pool.need is not None else ()
     for key, limits in ((at, pool), (f"{at}.history", pool.history)):
@@ -325,6 +342,14 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
     if pool.history.share is not None:
         yield from _check_number(f"{at}.history.share", pool.history.share, 0.0, 1.0)
     yield from _limit_violations(f"{at}.limit", pool.limit, earlier)
+
+
+def _ledger_violations(at: str, pool: Pool) -> Iterator[tuple[str, str]]:
+    for key in ("contiguous", "optimize", "summarize"):
+        if getattr(pool, key):
+            yield at, f"cannot be combined with {key}"
+    for key in ("users", "newest", "max_share"):
+        yield from _check_number(f"{at}.{key}", getattr(pool.ledger, key), 0.0, 1.0)
 
 
 def _need_violations(at: str, need: Need) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import inf
+from typing import Final
 
 import msgspec
 
@@ -11,6 +12,9 @@ from brimful.core.decision import Decision, FormName, Reason
 from brimful.core.policy import Pool
 from brimful.core.units import Unit
 from brimful.errors import BudgetExceeded
+
+LEDGER_ID: Final = "ledger"
+"""The id of the ledger of an agent's steps, and its kind."""
 
 
 class PoolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -68,7 +72,9 @@ def pool_decisions(account: PoolAccount, included: Mapping[str, Unit]) -> list[D
             reason = account.reasons.get(key, "min-items" if key in minimum else "fits")
             decisions += chosen[key].decisions("kept", reason, rank=rank, cut=cut)
         elif key in replaced and replaced[key].key in included:
-            decisions += unit.decisions("replaced", "summary", by=replaced[key].key, rank=rank, cut=cut)
+            by = replaced[key]
+            reason = "ledger" if by.packages[0].kind == LEDGER_ID else "summary"
+            decisions += unit.decisions("replaced", reason, by=by.key, rank=rank, cut=cut)
         elif key in duplicates:
             continue
         elif len(unit.packages) == 1:
@@ -88,6 +94,8 @@ def pool_decisions(account: PoolAccount, included: Mapping[str, Unit]) -> list[D
             )
         else:
             several += unit.decisions("dropped", why(unit, rank), rank=rank, cut=cut)
+    if LEDGER_ID in chosen:
+        decisions += chosen[LEDGER_ID].decisions("kept", "ledger")
     return decisions + dropped + several
 
 
@@ -135,11 +143,25 @@ def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int
     return why
 
 
+class LedgerState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the next context needs to write the same ledger again.
+
+    `lines` are the units in it, in order, each with the numbers of the values in its line. Units up to `last` are in
+    the ledger unless they stay (`whole`). Those without a line are in its summary, which has at most `folded` tokens.
+    """
+
+    lines: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    whole: tuple[str, ...] = ()
+    last: str = ""
+    folded: int = 0
+
+
 class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
     """Where history began, and which summaries were in it: what the next context needs to keep its prefix.
 
     `forms` are the units that were shortened, each with the cost it was shortened to. `media` are the media of its
-    messages, each with its form. `divided` says that history gave room to what was found.
+    messages, each with its form. `divided` says that history gave room to what was found. `ledger` is the ledger of an
+    agent's run.
     """
 
     first: str
@@ -147,6 +169,7 @@ class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
     forms: tuple[tuple[str, int], ...] = ()
     media: tuple[tuple[str, FormName], ...] = ()
     divided: bool = False
+    ledger: LedgerState | None = None
 
 
 class BaseCost(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -164,7 +187,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The units that are in, and what the decisions are made from. `summaries` were available for clusters.
 
     `media` are the optional media of messages that are in, each with the reason for its form; `other_media` are those
-    of other messages. `divided` says that history gave room to what was found.
+    of other messages. `divided` says that history gave room to what was found. `ledger` is the state of the ledger.
     """
 
     required: tuple[Unit, ...]
@@ -174,6 +197,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     other_media: tuple[Unit, ...]
     used: int
     divided: bool = False
+    ledger: LedgerState | None = None
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:

@@ -26,8 +26,9 @@ from brimful.core.cost import (
 )
 from brimful.core.decision import Decision, Region, make_scorer
 from brimful.core.fill import fill
-from brimful.core.forms import Shaper, find_query
+from brimful.core.forms import Shaper, find_query, find_step_queries
 from brimful.core.handles import Handles
+from brimful.core.ledger import LedgerWriter
 from brimful.core.media import candidate_ids, make_media_units, media_parts, split_media
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
@@ -48,7 +49,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     """The candidates of some inputs, ready to fill a window of any size.
 
     `excluded` holds decisions on candidates that cannot get in. `base` is the estimated cost of the request itself.
-    `make_id` returns the id of a context with these candidates; `shaper` makes smaller forms of them.
+    `make_id` returns the id of a context with these candidates; `shaper` makes smaller forms of them, and `writer` the
+    lines of a ledger.
     """
 
     inputs: Inputs
@@ -58,6 +60,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     names: NameStyle
     make_id: Callable[[Inputs], str]
     shaper: Shaper
+    writer: LedgerWriter
     counter: TokenCounter
     renderer: Renderer
 
@@ -79,6 +82,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
             budget,
             base=self.base if base is None else base,
             shaper=self.shaper,
+            writer=self.writer,
             previous=inputs.previous,
         )
 
@@ -152,7 +156,14 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
     packages = recount(packages, counter)
     names = name_style(packages, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
     cost_of = make_cost_function(counter, names=names)
-    shaper = Shaper(counter, inputs.policy.forms, query, handles, low_detail=_bills_by_detail(inputs.model))
+    shaper = Shaper(
+        counter,
+        inputs.policy.forms,
+        query,
+        handles,
+        low_detail=_bills_by_detail(inputs.model),
+        queries=find_step_queries(packages) if any(pool.ledger for pool in inputs.policy.pools) else {},
+    )
     score_of = make_scorer(
         inputs.policy.weights,
         inputs.now,
@@ -174,6 +185,7 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
         names=names,
         make_id=make_id_function(inputs.packages),
         shaper=shaper,
+        writer=LedgerWriter(counter, cost_of, handles, shaper, inputs.tools),
         counter=counter,
         renderer=renderer,
     )

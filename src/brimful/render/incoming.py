@@ -25,6 +25,7 @@ from brimful.core.frame import (
 )
 from brimful.core.media import MediaLine
 from brimful.core.prompt import Message, Prompt, Request, Tool
+from brimful.core.selection import LEDGER_ID
 from brimful.core.validation import (
     MAX_DEPTH,
     TOO_DEEP,
@@ -162,6 +163,13 @@ def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
         completion=read_max_output(request) if wire == "gemini" else requested_max_output(request),
         ties=tuple(_find_server_ties(messages)) if wire == "anthropic" else (),
         pinned=tuple(_find_compaction(messages)) if wire == "anthropic" else (),
+    )
+
+
+def has_tool_calls(request: IncomingRequest) -> bool:
+    """Whether the assistant has called a tool, as in the runs of agents."""
+    return any(
+        isinstance(part, ToolCall) for turn in request.turns for message in turn.messages for part in message.parts
     )
 
 
@@ -612,11 +620,17 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
             return original if original == message else message
         return message
 
-    def _messages(self, parts: dict[int, list[tuple[Role, Part]]]) -> Iterator[dict[str, Any]]:
+    def _messages(self, parts: dict[float, list[tuple[Role, Part]]]) -> Iterator[dict[str, Any]]:
         """Yield the messages. Where turns are left out, the user speaks before the assistant does if that must be."""
         before = "assistant"
         for position in sorted(parts):
-            message = self._message(position, parts[position])
+            own = parts[position]
+            is_ours = not position.is_integer()
+            message = (
+                _text_message("user", part_text(own[0][1]), self.frame.wire)
+                if is_ours
+                else self._message(int(position), own)
+            )
             role = "assistant" if message.get("role") == "model" else message.get("role", "user")
             follows_gap = position > 0 and position - 1 not in parts
             if self.frame.user_first and follows_gap and before == "assistant" and role not in _USER_ROLES:
@@ -632,11 +646,17 @@ def _text_message(role: str, text: str, wire: IncomingWire) -> dict[str, Any]:
     return {"role": role, "content": text}
 
 
-def _parts_by_position(messages: Sequence[Message]) -> dict[int, list[tuple[Role, Part]]]:
-    parts: dict[int, list[tuple[Role, Part]]] = {}
+def _parts_by_position(messages: Sequence[Message]) -> dict[float, list[tuple[Role, Part]]]:
+    """Return the parts by the position of their message. A ledger comes half a position after the message before it."""
+    parts: dict[float, list[tuple[Role, Part]]] = {}
     rows = [(source, message) for message in messages for source in message.sources]
-    for source, message in sorted(rows, key=lambda row: message_order(row[0])):
-        parts.setdefault(message_index(source), []).extend([(message.role, part) for part in message.parts])
+    for at, (source, message) in enumerate(rows):
+        if source == LEDGER_ID:
+            position = message_index(rows[at - 1][0]) if at else -1
+            parts[position + 0.5] = [(message.role, part) for part in message.parts]
+    own = [row for row in rows if row[0] != LEDGER_ID]
+    for source, message in sorted(own, key=lambda row: message_order(row[0])):
+        parts.setdefault(float(message_index(source)), []).extend([(message.role, part) for part in message.parts])
     return parts
 
 

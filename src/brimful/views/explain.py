@@ -235,6 +235,7 @@ def _headline(context: Context, decision: Decision) -> str:
         "fits": f"fits in {named}{numbers}",
         "min-items": f"within the minimum number of items of {named}",
         "borrowed": f"fits in {named} with tokens borrowed from other pools",
+        "ledger": f"a line in {decision.by!r} stands for it" if decision.by else "what was done in steps that are out",
         "summary": f"covered by summary {decision.by!r}" if decision.by else "stands for its cluster",
         "same-id": "another candidate has this id",
         "same-content": f"same text as {decision.by!r}",

@@ -1,0 +1,424 @@
+"""The ledger of an agent's run: what the user said and the newest steps stay, every other step becomes a line.
+
+A line has the call, the values of its result that later steps are likely to need, and the handle of the result:
+
+    r13 get_order(id=W-17) → cust_88, date 2024-05-01, total 80
+
+Lines are only added, so that the prefix stays the same, until they take too much. Then the ledger is written again, and
+a summary stands for its oldest steps.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.cache import content_bytes, memoize
+from brimful.core.compaction import compact
+from brimful.core.content import ContentPackage, Text, ToolCall, ToolResult
+from brimful.core.cost import role_of
+from brimful.core.decision import Score
+from brimful.core.forms import Shaper
+from brimful.core.handles import Handles
+from brimful.core.labels import HISTORY_CLOSE, HISTORY_OPEN, escape_tags, one_line
+from brimful.core.policy import LedgerRules, Pool
+from brimful.core.prompt import Message, TokenCounter, Tool
+from brimful.core.selection import LEDGER_ID, HistoryStart, LedgerState
+from brimful.core.units import TimeKey, Unit, time_key, total_cost
+from brimful.shorten.values import IDENTIFIER, Value, find_values, write_values
+
+_USED: Final = 1.5  # times as likely to be needed, if a call, the user or the assistant has used the value
+_ARGUMENT: Final = 1.5  # … if a tool has an argument of this name
+_AGE: Final = 0.95  # … for each step since
+_MIN_WORTH: Final = 0.04  # values that are less likely to be needed are left out, even if there is room
+_TITLE: Final = 0.1  # worth of the beginning of a message
+_CHARACTERS: Final = 3  # of a value in a token, about
+_SEPARATOR: Final = 2  # tokens between values, with part of a key
+_MAX_ARGUMENT: Final = 60  # characters of an argument in a line
+_MAX_TITLE: Final = 100  # characters of a message in a line
+_FOLDED_SHARE: Final = 0.3  # of the ledger, for the summary of the oldest steps
+_NEW_LINE: Final = "\n"
+_READ: Final = 32  # units that a summary is made of; of older ones it only counts the calls
+_SCALES: Final = (1.0, 0.85, 0.7, 0.5, 0.3, 0.1, 0.0)  # of the room for the ledger, tried until the whole fits
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The units of a pool that are in, besides the ledger; `state` is None without one. `stepped`: it was trimmed."""
+
+    chosen: list[Unit]
+    ledger: Unit | None = None
+    state: LedgerState | None = None
+    stepped: bool = False
+
+    @property
+    def units(self) -> list[Unit]:
+        """Everything that is in."""
+        return self.chosen if self.ledger is None else [*self.chosen, self.ledger]
+
+
+class _Entry(msgspec.Struct, frozen=True, gc=False):
+    """What the ledger can say about a unit: the beginning of each line, how many values it has, and these values."""
+
+    heads: tuple[tuple[str, int], ...]
+    values: tuple[Value, ...]
+    tokens: int
+    is_step: bool
+
+    def write(self, picks: Sequence[int]) -> Iterator[str]:
+        end, picked = 0, set(picks)
+        for head, count in self.heads:
+            values = [self.values[at] for at in range(end, end + count) if at in picked]
+            end += count
+            yield escape_tags(one_line(f"{head} → {write_values(values)}" if values else head))
+
+    @property
+    def size(self) -> int:
+        """The estimated tokens of its lines without values."""
+        return sum(len(head) // _CHARACTERS + _SEPARATOR for head, _ in self.heads)
+
+
+class LedgerWriter:
+    """Chooses between units in full and lines of the ledger, and writes it."""
+
+    def __init__(
+        self,
+        counter: TokenCounter,
+        cost_of: Callable[[ContentPackage], int],
+        handles: Handles,
+        shaper: Shaper,
+        tools: Sequence[Tool],
+    ) -> None:
+        self._counter = counter
+        self._cost_of = cost_of
+        self._handles = handles
+        self._shaper = shaper
+        self._parameters = {name for tool in tools for name in _parameter_names(tool)}
+        self._entries: dict[str, _Entry] = {}
+
+    def choose(
+        self, pool: Pool, units: Sequence[Unit], fixed: Sequence[Unit], tokens: int, previous: HistoryStart | None
+    ) -> Choice:
+        """Choose what gets into a pool beside its `fixed` units. Nothing is left out if all `units` fit."""
+        units = sorted(units, key=_start)
+        if total_cost(units) <= tokens:
+            return Choice(units)
+        limits = dict(previous.forms) if previous is not None else {}
+        units = [self._as_before(unit, limits) for unit in units]
+        again = self._repeat(units, fixed, (previous and previous.ledger) or LedgerState())
+        if total_cost(again.units) <= tokens:
+            return again
+        return self._trim(pool, units, fixed, tokens, (previous and previous.ledger) or LedgerState())
+
+    def _as_before(self, unit: Unit, limits: dict[str, int]) -> Unit:
+        return (unit.may_shrink and unit.key in limits and self._shaper.shrink(unit, limits[unit.key])) or unit
+
+    # -- the same as before ------------------------------------------------------------------------------------------
+
+    def _repeat(self, units: Sequence[Unit], fixed: Sequence[Unit], state: LedgerState) -> Choice:
+        """Return the choice of the previous context, with everything that is new in full."""
+        if not state.last:
+            return Choice(list(units))
+        lined, kept = {key for key, _ in state.lines}, set(state.whole)
+        end = next((at for at, unit in enumerate(units) if unit.key == state.last), -1) + 1
+        chosen = [unit for at, unit in enumerate(units) if at >= end or unit.key in kept]
+        folded = [unit for at, unit in enumerate(units) if at < end and unit.key not in kept and unit.key not in lined]
+        return self._make_choice(chosen, units, fixed, folded, state)
+
+    def _make_choice(
+        self,
+        chosen: list[Unit],
+        units: Sequence[Unit],
+        fixed: Sequence[Unit],
+        folded: Sequence[Unit],
+        state: LedgerState,
+        *,
+        stepped: bool = False,
+    ) -> Choice:
+        by_key = {unit.key: unit for unit in units}
+        lines = [
+            line
+            for key, picks in state.lines
+            if key in by_key
+            for line in self._entry(by_key[key].whole or by_key[key]).write(picks)
+        ]
+        summary = self._summarize(folded, state.folded)
+        if not lines and not summary:
+            return Choice(chosen, stepped=stepped)
+        text = f"{HISTORY_OPEN}{_NEW_LINE.join([*lines, ''])}{summary}{HISTORY_CLOSE}"
+        return Choice(chosen, self._make_unit(text, [*fixed, *chosen], units[0]), state, stepped)
+
+    def _make_unit(self, text: str, inside: Sequence[Unit], any_unit: Unit) -> Unit:
+        """Return the ledger as a unit. It comes right after the user's first message."""
+        package = ContentPackage(
+            id=LEDGER_ID, kind=LEDGER_ID, role="user", content=text, tokens=self._counter.text(text)
+        )
+        users = sorted(filter(is_from_user, inside), key=_start)
+        timestamp, position, id = _start(users[0]) if users else (0.0, -1, "")
+        return Unit(
+            key=LEDGER_ID,
+            packages=(package,),
+            cost=self._cost_of(package),
+            score=Score(1.0, 1.0, 1.0, 1.0, 1.0),
+            pool=any_unit.pool,
+            fixed=False,
+            may_shrink=False,
+            replaced_region="history",
+            moved=(timestamp, position, f"{id}~"),
+        )
+
+    def _summarize(self, folded: Sequence[Unit], limit: int) -> str:
+        if not folded or not limit:
+            return ""
+        recent = [
+            Message(role=role_of(package), parts=package.parts)
+            for unit in folded[-_READ:]
+            for package in (unit.whole or unit).packages
+        ]
+        calls = Counter(
+            part.name
+            for unit in folded[:-_READ]
+            for _, part in _parts(unit.whole or unit)
+            if isinstance(part, ToolCall)
+        )
+        earlier = "; ".join(f"{name} ×{times}" for name, times in sorted(calls.items()))
+        if earlier:
+            summary = Text(text=f"{HISTORY_OPEN}calls: {earlier}\n{HISTORY_CLOSE}")
+            recent.insert(0, Message(role="user", parts=(summary,)))
+        return _compact(tuple(recent), limit, self._counter)
+
+    # -- a large step ------------------------------------------------------------------------------------------------
+
+    def _trim(
+        self, pool: Pool, units: Sequence[Unit], fixed: Sequence[Unit], tokens: int, state: LedgerState
+    ) -> Choice:
+        rules, target = pool.ledger or LedgerRules(), int(tokens * (pool.low_water or 1.0))
+        before = self._repeat(units, fixed, state)
+        if before.ledger is None or before.ledger.cost > rules.max_share * target:
+            state, before = LedgerState(), Choice(list(units))
+        users = self._keep_users(before.chosen, int(rules.users * target))
+        held = {unit.key for unit in users}
+        others = [unit for unit in before.chosen if unit.key not in held]
+        ledger = before.ledger.cost if before.ledger else 0
+        left = target - total_cost(users) - ledger
+        for scale in _SCALES:
+            newest = self._keep_newest(others, left, rules.newest)
+            room = int((left - total_cost(newest)) * scale)
+            choice = self._extend(units, fixed, [*users, *newest], room, state, before)
+            if total_cost(choice.units) <= tokens:
+                return choice
+        return self._give_way(choice, tokens)
+
+    def _keep_users(self, units: Sequence[Unit], tokens: int) -> list[Unit]:
+        """Return what the user said: the first message, and the newest ones that fit, shortened if they are huge."""
+        users = [unit for unit in units if is_from_user(unit)]
+        kept: list[Unit] = []
+        for unit in (*users[:1], *reversed(users[1:])):
+            taken = unit
+            if unit.cost > tokens:
+                taken = (unit.may_shrink and self._shaper.shrink(unit, tokens)) or unit
+            if taken.cost > tokens and unit is not users[0]:
+                break
+            kept.append(taken)
+            tokens -= taken.cost
+        return sorted(kept, key=_start)
+
+    def _keep_newest(self, units: Sequence[Unit], tokens: int, share: float) -> list[Unit]:
+        """Return the newest units that stay in full: as many as leave room for a rich ledger of the others."""
+        rich = [self._entry(unit.whole or unit).tokens for unit in units]
+        rest, used = sum(rich), 0
+        newest: list[Unit] = []
+        for unit, line in zip(reversed(units), reversed(rich), strict=True):
+            used, rest = used + unit.cost, rest - line
+            if used + min(rest, int((1 - share) * tokens)) > tokens:
+                break
+            newest.append(unit)
+        return newest[::-1]
+
+    def _extend(
+        self,
+        units: Sequence[Unit],
+        fixed: Sequence[Unit],
+        chosen: list[Unit],
+        room: int,
+        state: LedgerState,
+        before: Choice,
+    ) -> Choice:
+        """Return a choice with these units, and lines for all others in about so many tokens."""
+        inside = {unit.key for unit in chosen}
+        out = [unit for unit in before.chosen if unit.key not in inside]
+        limit = state.folded or int(_FOLDED_SHARE * room)
+        picks = self._pick_values(out, units, fixed, room - (limit - state.folded), state)
+        lines = (*state.lines, *((unit.key, picks[unit.key]) for unit in out if unit.key in picks))
+        gone = {key for key, _ in lines} | inside
+        folded = [unit for unit in units if unit.key not in gone]
+        last = max((unit for unit in units if unit.key not in inside), key=_start)
+        kept = tuple(unit.key for unit in (*fixed, *chosen) if _start(unit) < _start(last))
+        state = LedgerState(lines=lines, whole=kept, last=last.key, folded=limit)
+        return self._make_choice(chosen, units, fixed, folded, state, stepped=True)
+
+    def _pick_values(
+        self, out: Sequence[Unit], units: Sequence[Unit], fixed: Sequence[Unit], room: int, state: LedgerState
+    ) -> dict[str, tuple[int, ...]]:
+        """Choose the values that are most likely to be needed for their tokens. A line without values is a call."""
+        run = _RunValues([*units, *fixed], self._parameters)
+        by_key = {unit.key: unit for unit in units}
+        shown = set(run.said)
+        for key, picked in state.lines:
+            if key in by_key:
+                entry = self._entry(by_key[key].whole or by_key[key])
+                shown.update(entry.values[at].text for at in picked if at < len(entry.values))
+        entries = {unit.key: self._entry(unit.whole or unit) for unit in out}
+        rows: list[tuple[float, str, int]] = []
+        for age, unit in enumerate(reversed(out)):
+            for at, value in enumerate(entries[unit.key].values):
+                worth = value.worth * run.factor(value) * _AGE**age
+                if worth >= _MIN_WORTH:
+                    rows.append((worth / _estimate(value) ** 0.5, unit.key, at))
+        rows.sort(key=lambda row: -row[0])
+        picks: dict[str, list[int]] = {}
+        for _, key, at in rows:
+            value = entries[key].values[at]
+            cost = _estimate(value) + (0 if key in picks else entries[key].size)
+            if value.text not in shown and cost <= room:
+                picks.setdefault(key, []).append(at)
+                shown.add(value.text)
+                room -= cost
+        for unit in reversed(out):
+            entry = entries[unit.key]
+            if entry.is_step and unit.key not in picks and entry.size <= room:
+                picks[unit.key] = []
+                room -= entry.size
+        return {key: tuple(sorted(each)) for key, each in picks.items()}
+
+    def _give_way(self, choice: Choice, tokens: int) -> Choice:
+        """Leave out the oldest units until the rest fits, what the user said last, and then the ledger."""
+        ledger = choice.ledger
+        chosen = sorted(choice.chosen, key=lambda unit: (is_from_user(unit), _start(unit)))
+        while chosen and total_cost(chosen) + (ledger.cost if ledger else 0) > tokens:
+            chosen.pop(0)
+        fits = ledger is not None and total_cost([*chosen, ledger]) <= tokens
+        return Choice(chosen, ledger if fits else None, choice.state if fits else None, stepped=True)
+
+    # -- lines -------------------------------------------------------------------------------------------------------
+
+    def _entry(self, unit: Unit) -> _Entry:
+        entry = self._entries.get(unit.key)
+        if entry is None:
+            entry = self._entries[unit.key] = self._make_entry(unit)
+        return entry
+
+    def _make_entry(self, unit: Unit) -> _Entry:
+        heads: list[tuple[str, int]] = []
+        values: list[Value] = []
+        results = {part.id: (package, part) for package, part in _parts(unit) if isinstance(part, ToolResult)}
+        calls = [(package, part) for package, part in _parts(unit) if isinstance(part, ToolCall)]
+        for package, call in calls:
+            source, result = results.get(call.id, (package, None))
+            arguments, nested = _read_arguments(call.arguments)
+            found = _cached_values(result.content) if result is not None else ()
+            own = [*nested, *(value for value in found if value.text not in arguments)]
+            heads.append((f"{self._handles[source.id]} {call.name}({arguments})", len(own)))
+            values += own
+        texts = [(package, part) for package, part in _parts(unit) if isinstance(part, Text) and part.text.strip()]
+        for package, part in () if calls else texts:
+            own = [Value(_cut(part.text, _MAX_TITLE), worth=_TITLE), *_cached_values(part.text)]
+            heads.append((f"{self._handles[package.id]} {role_of(package)}", len(own)))
+            values += own
+        tokens = sum(len(head) // _CHARACTERS + _SEPARATOR for head, _ in heads)
+        likely = (value for value in values if value.worth >= IDENTIFIER / 2)
+        return _Entry(tuple(heads), tuple(values), tokens + sum(map(_estimate, likely)), bool(calls))
+
+
+class _RunValues:
+    """The values that calls, the user and the assistant have used in a run, and the arguments of its tools."""
+
+    def __init__(self, units: Iterable[Unit], parameters: Collection[str]) -> None:
+        self.said: set[str] = set()
+        self._used: set[str] = set()
+        self._keys = {"id", *parameters}
+        for unit in units:
+            for package, part in _parts(unit.whole or unit):
+                if isinstance(part, ToolCall):
+                    found = _cached_values(part.arguments)
+                    self._used.update(value.text for value in found)
+                    self._keys.update(value.key for value in found)
+                elif isinstance(part, Text):
+                    texts = [value.text for value in _cached_values(part.text)]
+                    self._used.update(texts)
+                    self.said.update(texts if role_of(package) == "user" else ())
+
+    def factor(self, value: Value) -> float:
+        """Return how much more likely it is that a value is needed, because of what the run has done so far."""
+        used = _USED if value.text in self._used else 1.0
+        return used * (_ARGUMENT if value.key in self._keys else 1.0)
+
+
+def is_from_user(unit: Unit) -> bool:
+    """Whether the user wrote a part of the unit."""
+    return any(role_of(package) == "user" for package in unit.packages)
+
+
+def _start(unit: Unit) -> TimeKey:
+    return time_key(unit.packages[0])
+
+
+def _parts(unit: Unit) -> Iterator[tuple[ContentPackage, Any]]:
+    for package in unit.packages:
+        for part in package.parts:
+            yield package, part
+
+
+def _estimate(value: Value) -> int:
+    return len(value.written) // _CHARACTERS + _SEPARATOR
+
+
+def _cut(text: str, length: int) -> str:
+    line = one_line(text[: 4 * length])
+    return line if len(line) <= length else line[:length].rstrip() + "…"
+
+
+def _read_arguments(text: str) -> tuple[str, list[Value]]:
+    """Return the short arguments of a call as one text, and the values in all others."""
+    try:
+        arguments = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        return _cut(text, _MAX_ARGUMENT), []
+    shown, values = [], list[Value]()
+    for key, value in arguments.items():
+        if isinstance(value, dict | list):
+            values += find_values(msgspec.json.encode(value).decode())
+            continue
+        written = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        shown.append(f"{key}={_cut(written, _MAX_ARGUMENT)}")
+        values += find_values(written) if len(written) > _MAX_ARGUMENT else ()
+    return ", ".join(shown), values
+
+
+def _parameter_names(tool: Tool) -> Iterator[str]:
+    properties = tool.parameters.get("properties")
+    yield from properties if isinstance(properties, dict) else ()
+
+
+def _values(text: str) -> tuple[Value, ...]:
+    return find_values(text)
+
+
+_cached_values: Final = memoize(
+    _values, name="values", size=lambda args, found: content_bytes(args[0]) + 200 * len(found)
+)
+"""Cached, because every request of a run has all of its results again."""
+
+
+def _compact_cached(messages: tuple[Message, ...], limit: int, counter: TokenCounter) -> str:
+    text = compact(messages, limit, lambda each: counter.text(each).upper)
+    return text.removeprefix(HISTORY_OPEN).removesuffix(HISTORY_CLOSE)
+
+
+_compact: Final = memoize(
+    _compact_cached,
+    name="values",
+    size=lambda args, text: content_bytes(text) + 100 * len(args[0]),
+)

@@ -1,0 +1,155 @@
+"""The values of a text that later steps may need: identifiers, dates, names and numbers in JSON and in prose."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+_MIN_LENGTH: Final = 2  # characters; a shorter value identifies nothing
+_MAX_LENGTH: Final = 80  # characters; a longer one is a text
+_MAX_WHOLE: Final = 160  # characters of a text that is one value
+_MAX_TEXT: Final = 100_000  # characters that are read; of a longer text, the beginning and the end
+_MAX_VALUES: Final = 1_000
+
+IDENTIFIER: Final = 1.0  # worth of what names one thing: an id, a code, a path, an address
+_ERROR_WORTH: Final = 2.0  # … of an error message, so that nobody tries the same again
+_SHORT: Final = 0.8  # … of a short text as a whole
+_DATE: Final = 0.6
+_TEXT: Final = 0.3  # … of a few words, such as a name
+_NUMBER: Final = 0.15
+_TIME: Final = 0.05  # … of a time of day or a long text: it hardly ever comes back as an argument
+
+_DATE_PATTERN: Final = re.compile(r"\d{4}-\d\d-\d\d|\d\d?[./]\d\d?[./]\d{2,4}")
+_TIME_PATTERN: Final = re.compile(r"\d\d?:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?|\d{4}-\d\d-\d\d[T ].*")
+_NUMBER_PATTERN: Final = re.compile(r"[-+$€£]?\d[\d.,]*%?")
+_CODE_PATTERN: Final = re.compile(r"[A-Z]{2,6}")
+_IN_PROSE: Final = re.compile(
+    r"[\w#@~./\\-]*[\d_/@\\][\w#@~./\\:-]*\w"  # identifiers, paths, addresses, dates and numbers
+    r"|\b[A-Z]{2,6}\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+"  # codes and names
+)
+_ERROR: Final = re.compile(r"\W*(?:\w*error|\w*exception|traceback|fatal|failed|failure|denied)\b", re.IGNORECASE)
+
+
+class Value(msgspec.Struct, frozen=True, gc=False):
+    """A value with its key, if it has one, and how likely it is to be needed compared with others."""
+
+    text: str
+    key: str = ""
+    worth: float = _TEXT
+
+    @property
+    def written(self) -> str:
+        """The value, with its key unless it says by itself what it is."""
+        return f"{self.key} {self.text}" if self.key and self.worth < IDENTIFIER else self.text
+
+
+def find_values(text: str) -> tuple[Value, ...]:
+    """Return the values of a text in order, each once. An error or a short text is a value as a whole.
+
+    >>> [value.written for value in find_values('{"order": "W-17", "total": 80, "paid": true, "by": {"name": "Ada"}}')]
+    ['W-17', 'total 80', 'name Ada']
+    >>> [value.text for value in find_values("Error: no seats on flight X12")]
+    ['Error: no seats on flight X12']
+    """
+    found: dict[str, Value] = {}
+    for value in _list_values(text):
+        known = found.get(value.text)
+        if known is None or known.worth < value.worth:
+            found[value.text] = value
+        if len(found) == _MAX_VALUES:
+            break
+    return tuple(found.values())
+
+
+def write_values(values: Iterable[Value]) -> str:
+    """Return values on one line. Keys of texts and dates are written once, those of numbers always.
+
+    >>> write_values([Value("W-17", "id", 1.0), Value("2024-05-01", "date", 0.6), Value("2024-05-02", "date", 0.6)])
+    'W-17, date 2024-05-01, 2024-05-02'
+    """
+    shown: set[str] = set()
+    parts = []
+    for value in values:
+        is_number = _NUMBER_PATTERN.fullmatch(value.text) is not None
+        parts.append(value.text if value.key in shown and not is_number else value.written)
+        shown.add(value.key)
+    return ", ".join(parts)
+
+
+def is_error(text: str) -> bool:
+    """Whether a tool result looks like an error message.
+
+    >>> is_error("Error: not found"), is_error('{"errors": 0}')
+    (True, False)
+    """
+    return text[:1] not in ("{", "[") and _ERROR.match(text[:_MAX_WHOLE]) is not None
+
+
+def _list_values(text: str) -> Iterator[Value]:
+    data = _decode(text)
+    if data is not None:
+        yield from _walk("", data)
+        return
+    line = " ".join(text[: 4 * _MAX_WHOLE].split())
+    if len(line) <= _MAX_WHOLE and len(text) <= 4 * _MAX_WHOLE:
+        if line:
+            yield Value(line, worth=_ERROR_WORTH if is_error(line) else _SHORT)
+        return
+    if is_error(text):
+        yield Value(_cut(line), worth=_ERROR_WORTH)
+        last = " ".join(text[-_MAX_WHOLE:].strip().rpartition("\n")[2].split())
+        if is_error(last):
+            yield Value(last, worth=_ERROR_WORTH)
+    if len(text) > _MAX_TEXT:
+        text = f"{text[: _MAX_TEXT // 2]} {text[-_MAX_TEXT // 2 :]}"
+    for match in _IN_PROSE.finditer(text):
+        value = match[0].strip(".-:/\\")
+        if _MIN_LENGTH <= len(value) <= _MAX_LENGTH:
+            yield Value(value, worth=_worth(value))
+
+
+def _cut(line: str) -> str:
+    return line[:_MAX_WHOLE].rstrip() + "…"
+
+
+def _decode(text: str) -> Any:
+    if text[:1] not in ("{", "["):
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _walk(key: str, data: Any) -> Iterator[Value]:
+    if isinstance(data, dict):
+        for name, item in data.items():
+            if any(map(str.isdigit, name)):
+                yield Value(name, key, _worth(name))
+            yield from _walk(name, item)
+    elif isinstance(data, list):
+        for item in data:
+            yield from _walk(key, item)
+    elif isinstance(data, str):
+        line = " ".join(data.split())
+        if len(line) > _MAX_LENGTH:
+            yield Value(_cut(line), key, _TIME)
+        elif len(line) >= _MIN_LENGTH:
+            yield Value(line, key, _worth(line))
+    elif data is not None and not isinstance(data, bool):
+        yield Value(str(data), key, _NUMBER)
+
+
+def _worth(value: str) -> float:
+    """Return how likely a value is to be an argument of a later call, by how it looks."""
+    if _NUMBER_PATTERN.fullmatch(value):
+        return _NUMBER
+    if _DATE_PATTERN.fullmatch(value):
+        return _DATE
+    if _TIME_PATTERN.fullmatch(value):
+        return _TIME
+    if " " in value:
+        return _TEXT
+    has_sign = any(each in value for each in "_@/\\") or _CODE_PATTERN.fullmatch(value) is not None
+    return IDENTIFIER if has_sign or any(map(str.isdigit, value)) else _TEXT
