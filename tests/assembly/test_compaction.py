@@ -190,6 +190,28 @@ def test_in_the_format_of_anthropic():
     assert again.request["messages"][1:] == request["messages"][summary.positions[-1] + 1 :]
 
 
+def test_in_the_format_of_gemini():
+    contents = [
+        {"role": role, "parts": [{"text": f"{number}: about order W-{1_000 + number}. " + "word " * 30}]}
+        for number in range(60)
+        for role in ("user", "model")
+    ]
+    request = {"contents": [*contents, {"role": "user", "parts": [{"text": "And?"}]}]}
+    context = fit(request, wire="gemini", model="gemini-2.5-flash")
+    summary = compact(context)
+    again = fit(request, wire="gemini", model="gemini-2.5-flash", compaction=summary, previous=context)
+    assert again.request["contents"][0] == {"role": "user", "parts": [{"text": summary.text}]}
+    assert again.request["contents"][1:] == request["contents"][summary.positions[-1] + 1 :]
+
+
+def test_a_template_with_alternating_roles_has_no_place_for_a_summary():
+    strict = ModelInfo(id="m", provider="test", window=2_000, max_output=500, wire="openai", alternate=True)
+    context = fit(REQUEST, model=strict)
+    assert compact(context) is None
+    again = fit(REQUEST, model=strict, compaction=compact(LEFT_OUT))
+    assert again.request == context.request
+
+
 def test_a_summary_of_the_provider_is_not_summarized():
     opaque = {"role": "assistant", "content": [{"type": "compaction", "content": "encrypted"}]}
     request = {**REQUEST, "max_tokens": 100, "messages": [*REQUEST["messages"][1:5], opaque, *REQUEST["messages"][5:]]}

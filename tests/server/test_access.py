@@ -57,6 +57,20 @@ def test_invalid_keys_are_rejected(start, key):
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
 
 
+def test_a_summary_is_written_for_one_tenant_only(start, upstream, make_key):
+    fit = {"compaction": "model", "compaction_wait": 60}
+    client = start(require_keys=True, upstream={"window": 1_000}, fit=fit)
+    turns = [{"role": "user", "content": f"{n}: the tea is ready. " + "word " * 50} for n in range(20)]
+    upstream.answers = [
+        lambda sent: chat_answer("The tea is ready." if "You summarize" in str(sent["messages"][0]) else "Hello.")
+    ]
+    for tenant, times in (("acme", 1), ("acme", 1), ("other", 2)):
+        key = make_key(tenant)[1]
+        assert client.post(CHAT, json=HI | {"messages": turns}, headers=bearer(key)).status_code == 200
+        asked = [each for each in upstream.bodies if "You summarize" in str(each["messages"][0])]
+        assert sum("so far" not in str(each) for each in asked) == times
+
+
 def test_a_window_is_learned_for_one_tenant_only(start, upstream, make_key):
     client = start(require_keys=True)
     keys = {tenant: make_key(tenant)[1] for tenant in ("acme", "other")}

@@ -29,7 +29,14 @@ from brimful.counting import counter_for
 from brimful.errors import BudgetExceeded, ContextOverflow, InvalidValue, ProviderError
 from brimful.packagers import message as package_message
 from brimful.packagers import package
-from brimful.packagers.compaction import WRITTEN_BY, content_digest, find_summary, is_opaque, list_messages
+from brimful.packagers.compaction import (
+    WRITTEN_BY,
+    content_digest,
+    find_summary,
+    is_opaque,
+    list_messages,
+    takes_summary,
+)
 from brimful.protocols import Provider, Summarizer
 from brimful.protocols.summarizer import Digest, Passage
 from brimful.providers import make_provider, make_provider_for_model
@@ -190,6 +197,8 @@ class _LeftOut:
 
 def _left_out(context: Context) -> list[ContentPackage]:
     """Return the messages that a request left out, except summaries that only their provider can read."""
+    if not takes_summary(context.inputs):
+        return []
     out = {each.id for each in context.decisions if each.outcome in ("dropped", "replaced")}
     return [each for each in list_messages(context.inputs) if each.id in out and not is_opaque(context.inputs, each)]
 

@@ -35,6 +35,12 @@ def content_digest(inputs: Inputs, positions: Collection[int]) -> str:
     return hashlib.blake2b(msgspec.json.encode(hashes), digest_size=12).hexdigest()
 
 
+def takes_summary(inputs: Inputs) -> bool:
+    """Whether a request may have another user message: not if the model's chat template needs alternating roles."""
+    frame = inputs.frame
+    return frame is not None and not (frame.user_first and frame.wire == "openai")
+
+
 def summary_digest(inputs: Inputs) -> str:
     """Return the hash of the messages that the summary in a request stands for, or an empty string."""
     summary = find_summary(inputs)
@@ -53,7 +59,7 @@ def with_compaction(inputs: Inputs, compaction: Compaction, counter: TokenCounte
     going = {each.id for each in messages if message_index(each.id) in chosen and each.flex.can_drop}
     staying = {each.group for each in messages if each.group and each.id not in going}
     covered = [each for each in messages if each.id in going and each.group not in staying]
-    if not covered or inputs.frame is None:
+    if not covered or inputs.frame is None or not takes_summary(inputs):
         return inputs
     at, ids = min(message_index(each.id) for each in covered), {each.id for each in covered}
     summary = ContentPackage(

@@ -230,3 +230,15 @@ def test_a_huge_request(start, upstream):
     assert len(json.dumps(messages)) > 5_000_000
     assert client.post(CHAT, json=body(messages)).status_code == 200
     assert "T-1400" in upstream.bodies[0]["messages"][1]["content"]
+
+
+def test_the_model_may_recall_what_a_summary_stands_for(start, upstream):
+    client = start(upstream={"window": 2000}, fit=RULES | {"recall": "tool"})
+    call = {"id": "r1", "type": "function", "function": {"name": "recall", "arguments": '{"handle": "msg-000001"}'}}
+    upstream.answers = [chat_answer(None, tool_calls=[call]), chat_answer("T-1000 is done.")]
+    answer = client.post(CHAT, json=body(chat(60)))
+    assert answer.json()["choices"][0]["message"]["content"] == "T-1000 is done."
+    first, second = (each["messages"] for each in upstream.bodies)
+    assert first[1]["content"].startswith("<history")
+    assert second[: len(first)] == first
+    assert "T-1000" in second[-1]["content"]
