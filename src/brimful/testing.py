@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 
     from brimful.protocols import Purpose, Vectors
 
-__all__ = ["FakeAzure", "HashEmbedder", "ScriptedProvider", "ScriptedServer", "WordCounter", "find_violations"]
+__all__ = [
+    "FakeAzure",
+    "FakeResponses",
+    "HashEmbedder",
+    "ScriptedProvider",
+    "ScriptedServer",
+    "WordCounter",
+    "find_violations",
+]
 
 MEDIA_TOKENS = 100  # for any media item
 LOW_DETAIL_TOKENS = 25  # for one in low detail
@@ -247,6 +255,11 @@ class ScriptedProvider:
         return msgspec.structs.replace(reply, usage=Usage(prompt=prompt, completion=len(line.split())))
 
 
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
 class FakeAzure:
     """An ASGI app that answers chat completions at the paths of Azure OpenAI, and is as strict about keys and versions.
 
@@ -260,19 +273,11 @@ class FakeAzure:
         self._key = key
         self._text = text
 
-    async def __call__(
-        self,
-        scope: MutableMapping[str, Any],
-        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
-        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             return
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message.get("body", b""), message.get("more_body", False)
+        body = await _read_body(receive)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         status, answer = self._answer(scope["path"], scope["query_string"].decode(), headers, body)
         sent = [(b"content-type", b"application/json"), (b"apim-request-id", b"r1")]
@@ -310,19 +315,11 @@ class ScriptedServer:
         self.requests: list[Request] = []
         self._script = iter(script)
 
-    async def __call__(
-        self,
-        scope: MutableMapping[str, Any],
-        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
-        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             return
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message.get("body", b""), message.get("more_body", False)
+        body = await _read_body(receive)
         status, kind = 200, b"application/json"
         write = {"/chat/completions": _chat_answer, "/messages": _message_answer}.get(scope["path"].removeprefix("/v1"))
         if write is None:
@@ -418,6 +415,188 @@ def _message_answer(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
     return whole | stop | {"content": blocks, "usage": counts}, written
 
 
+class FakeResponses:
+    """An ASGI app that answers `POST /v1/responses`, whole or as a stream, and is as strict about items as OpenAI.
+
+    `script` has the output items of each answer, or a text for one message. Each answer starts with a reasoning item,
+    and what follows it is rejected without it. `tokens` counts a request; one of more than `window` tokens is rejected,
+    in a stream by its third event. `requests` are the bodies that came, and `GET /v1/responses/ID` returns an answer.
+    """
+
+    def __init__(
+        self,
+        script: Iterable[str | Sequence[dict[str, Any]]] = (),
+        *,
+        tokens: Callable[[Request], int] = lambda _: 12,
+        window: int = 128_000,
+    ) -> None:
+        self.requests: list[Request] = []
+        self.tokens = tokens
+        self.window = window
+        self._script = iter(script)
+        self._answers: dict[str, dict[str, Any]] = {}
+        self._reasoning: dict[str, str] = {}  # by the item that needs it
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            return
+        body = await _read_body(receive)
+        status, answer = self._answer(scope["method"], scope["path"], body)
+        kind = b"application/json" if isinstance(answer, dict) else b"text/event-stream"
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
+        for event in () if isinstance(answer, dict) else answer:
+            data = b"event: %b\ndata: %b\n\n" % (event["type"].encode(), msgspec.json.encode(event))
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+        rest = msgspec.json.encode(answer) if isinstance(answer, dict) else b""
+        await send({"type": "http.response.body", "body": rest})
+
+    def _answer(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any] | list[dict[str, Any]]]:
+        id = path.removeprefix("/v1/responses/")
+        match method:
+            case "POST" if id == "input_tokens":
+                tokens = self.tokens(msgspec.json.decode(body))
+                return 200, {"object": "response.input_tokens", "input_tokens": tokens}
+            case "POST" if path == "/v1/responses":
+                request = msgspec.json.decode(body, type=dict[str, Any])
+                self.requests.append(request)
+                error = self._find_error(request)
+                return (400, _responses_error(error)) if error else self._respond(request)
+            case "GET" if id in self._answers:
+                return 200, self._answers[id]
+            case "DELETE" if id in self._answers:
+                del self._answers[id]
+                return 200, {"id": id, "object": "response", "deleted": True}
+        return 404, _responses_error(f"Item with id '{id}' not found.")
+
+    def _find_error(self, request: Request) -> str | None:
+        earlier = request.get("previous_response_id")
+        if earlier is not None and earlier not in self._answers:
+            return f"Previous response with id '{earlier}' not found."
+        return None if isinstance(request["input"], str) else self.find_broken_item(request["input"])
+
+    def _respond(self, request: Request) -> tuple[int, dict[str, Any] | list[dict[str, Any]]]:
+        prompt, streams = self.tokens(request), request.get("stream") is True
+        number = len(self.requests)
+        whole = {
+            "id": f"resp_{number}",
+            "object": "response",
+            "created_at": 1,
+            "status": "in_progress",
+            "model": request["model"],
+            "instructions": request.get("instructions"),
+            "tools": request.get("tools", []),
+            "tool_choice": "auto",
+            "parallel_tool_calls": True,
+            "output": [],
+            "error": None,
+            "usage": None,
+            "metadata": {},
+        }
+        if prompt > self.window:
+            message = "Your input exceeds the context window of this model. Please adjust your input and try again."
+            error = {"code": "context_length_exceeded", "message": message}
+            if not streams:
+                return 400, {"error": error | {"type": "invalid_request_error", "param": "input"}}
+            return 200, _number_events(_frame_events(whole, [], whole | {"status": "failed", "error": error}))
+        output = self._output(next(self._script, "Hello."), number)
+        usage = {
+            "input_tokens": prompt,
+            "input_tokens_details": {"cached_tokens": 4},
+            "output_tokens": 3,
+            "output_tokens_details": {"reasoning_tokens": 1},
+            "total_tokens": prompt + 3,
+        }
+        answer = self._answers[whole["id"]] = whole | {"status": "completed", "output": output, "usage": usage}
+        if not streams:
+            return 200, answer
+        events = [event for at, item in enumerate(output) for event in _item_events(at, item)]
+        return 200, _number_events(_frame_events(whole, events, answer))
+
+    def _output(self, line: str | Sequence[dict[str, Any]], number: int) -> list[dict[str, Any]]:
+        reasoning = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "gAAA" * 300}
+        text = {"type": "output_text", "text": line, "annotations": []}
+        items = (
+            [{"type": "message", "role": "assistant", "content": [text]}]
+            if isinstance(line, str)
+            else [dict(item) for item in line]
+        )
+        items = [{"id": f"{item['type']}_{number}_{at}", "status": "completed"} | item for at, item in enumerate(items)]
+        self._reasoning |= {str(item["id"]): str(reasoning["id"]) for item in items}
+        return [reasoning, *items]
+
+    def find_broken_item(self, items: Sequence[Mapping[str, Any]]) -> str | None:
+        """Return OpenAI's message for an item without another one that it requires; None if there is no such item.
+
+        >>> FakeResponses().find_broken_item([{"type": "function_call", "call_id": "c1"}])
+        'No tool output found for function call c1.'
+        """
+        ids = {item.get("id") for item in items}
+        calls = [item.get("call_id") for item in items if str(item.get("type")).endswith("_call")]
+        outputs = [item.get("call_id") for item in items if str(item.get("type")).endswith("_call_output")]
+        for call in calls:
+            if call is not None and call not in outputs:
+                return f"No tool output found for function call {call}."
+        for output in outputs:
+            if output not in calls:
+                return f"No tool call found for function call output with call_id {output}."
+        for at, item in enumerate(items):
+            following = items[at + 1] if at + 1 < len(items) else {"role": "user"}
+            is_alone = following.get("role", "assistant") != "assistant" or str(following.get("type")).endswith(
+                "output"
+            )
+            if item.get("type") == "reasoning" and is_alone:
+                return f"Item '{item.get('id')}' of type 'reasoning' was provided without its required following item."
+            needed = self._reasoning.get(str(item.get("id")))
+            if needed is not None and needed not in ids:
+                named = f"Item '{item['id']}' of type '{item.get('type')}'"
+                return f"{named} was provided without its required 'reasoning' item: '{needed}'."
+        return None
+
+
+def _frame_events(
+    whole: dict[str, Any], events: Sequence[dict[str, Any]], answer: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    yield {"type": "response.created", "response": whole}
+    yield {"type": "response.in_progress", "response": whole}
+    yield from events
+    yield {"type": f"response.{answer['status']}", "response": answer}
+
+
+def _item_events(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    place = {"output_index": at, "item_id": item["id"]}
+    is_message, is_call = item["type"] == "message", item["type"] == "function_call"
+    empty: dict[str, Any] = {"content": []} if is_message else {"arguments": ""} if is_call else {}
+    yield {"type": "response.output_item.added", "output_index": at, "item": item | empty}
+    for index, block in enumerate(item["content"] if is_message else ()):
+        inside = place | {"content_index": index}
+        yield {"type": "response.content_part.added", "part": block | {"text": ""}, **inside}
+        for word in _words(block["text"]):
+            yield {"type": "response.output_text.delta", "delta": word, "logprobs": [], **inside}
+        yield {"type": "response.output_text.done", "text": block["text"], "logprobs": [], **inside}
+        yield {"type": "response.content_part.done", "part": block, **inside}
+    if is_call:
+        yield {"type": "response.function_call_arguments.delta", "delta": item["arguments"], **place}
+        yield {"type": "response.function_call_arguments.done", "arguments": item["arguments"], **place}
+    yield {"type": "response.output_item.done", "output_index": at, "item": item}
+
+
+def _number_events(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [event | {"sequence_number": number} for number, event in enumerate(events)]
+
+
+def _responses_error(message: str) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "invalid_request_error", "param": "input", "code": None}}
+
+
+async def _read_body(receive: Receive) -> bytes:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+    return body
+
+
 def _azure_error(code: str, message: str) -> dict[str, Any]:
     return {"error": {"code": code, "message": message}}
 
@@ -445,8 +624,19 @@ def find_violations(request: Request, wire: str) -> list[str]:
     >>> find_violations({"messages": [{"role": "user", "content": "Hi"}, call]}, "anthropic")
     ['turn 1: tool calls without their results: t1']
     """
-    rules = {"openai": _openai_violations, "anthropic": _anthropic_violations, "gemini": _gemini_violations}
+    rules = {
+        "openai": _openai_violations,
+        "anthropic": _anthropic_violations,
+        "gemini": _gemini_violations,
+        "responses": _responses_violations,
+    }
     return list(rules[wire](request))
+
+
+def _responses_violations(request: Request) -> Iterator[str]:
+    broken = None if isinstance(request["input"], str) else FakeResponses().find_broken_item(request["input"])
+    if broken:
+        yield broken
 
 
 def _openai_violations(request: Request) -> Iterator[str]:

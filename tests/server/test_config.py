@@ -25,7 +25,7 @@ def upstreams_of(*upstreams, environ=None):
         ({"upstreams": [LOCAL, LOCAL]}, "upstreams.local: duplicate name"),
         (
             {"upstreams": [LOCAL | {"wires": ["gemini"]}]},
-            r"upstreams.local.wires\[0\]: must be 'openai' or 'anthropic', not 'gemini'",
+            r"upstreams.local.wires\[0\]: must be 'openai' or 'anthropic' or 'responses', not 'gemini'",
         ),
         (
             {"upstreams": [LOCAL | {"authorization": "both"}]},

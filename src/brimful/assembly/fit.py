@@ -41,9 +41,11 @@ from brimful.render.incoming import (
     IncomingWire,
     has_tool_calls,
     make_frame,
+    provider_of,
     read_incoming,
     with_max_output,
 )
+from brimful.render.responses import find_state_field
 
 _USER_FIRST: Final = ("anthropic", "gemini")  # APIs in which the user speaks first
 
@@ -88,7 +90,10 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     if isinstance(request, dict) and isinstance(request.get(field), list | tuple):
         request = {**plain_fields(request), field: plain_messages(request[field], wire)}
     incoming = read_incoming(request, wire)
-    info = resolve_model(incoming.model if model is None else model, wire, betas, tokenizer)
+    if wire == "responses" and (state := find_state_field(request)):
+        reason = "refers to content that only the provider has, so the request cannot be counted: pass it in `input`"
+        raise InvalidValue(f"request.{state}", reason)
+    info = resolve_model(incoming.model if model is None else model, provider_of(wire), betas, tokenizer)
     name = policy if policy is not None else "agent" if has_tool_calls(incoming) and not info.alternate else "fit"
     chosen = resolve_policy(name, overrides, max_prompt_tokens)
     own = incoming.completion if completion is None else require_positive("completion", completion)

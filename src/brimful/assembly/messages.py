@@ -27,9 +27,10 @@ def plain_messages(messages: Iterable[object], wire: IncomingWire = "openai") ->
     >>> plain_messages([{"role": "user", "content": "Hi"}])
     [{'role': 'user', 'content': 'Hi'}]
     """
+    field = MESSAGE_FIELDS.get(wire, "messages")
     return [
-        message if isinstance(message, _JSON_TYPES) else plain_message(message, wire, f"{MESSAGE_FIELDS[wire]}[{at}]")
-        for at, message in enumerate(require_list(MESSAGE_FIELDS[wire], messages))
+        message if isinstance(message, _JSON_TYPES) else plain_message(message, wire, f"{field}[{at}]")
+        for at, message in enumerate(require_list(field, messages))
     ]
 
 
@@ -59,7 +60,8 @@ def plain_message(message: object, wire: IncomingWire, field: str) -> dict[str, 
         data = _from_langchain(data, wire, field)
     has_content = isinstance(data.get("role"), str) and not data.keys().isdisjoint(_CONTENT_FIELDS)
     has_content = has_content or (wire == "gemini" and "parts" in data)
-    if not has_content and not isinstance(message, Mapping):
+    is_item = wire == "responses" and isinstance(data.get("type"), str)
+    if not has_content and not is_item and not isinstance(message, Mapping):
         raise InvalidValue(field, _describe(message))
     return data
 

@@ -23,7 +23,10 @@ _OBJECT: Final = False  # marks the placeholder of such an object
 _GEMINI_MEDIA: Final = ("inlineData", "inline_data", "fileData", "file_data")
 _SIGNED: Final = frozenset(("thought", "thoughtSignature", "thought_signature", "executableCode", "executable_code"))
 """Keys of Gemini's parts that only the model may write."""
-_EDITABLE_TYPES: Final = frozenset((None, "text", "tool_result", "message"))
+_EDITABLE_TYPES: Final = (
+    *(None, "text", "tool_result", "message", "input_text", "output_text"),
+    *("function_call_output", "custom_tool_call_output"),
+)
 """Types of blocks whose text may be replaced. In other blocks it may be signed, or belong to the provider."""
 NOT_CONTENT: Final = frozenset(("type", "id", "cache_control", "signature", "format", "detail", "media_type"))
 """Fields of a block that are not content."""
@@ -35,13 +38,13 @@ Holes = dict[str, list[int]]
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """A request without its content. `fields` keeps the order of the request, with nothing under `messages`.
+    """A request without its content. `fields` keeps the order of the request, with nothing in the field of messages.
 
     `messages` holds each message with holes, or None for one that is a role and a plain text. `user_first` says that
     the conversation must begin with the user, whatever is left out of it.
     """
 
-    wire: Literal["openai", "anthropic", "gemini"]
+    wire: Literal["openai", "anthropic", "responses", "gemini"]
     fields: dict[str, Any]
     messages: tuple[Any, ...]
     user_first: bool = False
@@ -164,7 +167,7 @@ def with_low_detail(value: Any, index: int) -> Any:
         return value
     if any(key in value and _holds(value[key], index) for key in _GEMINI_MEDIA):
         return {**value, "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}
-    if _is_hole(value.get("url"), index):
+    if _is_hole(value.get("url"), index) or (value.get("type") == "input_image" and _holds(value, index)):
         return {**value, "detail": "low"}
     if _is_hole(value.get("image_url"), index):
         return {**value, "image_url": {"url": value["image_url"], "detail": "low"}}

@@ -12,6 +12,7 @@ from brimful.core.content import (
     MAX_PRIORITY,
     ContentPackage,
     Flex,
+    Media,
     Part,
     Text,
     ToolCall,
@@ -194,7 +195,8 @@ def _group_leaders(count: int, ties: Sequence[tuple[int, int]]) -> list[int]:
 
 def _as_plain_text(message: Message) -> Message:
     role = "user" if message.role == "tool" else message.role
-    return msgspec.structs.replace(message, role=role, parts=tuple(Text(text=part_text(p)) for p in message.parts))
+    parts = tuple(p if isinstance(p, Media) and p.is_opaque else Text(text=part_text(p)) for p in message.parts)
+    return msgspec.structs.replace(message, role=role, parts=parts)
 
 
 def _required_positions(items: Sequence[_Item]) -> set[int]:

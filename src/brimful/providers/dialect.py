@@ -292,6 +292,9 @@ def feed_draft(draft: Draft, data: bytes, route: str, *, failed: bool = False) -
         raise ProviderError(route, f"the answer cannot be read: it {error}", body=data) from None
     if not isinstance(value, dict):
         raise ProviderError(route, "the answer cannot be read: it is not a JSON object", body=data)
-    if value.get("error"):
+    if value.get("type") == "response.failed":  # OpenAI's Responses API
+        data = msgspec.json.encode({"error": as_object(value.get("response")).get("error")})
+        raise make_provider_error(ErrorSource(route=route), None, data)
+    if value.get("error") or value.get("type") == "error":
         raise make_provider_error(ErrorSource(route=route), None, data)
     return draft.add(value)

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import AsyncGenerator, Mapping
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from brimful.core.model import ModelInfo, Wire
 from brimful.core.prompt import Request
@@ -26,6 +26,7 @@ from brimful.providers.directory import (
 from brimful.providers.gemini import Gemini
 from brimful.providers.ollama import Ollama
 from brimful.providers.openai import OpenAI
+from brimful.providers.responses import Responses
 from brimful.providers.server_counter import ServerCounter
 from brimful.records.reply import Reply, ReplyChunk
 
@@ -163,18 +164,18 @@ def make_provider_for_model(
     return _make_http_provider(chosen.wire, chosen.url, key, limits, environ)
 
 
-def make_dialect(wire: Wire, url: str, *, key_header: KeyHeader | None = None) -> Dialect:
+def make_dialect(wire: Wire | Literal["responses"], url: str, *, key_header: KeyHeader | None = None) -> Dialect:
     """Return the dialect of a wire for the server at a URL. `key_header` overrides the header of its API key."""
     match wire:
-        case "openai" | "text":
+        case "openai" | "text" | "responses":
+            key_header = key_header or ("api-key" if _is_azure(url) else "authorization")
+            if wire == "responses":
+                return Responses(key_header=key_header)
             known = find_server_by_url(url)
             uses_max_tokens = known.uses_max_tokens if known else not _is_azure(url)
             requests_usage = known.requests_usage if known else True
             return OpenAI(
-                wire=wire,
-                uses_max_tokens=uses_max_tokens,
-                requests_usage=requests_usage,
-                key_header=key_header or ("api-key" if _is_azure(url) else "authorization"),
+                wire=wire, uses_max_tokens=uses_max_tokens, requests_usage=requests_usage, key_header=key_header
             )
         case "anthropic":
             return Anthropic(key_header=key_header or "x-api-key")

@@ -49,6 +49,7 @@ from brimful.render.contents import (
 )
 from brimful.render.normalize import decode_data_url
 from brimful.render.parts import (
+    AUDIO_TYPES,
     read_document,
     read_image,
     read_tool_definition,
@@ -56,11 +57,18 @@ from brimful.render.parts import (
     text_or_empty,
 )
 from brimful.render.renderer import Renderer
+from brimful.render.responses import find_pinned, find_ties, read_instructions, read_item
+from brimful.render.responses import read_tools as read_responses_tools
 from brimful.render.tools import json_text
 
-IncomingWire = Literal["openai", "anthropic", "gemini"]
+IncomingWire = Literal["openai", "anthropic", "responses", "gemini"]
 INCOMING_WIRES: Final[tuple[IncomingWire, ...]] = get_args(IncomingWire)
-MESSAGE_FIELDS: Final[dict[IncomingWire, str]] = {"openai": "messages", "anthropic": "messages", "gemini": "contents"}
+MESSAGE_FIELDS: Final[dict[IncomingWire, str]] = {
+    "openai": "messages",
+    "anthropic": "messages",
+    "responses": "input",
+    "gemini": "contents",
+}
 """The field with the messages of a request."""
 
 _MAX_CACHED_BYTES: Final = 16_384  # of a message; longer ones are not cached
@@ -70,17 +78,18 @@ _SYSTEM_ROLES: Final = ("system", "developer")  # roles that are not of the conv
 _USER_ROLES: Final = (*_SYSTEM_ROLES, "user")
 _OPENAI_ROLES: Final[dict[str, Role]] = {"developer": "system", "system": "system", "assistant": "assistant"}
 _NAME_ID_PREFIX: Final = "function "  # starts the id of a call that has none
-_AUDIO_TYPES: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
 """Where servers put a model's reasoning. Templates repeat it only until the next user message."""
 _ANTHROPIC_ROLES: Final[dict[str, Role]] = {"assistant": "assistant", "system": "system"}
 _MODEL_PREFIX: Final = "models/"  # of Gemini's models in a request
+_TEXT_TYPES: Final[dict[IncomingWire, str]] = {"responses": "input_text", "gemini": ""}  # "text" elsewhere
 _TOOL_FIELDS: Final[dict[IncomingWire, tuple[str, ...]]] = {
     "openai": ("tools", "functions"),
     "anthropic": ("tools",),
+    "responses": ("tools",),
     "gemini": ("tools", "config"),
 }
-_LIMIT_FIELDS: Final = ("max_completion_tokens", "max_tokens")
+_LIMIT_FIELDS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 _ROLE_AND_TEXT: Final = ("role", "content")
 _OUR_FIELDS: Final = ("system", "messages")
 
@@ -108,7 +117,7 @@ class IncomingRequest(msgspec.Struct, frozen=True, kw_only=True):
     raw: tuple[bytes, ...]
     tools: tuple[Tool, ...]
     completion: int | None
-    ties: tuple[tuple[int, int], ...] = ()
+    ties: tuple[tuple[int, ...], ...] = ()
     pinned: tuple[int, ...] = ()
 
     @property
@@ -118,6 +127,11 @@ class IncomingRequest(msgspec.Struct, frozen=True, kw_only=True):
         return Prompt(
             model=self.model, messages=(*self.system, *messages), tools=self.tools, max_output=self.completion
         )
+
+
+def provider_of(wire: IncomingWire) -> Literal["openai", "anthropic", "gemini"]:
+    """Return whose wire format it is, which is also the format of its models."""
+    return "openai" if wire == "responses" else wire
 
 
 def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
@@ -135,8 +149,10 @@ def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
         raise InvalidValue("wire", f"must be one of {', '.join(INCOMING_WIRES)}, not {preview(wire)}")
     field = MESSAGE_FIELDS[wire]
     if not isinstance(request, dict):
-        raise InvalidRequest(wire, [f"must be an object with a list of '{field}', not {preview(request)}"])
+        raise InvalidRequest(provider_of(wire), [f"must be an object with a list of '{field}', not {preview(request)}"])
     model = request.get("model")
+    if wire == "responses" and isinstance(request.get(field), str):
+        return _read_text_input(request, wire)
     messages = _require_messages(request.get(field), wire)
     last_user = max((at for at, message in enumerate(messages) if message.get("role") == "user"), default=-1)
     turns: list[IncomingTurn] = []
@@ -154,6 +170,7 @@ def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
     if wire == "gemini":
         paired = pair_calls([turn.messages for turn in turns])
         turns = [IncomingTurn(messages=each, frame=turn.frame) for each, turn in zip(paired, turns, strict=True)]
+    ties, pinned = _find_ties(messages, wire)
     return IncomingRequest(
         model=clean_text(model).removeprefix(_MODEL_PREFIX) if isinstance(model, str) else "",
         system=_read_system_prompt(request, wire),
@@ -161,8 +178,37 @@ def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
         raw=tuple(raw),
         tools=read_tools(request, wire),
         completion=read_max_output(request) if wire == "gemini" else requested_max_output(request),
-        ties=tuple(_find_server_ties(messages)) if wire == "anthropic" else (),
-        pinned=tuple(_find_compaction(messages)) if wire == "anthropic" else (),
+        ties=ties,
+        pinned=pinned,
+    )
+
+
+def _find_ties(
+    messages: list[dict[str, Any]], wire: IncomingWire
+) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    """Return which messages belong together, and which must stay."""
+    match wire:
+        case "anthropic":
+            return tuple(_find_server_ties(messages)), tuple(_find_compaction(messages))
+        case "responses":
+            return find_ties(messages), find_pinned(messages)
+        case _:
+            return (), ()
+
+
+def _read_text_input(request: Request, wire: IncomingWire) -> IncomingRequest:
+    """Read a request whose only message is a string."""
+    raw = encode_json(request[MESSAGE_FIELDS[wire]], wire, MESSAGE_FIELDS[wire])
+    text: str = msgspec.json.decode(raw)
+    message = Message(role="user", parts=(Text(text=text),))
+    model = request.get("model")
+    return IncomingRequest(
+        model=clean_text(model) if isinstance(model, str) else "",
+        system=_read_system_prompt(request, wire),
+        turns=(IncomingTurn(messages=(message,), frame=replace_with_holes(text, [text])),),
+        raw=(raw,),
+        tools=read_tools(request, wire),
+        completion=requested_max_output(request),
     )
 
 
@@ -174,16 +220,18 @@ def has_tool_calls(request: IncomingRequest) -> bool:
 
 
 def _require_messages(messages: object, wire: IncomingWire) -> list[dict[str, Any]]:
-    field = MESSAGE_FIELDS[wire]
+    field, provider = MESSAGE_FIELDS[wire], provider_of(wire)
     if not isinstance(messages, list):
-        raise InvalidRequest(wire, [f"{field}: must be a list of messages, not {preview(messages)}"])
+        kinds = "a string or a list of items" if wire == "responses" else "a list of messages"
+        raise InvalidRequest(provider, [f"{field}: must be {kinds}, not {preview(messages)}"])
     if not messages:
-        raise InvalidRequest(wire, [f"{field}: must not be empty"])
+        raise InvalidRequest(provider, [f"{field}: must not be empty"])
     for at, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise InvalidRequest(wire, [f"{field}[{at}]: must be an object, not {preview(message)}"])
-        if wire != "gemini" and not isinstance(message.get("role"), str):
-            raise InvalidRequest(wire, [f"{field}[{at}].role: must be a string, not {preview(message.get('role'))}"])
+            raise InvalidRequest(provider, [f"{field}[{at}]: must be an object, not {preview(message)}"])
+        if wire not in ("responses", "gemini") and not isinstance(message.get("role"), str):
+            reason = f"must be a string, not {preview(message.get('role'))}"
+            raise InvalidRequest(provider, [f"{field}[{at}].role: {reason}"])
     return messages
 
 
@@ -249,7 +297,7 @@ def system_field(request: Request, wire: IncomingWire) -> str:
     """Return the field with a system prompt that is not a message, or an empty string."""
     if wire == "gemini":
         return instruction_field(request)
-    return SYSTEM_ID if wire == "anthropic" else ""
+    return {"anthropic": SYSTEM_ID, "responses": "instructions"}.get(wire, "")
 
 
 def read_tools(request: Request, wire: IncomingWire) -> tuple[Tool, ...]:
@@ -259,7 +307,8 @@ def read_tools(request: Request, wire: IncomingWire) -> tuple[Tool, ...]:
 
 
 def _decode_system(raw: bytes, wire: IncomingWire) -> tuple[Message, ...]:
-    return (read_instruction if wire == "gemini" else _read_anthropic_system)(msgspec.json.decode(raw))
+    readers = {"gemini": read_instruction, "responses": read_instructions}
+    return readers.get(wire, _read_anthropic_system)(msgspec.json.decode(raw))
 
 
 def _decode_tools(raw: bytes, wire: IncomingWire) -> tuple[Tool, ...]:
@@ -283,9 +332,9 @@ def encode_json(value: object, wire: IncomingWire, field: str) -> bytes:
     except RecursionError:
         too_deep = True
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidRequest(wire, [f"{field}: must be plain JSON data ({error})"]) from None
+        raise InvalidRequest(provider_of(wire), [f"{field}: must be plain JSON data ({error})"]) from None
     if too_deep:
-        raise InvalidRequest(wire, [f"{field}: {TOO_DEEP}"])
+        raise InvalidRequest(provider_of(wire), [f"{field}: {TOO_DEEP}"])
     return raw
 
 
@@ -332,7 +381,8 @@ def with_max_output(request: Request, tokens: int, wire: IncomingWire, provider:
         return write_max_output(request, tokens)
     if any(request.get(field) is not None for field in _LIMIT_FIELDS):
         return request
-    return {**request, _LIMIT_FIELDS[0 if wire == provider == "openai" else 1]: tokens}
+    at = 2 if wire == "responses" else 0 if wire == provider == "openai" else 1
+    return {**request, _LIMIT_FIELDS[at]: tokens}
 
 
 # -- reading OpenAI's messages -----------------------------------------------------------------------------------------
@@ -410,7 +460,7 @@ def _openai_block(block: dict[str, Any]) -> Iterator[Part]:
         case {"type": "audio_url", "audio_url": {"url": str(url)}} if url:
             yield decode_data_url(Media(modality="audio", url=clean_text(url)))
         case {"type": "input_audio", "input_audio": {"data": str(data), **rest}} if data:
-            form = _AUDIO_TYPES.get(text_or_empty(rest.get("format")), "")
+            form = AUDIO_TYPES.get(text_or_empty(rest.get("format")), "")
             yield Media(modality="audio", data=clean_text(data), media_type=form)
         case _:
             yield from read_unknown(block)
@@ -542,11 +592,13 @@ def _anthropic_result(block: dict[str, Any]) -> Iterator[Part]:
 _TURN_READERS: Final[dict[IncomingWire, Callable[..., tuple[Message, ...]]]] = {
     "openai": _read_openai_turn,
     "anthropic": _read_anthropic_turn,
+    "responses": read_item,
     "gemini": read_content,
 }
 _TOOL_READERS: Final[dict[IncomingWire, Callable[[dict[str, Any]], Iterator[Tool]]]] = {
     "openai": _read_openai_tools,
     "anthropic": _read_anthropic_tools,
+    "responses": read_responses_tools,
     "gemini": read_declarations,
 }
 
@@ -594,7 +646,7 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         fields, wire = self.frame.fields, self.frame.wire
         field, own = MESSAGE_FIELDS[wire], system_field(fields, wire)
         return {
-            key: messages if key == field else fill_holes(value, system) if own and key == own else value
+            key: _as_sent(messages) if key == field else fill_holes(value, system) if own and key == own else value
             for key, value in fields.items()
         }
 
@@ -609,7 +661,7 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
             return _text_message(parts[0][0], texts[0], self.frame.wire)
         for at, (_, part) in enumerate(parts):
             if isinstance(part, MediaLine):
-                frame = with_text_block(frame, at, "" if self.frame.wire == "gemini" else "text")
+                frame = with_text_block(frame, at, _TEXT_TYPES.get(self.frame.wire, "text"))
             elif isinstance(part, Media) and part.detail == "low":
                 frame = with_low_detail(frame, at)
         message: dict[str, Any] = fill_holes(frame, texts)
@@ -620,7 +672,7 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
             return original if original == message else message
         return message
 
-    def _messages(self, parts: dict[float, list[tuple[Role, Part]]]) -> Iterator[dict[str, Any]]:
+    def _messages(self, parts: dict[float, list[tuple[Role, Part]]]) -> Iterator[Any]:
         """Yield the messages. Where turns are left out, the user speaks before the assistant does if that must be."""
         before = "assistant"
         for position in sorted(parts):
@@ -631,7 +683,7 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
                 if is_ours
                 else self._message(int(position), own)
             )
-            role = "assistant" if message.get("role") == "model" else message.get("role", "user")
+            role = _role_of(message, self.frame.wire)
             follows_gap = position > 0 and position - 1 not in parts
             if self.frame.user_first and follows_gap and before == "assistant" and role not in _USER_ROLES:
                 yield _text_message("user", OPENING, self.frame.wire)
@@ -644,6 +696,18 @@ def _text_message(role: str, text: str, wire: IncomingWire) -> dict[str, Any]:
     if wire == "gemini":
         return {"role": "model" if role == "assistant" else "user", "parts": [{"text": text}]}
     return {"role": role, "content": text}
+
+
+def _role_of(message: Any, wire: IncomingWire) -> str:
+    if not isinstance(message, dict):
+        return "user"
+    role = str(message.get("role", "assistant" if wire == "responses" else "user"))
+    return "assistant" if role == "model" else role
+
+
+def _as_sent(messages: list[Any]) -> Any:
+    """Return the messages, or the only one if it was a string."""
+    return messages[0] if messages and isinstance(messages[0], str) else messages
 
 
 def _parts_by_position(messages: Sequence[Message]) -> dict[float, list[tuple[Role, Part]]]:

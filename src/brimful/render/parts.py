@@ -9,6 +9,7 @@ from brimful.core.prompt import Tool
 from brimful.core.validation import clean_text
 from brimful.render.normalize import IMAGE_STARTS, decode_data_url
 
+AUDIO_TYPES: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _MIN_DATA_CHARACTERS: Final = 256  # without a space; from here on, a string is taken for encoded data
 _REFERENCE_FIELDS: Final = frozenset(("url", "uri", "file_id", "file_url", "file_uri"))
 """Fields that name content which the provider fetches."""
@@ -40,7 +41,7 @@ def read_unknown(value: object) -> Iterator[Part]:
     ['document']
     """
     if isinstance(value, str):
-        yield _read_string(clean_text(value))
+        yield read_string(clean_text(value))
     elif isinstance(value, dict):
         is_result = text_or_empty(value.get("type")).endswith("_result")  # of a search: its URLs are only named
         for key, item in value.items():
@@ -53,7 +54,8 @@ def read_unknown(value: object) -> Iterator[Part]:
             yield from read_unknown(item)
 
 
-def _read_string(text: str) -> Part:
+def read_string(text: str) -> Part:
+    """Return a text, or media if it is encoded data."""
     encoded = (
         len(text) >= _MIN_DATA_CHARACTERS and text.isascii() and not any(map(str.isspace, text[:_MIN_DATA_CHARACTERS]))
     )

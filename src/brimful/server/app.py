@@ -94,6 +94,9 @@ class Services:
         self.event_gateway = msgspec.structs.replace(
             self.gateway, rate_limiter=RateLimiter(concurrency=MAX_EVENT_STREAMS, requests_per_minute=6_000)
         )
+        self.passthrough = Passthrough(
+            self._upstreams, registry, telemetry=self.telemetry, stopping=self.shutdown.forced, clock=clock
+        )
         self.chat = ChatEndpoints(
             self._make_modes(config, clock),
             config.mode,
@@ -105,11 +108,9 @@ class Services:
                 recall=RecallLimits(rounds=config.fit.recall_rounds, tokens=config.fit.recall_tokens),
                 clock=clock,
             ),
+            forward=self.passthrough.forward,
             tasks=self._tasks,
             clock=clock,
-        )
-        self.passthrough = Passthrough(
-            self._upstreams, registry, telemetry=self.telemetry, stopping=self.shutdown.forced, clock=clock
         )
         self.forwards_unknown_paths = config.unknown_paths == "forward"
         self.inspector = Inspector(
@@ -299,6 +300,7 @@ def _routes(services: Services) -> list[Route]:
     return [
         post("/v1/chat/completions", chat.endpoint("openai")),
         post("/v1/messages", chat.endpoint("anthropic")),
+        post("/v1/responses", chat.endpoint("responses")),
         post("/v1/messages/count_tokens", passthrough.count_tokens),
         post("/v1/embeddings", passthrough.forward),
         get("/v1/models", passthrough.models),

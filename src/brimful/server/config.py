@@ -21,8 +21,8 @@ from brimful.stores.urls import parse_url
 
 ModeName = Literal["fit", "remember"]
 """Trim requests to fit, or build them from the stored conversation."""
-ProxyWire = Literal["openai", "anthropic"]
-"""The wire formats of the proxy: OpenAI's chat completions and Anthropic's messages."""
+ProxyWire = Literal["openai", "anthropic", "responses"]
+"""The wire formats of the proxy: OpenAI's chat completions, Anthropic's messages, and OpenAI's Responses API."""
 RecordMode = Literal["all", "trimmed", "none", "required"]
 """Which contexts are stored: all, only those from which something was left out, or none.
 

@@ -52,6 +52,7 @@ _HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 _ANSWER_HEADERS: Final = {
     "X-Brimful-Context": "The id of the context.",
     "X-Brimful-Dropped": "What was left out, such as `messages=12 tokens=4811`.",
+    "X-Brimful-Notice": "Why the request was forwarded without being counted.",
 }
 
 
@@ -100,6 +101,18 @@ class MessagesRequest(CountRequest, kw_only=True):
 
     max_tokens: Annotated[int, Meta(ge=1)]
     stream: bool | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+
+
+class ResponsesRequest(msgspec.Struct, kw_only=True):
+    """A request for a response. All other fields are passed through."""
+
+    model: _NonEmpty
+    input: _NonEmpty | Annotated[_Blocks, Meta(min_length=1)]
+    instructions: str | UnsetType = UNSET
+    stream: bool | UnsetType = UNSET
+    max_output_tokens: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    tools: _Blocks | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType = UNSET
 
 
@@ -197,6 +210,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 _TYPES: Final = (
     ChatRequest,
     MessagesRequest,
+    ResponsesRequest,
     CountRequest,
     EmbeddingsRequest,
     OpenAIError,
@@ -214,6 +228,7 @@ def openapi_document() -> bytes:
     paths: dict[str, dict[str, Any]] = {
         "/v1/chat/completions": {"post": _completion_operation("Create a chat completion", ChatRequest, "openai")},
         "/v1/messages": {"post": _completion_operation("Create a message", MessagesRequest, "anthropic")},
+        "/v1/responses": {"post": _completion_operation("Create a response", ResponsesRequest, "openai")},
         "/v1/messages/count_tokens": {
             "post": _operation(
                 "Count the tokens of a prompt", "anthropic", answer=_json_content(TokenCount), body=CountRequest

@@ -120,7 +120,7 @@ def test_embeddings_are_forwarded(start, upstream):
     ("method", "path"),
     [
         ("POST", "/v1/completions"),
-        ("POST", "/v1/responses"),
+        ("POST", "/v1/responses/compact"),
         ("GET", "/v1/responses/resp_1?include=x"),
         ("DELETE", "/v1/files/file-1"),
         ("GET", "/v1/files/file%201/content"),

@@ -25,6 +25,7 @@ from brimful.engine.responder import Answer
 from brimful.errors import BrimfulError, UnknownPolicy, UnknownRecord
 from brimful.policies import load_policy
 from brimful.records import Content, Message, Persona, Room, Snapshot
+from brimful.render.incoming import provider_of
 from brimful.retrieval.breaker import State
 from brimful.server.access import require_scope
 from brimful.server.endpoint import JSON, run_until_disconnect, wait_for_disconnect
@@ -266,7 +267,7 @@ class Chat:
             message=turn.message,
             model=served.model,
             window=served.window,
-            wire=upstream.wire if upstream else None,
+            wire=provider_of(upstream.wire) if upstream else None,
             route=upstream.route if upstream else "",
             save=save,
             **turn.options,

@@ -1,4 +1,4 @@
-"""The endpoints `/v1/chat/completions` and `/v1/messages`."""
+"""The endpoints `/v1/chat/completions`, `/v1/messages` and `/v1/responses`."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -6,6 +6,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from brimful.render.responses import find_state_field
 from brimful.server.access import Client
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import ModeName, ProxyWire
@@ -17,6 +18,7 @@ from brimful.server.proxy.stream import with_usage_requested
 from brimful.server.proxy.upstreams import Upstreams
 
 MODE_HEADER: Final = "x-brimful-mode"
+NOTICE_HEADER: Final = "x-brimful-notice"
 
 
 class ChatEndpoints:
@@ -29,6 +31,7 @@ class ChatEndpoints:
         *,
         upstreams: Upstreams,
         relay: Relay,
+        forward: Handler,
         tasks: BackgroundTasks,
         clock: Callable[[], float],
     ) -> None:
@@ -36,6 +39,7 @@ class ChatEndpoints:
         self._default: ModeName = default
         self._upstreams = upstreams
         self._relay = relay
+        self._forward = forward
         self._tasks = tasks
         self._clock = clock
 
@@ -46,6 +50,8 @@ class ChatEndpoints:
             await self._tasks.wait_for_capacity()
             name, mode = self._mode(request)
             body = await read_json_object(raw)
+            if wire == "responses" and (field := find_state_field(body)):
+                return await self._pass_on(request, client, raw, field)
             model = body.get("model")
             if isinstance(model, str) and "\0" in model:
                 raise ApiError("invalid", "model: contains a null character", param="model")
@@ -69,6 +75,12 @@ class ChatEndpoints:
             return response
 
         return serve
+
+    async def _pass_on(self, request: Request, client: Client, raw: bytes, field: str) -> Response:
+        """Forward a request that cannot be counted, because its provider adds to it what only the provider has."""
+        response = await self._forward(request, client, raw)
+        response.headers[NOTICE_HEADER] = f"sent as it is, because of {field}"
+        return response
 
     def _mode(self, request: Request) -> tuple[ModeName, Mode]:
         requested = request.headers.get(MODE_HEADER, self._default)

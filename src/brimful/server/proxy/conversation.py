@@ -84,8 +84,7 @@ def named_room(request: ProxyRequest) -> str:
 
 def opening_digest(request: ProxyRequest) -> str:
     """Return a digest of the start of a request up to its first turn, which identifies the conversation."""
-    messages = request.body.get("messages")
-    listed = messages if isinstance(messages, list) else []
+    listed = request.messages
     turns = (
         at
         for at, message in enumerate(listed)

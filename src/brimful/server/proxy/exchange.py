@@ -170,7 +170,7 @@ class StreamingAnswer(Response):
         self._answer = answer
         self._listener = listener
         self._session = session
-        self._error_format: ErrorFormat = answer.request.wire
+        self._error_format: ErrorFormat = "anthropic" if answer.request.wire == "anthropic" else "openai"
         self._usage_filter = UsageFilter() if answer.request.hides_usage else None
         self._recorded = False
 

@@ -26,15 +26,15 @@ from brimful.engine.writer import new_id
 from brimful.errors import StoreUnavailable
 from brimful.records import Response, Snapshot
 from brimful.records.usage import UsageReport
-from brimful.render.incoming import requested_max_output
+from brimful.render.incoming import MESSAGE_FIELDS, requested_max_output
 from brimful.server.background import BackgroundTasks, log_failure
-from brimful.server.config import Config
+from brimful.server.config import Config, ProxyWire
 from brimful.server.proxy.compaction import Compactor
 from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_digest, without_cache_marks
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error, run_in_thread_if_large
 from brimful.server.proxy.rounds import JOINED_ANSWERS
-from brimful.server.proxy.stream import EdgeListener, StreamListener
+from brimful.server.proxy.stream import EdgeListener, StreamListener, WholeEventListener
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
 from brimful.stores.log.responses import LogRecord
@@ -58,6 +58,7 @@ _MEDIA_MARKERS: Final = (b'"image', b"audio", b'"file', b'"document', b'"video')
 """Marks of content that may cost more tokens than it has bytes."""
 _TEXT_FIELDS: Final = frozenset(("role", "content", "name", "tool_calls", "tool_call_id"))
 """Fields of a text-only message."""
+_PLAIN_ITEMS: Final = ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
 
 
 def digest_chain(messages: Sequence[Any], seed: Sequence[str]) -> DigestChain:
@@ -283,6 +284,8 @@ class FitMode:
 
     def listen(self, request: ProxyRequest) -> StreamListener:
         """Listen for usage and finish only."""
+        if request.wire == "responses":
+            return WholeEventListener(request.upstream.dialect, request.upstream.route)
         return EdgeListener(request.upstream.dialect, request.upstream.route)
 
     async def record(self, request: ProxyRequest, result: ProxyResult) -> None:
@@ -409,8 +412,8 @@ class FitMode:
 
     def _surely_fits(self, request: ProxyRequest, model: ResolvedModel) -> bool:
         """Whether a request fits without being counted, since no text has more tokens than bytes."""
-        messages = request.body["messages"]
-        if _may_hold_media(request, messages):
+        messages = request.messages
+        if _may_hold_media(request):
             return False
         prior = model.model.prior or UNKNOWN_PRIOR
         factor = 1.0 if model.model.tokenizer else prior.factor * (1 + prior.margin)
@@ -461,28 +464,34 @@ def _recall_overrides(
 
 def _comparable_messages(request: ProxyRequest) -> list[Any]:
     """Return the messages of a request in a form that stays the same while the conversation goes on."""
-    messages = request.body.get("messages")
-    listed = messages if isinstance(messages, list) else []
+    listed = request.messages
     return list(map(without_cache_marks, listed)) if CACHE_MARK.encode() in request.raw else listed
 
 
 def _has_messages(request: ProxyRequest) -> bool:
     """Whether a request is valid enough to be sent before it is read."""
-    messages = request.body.get("messages")
-    return isinstance(messages, list) and bool(messages) and all(map(_is_message, messages))
+    return bool(request.messages) and all(_is_message(message, request.wire) for message in request.messages)
 
 
-def _is_message(value: object) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("role"), str)
+def _is_message(value: object, wire: ProxyWire) -> bool:
+    return isinstance(value, dict) and (wire == "responses" or isinstance(value.get("role"), str))
 
 
-def _may_hold_media(request: ProxyRequest, messages: list[dict[str, Any]]) -> bool:
+def _may_hold_media(request: ProxyRequest) -> bool:
     """Whether a request may contain media. Messages that are plainly text, as most are, need not be searched."""
-    if all(map(_is_text_only, messages)):
-        rest = msgspec.json.encode({key: value for key, value in request.body.items() if key != "messages"})
+    if all(map(_is_text_only, request.messages)):
+        field = MESSAGE_FIELDS[request.wire]
+        rest = msgspec.json.encode({key: value for key, value in request.body.items() if key != field})
+    elif request.wire == "responses" and not all(_is_plain_item(item) for item in request.messages):
+        return True
     else:
         rest = request.raw
     return any(mark in rest for mark in _MEDIA_MARKERS)
+
+
+def _is_plain_item(item: dict[str, Any]) -> bool:
+    """Whether an item holds all of its content: the provider may have stored reasoning, and has what is referenced."""
+    return "role" in item or item.get("type") in _PLAIN_ITEMS
 
 
 def _is_text_only(message: dict[str, Any]) -> bool:

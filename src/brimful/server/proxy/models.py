@@ -15,7 +15,7 @@ from brimful.engine.calibration import CalibratedModel, Calibrator
 from brimful.errors import StoreError
 from brimful.models.registry import Registry
 from brimful.providers.server_models import ServerModel, ServerModels
-from brimful.render.incoming import read_incoming
+from brimful.render.incoming import provider_of, read_incoming
 from brimful.server.background import log_failure
 from brimful.server.config import Config
 from brimful.server.proxy.request import ProxyRequest
@@ -65,7 +65,9 @@ class ModelResolver:
         server_model = None
         if upstream.config.window is None:
             known = self._registry.resolve(upstream.config.like or name).known
-            server_model = await self._server_models.find(upstream.connection, upstream.wire, name, known=known)
+            server_model = await self._server_models.find(
+                upstream.connection, provider_of(upstream.wire), name, known=known
+            )
         info = self._model_info(upstream, name, server_model).with_betas(betas)
         calibrated = await self._calibration(upstream, info, calibrator)
         reported = upstream.config.window or (server_model.window if server_model else None)
@@ -93,7 +95,7 @@ class ModelResolver:
             info = real
         runtime = "llama.cpp" if server_model and server_model.llama else info.runtime
         named = name or (server_model.id if server_model else upstream.config.name)
-        return msgspec.structs.replace(info, id=named, wire=upstream.wire, runtime=runtime)
+        return msgspec.structs.replace(info, id=named, wire=provider_of(upstream.wire), runtime=runtime)
 
 
 def window_for_request(model: ResolvedModel, request: ProxyRequest, policy: Policy) -> ResolvedModel:

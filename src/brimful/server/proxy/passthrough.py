@@ -31,7 +31,7 @@ FORWARDED_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """Methods of paths that Brimful does not know; HEAD comes with GET."""
 _API_ROOT: Final = "/v1"
 _PATH: Final = re.compile(r"[\w!$&'()*+,;=:@%.~/-]*", re.ASCII)  # RFC 3986
-_MODEL_PATHS: Final[dict[ProxyWire, str]] = {"openai": "/models", "anthropic": "/v1/models"}
+_MODEL_PATHS: Final[dict[ProxyWire, str]] = {"openai": "/models", "anthropic": "/v1/models", "responses": "/models"}
 _UNSUPPORTED: Final = (404, 405, 501)
 _NOT_IMPLEMENTED: Final = 501
 _MODELS_PER_PAGE: Final = 20  # Anthropic's default
@@ -84,7 +84,7 @@ class Passthrough:
         for row in (row for rows in lists for row in rows):
             models.setdefault(str(row.get("id")), row)
         rows = list(models.values())
-        answer = {"object": "list", "data": rows} if wire == "openai" else get_page(rows, request.query_params)
+        answer = {"object": "list", "data": rows} if wire != "anthropic" else get_page(rows, request.query_params)
         return Response(msgspec.json.encode(answer), media_type=JSON)
 
     async def model(self, request: Request, client: Client, raw: bytes) -> Response:
@@ -138,7 +138,8 @@ class Passthrough:
                     path, body, method=request.method, headers=headers | self._telemetry.trace_headers()
                 )
             )
-            return ForwardedResponse(stream, connection.pop_all(), self._stopping, wire)
+            error_format: ErrorFormat = "anthropic" if wire == "anthropic" else "openai"
+            return ForwardedResponse(stream, connection.pop_all(), self._stopping, error_format)
 
 
 class ForwardedResponse(Response):
@@ -256,7 +257,8 @@ async def _get(upstream: Upstream, path: str, headers: Mapping[str, str]) -> Htt
 
 
 def _get_wire(request: Request) -> ProxyWire:
-    return get_error_format(request.scope["path"], request.headers)
+    path = request.scope["path"]
+    return "responses" if path.startswith(f"{_API_ROOT}/responses") else get_error_format(path, request.headers)
 
 
 def _query(request: Request) -> str:

@@ -19,6 +19,8 @@ from brimful.engine.exchange import PreparedRequest, get_reply_content
 from brimful.errors import BudgetExceeded
 from brimful.records import Message, Room
 from brimful.records.usage import UsageReport
+from brimful.render.incoming import provider_of
+from brimful.server.errors import ApiError
 from brimful.server.proxy.conversation import Conversation, assign_ids, conversation_room, parse_conversation
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.overlap import Overlap, RoomTail, find_overlap, load_tail
@@ -76,6 +78,9 @@ class RememberMode:
 
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
         """Store the new messages of a request, and build one from the whole conversation."""
+        if request.wire == "responses":
+            message = "the Responses API is not supported in remember mode: set X-Brimful-Mode to fit"
+            raise ApiError("invalid", message, param="x-brimful-mode")
         tenant = request.client.tenant
         request.retrieval  # noqa: B018 - refuse an invalid header before anything is stored
         engine = await self._tenants.engine(tenant)
@@ -203,7 +208,7 @@ class RememberMode:
             tools=conversation.tools,
             system=conversation.system,
             retrieval=request.retrieval,
-            wire=request.wire,
+            wire=provider_of(request.wire),
             route=request.upstream.route,
             notices=notices,
             fields=request.body,

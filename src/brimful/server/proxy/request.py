@@ -13,6 +13,7 @@ from brimful.core.policy import RecallMode
 from brimful.engine.options import RetrievalOverrides, read_retrieval
 from brimful.errors import InvalidValue
 from brimful.records.reply import FinishReason, Reply
+from brimful.render.incoming import MESSAGE_FIELDS
 from brimful.server.access import Client
 from brimful.server.config import ProxyWire
 from brimful.server.errors import ApiError
@@ -58,6 +59,14 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
         """The model it names."""
         name = self.body.get("model")
         return name if isinstance(name, str) else ""
+
+    @property
+    def messages(self) -> list[Any]:
+        """Its messages as they came; none if there is no list of them. A string is a message of the user."""
+        messages = self.body.get(MESSAGE_FIELDS[self.wire])
+        if isinstance(messages, str) and self.wire == "responses":
+            return [{"role": "user", "content": messages}]
+        return messages if isinstance(messages, list) else []
 
     @property
     def max_prompt_tokens(self) -> int | None:

@@ -17,14 +17,15 @@ from brimful.core.validation import decode_json
 from brimful.errors import ContextOverflow, ProviderError
 from brimful.providers import Dialect, HttpStream
 from brimful.providers.dialect import Reader
-from brimful.providers.event_stream import ServerEventDecoder
+from brimful.providers.event_stream import ServerEventDecoder, StreamEvent
+from brimful.providers.responses import PREAMBLE_EVENTS, WHOLE_EVENTS
 from brimful.records.reply import Reply
 from brimful.server.config import ModeName
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.upstreams import Upstream
 
 COMMENT_SECONDS: Final = 5.0  # after the first comment; then everything is forwarded
-MAX_HELD_BYTES: Final = 65_536  # without a complete event
+MAX_HELD_BYTES: Final = 1_048_576  # before the first event; the preamble of a response repeats instructions and tools
 _EDGE_BYTES: Final = 16_384  # of the start and of the end, which contain finish reason and usage
 _MAX_LISTENED: Final = 268_435_456  # bytes; answers are far shorter, even with log probabilities
 _EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
@@ -54,14 +55,21 @@ async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Cal
 
 
 def _has_event(chunk: bytes, reader: Reader, events: ServerEventDecoder) -> bool:
-    """Return whether anything but comments has been received."""
+    """Return whether anything but comments and the preamble of a response has been received."""
     try:
         reader.feed(chunk)
     except ContextOverflow:
         raise
     except ProviderError:
         return True  # any other error is for the client
-    return bool(events.feed(chunk))
+    return any(not _names_event(event, PREAMBLE_EVENTS) for event in events.feed(chunk))
+
+
+def _names_event(event: StreamEvent, names: Sequence[str]) -> bool:
+    """Return whether an event has one of these names, which are also in its data."""
+    if event.name:
+        return event.name in names
+    return any(f'"{name}"'.encode() in event.data for name in names)
 
 
 async def _prepend(buffered: Sequence[bytes], rest: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
@@ -193,6 +201,29 @@ class FullListener:
             self.complete = True
             return reply
         return self._reader.partial_reply
+
+
+class WholeEventListener(FullListener):
+    """Parses only the events that end a response, since they repeat all of it."""
+
+    def __init__(self, dialect: Dialect, route: str) -> None:
+        super().__init__(dialect, route)
+        self._events = ServerEventDecoder()
+
+    def feed(self, chunk: bytes) -> None:
+        """Receive some bytes."""
+        self._pass_on(self._events.feed(chunk))
+
+    def reply(self) -> Reply | None:
+        """Return the answer, if its end was received."""
+        self._pass_on(self._events.end())
+        return super().reply()
+
+    def _pass_on(self, events: Sequence[StreamEvent]) -> None:
+        for event in events:
+            if _names_event(event, WHOLE_EVENTS):
+                data = event.data.replace(b"\n", b"\ndata: ")
+                super().feed(b"event: " + event.name.encode() + b"\ndata: " + data + b"\n\n")
 
 
 def with_usage_requested(request: ProxyRequest, mode: ModeName) -> ProxyRequest:

@@ -15,12 +15,17 @@ from brimful.providers.address import get_base_url, get_route, parse_address
 from brimful.providers.connection import HOP_BY_HOP_HEADERS, split_tokens
 from brimful.providers.directory import find_server_by_url
 from brimful.providers.server_counter import ServerCounter
+from brimful.render.incoming import provider_of
 from brimful.server.config import Config, ModeName, ProxyWire, UpstreamConfig
 from brimful.server.errors import ApiError
 from brimful.stores.admin.api_keys import PREFIX, parse_api_key
 
 UPSTREAM_HEADER: Final = "x-brimful-upstream"
-COMPLETION_PATHS: Final[dict[ProxyWire, str]] = {"openai": "/chat/completions", "anthropic": "/v1/messages"}
+COMPLETION_PATHS: Final[dict[ProxyWire, str]] = {
+    "openai": "/chat/completions",
+    "anthropic": "/v1/messages",
+    "responses": "/responses",
+}
 _NOT_FORWARDED: Final = HOP_BY_HOP_HEADERS | {
     "accept-encoding",
     "content-encoding",
@@ -123,8 +128,9 @@ class Upstreams:
         return [upstream for upstream in self._upstreams if upstream.wire == wire]
 
     def find_any(self, model: str) -> Upstream | None:
-        """Return the first upstream that serves a model, whatever its wire format."""
-        return next((upstream for upstream in self._upstreams if _serves_model(upstream.config, model)), None)
+        """Return the first upstream that serves a model, in any wire format that we write requests in."""
+        written = (upstream for upstream in self._upstreams if upstream.wire != "responses")
+        return next((upstream for upstream in written if _serves_model(upstream.config, model)), None)
 
     def find(self, wire: ProxyWire, model: str) -> Upstream:
         """Return the first upstream of a wire format that serves a model."""
@@ -178,11 +184,11 @@ def _serves_model(config: UpstreamConfig, model: str) -> bool:
 
 
 def _wires(config: UpstreamConfig) -> Sequence[ProxyWire]:
-    """Return the configured wire formats, else that of a known server, else both, as llama.cpp speaks both."""
+    """Return the configured wire formats, else those of a known server, else all, as llama.cpp speaks all of them."""
     if config.wires is not None:
         return config.wires
     known = find_server_by_url(config.url)
-    return [wire for wire in COMPLETION_PATHS if known is None or wire == known.wire]
+    return [wire for wire in COMPLETION_PATHS if known is None or provider_of(wire) == known.wire]
 
 
 def _make_upstream(config: UpstreamConfig, wire: ProxyWire, file: str, environ: Mapping[str, str]) -> Upstream:
@@ -201,9 +207,9 @@ def _make_upstream(config: UpstreamConfig, wire: ProxyWire, file: str, environ: 
 
 def _base_url(url: str, wire: ProxyWire) -> str:
     """Return the base URL: Anthropic paths include the version, OpenAI paths do not."""
-    base, mark, query = get_base_url(url, wire).partition("?")
+    base, mark, query = get_base_url(url, provider_of(wire)).partition("?")
     is_bare = parse_address(url).url.partition("://")[2].count("/") == 0
-    return f"{base.rstrip('/')}{'/v1' if is_bare and wire == 'openai' else ''}{mark}{query}"
+    return f"{base.rstrip('/')}{'/v1' if is_bare and wire != 'anthropic' else ''}{mark}{query}"
 
 
 def _find_key(config: UpstreamConfig, file: str, environ: Mapping[str, str]) -> tuple[str, str]:
