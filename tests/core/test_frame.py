@@ -117,3 +117,13 @@ def test_images_of_gemini_become_text_or_low_in_detail():
     assert replaced == {"name": "f", "parts": [{"text": {"\0": [1]}}]}
     low = with_low_detail({"parts": [image]}, 1)["parts"][0]
     assert low == {**image, "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}
+
+
+def test_a_cache_mark_stays_if_blocks_become_one():
+    mark = {"cache_control": {"type": "ephemeral"}}
+    blocks = [BLOCKS[0], {**BLOCKS[2], **mark}]
+    frame = replace_with_holes({**RESULT, "content": blocks}, ["One. Two."])
+    assert fill_holes(frame, ["One."])["content"] == [{"type": "text", "text": "One.", **mark}]
+    blocks = [BLOCKS[0], {**BLOCKS[1], **mark}, BLOCKS[2]]
+    frame = replace_with_holes({**RESULT, "content": blocks}, ["One. Two.", "iVBO"])
+    assert fill_holes(frame, ["One.", "iVBO"])["content"] == [{"type": "text", "text": "One."}, blocks[1]]

@@ -307,9 +307,14 @@ def _replace_text(text: str, indices: Holes) -> Any:
 
 
 def _shortened_blocks(at: int, blocks: list[Any], texts: Sequence[str]) -> list[Any]:
-    """Return one block with the new text of what the blocks formed together, and those of them that are media."""
+    """Return one block with the new text of what the blocks formed together, and those of them that are media.
+
+    A cache mark stays.
+    """
     others = [block for block in blocks if _holds_other(block, at)]
-    return [{"type": "text", "text": texts[at]}, *(fill_holes(block, texts) for block in others)]
+    marks = [{"cache_control": block["cache_control"]} for block in blocks if "cache_control" in block]
+    mark = marks[-1] if marks and not any("cache_control" in block for block in others) else {}
+    return [{"type": "text", "text": texts[at]} | mark, *(fill_holes(block, texts) for block in others)]
 
 
 def _holds_other(value: Any, index: int) -> bool:
