@@ -77,3 +77,15 @@ def test_a_policy_a_model_and_a_previous_context(run, file):
 )
 def test_wrong_options_are_named(run, file, args, code, reason):
     assert reason in run("fit", file, *args, code=code).stderr
+
+
+@pytest.mark.parametrize(
+    ("wire", "model", "request_"),
+    [
+        ("anthropic", "claude-sonnet-4-5", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9}),
+        ("gemini", "gemini-3-pro-preview", {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}),
+    ],
+)
+def test_every_wire_is_read(run, wire, model, request_):
+    args = ("fit", "-", "--wire", wire, "--model", model, "--request")
+    assert json.loads(run(*args, stdin=json.dumps(request_)).stdout) == request_
