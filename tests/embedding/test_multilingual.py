@@ -49,7 +49,15 @@ def test_unknown_words_are_found_by_their_parts():
 
 @pytest.mark.parametrize(
     ("word", "parts"),
-    [("arbeitszimm", ("arbeit", "zimm")), ("arzt", ()), ("qxzvwqxzv", ())],
+    [
+        ("arbeitszimm", ("arbeit", "zimm")),
+        ("lebensmittelgeschaft", ("lebensmittel", "geschaft")),
+        ("arzt", ()),
+        ("qxzvwqxzv", ()),
+        ("arbeitqzimm", ()),  # "q" links no parts
+        ("arbeitins", ()),  # parts have at least four letters
+        ("insarbeit", ()),
+    ],
 )
 def test_german_compounds_are_split_into_known_parts(word, parts):
     assert split_compound(word) == parts
