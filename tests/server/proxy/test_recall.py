@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import re
 
 import anthropic
 import openai
 import pytest
+from typer.testing import CliRunner
 
 import brimful
+from brimful.cli.app import app
 from brimful.core.content import Text, ToolCall
 from brimful.records import Usage
 from brimful.records.reply import Reply
@@ -253,6 +256,57 @@ def test_the_next_turn_does_not_know_of_the_recall(serve):
     assert "call_r" not in json.dumps(third)
 
 
+class Agent:
+    """A scripted model that looks up many things, and then needs an early one again, which it knows only by recall."""
+
+    def __init__(self, steps=40):
+        self._steps = steps
+        self._step = 0
+
+    def __call__(self, request):
+        self._step += 1
+        found = json.dumps(request["messages"][-1]["content"])
+        if self._step <= self._steps:
+            return reply(call("look_up", id=f"call_{self._step}", item=f"item_{self._step}"))
+        if self._step == self._steps + 1:
+            return reply(call(query="item_3", max_tokens=200))
+        return reply(f"It costs {re.search(r'price_3_[0-9]+', found)[0]}.")
+
+
+def look_up(item):
+    number = item.removeprefix("item_")
+    return f"{item} costs price_{number}_{int(number) * 7919}. " + f"Shelf {number} has more of it. " * 15
+
+
+def test_an_agent_recalls_what_it_saw_far_before_its_window_in_openais_form(serve):
+    agent = Agent()
+    proxy = serve(*[agent] * 60)
+    tool = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}
+    messages = [{"role": "user", "content": "Look up 40 items, and tell me the price of item_3."}]
+    while (message := proxy.chat(messages=messages, tools=[tool]).choices[0].message).tool_calls:
+        messages.append(message)
+        for each in message.tool_calls:
+            assert each.function.name == "look_up"
+            text = look_up(**json.loads(each.function.arguments))
+            messages.append({"role": "tool", "tool_call_id": each.id, "content": text})
+    assert message.content == f"It costs price_3_{3 * 7919}."
+    assert len(proxy.model.requests) == 42
+
+
+def test_an_agent_recalls_what_it_saw_far_before_its_window_in_anthropics_form(serve):
+    agent = Agent()
+    proxy = serve(*[agent] * 60)
+    tool = {"name": "look_up", "input_schema": {"type": "object"}}
+    messages = [{"role": "user", "content": "Look up 40 items, and tell me the price of item_3."}]
+    while (answer := proxy.stream_message(messages=messages, tools=[tool])[1]).stop_reason == "tool_use":
+        results = [
+            {"type": "tool_result", "tool_use_id": block.id, "content": look_up(**block.input)}
+            for block in answer.content
+        ]
+        messages += [{"role": "assistant", "content": answer.content}, {"role": "user", "content": results}]
+    assert answer.content[-1].text == f"It costs price_3_{3 * 7919}."
+
+
 # -- limits ----------------------------------------------------------------------------------------------------------
 
 
@@ -421,6 +475,17 @@ def test_each_round_has_its_record_and_the_first_one_says_what_was_recalled(serv
     assert [each["query"] for each in recalled(second["answers"][0]["notices"])] == ["first code"]
     assert [each["answers"][0]["usage"]["prompt"] for each in (first, second, third)] == [100, 100, 200]
     assert [each["context"] for each in recalled(third["warnings"])] == [second["id"]]
+
+
+def test_brimful_explain_shows_recalls(serve, tmp_path):
+    proxy = serve(RECALL, DONE)
+    proxy.chat()
+    wait_for(lambda: len(records(proxy)) == 2 and all(each["answers"] for each in records(proxy)))
+    first, second = (each["id"] for each in records(proxy))
+    store = ["--db", f"sqlite:///{tmp_path}/brimful.db"]
+    shown = CliRunner().invoke(app, ["explain", first, *store]).output
+    assert 'Note: round 1: recalled "msg-000000"' in shown
+    assert f"continues {first} after round 1" in CliRunner().invoke(app, ["explain", second, *store]).output
 
 
 def recalled(notices):

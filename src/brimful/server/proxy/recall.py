@@ -15,6 +15,7 @@ from brimful.core.notice import Notice
 from brimful.engine.exchange import Emit, PreparedRequest
 from brimful.errors import BudgetExceeded, InvalidValue
 from brimful.providers.dialect import JsonObject
+from brimful.render.incoming import MESSAGE_FIELDS
 from brimful.render.tools import arguments_object
 from brimful.server.proxy.request import ProxyRequest, run_in_thread_if_large
 from brimful.server.proxy.rounds import JOINED_ANSWERS
@@ -135,7 +136,8 @@ class RecallSession:
             # Providers want the tools of past calls to be defined.
             choice = "none" if self._request.wire == "openai" else {"type": "none"}
             body = body | {"tools": [write_schema(self._request.wire)], "tool_choice": choice}
-        body = body | {"messages": [*body["messages"], *steps]}
+        field = MESSAGE_FIELDS[self._request.wire]
+        body = body | {field: [*body[field], *steps]}
         return msgspec.structs.replace(
             self._request,
             body=body,
