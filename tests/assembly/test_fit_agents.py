@@ -262,3 +262,12 @@ def test_every_run_is_valid_within_its_limit_and_whole(turns, window, seen):
         assert len(stays - {"ledger"}) + len(out) == len(messages)
         sent.append(request)
     assert all(after[0] == before[0] for before, after in pairwise(sent))
+
+
+def test_a_huge_task_is_shortened_if_everything_else_fits():
+    task = " ".join(f"Sentence {number} of the task." for number in range(400))
+    messages = [{"role": "user", "content": task}, *step(1, "Yes."), {"role": "user", "content": "And now?"}]
+    context = fitted(messages)
+    assert context.positions == (0, 1, 2, 3)
+    assert context.shortened == (0,)
+    assert context.request["messages"][1:] == messages[1:]

@@ -246,6 +246,8 @@ class LedgerWriter:
     ) -> Choice:
         """Return a choice with these units, and lines for all others in about so many tokens."""
         inside = {unit.key for unit in chosen}
+        if all(unit.key in inside for unit in units):  # what the user said is shorter, and all the rest fits
+            return Choice(chosen, stepped=True)
         out = [unit for unit in before.chosen if unit.key not in inside]
         limit = state.folded or int(_FOLDED_SHARE * room)
         picks = self._pick_values(out, units, fixed, room - (limit - state.folded), state)
