@@ -151,6 +151,18 @@ def test_steps_go_whole_from_the_oldest_on():
     assert FakeResponses().find_broken_item(sent) is None
 
 
+def test_an_agents_steps_that_go_leave_a_line_in_a_message_of_the_user():
+    items = [user("Find the tea."), *(item for number in range(30) for item in step(number))]
+    context = fitted(body(items, tools=[TOOL]), window=3_000, policy=None)
+    task, ledger, *steps = context.request["input"]
+    assert context.inputs.policy.name == "agent"
+    assert task == items[0]
+    assert (ledger.keys(), ledger["role"]) == ({"role", "content"}, "user")
+    assert "look_up(q=tea)" in ledger["content"]
+    assert FakeResponses().find_broken_item(steps) is None
+    assert brimful.replay(context).request == context.request
+
+
 def test_encrypted_content_is_counted_by_its_size_with_a_notice():
     small, large = (
         fitted(body([user("Hi"), reasoning("rs", encrypted_content="A" * size), call("c"), output("c")]))
@@ -281,24 +293,32 @@ ITEMS = st.lists(
 
 
 @settings(max_examples=examples(60))
-@given(ITEMS, st.integers(300, 4_000), st.booleans())
-def test_any_items_are_fitted_or_refused_with_numbers(parts, window, system):
+@given(ITEMS, st.integers(300, 4_000), st.booleans(), st.sampled_from(["fit", "agent", None]))
+def test_any_items_are_fitted_or_refused_with_numbers(parts, window, system, policy):
     items = [item for at, part in enumerate(parts) for item in part(at)]
     request = body(items, **({"instructions": "Be kind."} if system else {}))
     try:
-        context = fitted(request, window)
+        context = fitted(request, window, policy=policy)
     except BudgetExceeded:
         return
     sent = context.request["input"]
     assert context.tokens <= window - 100
     assert context.request | {"input": []} == request | {"input": []}
-    assert sent == [items[at] for at in context.positions if at not in context.shortened] or context.shortened
-    assert fitted(request, window).request == context.request
+    ours = [item for item in sent if "<history" in str(item.get("content"))]
+    theirs = [item for item in sent if item not in ours]
+    assert len(ours) <= 1
+    assert len(theirs) == len(context.positions)
+    for item, at in zip(theirs, context.positions, strict=True):
+        assert item == items[at] or at in context.shortened
+        assert item.keys() == items[at].keys()
+        assert item.get("type") in (None, "message", "function_call_output") or item == items[at]
+    assert FakeResponses().find_broken_item(sent) == FakeResponses().find_broken_item(theirs)
+    assert fitted(request, window, policy=policy).request == context.request
     assert brimful.replay(context).request == context.request
     assert_ties_hold(items, set(context.positions))
     kept = [at for at, item in enumerate(items) if item.get("type") == "compaction"][-1:]
     assert set(kept) <= set(context.positions)
-    whole = fitted(request, 200_000)
+    whole = fitted(request, 200_000, policy=policy)
     assert whole.request == request
 
 

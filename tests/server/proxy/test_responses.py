@@ -221,3 +221,11 @@ def test_what_is_no_input_is_refused_by_name(start, serve, wrong):
     answer = through(start, address).post(RESPONSES, json={"model": "gpt-4o", "input": wrong})
     assert (answer.status_code, fake.requests) == (400, [])
     assert answer.json()["error"]["message"].startswith("input")
+
+
+def test_a_summary_stands_for_what_was_left_out(start, serve):
+    fake, address = serve()
+    client = start(upstream={"url": f"{address}/v1", "window": 2_000}, fit={"compaction": "rules"})
+    answers = [client.post(RESPONSES, json={"model": "gpt-4o", "input": long_input(60 + turn)}) for turn in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert all(sent["input"][-1] == {"role": "user", "content": "And now?"} for sent in fake.requests)
