@@ -159,11 +159,29 @@ def test_pinned_messages_and_their_groups_stay():
 
 def test_nothing_changes_if_all_of_it_must_stay():
     messages = REQUEST["messages"][:9]
-    context = brimful.fit({"model": "gpt-4o", "messages": messages}, window=200, completion=20, now=0)
+    context = brimful.fit({"model": "gpt-4o", "messages": messages}, window=200, completion=20, now=0, policy="fit")
     summary = compact(context)
     assert summary.positions
     again = brimful.fit({"model": "gpt-4o", "messages": messages}, compaction=summary, pin=summary.positions, now=0)
     assert again.request["messages"] == messages
+
+
+def test_in_an_agents_run_it_stands_for_steps_without_a_line_in_the_ledger():
+    request = make_request(150)
+    context = fit(request, policy="agent")
+    assert "r492 assistant → Order W-1122 was shipped." in context.request["messages"][2]["content"]
+    summary = compact(context)
+    assert 491 in summary.positions
+    assert 492 not in summary.positions
+    again = fit(request, policy="agent", compaction=summary, previous=context)
+    task, text = again.request["messages"][1:3]
+    assert task == request["messages"][1]
+    assert text == {"role": "user", "content": summary.text}
+    assert compact(again) == summary
+    assert {again.decision(f"msg-{at:06d}").by for at in summary.positions} == {"summary-000002"}
+    later = {**request, "messages": [*request["messages"], *turn(200)]}
+    after = fit(later, policy="agent", compaction=summary, previous=again)
+    assert after.request["messages"][: len(again.request["messages"])] == again.request["messages"]
 
 
 def test_in_the_format_of_anthropic():

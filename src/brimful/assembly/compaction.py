@@ -196,10 +196,19 @@ class _LeftOut:
 
 
 def _left_out(context: Context) -> list[ContentPackage]:
-    """Return the messages that a request left out, except summaries that only their provider can read."""
+    """Return the messages that a request left out, except summaries that only their provider can read.
+
+    Steps with a line of their own in a ledger are not left out.
+    """
     if not takes_summary(context.inputs):
         return []
-    out = {each.id for each in context.decisions if each.outcome in ("dropped", "replaced")}
+    ledger = context.history.ledger if context.history else None
+    lined = {key for key, _ in ledger.lines} if ledger else set()
+    out = {
+        each.id
+        for each in context.decisions
+        if each.outcome in ("dropped", "replaced") and (each.group or each.id) not in lined
+    }
     return [each for each in list_messages(context.inputs) if each.id in out and not is_opaque(context.inputs, each)]
 
 
