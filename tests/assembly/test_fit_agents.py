@@ -57,6 +57,22 @@ def texts(context):
     return json.dumps(context.request["messages"], ensure_ascii=False)
 
 
+# -- lines -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_call_has_a_line_before_results_have_values():
+    messages = run(0)
+    for number in range(16):
+        rows = [{"scan": f"scan_{number}_{row}"} for row in range(30)]
+        messages += step(number, json.dumps({"state": f"state {number}", "rows": rows}))
+    context = fitted(messages, 1_600)
+    lines = context.ledger.splitlines()
+    newest = [message["tool_call_id"] for message in context.request["messages"] if message["role"] == "tool"]
+    named = [number for number in range(16) if any(f"(order_id=W-{number}c" in line for line in lines)]
+    assert len(named) + len(newest) == 16
+    assert "state 2" in context.ledger
+
+
 # -- the choice of the policy ----------------------------------------------------------------------------------------
 
 

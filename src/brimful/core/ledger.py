@@ -32,12 +32,14 @@ _USED: Final = 1.5  # times as likely to be needed, if a call, the user or the a
 _ARGUMENT: Final = 1.5  # … if a tool has an argument of this name
 _AGE: Final = 0.95  # … for each step since
 _MIN_WORTH: Final = 0.04  # values that are less likely to be needed are left out, even if there is room
+_LIKELY_ROWS: Final = 4  # … values of a list may be needed, unless a tool has an argument of their name
 _TITLE: Final = 0.1  # worth of the beginning of a message
 _CHARACTERS: Final = 3  # of a value in a token, about
 _SEPARATOR: Final = 2  # tokens between values, with part of a key
 _MAX_ARGUMENT: Final = 60  # characters of an argument in a line
 _MAX_TITLE: Final = 100  # characters of a message in a line
 _FOLDED_SHARE: Final = 0.3  # of the ledger, for the summary of the oldest steps
+_HEADS_SHARE: Final = 0.5  # … for the calls themselves, before any of their values
 _NEW_LINE: Final = "\n"
 _READ: Final = 32  # units that a summary is made of; of older ones it only counts the calls
 _SCALES: Final = (1.0, 0.85, 0.7, 0.5, 0.3, 0.1, 0.0)  # of the room for the ledger, tried until the whole fits
@@ -278,7 +280,8 @@ class LedgerWriter:
                 if worth >= _MIN_WORTH:
                     rows.append((worth / _estimate(value) ** 0.5, unit.key, at))
         rows.sort(key=lambda row: -row[0])
-        picks: dict[str, list[int]] = {}
+        picks = self._pick_heads(out, entries, int(_HEADS_SHARE * room))
+        room -= sum(entries[key].size for key in picks)
         for _, key, at in rows:
             value = entries[key].values[at]
             cost = _estimate(value) + (0 if key in picks else entries[key].size)
@@ -286,12 +289,18 @@ class LedgerWriter:
                 picks.setdefault(key, []).append(at)
                 shown.add(value.text)
                 room -= cost
+        picks |= self._pick_heads([unit for unit in out if unit.key not in picks], entries, room)
+        return {key: tuple(sorted(each)) for key, each in picks.items()}
+
+    def _pick_heads(self, out: Sequence[Unit], entries: dict[str, _Entry], room: int) -> dict[str, list[int]]:
+        """Choose the newest steps whose calls fit: a model that does not know of a call makes it again."""
+        picks: dict[str, list[int]] = {}
         for unit in reversed(out):
             entry = entries[unit.key]
-            if entry.is_step and unit.key not in picks and entry.size <= room:
+            if entry.is_step and entry.size <= room:
                 picks[unit.key] = []
                 room -= entry.size
-        return {key: tuple(sorted(each)) for key, each in picks.items()}
+        return picks
 
     def _give_way(self, choice: Choice, tokens: int) -> Choice:
         """Leave out the oldest units until the rest fits, what the user said last, and then the ledger."""
@@ -353,7 +362,7 @@ class _RunValues:
     def factor(self, value: Value) -> float:
         """Return how much more likely it is that a value is needed, because of what the run has done so far."""
         used = _USED if value.text in self._used else 1.0
-        return used * (_ARGUMENT if value.key in self._keys else 1.0)
+        return used * (_ARGUMENT if value.key in self._keys else min(1.0, _LIKELY_ROWS / value.siblings))
 
 
 def is_from_user(unit: Unit) -> bool:

@@ -1,6 +1,7 @@
 """The values of a text that later steps may need: identifiers, dates, names and numbers in JSON and in prose."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -32,11 +33,15 @@ _ERROR: Final = re.compile(r"\W*(?:\w*error|\w*exception|traceback|fatal|failed|
 
 
 class Value(msgspec.Struct, frozen=True, gc=False):
-    """A value with its key, if it has one, and how likely it is to be needed compared with others."""
+    """A value with its key, if it has one, and how likely it is to be needed compared with others.
+
+    `siblings` is how many values of the text have its key.
+    """
 
     text: str
     key: str = ""
     worth: float = _TEXT
+    siblings: int = 1
 
     @property
     def written(self) -> str:
@@ -59,7 +64,11 @@ def find_values(text: str) -> tuple[Value, ...]:
             found[value.text] = value
         if len(found) == _MAX_VALUES:
             break
-    return tuple(found.values())
+    keys = Counter(value.key for value in found.values())
+    return tuple(
+        msgspec.structs.replace(value, siblings=keys[value.key]) if value.key and keys[value.key] > 1 else value
+        for value in found.values()
+    )
 
 
 def write_values(values: Iterable[Value]) -> str:
