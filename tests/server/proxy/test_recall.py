@@ -15,7 +15,7 @@ from brimful.core.content import Text, ToolCall
 from brimful.records import Usage
 from brimful.records.reply import Reply
 from brimful.server.proxy.recall import NOT_RUN
-from brimful.testing import ScriptedServer
+from brimful.testing import FakeResponses, ScriptedServer
 from server.upstream import serving
 
 OPENAI_TOOL = {"type": "function", "function": {"name": "refund", "parameters": {"type": "object", "properties": {}}}}
@@ -305,6 +305,82 @@ def test_an_agent_recalls_what_it_saw_far_before_its_window_in_anthropics_form(s
         ]
         messages += [{"role": "assistant", "content": answer.content}, {"role": "user", "content": results}]
     assert answer.content[-1].text == f"It costs price_3_{3 * 7919}."
+
+
+# -- responses -------------------------------------------------------------------------------------------------------
+
+
+RECALL_ITEM = {"type": "function_call", "call_id": "call_r", "name": "recall", "arguments": '{"handle": "r0"}'}
+OWN_ITEM = {"type": "function_call", "call_id": "call_own", "name": "refund", "arguments": '{"order": "W1"}'}
+WAIT_ITEM = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Wait."}]}
+
+
+@pytest.fixture
+def respond(start):
+    """Return a function that sends a request to a proxy before a strict fake of the Responses API."""
+    running = []
+
+    def begin(*script, stream=False, fit=None, **more):
+        fake = FakeResponses(script)
+        entered = serving(fake, lifespan="off")
+        address, _ = entered.__enter__()
+        http = start(upstream={"url": f"{address}/v1", "window": 2000}, fit={"recall": "tool"} | (fit or {}))
+        client = openai.OpenAI(base_url=str(http.base_url).rstrip("/") + "/v1", api_key="none", max_retries=0)
+        running.extend([entered, client])
+        fields = {"model": "gpt-4o", "max_output_tokens": 50, "input": turns()} | more
+        if not stream:
+            return client.responses.create(**fields), [], fake, client
+        with client.responses.stream(**{"store": False} | fields) as events:
+            seen = list(events)
+            return events.get_final_response(), seen, fake, client
+
+    yield begin
+    for each in reversed(running):
+        each.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_response_hides_the_recall_and_its_reasoning(respond, stream):
+    answer, events, fake, client = respond([WAIT_ITEM, RECALL_ITEM], "It was code-0.", "Fine.", stream=stream)
+    assert answer.output_text == "Wait.It was code-0."
+    assert "function_call" not in {item.type for item in answer.output}
+    assert answer.usage.input_tokens == 24
+    first, second = fake.requests
+    assert [tool["name"] for tool in first["tools"]] == ["recall"]
+    assert FIRST in second["input"][-1]["output"]
+    assert second["input"][-1]["call_id"] == "call_r"
+    numbers = [event.sequence_number for event in events if hasattr(event, "sequence_number")]
+    assert numbers == sorted(set(numbers))
+    items = [item.model_dump(exclude_none=True) for item in answer.output]
+    following = client.responses.create(model="gpt-4o", input=[*turns(), *items, {"role": "user", "content": "Thanks"}])
+    assert following.output_text == "Fine."
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_calls_in_a_response_that_come_with_a_recall_are_repeated(respond, stream):
+    tool = {"type": "function", "name": "refund", "parameters": {"type": "object", "properties": {}}, "strict": False}
+    answer, _, fake, _ = respond([RECALL_ITEM, OWN_ITEM], [OWN_ITEM], stream=stream, tools=[tool])
+    assert [item.name for item in answer.output if item.type == "function_call"] == ["refund"]
+    results = {item["call_id"]: item["output"] for item in fake.requests[1]["input"][-2:]}
+    assert results["call_own"] == NOT_RUN
+
+
+def test_a_stored_response_that_is_streamed_does_not_offer_the_tool(respond):
+    answer, _, fake, _ = respond("Hi.", stream=True, store=True)
+    assert answer.output_text == "Hi."
+    assert "tools" not in fake.requests[0]
+
+
+def test_a_stored_response_can_be_continued_by_its_id(respond):
+    answer, _, _, client = respond([RECALL_ITEM], "It was code-0.", "Fine.")
+    following = client.responses.create(model="gpt-4o", input="Thanks", previous_response_id=answer.id)
+    assert (answer.id, following.output_text) == ("resp_2", "Fine.")
+
+
+def test_the_last_round_of_a_response_forbids_calls(respond):
+    answer, _, fake, _ = respond([RECALL_ITEM], "Done.", fit={"recall_rounds": 1})
+    assert answer.output_text == "Done."
+    assert fake.requests[1]["tool_choice"] == "none"
 
 
 # -- limits ----------------------------------------------------------------------------------------------------------

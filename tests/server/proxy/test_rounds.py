@@ -206,7 +206,7 @@ def join_responses(*bodies, rounds=9):
             streamed.advance()
     events = read_messages(seen)
     joined = whole.whole(bodies[-1])
-    assert events[-1]["response"] == joined
+    assert events[-1]["response"] == joined | {"id": bodies[0]["id"]}
     done = [event for event in events if event["type"] == "response.output_item.done"]
     assert [event["output_index"] for event in done] == list(range(len(done)))
     assert [event["item"] for event in done] == joined["output"]

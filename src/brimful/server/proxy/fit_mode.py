@@ -32,8 +32,8 @@ from brimful.server.config import Config, ProxyWire
 from brimful.server.proxy.compaction import Compactor
 from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_digest, without_cache_marks
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
+from brimful.server.proxy.recall import can_join
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error, run_in_thread_if_large
-from brimful.server.proxy.rounds import JOINED_ANSWERS
 from brimful.server.proxy.stream import EdgeListener, StreamListener, WholeEventListener
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
@@ -458,7 +458,7 @@ def _recall_overrides(
 ) -> dict[str, Any] | None:
     """Return whether the model may recall, if that differs from the policy's default."""
     wanted = request.recall or configured or default
-    mode = wanted if request.wire in JOINED_ANSWERS else "off"
+    mode = wanted if can_join(request) else "off"
     return None if mode == default else {"recall": mode}
 
 

@@ -28,6 +28,14 @@ Rebuild = Callable[[ProxyRequest, Context, int, Notice], Awaitable[PreparedReque
 """Fits a request in the way of an earlier context."""
 
 
+def can_join(request: ProxyRequest) -> bool:
+    """Whether the answers of several rounds can be joined.
+
+    A stream of the Responses API names the first response. If the provider stores that, it has a call without a result.
+    """
+    return request.wire != "responses" or not request.streams or request.body.get("store") is False
+
+
 class RecallLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How many rounds of recalls a request may take, and how many tokens all results may have together."""
 
@@ -134,10 +142,9 @@ class RecallSession:
         body = self._request.body
         if is_last and not body.get("tools"):
             # Providers want the tools of past calls to be defined.
-            choice = "none" if self._request.wire == "openai" else {"type": "none"}
+            choice = {"type": "none"} if self._request.wire == "anthropic" else "none"
             body = body | {"tools": [write_schema(self._request.wire)], "tool_choice": choice}
-        field = MESSAGE_FIELDS[self._request.wire]
-        body = body | {field: [*body[field], *steps]}
+        body = body | {MESSAGE_FIELDS[self._request.wire]: [*self._request.messages, *steps]}
         return msgspec.structs.replace(
             self._request,
             body=body,

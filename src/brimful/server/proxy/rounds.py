@@ -16,7 +16,9 @@ from brimful.core.content import ToolCall
 from brimful.core.validation import decode_json
 from brimful.providers.dialect import JsonObject, as_count, as_object, as_objects, as_string
 from brimful.providers.event_stream import ServerEventDecoder
+from brimful.providers.responses import PREAMBLE_EVENTS, WHOLE_EVENTS
 from brimful.render.tools import arguments_object, arguments_text, json_text
+from brimful.server.config import ProxyWire
 
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _DONE: Final = b"[DONE]"
@@ -28,8 +30,6 @@ _OTHER_CALLS: Final = frozenset(
     ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request")
 )
 """Items of the Responses API that only the client can answer."""
-_FIRST_EVENTS: Final = ("response.created", "response.queued", "response.in_progress")
-_LAST_EVENTS: Final = ("response.completed", "response.incomplete", "response.failed")
 
 _State = Literal["open", "held", "recalled", "passed"]
 """A round while it is streamed: all passes, tool calls are held back, they are ours, or they are the client's."""
@@ -479,7 +479,8 @@ class MessageAnswer:
 class ResponsesAnswer:
     """Joins responses of OpenAI's Responses API.
 
-    A reasoning item is not valid without the item that follows it, so it is held back until that is known.
+    A reasoning item is not valid without the item that follows it, so it is held back until that is known. A stream
+    has the id of its first response. A whole answer has that of the last one, which can be continued by its id.
     """
 
     def __init__(self) -> None:
@@ -488,6 +489,7 @@ class ResponsesAnswer:
         self._usage: JsonObject = {}
         self._seen: list[JsonObject] = []  # items of earlier rounds that the client sees
         self._sequence = 0  # the number of the next event
+        self._id: JsonObject = {}  # of the first response of a stream
         self._start()
 
     def _start(self) -> None:
@@ -571,7 +573,7 @@ class ResponsesAnswer:
         kind = as_string(data.get("type"))
         if not kind.startswith("response."):
             return event.raw  # an error or a comment
-        if kind in _LAST_EVENTS:
+        if kind in WHOLE_EVENTS:
             return self._finish(event)
         if kind == "response.output_item.added":
             self._begin_item(as_count(data.get("output_index")), as_string(as_object(data.get("item")).get("type")))
@@ -602,10 +604,12 @@ class ResponsesAnswer:
         """Return an event as the client sees it, with the index that its item has there."""
         data = as_object(event.data)
         kind = as_string(data.get("type"))
-        if self._round and kind in _FIRST_EVENTS:
-            return b""
-        if kind in _LAST_EVENTS:
-            data = data | {"response": self.whole(self._response)}
+        if kind in PREAMBLE_EVENTS:
+            if self._round:
+                return b""
+            self._id = {"id": as_object(data.get("response")).get("id")}
+        if kind in WHOLE_EVENTS:
+            data = data | {"response": self.whole(self._response) | self._id}
         elif "output_index" in data:
             index = as_count(data["output_index"])
             self._indexes.setdefault(index, len(self._seen) + len(self._indexes))
@@ -630,7 +634,7 @@ def _without_last_reasoning(items: list[JsonObject]) -> list[JsonObject]:
     return items[:end]
 
 
-JOINED_ANSWERS: Final[dict[str, Callable[[], JoinedAnswer]]] = {
+JOINED_ANSWERS: Final[dict[ProxyWire, Callable[[], JoinedAnswer]]] = {
     "openai": ChatAnswer,
     "anthropic": MessageAnswer,
     "responses": ResponsesAnswer,
