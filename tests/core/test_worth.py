@@ -169,7 +169,7 @@ def test_the_probability_that_a_turn_is_needed_falls_with_its_distance():
 def test_own_turns_are_needed_less_and_mentioned_ones_more():
     turns = [say("a", "user", "My cello broke.", 0), say("b", "assistant", "That is a pity.", 1)]
     turns += [say("c", "user", "And it rains.", 2), say("d", "assistant", "So it does.", 3)]
-    about = say("now", "user", "Who mends a cello?", 4, current=True)
+    about = say("now", "user", "WHO MENDS A CELLO?", 4, current=True)
     other = say("now", "user", "Who is this?", 4, current=True)
     assert needs([*turns, about])["a"] > needs([*turns, other])["a"]
     assert needs([*turns, other], own=1.0)["a"] > needs([*turns, other])["a"]
@@ -304,6 +304,8 @@ def test_finds_that_cost_tokens_get_in_only_if_there_are_any():
     assert Balance([], [free], 10, 0.0).worth(30) == free.value > 0
     assert Balance([], [dear], 10, 0.0).worth(30) == 0.0
     assert Balance([], [dear], 10, 0.0).worth(0) == dear.value / 2
+    large = msgspec.structs.replace(dear, cost=200, score=msgspec.structs.replace(score, total=0.9))
+    assert Balance([], [large, dear], 20, 0.0).worth(0) == dear.value  # what is worth most per token comes first
 
 
 def test_history_that_gave_room_does_not_grow_back_for_a_single_message():

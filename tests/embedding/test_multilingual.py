@@ -38,12 +38,19 @@ def test_a_word_that_is_too_long_is_left_out():
     assert load_words()["de"].units(f"Katze {'ä' * 101} {'ä' * 100}") == ["katz", "a" * 100]
 
 
+def test_function_words_are_left_out_unless_they_are_wanted():
+    words = load_words()["de"]
+    assert words.units("Die Katze und der Hund") == ["katz", "hund"]
+    assert words.units("die Katze", functional=True) == ["die", "katz"]
+
+
 def test_unknown_words_are_found_by_their_parts():
     words = load_words()["de"]
     number = words.rows
     assert words.find("katz") == (number["katz"],)
     assert words.find("katzbett") == (number["katz"], number["bett"])
-    assert words.find("qxzvwqxzv") == ()
+    assert words.find("qxzvwqxzv") == words.find("katzqxzv") == ()
+    assert words.find("katzqxz") == (number["katz"],)
     assert load_words()["zh"].find("猫§") == (load_words()["zh"].rows["猫"],)
 
 
@@ -55,7 +62,7 @@ def test_unknown_words_are_found_by_their_parts():
         ("arzt", ()),
         ("qxzvwqxzv", ()),
         ("arbeitqzimm", ()),  # "q" links no parts
-        ("arbeitins", ()),  # parts have at least four letters
+        ("arbeitstag", ()),  # parts have at least four letters
         ("insarbeit", ()),
     ],
 )

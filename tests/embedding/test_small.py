@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -85,6 +86,22 @@ def test_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtra, match=r"brimful\[small\]"):
         embed("tea")
+
+
+def test_the_model_is_loaded_once_and_unloaded_when_closed(tmp_path):
+    file = tmp_path / "small.onnx"
+    shutil.copy(FILE, file)
+
+    async def embed_twice():
+        embedder = SmallEmbedder(file)
+        rows = await embedder.embed(["tea"], "passage")
+        file.unlink()
+        assert np.array_equal(await embedder.embed(["tea"], "passage"), rows)
+        await embedder.close()
+        with pytest.raises(EmbeddingError, match="cannot be loaded"):
+            await embedder.embed(["tea"], "passage")
+
+    asyncio.run(embed_twice())
 
 
 @pytest.mark.parametrize("content", [None, b"no graph"], ids=["absent", "damaged"])

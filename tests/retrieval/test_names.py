@@ -22,7 +22,8 @@ def answered(*addresses):
 
 
 @pytest.mark.parametrize(
-    "greeting", ["Kate!", "Hey Kate! Well?", "Good morning, Kate.", "Wow, KATE, how nice", "Nice. Thanks Kate!"]
+    "greeting",
+    ["Kate!", "Hey Kate! Well?", "Good morning, Kate.", "Wow, KATE, how nice", "Nice. Thanks Kate!", "Kate !"],
 )
 def test_whoever_answers_is_addressed(greeting):
     assert find_addressees(answered(greeting, greeting), {"kate"}) == {"emi"}
@@ -30,7 +31,14 @@ def test_whoever_answers_is_addressed(greeting):
 
 @pytest.mark.parametrize(
     "text",
-    ["In Kate, we trust.", "I saw my friend Kate, she waves.", "kate!", "Happy Kate day", "We went with Ann and Kate."],
+    [
+        "In Kate, we trust.",
+        "I saw my friend Kate, she waves.",
+        "kate!",
+        "Happy Kate day",
+        "We went with Ann and Kate.",
+        "Great big brown Kate!",
+    ],
 )
 def test_a_mention_is_no_address(text):
     assert find_addressees(answered(text, text, text), {"kate"}) == frozenset()
@@ -71,7 +79,7 @@ def test_a_misspelt_name_means_its_speaker(word, speaker):
     assert not question.is_about("Bo")
 
 
-@pytest.mark.parametrize("word", ["katte", "Bate", "Kat", "Kathleen"])
+@pytest.mark.parametrize("word", ["katte", "Bate", "Kat", "Kathleen", "Ktaxx"])
 def test_other_words_are_no_misspelt_names(word):
     assert not parse_question(f"Where does {word} live?", speakers=["Bo", "Kate"]).is_about("Kate")
 

@@ -19,6 +19,16 @@ def test_names_of_speakers_are_left_out_of_the_meaning():
     assert "ann" in question.terms
 
 
+def test_in_other_languages_small_words_belong_to_the_meaning():
+    assert parse_question("Wo liegt denn der Schlüssel von dem Büro?").meaning == (
+        "Wo liegt denn der Schlüssel von dem Büro"
+    )
+
+
+def test_words_with_vowel_signs_are_read_as_a_whole():
+    assert parse_question("क्या तुम").terms == tuple(analyze("क्या तुम"))
+
+
 def test_a_question_of_nothing_but_names_and_small_words_means_what_it_says():
     assert parse_question("Who is Ann?", speakers=["Ann"]).meaning == "Who is Ann?"
 
@@ -35,6 +45,7 @@ def test_a_part_of_a_name_is_enough():
 def test_a_role_is_no_name():
     question = parse_question("Which user logged in?", speakers=["user", "assistant"])
     assert not question.is_about("user")
+    assert not question.is_about("User")
     assert question.meaning == "user logged"
 
 

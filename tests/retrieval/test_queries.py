@@ -6,7 +6,16 @@ from brimful import ToolResult
 from brimful.errors import InvalidValue
 from brimful.records import Message
 from brimful.retrieval.documents import make_document
-from brimful.retrieval.queries import HUMAN_MESSAGES, MAX_QUERY_CHARS, WEIGHTS, make_queries, parse_question
+from brimful.retrieval.queries import (
+    HUMAN_MESSAGES,
+    MAX_QUERY_CHARS,
+    MAX_QUERY_TERMS,
+    SIDE_TERMS,
+    WEIGHTS,
+    make_queries,
+    parse_question,
+    query_terms,
+)
 from brimful.retrieval.search import SearchRequest, memory_scopes
 
 
@@ -53,6 +62,14 @@ def test_the_end_of_a_very_long_message_is_the_query():
     (query,) = make_queries("start " + "word " * 5000 + "end?")
     assert len(query.text) <= MAX_QUERY_CHARS
     assert query.text.endswith("end?")
+
+
+def test_other_queries_search_for_fewer_terms_and_for_no_synonyms():
+    text = " ".join(f"car{n}" for n in range(100)) + " car"
+    main, side = make_queries(text, recent=[message(f"So: {text}")])
+    assert (len(query_terms(main)), len(query_terms(side))) == (MAX_QUERY_TERMS, SIDE_TERMS)
+    assert main.related
+    assert side.related == ()
 
 
 @pytest.mark.parametrize("wrong", [None, 7, b"tea", ["tea"]])

@@ -110,7 +110,7 @@ def split_compound(stemmed: str) -> tuple[str, ...]:
         if stemmed[:at] in known:
             for link in _LINKS:
                 rest = stemmed[at:].removeprefix(link)
-                if stemmed[at:].startswith(link) and len(rest) >= _MIN_PART and rest in known:
+                if len(rest) >= _MIN_PART and rest in known:
                     return (stemmed[:at], rest)
     return ()
 

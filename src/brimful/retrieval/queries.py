@@ -172,7 +172,7 @@ def make_queries(
         ("human", humans[0].sender if humans else "", _texts(reversed(humans))),
         ("action", actions[0].sender if actions else "", _texts(actions)),
     ]
-    speakers = sorted({message.sender for message in recent if message.sender} | {asker} - {""})
+    speakers = sorted({asker, *(message.sender for message in recent)})
     queries: dict[str, Query] = {}
     for name, sender, texts in sources:
         text = "\n".join(part for part in (text.strip() for text in texts) if part)[-MAX_QUERY_CHARS:]
