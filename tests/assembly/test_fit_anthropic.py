@@ -206,3 +206,10 @@ def test_runs_of_agents_stay_valid_and_fit(messages, tokens):
     kept = [messages[at] for at in context.positions]
     whole = [message for at, message in zip(context.positions, kept, strict=True) if at not in context.shortened]
     assert all(message in context.request["messages"] for message in whole)
+
+
+def test_each_of_parallel_results_has_a_handle():
+    results = user(*(result(f"t{at}", [text(f"Result {at}. {LONG}")]) for at in range(3)))
+    context = fitted(body(user(text("Look.")), assistant(*(use(f"t{at}") for at in range(3))), results), 900)
+    assert [context.handle(id) for id in ("msg-000002", "msg-000002/3")] == ["r2", "r2/3"]
+    assert context.recall("r2/3", max_tokens=5_000).text == f"Result 2. {LONG}"

@@ -195,6 +195,8 @@ def test_images_in_a_response_leave_no_text_there():
     contents = [user("Draw."), model(call()), user(response(parts=parts)), model("Done."), user("And the weather?")]
     context = fitted(body(*contents), 150)
     assert context.request["contents"][2]["parts"][0]["functionResponse"]["parts"] == []
+    written = fitted(snake(body(*contents)), 150).request["contents"][2]["parts"][0]
+    assert written["function_response"]["parts"] == []
 
 
 def test_the_output_limit_is_the_reserve():

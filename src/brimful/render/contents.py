@@ -110,12 +110,11 @@ def without_response_texts(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_texts(part: Any) -> Any:
-    for key in ("functionResponse", "function_response"):
-        media = _get(_get(part, key), "parts")
-        if isinstance(media, list):
-            own = [each for each in media if not isinstance(_get(each, "text"), str)]
-            return {**part, key: {**part[key], "parts": own}}
-    return part
+    media = _get(_get(part, "functionResponse"), "parts")
+    if not isinstance(media, list):
+        return part
+    key = "functionResponse" if "functionResponse" in part else "function_response"
+    return {**part, key: {**part[key], "parts": [each for each in media if not isinstance(_get(each, "text"), str)]}}
 
 
 def pair_calls(turns: Sequence[tuple[Message, ...]]) -> list[tuple[Message, ...]]:
