@@ -122,6 +122,16 @@ def test_geminis_form_is_known(fields, is_offered):
     assert "code-3 " in brimful.recall_tool(ctx)(query="code-3")
 
 
+@pytest.mark.parametrize(("choice", "is_offered"), [("auto", True), ("required", False)])
+def test_the_form_of_responses_is_known(choice, is_offered):
+    own = {"type": "function", "name": "look_up", "parameters": {"type": "object", "properties": {}}, "strict": False}
+    items = [{"role": "user", "content": f"code-{at} " + "word " * 60} for at in range(60)]
+    request = {"model": "gpt-4o", "max_output_tokens": 100, "input": items, "tools": [own], "tool_choice": choice}
+    ctx = brimful.fit(request, wire="responses", window=2000, overrides=RECALLING, now=0)
+    assert ctx.request["tools"] == [own, *([brimful.recall_tool(ctx).schema] if is_offered else [])]
+    assert "code-3 " in brimful.recall_tool(ctx)(query="code-3")
+
+
 @pytest.mark.parametrize("size", [790, 860])
 @pytest.mark.parametrize("can_shrink", [True, False])
 def test_neither_what_is_required_nor_the_margin_gives_way_to_the_tool(size, can_shrink):

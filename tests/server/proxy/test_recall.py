@@ -365,8 +365,16 @@ def test_calls_in_a_response_that_come_with_a_recall_are_repeated(respond, strea
     assert results["call_own"] == NOT_RUN
 
 
-def test_a_stored_response_that_is_streamed_does_not_offer_the_tool(respond):
-    answer, _, fake, _ = respond("Hi.", stream=True, store=True)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"stream": True, "store": True},
+        {"background": True},
+        {"text": {"format": {"type": "json_object"}}},
+    ],
+)
+def test_a_response_that_cannot_be_joined_does_not_offer_the_tool(respond, fields):
+    answer, _, fake, _ = respond("Hi.", **fields)
     assert answer.output_text == "Hi."
     assert "tools" not in fake.requests[0]
 
@@ -469,6 +477,14 @@ def test_a_header_turns_it_on_and_off(serve):
     assert offered(other.model.requests[0]) == []
     with pytest.raises(openai.BadRequestError, match="x-brimful-recall: must be tool or off, not 'yes'"):
         other.chat(extra_headers={"x-brimful-recall": "yes"})
+
+
+def test_structured_output_is_not_joined(serve):
+    proxy = serve("{}", "{}", "{}")
+    proxy.chat(response_format={"type": "json_object"})
+    proxy.chat(response_format={"type": "text"})
+    proxy.message(extra_body={"output_config": {"format": {"type": "json_schema", "schema": {}}}})
+    assert [offered(request) for request in proxy.model.requests] == [[], ["recall"], []]
 
 
 def test_a_client_that_chose_its_tools_answers_all_calls_itself(serve):

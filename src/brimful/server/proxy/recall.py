@@ -14,7 +14,7 @@ from brimful.core.context import Context
 from brimful.core.notice import Notice
 from brimful.engine.exchange import Emit, PreparedRequest
 from brimful.errors import BudgetExceeded, InvalidValue
-from brimful.providers.dialect import JsonObject
+from brimful.providers.dialect import JsonObject, as_object
 from brimful.render.incoming import MESSAGE_FIELDS
 from brimful.render.tools import arguments_object
 from brimful.server.proxy.request import ProxyRequest, run_in_thread_if_large
@@ -31,9 +31,15 @@ Rebuild = Callable[[ProxyRequest, Context, int, Notice], Awaitable[PreparedReque
 def can_join(request: ProxyRequest) -> bool:
     """Whether the answers of several rounds can be joined.
 
-    A stream of the Responses API names the first response. If the provider stores that, it has a call without a result.
+    Two texts are not one JSON document. A stream of the Responses API names the first response, and if the provider
+    stores that, it has a call without a result. An answer that is made in the background never comes here.
     """
-    return request.wire != "responses" or not request.streams or request.body.get("store") is False
+    body = request.body
+    if request.wire == "responses" and (body.get("background") or (request.streams and body.get("store") is not False)):
+        return False
+    described = [body.get("response_format"), body.get("output_format")]
+    described += [as_object(body.get(field)).get("format") for field in ("text", "output_config")]
+    return all(as_object(each).get("type") in (None, "text") for each in described)
 
 
 class RecallLimits(msgspec.Struct, frozen=True, kw_only=True):
