@@ -488,6 +488,7 @@ class FakeResponses:
             "tools": request.get("tools", []),
             "tool_choice": "auto",
             "parallel_tool_calls": True,
+            "store": request.get("store", True),
             "output": [],
             "error": None,
             "usage": None,

@@ -89,10 +89,10 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     field = MESSAGE_FIELDS[wire] if wire in INCOMING_WIRES else ""
     if isinstance(request, dict) and isinstance(request.get(field), list | tuple):
         request = {**plain_fields(request), field: plain_messages(request[field], wire)}
-    incoming = read_incoming(request, wire)
-    if wire == "responses" and (state := find_state_field(request)):
+    if wire == "responses" and isinstance(request, dict) and (state := find_state_field(request)):
         reason = "refers to content that only the provider has, so the request cannot be counted: pass it in `input`"
         raise InvalidValue(f"request.{state}", reason)
+    incoming = read_incoming(request, wire)
     info = resolve_model(incoming.model if model is None else model, provider_of(wire), betas, tokenizer)
     name = policy if policy is not None else "agent" if has_tool_calls(incoming) and not info.alternate else "fit"
     chosen = resolve_policy(name, overrides, max_prompt_tokens)

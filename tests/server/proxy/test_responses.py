@@ -223,6 +223,25 @@ def test_what_is_no_input_is_refused_by_name(start, serve, wrong):
     assert answer.json()["error"]["message"].startswith("input")
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_proxy_answers_recalls(start, serve, stream):
+    recall = {"type": "function_call", "call_id": "r1", "name": "recall", "arguments": '{"handle": "msg-000001"}'}
+    fake, address = serve([[recall], "It was 0."])
+    client = start(upstream={"url": f"{address}/v1", "window": 2_000}, fit={"recall": "tool"})
+    with gpt(str(client.base_url)) as agent:
+        items = long_input()
+        request = {"model": "gpt-4o", "input": items, "max_output_tokens": 100, "store": False}
+        answer = agent.responses.create(**request, stream=stream)
+        answer = list(answer)[-1].response if stream else answer
+    assert answer.output_text == "It was 0."
+    assert [item.type for item in answer.output] == ["reasoning", "message"]
+    first, second = fake.requests
+    assert [tool["name"] for tool in first["tools"]] == ["recall"]
+    assert second["input"][-1]["call_id"] == "r1"
+    assert items[1]["content"][:20] in second["input"][-1]["output"]
+    assert [item.get("type") for item in second["input"][-3:]] == ["reasoning", "function_call", "function_call_output"]
+
+
 def test_a_summary_stands_for_what_was_left_out(start, serve):
     fake, address = serve()
     client = start(upstream={"url": f"{address}/v1", "window": 2_000}, fit={"compaction": "rules"})
