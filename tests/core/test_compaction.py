@@ -171,8 +171,13 @@ def test_media_and_empty_texts_are_left_out():
     assert compact([picture, Message(role="system", parts=(Text(text="Be brief."),))], 400, words) == ""
 
 
+def test_a_text_of_control_characters_is_left_out():
+    assert compact([user("\x1b"), assistant("\u202e"), result("\x1b", is_error=True)], 400, words) == ""
+
+
 def test_nothing_is_written_if_nothing_fits():
     assert compact(RUN, 20, words) == ""
+    assert compact([call("a_tool_with_a_long_name", x=1)], 29, words) == ""
 
 
 def test_a_long_text_is_read_at_its_beginning_and_end():

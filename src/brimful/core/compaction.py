@@ -128,7 +128,7 @@ def compact(
         facts.read(message)
     for message in later:
         facts.look_ahead(message)
-    items = sorted(facts.items(limit), key=lambda item: item.rank)
+    items = sorted((item for item in facts.items(limit) if not item.text.endswith('""')), key=lambda item: item.rank)
     lines = mark_history(written).removesuffix(HISTORY_CLOSE) if written else HISTORY_OPEN
     if written:
         items = [item for item in items if item.section in _EXACT]
@@ -458,7 +458,7 @@ def _write_within(start: str, items: Sequence[_Item], limit: int, count: Callabl
         else:
             skipped += 1
     text = _write(start, taken)
-    return text if (taken or start != HISTORY_OPEN) and count(text) <= limit else ""
+    return text if text != HISTORY_OPEN + HISTORY_CLOSE and count(text) <= limit else ""
 
 
 def _write(start: str, items: Iterable[_Item]) -> str:
