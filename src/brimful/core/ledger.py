@@ -151,11 +151,11 @@ class LedgerWriter:
         return Choice(chosen, self._make_unit(text, [*fixed, *chosen], units[0]), state, stepped)
 
     def _make_unit(self, text: str, inside: Sequence[Unit], any_unit: Unit) -> Unit:
-        """Return the ledger as a unit. It comes right after the user's first message."""
+        """Return the ledger as a unit. It comes right after the user's first message, or a summary of older steps."""
         package = ContentPackage(
             id=LEDGER_ID, kind=LEDGER_ID, role="user", content=text, tokens=self._counter.text(text)
         )
-        users = sorted(filter(is_from_user, inside), key=_start)
+        users = sorted(filter(is_from_user, inside), key=lambda unit: (not unit.packages[0].covers, _start(unit)))
         timestamp, position, id = _start(users[0]) if users else (0.0, -1, "")
         return Unit(
             key=LEDGER_ID,

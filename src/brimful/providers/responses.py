@@ -55,8 +55,9 @@ class Responses(msgspec.Struct, frozen=True, kw_only=True):
         return "/responses"
 
     def body(self, request: Request, *, stream: bool) -> bytes:
-        """Encode a request."""
-        return request_bytes(request | {"stream": True} if stream else request)
+        """Encode a request. One for chat completions, without tools, is written in this API's form."""
+        own = _from_chat(request) if "messages" in request else request
+        return request_bytes(own | {"stream": True} if stream else own)
 
     def read(self, body: bytes, route: str = "") -> Reply:
         """Parse a complete answer."""
@@ -134,3 +135,13 @@ def _parse_usage(usage: JsonObject) -> Usage | None:
         completion=as_count(usage.get("output_tokens")),
         reasoning=as_count(as_object(usage.get("output_tokens_details")).get("reasoning_tokens")),
     )
+
+
+def _from_chat(request: Request) -> Request:
+    """Return a request for chat completions in the form of this API.
+
+    >>> _from_chat({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]})
+    {'model': 'm', 'max_output_tokens': 9, 'input': [{'role': 'user', 'content': 'Hi'}]}
+    """
+    names = {"messages": "input", "max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
+    return {names.get(key, key): value for key, value in request.items()}

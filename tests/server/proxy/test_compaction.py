@@ -150,6 +150,21 @@ def test_in_the_format_of_anthropic(start, upstream):
     assert upstream.bodies[-1]["messages"][0]["content"].splitlines()[1] == WRITTEN
 
 
+def test_in_the_format_of_the_responses_api(start, upstream):
+    client = start(upstream={"window": 2000}, fit=MODEL | {"compaction_wait": 60})
+
+    def answer(sent):
+        text = WRITTEN if str(sent["input"][0]).find("You summarize") >= 0 else "Hello."
+        message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+        return {"id": "resp_1", "object": "response", "status": "completed", "model": "up", "output": [message]}
+
+    upstream.answers = [answer]
+    answered = client.post("/v1/responses", json={"model": "gpt-4o", "max_output_tokens": 100, "input": chat(60)})
+    assert answered.status_code == 200
+    assert upstream.bodies[-1]["input"][1]["content"].splitlines()[1] == WRITTEN
+    assert "max_output_tokens" in upstream.bodies[0]
+
+
 @pytest.mark.parametrize("failure", [(500, {"error": "down"}), "", "word " * 5_000, "Lorem ipsum dolor sit amet."])
 def test_rules_replace_a_model_that_fails(start, upstream, failure):
     client = start(upstream={"window": 2000, "limits": {"max_attempts": 1}}, fit=MODEL | {"compaction_wait": 60})
