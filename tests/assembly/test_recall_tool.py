@@ -261,3 +261,24 @@ def test_the_tool_serves_contexts_of_packages_too():
     ctx = brimful.assemble(packages, model="gpt-4o", window=60, completion=10, now=0, overrides=RECALLING)
     assert "tools" not in ctx.request
     assert "four" in brimful.recall_tool(ctx)(handle="old")
+
+
+HUGE_RESULTS = {
+    "log": "\n".join(f"On day {day}, order {day * 7919} was shipped." for day in range(900)),
+    "dated log": "\n".join(f"2026-11-16 10:00:{day % 60:02d} INFO order {day * 7919} shipped" for day in range(900)),
+    "json": json.dumps([{"id": day * 7919, "user": f"user_{day}", "status": "shipped"} for day in range(900)]),
+    "csv": "id,user,status\n" + "\n".join(f"{day * 7919},user_{day},shipped" for day in range(900)),
+    "markdown": "| id | user |\n|---|---|\n" + "\n".join(f"| {day * 7919} | user_{day} |" for day in range(900)),
+    "prose": " ".join(f"On day {day} the order {day * 7919} was shipped." for day in range(900)),
+    "code": "\n".join(f"def order_{day}():\n    return {day * 7919}\n" for day in range(900)),
+}
+
+
+@pytest.mark.parametrize("form", HUGE_RESULTS)
+def test_a_value_in_a_huge_result_is_one_call_away(form):
+    messages = agent_run(40)
+    messages[3]["content"] = HUGE_RESULTS[form]
+    ctx = fit(messages)
+    result = brimful.recall_tool(ctx)(handle=ctx.handle("msg-000003"), query=f"order {417 * 7919}", max_tokens=400)
+    assert str(417 * 7919) in result
+    assert brimful.count(result, model="gpt-4o").tokens <= 400

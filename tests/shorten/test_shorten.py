@@ -221,3 +221,16 @@ def test_a_hunk_that_matches_comes_before_the_headers_of_other_files():
     shorter = shorten("".join(files), 240, len, query="Where is the payment?")
     assert shorter is not None
     assert "+++ b/m6.py\n@@ -1 +1 @@\n-old 6\n+payment 6" in shorter.text
+
+
+@pytest.mark.parametrize("query", ["3302223", "What happened to order 3302223?"])
+def test_a_line_that_the_query_names_is_not_folded(query):
+    text = "\n".join(f"On day {day}, order {day * 7919} was shipped." for day in range(900))
+    shorter = shorten(text, 300, len, query=query).text
+    assert "On day 417, order 3302223 was shipped." in shorter
+    assert len(shorter) <= 300
+
+
+def test_lines_stay_folded_if_the_query_names_most_of_them():
+    text = "\n".join(f"On day {day}, order {day * 7919} was shipped." for day in range(900))
+    assert shorten(text, 300, len, query="Which order was shipped?").text.count("similar lines") == 1

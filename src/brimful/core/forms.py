@@ -394,7 +394,8 @@ class Shaper:
 def _make_shortener(
     text: str, counter: TokenCounter, query: str = "", focus: Sequence[tuple[int, int]] = ()
 ) -> Shortener:
-    return Shortener(_analyze(text), lambda part: counter.text(part).upper, query, focus)
+    any_query = ""  # the structure is cached for all of them
+    return Shortener(_analyze(text, any_query), lambda part: counter.text(part).upper, query, focus)
 
 
 _analyze: Final = memoize(TextStructure, name="forms", size=lambda args, _: _STRUCTURE_SIZE * content_bytes(args[0]))

@@ -35,7 +35,6 @@ _SPLITTERS: Final[dict[str, Callable[[str], list[Segment]]]] = {
 MAX_LENGTH: Final = 1_000_000  # characters; of a longer text, only the beginning and the end are considered
 _PASSAGES: Final = 6  # that should fit
 _PASSAGE_SIZES: Final = (15, 40, 70, 120)  # characters
-_TRANSFORMS: Final[dict[str, Callable[[str], str]]] = {"html": extract_html, "log": fold_log}
 
 
 def shorten(text: str, limit: int, count: Callable[[str], int], query: str = "") -> Shortened | None:
@@ -50,13 +49,16 @@ def shorten(text: str, limit: int, count: Callable[[str], int], query: str = "")
     >>> shorten('{"id": 7, "log": "' + "x" * 500 + '"}', 60, len).text
     '{"id":7,"log":"xxxxxxxxxxxxxxxxxxxxxxxx… (+476 characters)"}'
     """
-    return Shortener(text, count, query).shorten(limit)
+    return Shortener(TextStructure(text, query), count, query).shorten(limit)
 
 
 class TextStructure:
-    """What does not depend on a query or a limit: the kind of a text, and its segments with their words."""
+    """What does not depend on a limit: the kind of a text, and its segments with their words.
 
-    def __init__(self, text: str) -> None:
+    It can be used for several queries. With a `query`, lines of a log that match it are not folded.
+    """
+
+    def __init__(self, text: str, query: str = "") -> None:
         self.length = len(text)
         if len(text) > MAX_LENGTH:
             text = f"{text[: MAX_LENGTH // 2]}\n{GAP_MARK}\n{text[-MAX_LENGTH // 2 :]}"
@@ -67,8 +69,9 @@ class TextStructure:
                 self.json = JsonText(text)
             except (ValueError, RecursionError):
                 self.kind = "prose"  # it only looks like JSON
-        transform = _TRANSFORMS.get(self.kind)
-        self.text = transform(text) if transform else text
+        if self.kind == "log":
+            text = fold_log(text, query)
+        self.text = extract_html(text) if self.kind == "html" else text
         self._segments: dict[int, Segments] = {}
 
     def passage_size(self, characters: int) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from brimful.shorten.detect import line_shape
+from brimful.shorten.matching import word_set
 from brimful.shorten.segments import Segment
 
 _ERROR: Final = re.compile(
@@ -23,6 +24,7 @@ _SIGNATURE: Final = re.compile(
     r"|^\s*(?:#{1,6} |@\w+)"
 )
 _IMPORT: Final = re.compile(r"^\s*(?:import|from \S+ import|#include|using|use|package|require)\b")
+_RARE: Final = 50  # a word is rare if at most one of so many lines has it
 _BLOCK: Final = 8  # lines of a body that are kept or left out together
 
 
@@ -44,8 +46,10 @@ def split_table(text: str) -> list[Segment]:
     ]
 
 
-def fold_log(text: str) -> str:
+def fold_log(text: str, query: str = "") -> str:
     r"""Replace lines that repeat except for numbers by the first of them and how often they came.
+
+    A line with a rare word of the query begins a new group, so that it stays visible.
 
     >>> print(fold_log("start\npoll 1\npoll 2\npoll 3\nend\n"))
     start
@@ -53,13 +57,24 @@ def fold_log(text: str) -> str:
     end
     """
     folded: list[tuple[str, str, int]] = []
-    for line in text.splitlines():
+    lines = text.splitlines()
+    wanted = _find_rare_lines(lines, query) if query else set()
+    for at, line in enumerate(lines):
         shape = line_shape(line)
-        if folded and folded[-1][1] == shape:
+        if folded and folded[-1][1] == shape and at not in wanted:
             folded[-1] = (folded[-1][0], shape, folded[-1][2] + 1)
         else:
             folded.append((line, shape, 1))
     return "\n".join(line if times == 1 else f"{line}  [{times:,} similar lines]" for line, _, times in folded)
+
+
+def _find_rare_lines(lines: list[str], query: str) -> set[int]:
+    """Return the indices of lines with a word of the query that few lines have."""
+    found: dict[str, list[int]] = {word: [] for word in word_set(query)}
+    for at, line in enumerate(lines):
+        for word in word_set(line) & found.keys():
+            found[word].append(at)
+    return {at for places in found.values() if len(places) <= max(1, len(lines) // _RARE) for at in places}
 
 
 def split_log(text: str) -> list[Segment]:
