@@ -331,7 +331,9 @@ def test_rules_replace_a_model_that_fails(line, problem):
     assert summary.text == compact(LEFT_OUT).text
     assert [notice.kind for notice in summary.notices] == ["summarizer-failed"]
     assert problem in summary.notices[0].text
-    assert "summarizer-failed" in {notice.kind for notice in fit(REQUEST, compaction=summary).warnings}
+    context = fit(REQUEST, compaction=summary, previous=LEFT_OUT)
+    assert "summarizer-failed" in {notice.kind for notice in context.warnings}
+    assert compact(context) == summary
 
 
 def test_instructions_in_a_summary_stay_inside_its_mark():

@@ -144,7 +144,8 @@ class _LeftOut:
         """The summary in the request, if it left out nothing else."""
         if self._summary is None or not self._is_complete:
             return None
-        return self._make(self._summary.text, self._summary.metadata[WRITTEN_BY], ())
+        notices = tuple(each for each in self._context.inputs.degraded if each.kind == "summarizer-failed")
+        return self._make(self._summary.text, self._summary.metadata[WRITTEN_BY], notices)
 
     def by_rules(self, problem: str = "") -> Compaction | None:
         """Return a summary by rules, with a notice if a model was to write it; None if there is no room for one."""
