@@ -44,6 +44,8 @@ _HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         "Limit the prompt, even if the window is larger.",
         {"pattern": "^[1-9][0-9]{0,14}$"},
     ),
+    "X-Brimful-Pin": ("The indices of messages that must stay, in `fit` mode: `[0]`.", {"pattern": r"^\[.*\]$"}),
+    "X-Brimful-Ties": ("Messages that are kept or left out together: `[[3, 4]]`.", {"pattern": r"^\[.*\]$"}),
     "X-Brimful-Recall": ("Whether the model may recall what was left out.", {"enum": ["tool", "off"]}),
     "X-Brimful-User": ("The user.", {"minLength": 1, "pattern": "^[!-~]+$"}),
 }

@@ -73,6 +73,26 @@ def test_a_header_limits_the_prompt(start, upstream, mode):
         assert refused.json()["error"]["message"].startswith("x-brimful-max-prompt-tokens: must be a positive number")
 
 
+def test_headers_pin_and_tie_messages(start, upstream):
+    client, messages = start(), long_chat()
+    limit = {"X-Brimful-Max-Prompt-Tokens": "1000"}
+    client.post(CHAT, json=body(messages), headers={**limit, "X-Brimful-Pin": "[1]", "X-Brimful-Ties": "[[1, 2]]"})
+    client.post(CHAT, json=body(messages), headers=limit)
+    pinned, other = (each["messages"] for each in upstream.bodies)
+    assert [message for message in messages[1:3] if message in pinned] == messages[1:3]
+    assert messages[1] not in other
+    for header, wrong, reason in (
+        ("X-Brimful-Pin", "1", "must be a list, not 1"),
+        ("X-Brimful-Pin", "[-1]", "must be indices of the request's messages"),
+        ("X-Brimful-Pin", "first", "must be a JSON list"),
+        ("X-Brimful-Ties", "[[0]]", "must have at least two messages"),
+        ("X-Brimful-Ties", "[[1, 999]]", "must be indices of the request's messages"),
+    ):
+        refused = client.post(CHAT, json=body([says("user", "Hi")]), headers={header: wrong})
+        assert refused.status_code == 400
+        assert f"{header.lower()}: {reason}" in refused.json()["error"]["message"]
+
+
 def test_a_stream_is_forwarded_unchanged(start):
     client = start()
     with client.stream("POST", CHAT, json=body([says("user", "Hi")], stream=True)) as answer:

@@ -258,7 +258,8 @@ class FitMode:
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
         """Trim a request. One that fits for sure, or may, is sent at once and counted while the upstream works."""
         model = await self._models.of(request, self._tenants.calibrator(request.client.tenant))
-        if _has_messages(request) and (self._passes_on(request, model) or self._surely_fits(request, model)):
+        is_plain = _has_messages(request) and not request.pin and not request.ties
+        if is_plain and (self._passes_on(request, model) or self._surely_fits(request, model)):
             sent = asyncio.Event()
             context = asyncio.create_task(self._count_later(request, model, sent))
             if self.requires_records:
@@ -395,6 +396,8 @@ class FitMode:
             window=model.window,
             max_prompt_tokens=request.max_prompt_tokens,
             min_tokens=self._config.fit.min_tokens,
+            pin=request.pin,
+            ties=request.ties,
             previous=start or (None if chain is None else self._threads.last(chain)),
             compaction=summary,
             now=request.at,

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
 
+from brimful.assembly.arguments import require_positions, require_ties
 from brimful.core.context import Context
 from brimful.core.notice import Notice
 from brimful.core.policy import RecallMode
@@ -21,7 +22,11 @@ from brimful.server.proxy.upstreams import Upstream
 
 PROMPT_LIMIT_HEADER: Final = "x-brimful-max-prompt-tokens"
 RETRIEVAL_HEADER: Final = "x-brimful-retrieval"
+PIN_HEADER: Final = "x-brimful-pin"
+TIES_HEADER: Final = "x-brimful-ties"
 RECALL_HEADER: Final = "x-brimful-recall"
+P = ParamSpec("P")
+T = TypeVar("T")
 LARGE_REQUEST: Final = 131_072  # bytes; larger requests are processed in a thread
 
 
@@ -100,6 +105,23 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
                 )
 
     @property
+    def pin(self) -> tuple[int, ...]:
+        """The indices of messages that must stay, in the header as a JSON list."""
+        return self._read_positions(PIN_HEADER, lambda value: require_positions(PIN_HEADER, value, len(self.messages)))
+
+    @property
+    def ties(self) -> tuple[tuple[int, ...], ...]:
+        """The messages that belong together, in the header as a JSON list of lists of indices."""
+        return self._read_positions(TIES_HEADER, lambda value: require_ties(value, len(self.messages)))
+
+    def _read_positions(self, header: str, read: Callable[[object], tuple[T, ...]]) -> tuple[T, ...]:
+        try:
+            return read(msgspec.json.decode(self.headers.get(header, "[]")))
+        except (msgspec.DecodeError, InvalidValue) as error:
+            reason = error.reason if isinstance(error, InvalidValue) else f"must be a JSON list ({error})"
+            raise ApiError("invalid", f"{header}: {reason}", param=header) from None
+
+    @property
     def betas(self) -> list[str]:
         """The beta features of Anthropic's API that it names."""
         return [name.strip() for name in self.headers.get("anthropic-beta", "").split(",")]
@@ -108,10 +130,6 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     def streams(self) -> bool:
         """Whether the answer is to be streamed."""
         return self.body.get("stream") is True
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 async def run_in_thread_if_large(request: ProxyRequest, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
