@@ -151,6 +151,13 @@ def test_steps_go_whole_from_the_oldest_on():
     assert FakeResponses().find_broken_item(sent) is None
 
 
+def test_ids_that_are_used_again_tie_only_their_own_call():
+    items = [user("Find the tea."), *(item for _ in range(20) for item in (call("c1"), output("c1")))]
+    sent = fitted(body(items), window=1_000).request["input"]
+    assert 3 < len(sent) < 30
+    assert len(sent) % 2 == 1
+
+
 def test_an_agents_steps_that_go_leave_a_line_in_a_message_of_the_user():
     items = [user("Find the tea."), *(item for number in range(30) for item in step(number))]
     context = fitted(body(items, tools=[TOOL]), window=3_000, policy=None)

@@ -68,13 +68,14 @@ def find_ties(items: Sequence[Item]) -> tuple[tuple[int, ...], ...]:
         run = tuple(group)
         if generated and len(run) > 1 and not all(_is_message(items[at]) for at in run):
             ties.append(run)
-    ids = {key: at for at, item in reversed([*enumerate(items)]) for key in _own_ids(item)}
+    latest: dict[str, int] = {}  # by id, which may be used again
     for at, item in enumerate(items):
-        target = next((ids[key] for key in _referenced_ids(item) if ids.get(key, at) != at), None)
+        target = next((latest[key] for key in _referenced_ids(item) if key in latest), None)
         if target is not None:
             ties.append((target, at))
         elif at and _is_answer(item):
             ties.append((at - 1, at))
+        latest |= dict.fromkeys(_own_ids(item), at)
     return tuple(ties)
 
 
@@ -110,7 +111,7 @@ def _own_ids(item: Item) -> Iterator[str]:
 
 
 def _referenced_ids(item: Item) -> Iterator[str]:
-    fields = (*_REFERENCES, "id") if _kind(item) == _LOCAL_SHELL_OUTPUT else _REFERENCES
+    fields = (*_REFERENCES, "id") if _kind(item) == _LOCAL_SHELL_OUTPUT else _REFERENCES[not _is_answer(item) :]
     yield from (key for key in map(item.get, fields) if isinstance(key, str))
 
 
