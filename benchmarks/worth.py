@@ -37,14 +37,20 @@ FIXED_SHARES: Final[Mapping[str, object]] = MappingProxyType(
     }
 )
 DIVISIONS: Final[Mapping[str, Mapping[str, object]]] = MappingProxyType(
-    {"60 % history, 40 % found": FIXED_SHARES, "by worth (`default`)": {}}
+    {
+        "60 % history, 40 % found": FIXED_SHARES,
+        "by worth, price `full`": {"price": "full"},
+        "by worth, price `balanced` (`default`)": {},
+    }
 )
 
 ABOUT = f"""Recall of evidence as above, of up to {QUESTIONS} questions of each collection. The first table is the
 default policy as a user has it, in windows of this many tokens, a quarter of which is reserved for the answer: history
-and what was found share the rest, in fixed shares or by worth. The second has no history, and at most {RETRIEVED:,}
-tokens of finds at each price. The number in brackets is the mean of the tokens of what was found. Below, {MEMORIES}
-memories about kettles and ladders, and a message that has nothing to do with them: how many get in."""
+and what was found share the rest, in fixed shares or by worth. With a price, finds that are not worth their tokens
+leave them to history, which costs less: most of it is in the provider's prompt cache. The second table has no history,
+and at most {RETRIEVED:,} tokens of finds at each price. The number in brackets is the mean of the tokens of what was
+found. Below, {MEMORIES} memories about kettles and ladders, and a message that has nothing to do with them: how many
+get in."""
 
 Results = dict[tuple[str, int], list[tuple[float, int]]]
 """By name of the setting and tokens: the recall of each question, and the tokens of what was found for it."""
