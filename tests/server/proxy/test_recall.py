@@ -540,6 +540,22 @@ def test_a_client_that_leaves_in_the_second_round_ends_it(serve, upstream):
     assert upstream.left.wait(60)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_second_round_that_takes_too_long_is_an_error(serve, upstream, stream):
+    whole = asyncio.run(post(ScriptedServer([RECALL]), "/v1/chat/completions", {"stream": stream})).decode()
+
+    def answer_once(body):
+        del body
+        upstream.silent = True
+        return [f"{event}\n\n" for event in whole.split("\n\n") if event] if stream else json.loads(whole)
+
+    upstream.answers = [answer_once]
+    proxy = serve(upstream={"url": f"{upstream.address}/v1", "limits": {"read": 0.5, "max_attempts": 1}})
+    with pytest.raises(openai.APIError, match="no answer within"):
+        list(proxy.chat(stream=stream))
+    assert len(upstream.requests) == 2
+
+
 def test_an_overflow_in_the_second_round_is_fitted_again(serve):
     def overflow(request):
         del request
