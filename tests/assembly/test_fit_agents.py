@@ -73,6 +73,14 @@ def test_every_call_has_a_line_before_results_have_values():
     assert "state 2" in context.ledger
 
 
+def test_the_ledger_is_a_candidate_with_its_text():
+    context = fitted(run(20))
+    ledger = context.candidates[-1]
+    assert (ledger.id, ledger.content, ledger.tokens.tokens > 0) == ("ledger", context.ledger, True)
+    assert context.recall("ledger").text == context.ledger
+    assert len(context.candidates) == len(context.decisions)
+
+
 # -- the choice of the policy ----------------------------------------------------------------------------------------
 
 

@@ -211,14 +211,20 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def candidates(self) -> tuple[ContentPackage, ...]:
-        """All packages that have a decision: the inputs, and the media of messages as packages of their own."""
+        """All packages that have a decision: the inputs, media of messages as packages of their own, and the ledger."""
         media = (
             make_media_package(package, id, part, _full_count(decision))
             for package in self.inputs.packages
             for id, _, part in media_parts(package)
             if (decision := self.decisions_by_id.get(id)) is not None and decision.kind.endswith(part.modality)
         )
-        return (*self.inputs.packages, *{package.id: package for package in media}.values())
+        found = {package.id: package for package in media}
+        for decision in self.decisions:
+            if decision.kind == decision.id == LEDGER_ID:
+                found[LEDGER_ID] = ContentPackage(
+                    id=LEDGER_ID, kind=LEDGER_ID, role="user", content=self.ledger, tokens=_full_count(decision)
+                )
+        return (*self.inputs.packages, *found.values())
 
     @cached_property
     def explanations(self) -> dict[str, str]:

@@ -148,7 +148,7 @@ class Services:
         )
 
     def _make_modes(self, config: Config, clock: Callable[[], float]) -> dict[ModeName, Mode]:
-        tenants, models, policy = self._tenants, self._models, load_policy(config.fit.policy)
+        tenants, models, policy = self._tenants, self._models, load_policy(config.fit.policy or "fit")
         return {
             "fit": FitMode(
                 config,

@@ -114,6 +114,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class FitConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of `fit` mode. With `min_tokens`, texts may be shortened to that many tokens.
 
+    Without a `policy`, `fit` chooses one for each request.
+
     `recall` overrides the policy's. A request may take `recall_rounds` rounds of recalls, whose results have at most
     `recall_tokens` together.
 
@@ -121,7 +123,7 @@ class FitConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     request; by default it is the model of the request. A request waits up to `compaction_wait` seconds for it.
     """
 
-    policy: _ShortString = "fit"
+    policy: _ShortString | None = None
     min_tokens: _PositiveInt | None = None
     recall: RecallMode | None = None
     recall_rounds: Annotated[int, Meta(ge=1, le=20)] = 4

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 import brimful
+from brimful.policies import policy_names
 from brimful.server.access import KEY_HEADER
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ErrorFormat
@@ -46,6 +47,7 @@ _HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     ),
     "X-Brimful-Pin": ("The indices of messages that must stay, in `fit` mode: `[0]`.", {"pattern": r"^\[.*\]$"}),
     "X-Brimful-Ties": ("Messages that are kept or left out together: `[[3, 4]]`.", {"pattern": r"^\[.*\]$"}),
+    "X-Brimful-Policy": ("The policy of `fit` mode.", {"enum": list(policy_names())}),
     "X-Brimful-Recall": ("Whether the model may recall what was left out.", {"enum": ["tool", "off"]}),
     "X-Brimful-User": ("The user.", {"minLength": 1, "pattern": "^[!-~]+$"}),
 }

@@ -401,3 +401,41 @@ def test_a_document_that_does_not_fit_teaches_nothing(start, upstream):
     answer = client.post("/v1/messages", json=request)
     assert record_of(client, answer)["window"] == 200_000
     assert upstream.bodies[-1] == request
+
+
+# -- the policy ------------------------------------------------------------------------------------------------------
+
+
+def calls(count=30):
+    messages = [{"role": "user", "content": "Which orders of ada_4711 are late?"}]
+    for number in range(count):
+        function = {"name": "get_order", "arguments": f'{{"order": "W-{number}"}}'}
+        called = [{"id": f"c{number}", "type": "function", "function": function}]
+        messages.append({"role": "assistant", "content": None, "tool_calls": called})
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": f"order W-{number} is fine. " * 60})
+    return messages
+
+
+@pytest.mark.parametrize(
+    ("config", "headers", "policy"),
+    [
+        ({}, {}, "agent"),
+        ({}, {"x-brimful-policy": "fit"}, "fit"),
+        ({"fit": {"policy": "fit"}}, {}, "fit"),
+        ({"fit": {"policy": "fit"}}, {"x-brimful-policy": "agent"}, "agent"),
+    ],
+)
+def test_a_run_of_an_agent_is_trimmed_by_its_policy_unless_another_one_is_chosen(start, config, headers, policy):
+    client = start(upstream={"window": 2_000}, **config)
+    answer = client.post(CHAT, json=body(calls()), headers=headers)
+    record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+    assert record["policy"] == policy
+    lines = [each for each in record["decisions"] if each["reason"] == "ledger"]
+    assert bool(lines) == any("get_order(order=W-0)" in each["excerpt"] for each in record["prompt"])
+    assert bool(lines) == (policy == "agent")
+
+
+def test_a_policy_that_is_not_built_in_is_refused(start):
+    answer = start().post(CHAT, json=body(calls(1)), headers={"x-brimful-policy": "/etc/x"})
+    assert answer.status_code == 400
+    assert "x-brimful-policy: must be one of agent, auction" in answer.json()["error"]["message"]

@@ -244,7 +244,7 @@ def test_the_same_holds_for_streamed_chat_completions(serve):
 
 
 def test_the_next_turn_does_not_know_of_the_recall(serve):
-    proxy = serve("Hi.", RECALL, reply(REFUND), "Refunded.")
+    proxy = serve("Hi.", RECALL, reply(REFUND), "Refunded.", fit={"policy": "fit"})
     proxy.chat(tools=[OPENAI_TOOL], messages=turns()[:-2])
     message = proxy.chat(tools=[OPENAI_TOOL]).choices[0].message
     history = [*turns(), message, {"role": "tool", "tool_call_id": "call_own", "content": "ok"}]

@@ -24,6 +24,7 @@ from brimful.engine.exchange import PreparedRequest, ResponseDetails, ResponseRe
 from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.writer import new_id
 from brimful.errors import StoreUnavailable
+from brimful.policies import load_policy
 from brimful.records import Response, Snapshot
 from brimful.records.usage import UsageReport
 from brimful.render.incoming import MESSAGE_FIELDS, requested_max_output
@@ -380,7 +381,7 @@ class FitMode:
         info = model.model
         if model.window < info.window:  # which bounds what documents of unknown size may count
             info = msgspec.structs.replace(info, window=model.window)
-        policy = self._policy if after is None else after.inputs.policy
+        policy = self._chosen_policy(request) if after is None else after.inputs.policy
         goes_on = after is not None and after.inputs.window == model.window
         start = after.history if after is not None and goes_on else None
         # As long as nothing was trimmed, there is no request to continue.
@@ -392,7 +393,7 @@ class FitMode:
             wire=request.wire,
             model=info,
             policy=policy,
-            overrides=_recall_overrides(request, policy.recall, self._config.fit.recall),
+            overrides=_recall_overrides(request, (policy or self._policy).recall, self._config.fit.recall),
             window=model.window,
             max_prompt_tokens=request.max_prompt_tokens,
             min_tokens=self._config.fit.min_tokens,
@@ -409,6 +410,12 @@ class FitMode:
         self._threads.remember(chain or digest_chain(_comparable_messages(request), seed), context.history, summary)
         return _FittedRequest(context, msgspec.json.encode(context.request), self._clock() - started)
 
+    def _chosen_policy(self, request: ProxyRequest) -> Policy | None:
+        """Return the policy in the header or else in the configuration; None leaves the choice to `fit`."""
+        if request.policy is not None:
+            return load_policy(request.policy)
+        return None if self._config.fit.policy is None else self._policy
+
     def _passes_on(self, request: ProxyRequest, model: ResolvedModel) -> bool:
         """Whether nobody knows a limit for the request."""
         return model.assumed and request.max_prompt_tokens is None and self._policy.total_tokens is None
@@ -423,7 +430,7 @@ class FitMode:
         tools = _length(request.body.get("tools"))
         overhead = _MESSAGE_OVERHEAD * len(messages) + _TOOL_OVERHEAD * tools + _REQUEST_OVERHEAD
         completion = requested_max_output(request.body)
-        policy = with_prompt_limit(self._policy, request.max_prompt_tokens)
+        policy = with_prompt_limit(self._chosen_policy(request) or self._policy, request.max_prompt_tokens)
         budget = allocate(policy, model.model, window=model.window, completion=completion)
         return len(request.raw) * factor * _SAFETY_FACTOR + overhead <= budget.available
 

@@ -13,6 +13,7 @@ from brimful.core.notice import Notice
 from brimful.core.policy import RecallMode
 from brimful.engine.options import RetrievalOverrides, read_retrieval
 from brimful.errors import InvalidValue
+from brimful.policies import policy_names
 from brimful.records.reply import FinishReason, Reply
 from brimful.render.incoming import MESSAGE_FIELDS
 from brimful.server.access import Client
@@ -25,6 +26,7 @@ RETRIEVAL_HEADER: Final = "x-brimful-retrieval"
 PIN_HEADER: Final = "x-brimful-pin"
 TIES_HEADER: Final = "x-brimful-ties"
 RECALL_HEADER: Final = "x-brimful-recall"
+POLICY_HEADER: Final = "x-brimful-policy"
 P = ParamSpec("P")
 T = TypeVar("T")
 LARGE_REQUEST: Final = 131_072  # bytes; larger requests are processed in a thread
@@ -83,6 +85,15 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
             reason = f"must be a positive number of tokens, not {text[:40]!r}"
             raise ApiError("invalid", f"{PROMPT_LIMIT_HEADER}: {reason}", param=PROMPT_LIMIT_HEADER)
         return int(text)
+
+    @property
+    def policy(self) -> str | None:
+        """The name of the built-in policy in the header, if there is one."""
+        name = self.headers.get(POLICY_HEADER)
+        if name is not None and name not in policy_names():
+            reason = f"must be one of {', '.join(policy_names())}, not {name[:40]!r}"
+            raise ApiError("invalid", f"{POLICY_HEADER}: {reason}", param=POLICY_HEADER)
+        return name
 
     @property
     def retrieval(self) -> RetrievalOverrides:
