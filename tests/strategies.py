@@ -263,11 +263,14 @@ def _policies(draw):
             f"{at}.limit.share": draw(st.one_of(st.none(), SHARES)),
             f"{at}.order": draw(st.sampled_from(["score", "newest", "relevance"])),
             f"{at}.borrow": draw(st.booleans()),
-            f"{at}.summarize": draw(st.booleans()),
             f"{at}.dedupe": draw(st.sampled_from(["retrieved", "all", "id"])),
-            f"{at}.min_items": draw(st.integers(0, 3)),
-            f"{at}.max_items": draw(st.sampled_from([None, 3, 9])),
         }
+        if pool.ledger is None:
+            turned |= {
+                f"{at}.summarize": draw(st.booleans()),
+                f"{at}.min_items": draw(st.integers(0, 3)),
+                f"{at}.max_items": draw(st.sampled_from([None, 3, 9])),
+            }
         if pool.contiguous:
             turned[f"{at}.need"] = draw(st.sampled_from([None, _NEED]))
     return load_policy(policy, overrides=turned)

@@ -223,6 +223,59 @@ def test_anthropics_form_has_the_ledger_after_the_task():
     assert sent[-2:] == messages[-2:]
 
 
+def test_of_many_words_of_the_user_the_newest_stay():
+    messages = run(1)
+    for number in range(30):
+        messages += [{"role": "assistant", "content": "Go on."}, {"role": "user", "content": f"Word {number} " * 6}]
+    context = fitted(messages, 600)
+    said = [each["content"] for each in context.request["messages"] if each["role"] == "user"]
+    assert said[0] == TASK
+    assert said[-1] == "Word 29 " * 6
+    assert "Word 0 " * 6 not in said
+
+
+def test_a_huge_task_before_other_words_of_the_user_is_shortened():
+    messages = run(8)
+    messages[1]["content"] = TASK + " It rained all day." * 400
+    context = fitted([*messages, {"role": "user", "content": "And now?"}])
+    assert context.request["messages"][1]["content"].startswith(TASK)
+    assert context.request["messages"][-1]["content"] == "And now?"
+
+
+def test_a_huge_task_that_may_not_be_shortened_gives_way():
+    messages = run(2)
+    messages[1]["content"] = "word " * 3_000
+    context = fitted([*messages, {"role": "user", "content": "And now?"}], 400, overrides={"forms.kinds": []})
+    assert context.tokens <= 400 - 16
+    assert context.request["messages"][-1]["content"] == "And now?"
+    only = [messages[0], messages[1], *step(1, "ok"), {"role": "user", "content": "And now?"}]
+    assert fitted(only, 120, overrides={"forms.kinds": []}).tokens <= 120 - 16
+
+
+def test_a_huge_message_of_the_user_that_may_not_be_shortened_is_left_out():
+    messages = [{"role": "user", "content": "word " * 3_000}, {"role": "user", "content": "And now?"}]
+    context = fitted(messages, 400, policy="agent", overrides={"forms.kinds": []})
+    assert context.positions == (1,)
+
+
+def test_media_in_a_run_need_no_line():
+    picture = {"type": "image_url", "image_url": {"url": "https://tea.example/a.png", "detail": "low"}}
+    messages = run(12)
+    messages.insert(2, {"role": "user", "content": [picture]})
+    assert is_valid(fitted(messages, 1_000).request["messages"])
+
+
+def test_tools_say_which_values_may_be_arguments():
+    results = [json.dumps({"colour": f"red{at}", "weight": "heavy", "note": "careful " * 40}) for at in range(12)]
+    messages = run(0)
+    for number, result in enumerate(results):
+        messages += step(number, result)
+    schema = {"type": "object", "properties": {"weight": {"type": "string"}}}
+    tools = [{"type": "function", "function": {"name": "find", "parameters": schema}}]
+    request = {"model": "gpt-4o", "max_tokens": 16, "messages": messages, "tools": tools}
+    assert "weight heavy" in brimful.fit(request, window=1_000, now=0).ledger
+
+
 # -- a stable prefix -------------------------------------------------------------------------------------------------
 
 
@@ -249,14 +302,28 @@ def test_a_run_replays_to_itself():
         assert brimful.replay(record).request == previous.request
 
 
-def test_a_client_that_changes_its_history_gets_a_valid_request():
-    previous = fitted(run(12))
-    shorter = run(12)
-    del shorter[4:8]
-    shorter[3]["content"] = "gone"
-    context = fitted(shorter, previous=previous)
+@pytest.mark.parametrize("more", [0, 2, 12])
+def test_a_client_that_changes_its_history_gets_a_valid_request(more):
+    previous = fitted(run(9))
+    messages = run(9 + more)
+    del messages[2:4]
+    messages[3]["content"] = "gone"
+    context = fitted(messages, previous=previous)
     assert is_valid(context.request["messages"])
     assert context.tokens <= 900 - 16
+
+
+def test_other_packages_in_a_pool_with_a_ledger_have_no_lines():
+    packages = [
+        *brimful.conversation(run(12)[1:], model="gpt-4o"),
+        brimful.package("memory-semantic", "Ada likes tea.", id="tea", model="gpt-4o"),
+        brimful.package("memory-semantic", "Ada likes cake. " * 900, id="cake", model="gpt-4o"),
+    ]
+    kinds = {"pools.recent.kinds": ["*"], "completion.tokens": 16}
+    context = brimful.assemble(packages, model="gpt-4o", policy="agent", window=1_000, now=0, overrides=kinds)
+    assert context.decision("tea").outcome == "kept"
+    assert context.decision("cake").outcome in ("dropped", "shrunk")
+    assert "get_order" in context.ledger
 
 
 RESULTS = st.sampled_from(["", "ok", "Error: not found", order(3), order(5, 300), "line of a log\n" * 200, "[]"])

@@ -12,12 +12,12 @@ import msgspec
 from brimful.core import substitute
 from brimful.core.budget import ContextBudget
 from brimful.core.candidates import confirmed_duplicates, content_owners
-from brimful.core.cost import role_of
+from brimful.core.cost import region_of, role_of
 from brimful.core.decision import FormName, Reason
 from brimful.core.forms import Shaper
 from brimful.core.ledger import LedgerWriter, is_from_user
 from brimful.core.media import charge_lines, is_media, line_costs
-from brimful.core.policy import NO_HISTORY_LIMITS, LedgerRules, Policy, Pool
+from brimful.core.policy import NO_HISTORY_LIMITS, Policy, Pool
 from brimful.core.select import (
     NEWEST_SHARE,
     Queues,
@@ -44,6 +44,7 @@ from brimful.core.selection import (
 from brimful.core.units import Unit, total_cost, with_heading_costs
 from brimful.core.worth import Balance
 
+_LAST_STEP = 0.25  # of its pool, that the last step of an agent's run may take in any case
 _REGROW_DIVIDED = 0.1  # of its share: history that gave room to search results grows back only in a far larger window
 
 
@@ -317,7 +318,7 @@ class _Filling:
             unique = self.queues[pool.name].without_duplicates(content_owners([*self.fixed, *others]))
         order, self.duplicates[pool.name] = unique.units, unique.duplicates
         if pool.ledger is not None:
-            self._pick_with_ledger(pool, pool.ledger, order, room)
+            self._pick_with_ledger(pool, order, room)
             return
         if pool.low_water is not None and (again := self._span(pool, order)):
             # The pool is final: what is left over goes to content after history, not before it.
@@ -356,24 +357,30 @@ class _Filling:
         limits = dict(self.previous.forms) if self.previous is not None and pool.low_water is None else {}
         self.chosen[pool.name] = select(pool, order, room, self.shaper, limits)
 
-    def _pick_with_ledger(self, pool: Pool, rules: LedgerRules, order: list[Unit], room: Room) -> None:
+    def _pick_with_ledger(self, pool: Pool, order: list[Unit], room: Room) -> None:
         """Keep what the user said and the newest steps. If not everything fits, a large last step is shortened, too."""
         limits = dict(self.previous.forms) if self.previous is not None else {}
         is_full = total_cost(order) > room.tokens
-        if is_full:
-            for at, unit in enumerate(self.fixed):
-                limit = limits.get(unit.key, int(rules.newest * (room.tokens + unit.cost)))
-                if unit.pool == pool.name and unit.may_shrink and unit.cost > limit and not is_from_user(unit):
-                    self.fixed[at] = self.shaper.shrink(unit, limit) or self.shaper.smallest(unit) or unit
-            room = self.room(pool)
-        choice = self.writer.choose(pool, order, self.fixed_in(pool), room.tokens, self.previous)
-        self.order[pool.name], self.chosen[pool.name] = order, choice.units
+        needed = self.writer.min_cost(order) if is_full else 0
+        for at, unit in enumerate(self.fixed if is_full else ()):
+            both = room.tokens + unit.cost
+            limit = limits.get(unit.key, max(int(_LAST_STEP * both), int((pool.low_water or 1.0) * both) - needed))
+            if unit.pool == pool.name and unit.may_shrink and unit.cost > limit and not is_from_user(unit):
+                smaller = self.shaper.shrink(unit, limit) or self.shaper.smallest(unit) or unit
+                self.fixed[at] = smaller
+                room = msgspec.structs.replace(room, tokens=room.tokens + unit.cost - smaller.cost)
+        turns = [unit for unit in order if region_of(unit.packages[0]) in ("history", "current")]
+        others = [unit for unit in order if unit not in turns] if len(turns) < len(order) else []
+        choice = self.writer.choose(pool, turns, self.fixed_in(pool), room.tokens, self.previous)
+        left = msgspec.structs.replace(room, tokens=room.tokens - total_cost(choice.units), hard=0)
+        self.order[pool.name] = order
+        self.chosen[pool.name] = [*choice.units, *(select(pool, others, left, self.shaper) if others else ())]
         is_cut = is_full or any(unit.whole for unit in self.fixed)
         self.ledger = choice.state or (LedgerState() if is_cut else None)
         self.stepped.update([pool.name] if choice.stepped else [])
         if choice.ledger is not None:
             inside = {unit.key for unit in choice.chosen}
-            self.replaced.update({unit.key: choice.ledger for unit in order if unit.key not in inside})
+            self.replaced.update({unit.key: choice.ledger for unit in turns if unit.key not in inside})
 
     def _balance(self, pool: Pool) -> Balance:
         """Weigh the turns of a pool against what was found for the pools after it."""

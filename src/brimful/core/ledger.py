@@ -30,7 +30,7 @@ from brimful.shorten.values import IDENTIFIER, Value, find_values, write_values
 
 _USED: Final = 1.5  # times as likely to be needed, if a call, the user or the assistant has used the value
 _ARGUMENT: Final = 1.5  # … if a tool has an argument of this name
-_AGE: Final = 0.95  # … for each step since
+_AGE: Final = 0.98  # … for each step since
 _MIN_WORTH: Final = 0.04  # values that are less likely to be needed are left out, even if there is room
 _LIKELY_ROWS: Final = 4  # … values of a list may be needed, unless a tool has an argument of their name
 _TITLE: Final = 0.1  # worth of the beginning of a message
@@ -38,8 +38,8 @@ _CHARACTERS: Final = 3  # of a value in a token, about
 _SEPARATOR: Final = 2  # tokens between values, with part of a key
 _MAX_ARGUMENT: Final = 60  # characters of an argument in a line
 _MAX_TITLE: Final = 100  # characters of a message in a line
-_FOLDED_SHARE: Final = 0.3  # of the ledger, for the summary of the oldest steps
-_HEADS_SHARE: Final = 0.5  # … for the calls themselves, before any of their values
+_FOLDED_SHARE: Final = 0.15  # of the ledger, for the summary of the oldest steps
+_HEADS_SHARE: Final = 0.3  # … for the calls themselves, before any of their values
 _NEW_LINE: Final = "\n"
 _READ: Final = 32  # units that a summary is made of; of older ones it only counts the calls
 _SCALES: Final = (1.0, 0.85, 0.7, 0.5, 0.3, 0.1, 0.0)  # of the room for the ledger, tried until the whole fits
@@ -107,10 +107,16 @@ class LedgerWriter:
             return Choice(units)
         limits = dict(previous.forms) if previous is not None else {}
         units = [self._as_before(unit, limits) for unit in units]
-        again = self._repeat(units, fixed, (previous and previous.ledger) or LedgerState())
+        state, known = (previous and previous.ledger) or LedgerState(), {unit.key for unit in units}
+        state = msgspec.structs.replace(state, lines=tuple(line for line in state.lines if line[0] in known))
+        again = self._repeat(units, fixed, state)
         if total_cost(again.units) <= tokens:
             return again
-        return self._trim(pool, units, fixed, tokens, (previous and previous.ledger) or LedgerState())
+        return self._trim(pool, units, fixed, tokens, state)
+
+    def min_cost(self, units: Iterable[Unit]) -> int:
+        """Return about how much it takes to keep what the user said, and a line for every other unit."""
+        return sum(unit.cost if is_from_user(unit) else self._entry(unit.whole or unit).tokens for unit in units)
 
     def _as_before(self, unit: Unit, limits: dict[str, int]) -> Unit:
         return (unit.may_shrink and unit.key in limits and self._shaper.shrink(unit, limits[unit.key])) or unit
@@ -139,10 +145,7 @@ class LedgerWriter:
     ) -> Choice:
         by_key = {unit.key: unit for unit in units}
         lines = [
-            line
-            for key, picks in state.lines
-            if key in by_key
-            for line in self._entry(by_key[key].whole or by_key[key]).write(picks)
+            line for key, picks in state.lines for line in self._entry(by_key[key].whole or by_key[key]).write(picks)
         ]
         summary = self._summarize(folded, state.folded)
         if not lines and not summary:
@@ -269,9 +272,8 @@ class LedgerWriter:
         by_key = {unit.key: unit for unit in units}
         shown = set(run.said)
         for key, picked in state.lines:
-            if key in by_key:
-                entry = self._entry(by_key[key].whole or by_key[key])
-                shown.update(entry.values[at].text for at in picked if at < len(entry.values))
+            entry = self._entry(by_key[key].whole or by_key[key])
+            shown.update(entry.values[at].text for at in picked if at < len(entry.values))
         entries = {unit.key: self._entry(unit.whole or unit) for unit in out}
         rows: list[tuple[float, str, int]] = []
         for age, unit in enumerate(reversed(out)):
@@ -303,9 +305,10 @@ class LedgerWriter:
         return picks
 
     def _give_way(self, choice: Choice, tokens: int) -> Choice:
-        """Leave out the oldest units until the rest fits, what the user said last, and then the ledger."""
+        """Leave out the oldest units until the rest fits, then what the user said, then the task and the ledger."""
         ledger = choice.ledger
-        chosen = sorted(choice.chosen, key=lambda unit: (is_from_user(unit), _start(unit)))
+        task = min(filter(is_from_user, choice.chosen), key=_start, default=None)
+        chosen = sorted(choice.chosen, key=lambda unit: (is_from_user(unit), unit is task, _start(unit)))
         while chosen and total_cost(chosen) + (ledger.cost if ledger else 0) > tokens:
             chosen.pop(0)
         fits = ledger is not None and total_cost([*chosen, ledger]) <= tokens

@@ -89,7 +89,7 @@ class LedgerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
     users: float = 0.25
-    newest: float = 0.45
+    newest: float = 0.25
     max_share: float = 0.6
 
 
@@ -345,7 +345,7 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
 
 
 def _ledger_violations(at: str, pool: Pool) -> Iterator[tuple[str, str]]:
-    for key in ("contiguous", "optimize", "summarize"):
+    for key in ("contiguous", "optimize", "summarize", "min_items", "max_items"):
         if getattr(pool, key):
             yield at, f"cannot be combined with {key}"
     for key in ("users", "newest", "max_share"):
