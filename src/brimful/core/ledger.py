@@ -30,7 +30,7 @@ from brimful.shorten.values import IDENTIFIER, Value, find_values, write_values
 
 _USED: Final = 1.5  # times as likely to be needed, if a call, the user or the assistant has used the value
 _ARGUMENT: Final = 1.5  # … if a tool has an argument of this name
-_AGE: Final = 0.98  # … for each step since
+_AGE: Final = 0.93  # … for each step since
 _MIN_WORTH: Final = 0.04  # values that are less likely to be needed are left out, even if there is room
 _LIKELY_ROWS: Final = 4  # … values of a list may be needed, unless a tool has an argument of their name
 _TITLE: Final = 0.1  # worth of the beginning of a message

@@ -19,7 +19,8 @@ _SHORT: Final = 0.8  # … of a short text as a whole
 _DATE: Final = 0.6
 _TEXT: Final = 0.3  # … of a few words, such as a name
 _NUMBER: Final = 0.15
-_TIME: Final = 0.05  # … of a time of day or a long text: it hardly ever comes back as an argument
+_TIME: Final = 0.05  # … of a time of day: it hardly ever comes back as an argument
+_LONG: Final = 0.02  # … of a long text
 
 _DATE_PATTERN: Final = re.compile(r"\d{4}-\d\d-\d\d|\d\d?[./]\d\d?[./]\d{2,4}")
 _TIME_PATTERN: Final = re.compile(r"\d\d?:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?|\d{4}-\d\d-\d\d[T ].*")
@@ -143,7 +144,7 @@ def _walk(key: str, data: Any) -> Iterator[Value]:
     elif isinstance(data, str):
         line = " ".join(data.split())
         if len(line) > _MAX_LENGTH:
-            yield Value(_cut(line), key, _TIME)
+            yield Value(_cut(line), key, _LONG)
         elif len(line) >= _MIN_LENGTH:
             yield Value(line, key, _worth(line))
     elif data is not None and not isinstance(data, bool):
