@@ -163,6 +163,14 @@ def test_a_large_last_result_is_shortened_and_the_task_stays():
     assert longer.request["messages"][: len(sent)] == sent
 
 
+def test_a_last_result_that_leaves_too_little_for_other_steps_is_shortened():
+    messages = run(20)
+    messages[-1]["content"] = order(19, 500)
+    context = fitted(messages)
+    assert context.shortened == (len(messages) - 1,)
+    assert all(f"W-{number}c" in texts(context) for number in range(10, 20))
+
+
 def test_a_huge_task_is_shortened():
     messages = run(8)
     messages[1]["content"] = TASK + " It rained all day." * 400
