@@ -26,6 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
 	$(BIN)/python examples/memory.py
+	$(BIN)/python examples/agent.py
 	$(BIN)/python examples/chat.py
 	$(BIN)/python examples/service.py
 	@echo 'To see contexts in a browser, run: make inspect'

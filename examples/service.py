@@ -32,8 +32,7 @@ class ScriptedModel(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer a chat completion, whole or as a stream."""
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        text, streams = ANSWERS[request["model"]], request.get("stream")
-        message = {"role": "assistant", "content": text}
+        message, streams = self.answer(request), request.get("stream")
         choice = {"index": 0, "finish_reason": "stop", "delta" if streams else "message": message}
         answer = {"id": "1", "object": "chat.completion", "created": 1, "model": request["model"], "choices": [choice]}
         body = json.dumps(answer)
@@ -44,14 +43,18 @@ class ScriptedModel(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body.encode())
 
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the message that answers a request."""
+        return {"role": "assistant", "content": ANSWERS[request["model"]]}
+
     def log_message(self, format: str, *args: Any) -> None:
         """Do not log requests."""
 
 
 @contextmanager
-def scripted_model() -> Iterator[str]:
+def scripted_model(model: type[ScriptedModel] = ScriptedModel) -> Iterator[str]:
     """Serve the model, and yield its URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), ScriptedModel)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/v1"
@@ -60,12 +63,12 @@ def scripted_model() -> Iterator[str]:
 
 
 @contextmanager
-def service(upstream: str, db: str) -> Iterator[httpx2.Client]:
+def service(upstream: str, db: str, *more: str) -> Iterator[httpx2.Client]:
     """Run `brimful serve`, and yield a client of it once it is ready."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    options = ["--upstream", upstream, "--db", db, "--listen", f"127.0.0.1:{port}"]
+    options = ["--upstream", upstream, "--db", db, "--listen", f"127.0.0.1:{port}", *more]
     command = [sys.executable, "-m", "brimful", "serve", *options]
     with (
         subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process,  # noqa: S603 - ourselves
