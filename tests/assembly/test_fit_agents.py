@@ -370,3 +370,10 @@ def test_a_huge_task_is_shortened_if_everything_else_fits():
     assert context.positions == (0, 1, 2, 3)
     assert context.shortened == (0,)
     assert context.request["messages"][1:] == messages[1:]
+
+
+def test_a_limit_on_messages_holds_beside_the_ledger():
+    context = fitted(run(20), window=100_000, overrides=brimful.Overrides(max_messages=6))
+    assert context.positions[:2] == (0, 1)
+    assert len(context.positions) - 1 <= 6
+    assert {each.reason for each in context.decisions if each.outcome == "dropped"} == {"max-items"}

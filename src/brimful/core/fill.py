@@ -359,6 +359,9 @@ class _Filling:
 
     def _pick_with_ledger(self, pool: Pool, order: list[Unit], room: Room) -> None:
         """Keep what the user said and the newest steps. If not everything fits, a large last step is shortened, too."""
+        if pool.history != NO_HISTORY_LIMITS:
+            pool, order, reasons = limit_history(pool, order, room, self.fixed_in(pool))
+            self.limited[pool.name] = pool, reasons
         limits = dict(self.previous.forms) if self.previous is not None else {}
         is_full = total_cost(order) > room.tokens
         needed = self.writer.min_cost(order) if is_full else 0

@@ -189,9 +189,9 @@ def _with_pool_names(path: str, data: Any) -> str:
 
 
 def _address_history(policy: Policy, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return overrides of the pool `recent` for a policy without one: they limit history in the pool that takes it."""
+    """Return overrides of the pool `recent`. Without one, or with a ledger in it, they limit history in its pool."""
     pool = policy.pool_for_kind("message-recent")
-    if pool is None or any(each.name == "recent" for each in policy.pools):
+    if pool is None or any(each.name == "recent" and each.ledger is None for each in policy.pools):
         return dict(overrides)
     return {
         f"pools.{pool.name}.history.{_HISTORY_KEYS[key]}" if key in _HISTORY_KEYS else key: value
