@@ -22,6 +22,8 @@ COUNTER = brimful.counter("gpt-4o")
 PACKAGE = brimful.package("message-current", "Hi", model="gpt-4o")
 CONTEXT = brimful.assemble([PACKAGE], model="gpt-4o", now=NOW)
 HI = {"role": "user", "content": "Hi"}
+LONG = {"model": "gpt-4o", "messages": [{"role": "user", "content": f"{n}. {'word ' * 50}"} for n in range(20)]}
+TRIMMED = brimful.fit(LONG, window=500, completion=16, now=NOW)
 IMAGE = brimful.Media(modality="image", data="AAAA")
 CALL = brimful.ToolCall(id="c", name="f", arguments="{}")
 RESULT = brimful.ToolResult(id="c", content="42")
@@ -29,6 +31,7 @@ RESULT = brimful.ToolResult(id="c", content="42")
 FUNCTIONS = {
     brimful.assemble: {"packages": [PACKAGE], "model": "gpt-4o"},
     brimful.budget: {"model": "gpt-4o"},
+    brimful.compact: {"context": TRIMMED},
     brimful.conversation: {"messages": [HI], "model": "gpt-4o"},
     brimful.count: {"text": "Hi", "model": "gpt-4o"},
     brimful.counter: {"model": "gpt-4o"},
@@ -36,6 +39,7 @@ FUNCTIONS = {
     brimful.fit: {"request": {"model": "gpt-4o", "messages": [HI]}},
     brimful.load_policy: {"name": "default"},
     brimful.package: {"kind": "message-recent", "content": "Hi", "model": "gpt-4o"},
+    brimful.recall_tool: {"context": TRIMMED},
     brimful.replay: {"context": CONTEXT},
     brimful.window_for: {"context": CONTEXT, "id": PACKAGE.id},
     packagers.conversation: {"messages": [], "counter": COUNTER},
@@ -98,6 +102,11 @@ def is_ours(call):
     return ""
 
 
+def call(function, arguments):
+    result = function(**arguments)
+    return asyncio.run(result) if inspect.iscoroutine(result) else result
+
+
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: f"{each.__module__}.{each.__qualname__}")
 def test_functions(function):
     arguments = FUNCTIONS[function]
@@ -105,7 +114,7 @@ def test_functions(function):
         f"{name}={value!r:.40}": problem
         for name in names(function)
         for value in WRONG
-        if (problem := is_ours(lambda name=name, value=value: function(**{**arguments, name: value})))
+        if (problem := is_ours(lambda name=name, value=value: call(function, {**arguments, name: value})))
     }
     assert wrong == {}
 

@@ -40,4 +40,6 @@ def test_the_environment_is_heard(run_json, monkeypatch):
 
 
 def test_no_such_policy(fails):
-    assert fails("policies", "nope").startswith("no policy 'nope'; known: auction, default, fit, pools, split, window")
+    assert fails("policies", "nope").startswith(
+        "no policy 'nope'; known: agent, auction, default, fit, pools, split, window"
+    )

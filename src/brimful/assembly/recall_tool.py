@@ -77,7 +77,7 @@ def recall_tool(context: Context, *, wire: ToolWire | None = None, max_tokens: i
     if not is_whole_number(max_tokens):
         raise InvalidValue("max_tokens", f"must be a positive whole number of tokens, not {preview(max_tokens)}")
     form = wire or (context.inputs.model.wire if context.inputs.frame is None else context.inputs.frame.wire)
-    if form not in _WRITERS:
+    if not isinstance(form, str) or form not in _WRITERS:
         raise InvalidValue("wire", f"must be one of {', '.join(get_args(ToolWire))}, not {preview(form)}")
     return RecallTool(context=context, schema=write_schema(form), max_tokens=max_tokens)
 
