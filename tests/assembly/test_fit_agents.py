@@ -377,3 +377,13 @@ def test_a_limit_on_messages_holds_beside_the_ledger():
     assert context.positions[:2] == (0, 1)
     assert len(context.positions) - 1 <= 6
     assert {each.reason for each in context.decisions if each.outcome == "dropped"} == {"max-items"}
+
+
+def test_many_short_steps_are_trimmed_in_rare_large_steps():
+    requests, previous = [], None
+    for steps in range(30, 90):
+        previous = fitted(run(steps, words=5), window=2_000, previous=previous)
+        requests.append(previous.request["messages"])
+    grown = [after[: len(before)] == before for before, after in pairwise(requests)]
+    assert previous.ledger
+    assert sum(grown) >= 0.75 * len(grown)

@@ -42,6 +42,8 @@ _FOLDED_SHARE: Final = 0.15  # of the ledger, for the summary of the oldest step
 _HEADS_SHARE: Final = 0.3  # … for the calls themselves, before any of their values
 _NEW_LINE: Final = "\n"
 _READ: Final = 32  # units that a summary is made of; of older ones it only counts the calls
+_SLACK: Final = 0.3  # of what a trim leaves free may be used up by lines that are longer than estimated
+_MIN_SCALE: Final = 0.5  # if not even half of the lines leave that much free, the first choice that fits will do
 _SCALES: Final = (1.0, 0.85, 0.7, 0.5, 0.3, 0.1, 0.0)  # of the room for the ledger, tried until the whole fits
 
 
@@ -206,12 +208,17 @@ class LedgerWriter:
         others = [unit for unit in before.chosen if unit.key not in held]
         ledger = before.ledger.cost if before.ledger else 0
         left = target - total_cost(users) - ledger
+        newest = self._keep_newest(others, left, rules.newest)
+        high, room = target + int(_SLACK * (tokens - target)), left - total_cost(newest)
+        fits: list[Choice] = []
         for scale in _SCALES:
-            newest = self._keep_newest(others, left, rules.newest)
-            room = int((left - total_cost(newest)) * scale)
-            choice = self._extend(units, fixed, [*users, *newest], room, state, before)
-            if total_cost(choice.units) <= tokens:
+            choice = self._extend(units, fixed, [*users, *newest], int(room * scale), state, before)
+            used = total_cost(choice.units)
+            if used <= high:
                 return choice
+            fits += [choice] if used <= tokens else []
+            if fits and scale <= _MIN_SCALE:
+                return fits[0]
         return self._give_way(choice, tokens)
 
     def _keep_users(self, units: Sequence[Unit], tokens: int) -> list[Unit]:
