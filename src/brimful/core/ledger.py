@@ -79,7 +79,7 @@ class _Entry(msgspec.Struct, frozen=True, gc=False):
     @property
     def size(self) -> int:
         """The estimated tokens of its lines without values."""
-        return sum(len(head) // _CHARACTERS + _SEPARATOR for head, _ in self.heads)
+        return sum(_estimate_head(head) for head, _ in self.heads)
 
 
 class LedgerWriter:
@@ -330,25 +330,46 @@ class LedgerWriter:
         return entry
 
     def _make_entry(self, unit: Unit) -> _Entry:
-        heads: list[tuple[str, int]] = []
-        values: list[Value] = []
         results = {part.id: (package, part) for package, part in _parts(unit) if isinstance(part, ToolResult)}
         calls = [(package, part) for package, part in _parts(unit) if isinstance(part, ToolCall)]
+        lines: list[_Line] = []
         for package, call in calls:
             source, result = results.get(call.id, (package, None))
-            arguments, nested = _read_arguments(call.arguments)
-            found = _cached_values(result.content) if result is not None else ()
-            own = [*nested, *(value for value in found if value.text not in arguments)]
-            heads.append((f"{self._handles[source.id]} {call.name}({arguments})", len(own)))
-            values += own
-        texts = [(package, part) for package, part in _parts(unit) if isinstance(part, Text) and part.text.strip()]
-        for package, part in () if calls else texts:
-            own = [Value(_cut(part.text, _MAX_TITLE), worth=_TITLE), *_cached_values(part.text)]
-            heads.append((f"{self._handles[package.id]} {role_of(package)}", len(own)))
-            values += own
-        tokens = sum(len(head) // _CHARACTERS + _SEPARATOR for head, _ in heads)
-        likely = (value for value in values if value.worth >= IDENTIFIER / 2)
-        return _Entry(tuple(heads), tuple(values), tokens + sum(map(_estimate, likely)), bool(calls))
+            content = "" if result is None else result.content
+            lines.append(_describe_call(self._handles[source.id], call.name, call.arguments, content))
+        if not calls:
+            texts = [(package, part) for package, part in _parts(unit) if isinstance(part, Text) and part.text.strip()]
+            lines = [_describe_text(self._handles[package.id], role_of(package), part.text) for package, part in texts]
+        return _Entry(
+            heads=tuple((line.head, len(line.values)) for line in lines),
+            values=tuple(value for line in lines for value in line.values),
+            tokens=sum(line.tokens for line in lines),
+            is_step=bool(calls),
+        )
+
+
+class _Line(msgspec.Struct, frozen=True, gc=False):
+    """A line of the ledger: its beginning, the values that can follow, and the estimated tokens of the likely ones."""
+
+    head: str
+    values: tuple[Value, ...]
+    tokens: int
+
+
+def _make_line(head: str, values: Iterable[Value]) -> _Line:
+    found = tuple(values)
+    likely = sum(_estimate(value) for value in found if value.worth >= IDENTIFIER / 2)
+    return _Line(head, found, _estimate_head(head) + likely)
+
+
+def _read_call(handle: str, name: str, arguments: str, content: str) -> _Line:
+    shown, nested = _read_arguments(arguments)
+    own = (value for value in _cached_values(content) if value.text not in shown)
+    return _make_line(f"{handle} {name}({shown})", [*nested, *own])
+
+
+def _read_text(handle: str, role: str, text: str) -> _Line:
+    return _make_line(f"{handle} {role}", [Value(_cut(text, _MAX_TITLE), worth=_TITLE), *_cached_values(text)])
 
 
 class _RunValues:
@@ -394,6 +415,10 @@ def _estimate(value: Value) -> int:
     return len(value.written) // _CHARACTERS + _SEPARATOR
 
 
+def _estimate_head(head: str) -> int:
+    return len(head) // _CHARACTERS + _SEPARATOR
+
+
 def _cut(text: str, length: int) -> str:
     line = one_line(text[: 4 * length])
     return line if len(line) <= length else line[:length].rstrip() + "…"
@@ -431,6 +456,14 @@ _cached_values: Final = memoize(
     _values, name="values", size=lambda args, found: content_bytes(args[0]) + 200 * len(found)
 )
 """Cached, because every request of a run has all of its results again."""
+
+
+_describe_call: Final = memoize(
+    _read_call, name="values", size=lambda args, line: sum(map(content_bytes, args)) + 50 * len(line.values)
+)
+_describe_text: Final = memoize(
+    _read_text, name="values", size=lambda args, line: content_bytes(args[2]) + 50 * len(line.values)
+)
 
 
 def _compact_cached(messages: tuple[Message, ...], limit: int, counter: TokenCounter) -> str:
