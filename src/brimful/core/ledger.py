@@ -31,6 +31,9 @@ from brimful.shorten.values import IDENTIFIER, Value, find_values, write_values
 _USED: Final = 1.5  # times as likely to be needed, if a call, the user or the assistant has used the value
 _ARGUMENT: Final = 1.5  # … if a tool has an argument of this name
 _AGE: Final = 0.93  # … for each step since
+_CALL: Final = 0.6  # worth of the call itself: a model that does not know of it makes it again
+_CALL_AGE: Final = 0.98  # … times that for each step since
+_HEAD: Final = -1  # stands for the call in place of one of its values
 _MIN_WORTH: Final = 0.04  # values that are less likely to be needed are left out, even if there is room
 _LIKELY_ROWS: Final = 4  # … values of a list may be needed, unless a tool has an argument of their name
 _TITLE: Final = 0.1  # worth of the beginning of a message
@@ -39,7 +42,6 @@ _SEPARATOR: Final = 2  # tokens between values, with part of a key
 _MAX_ARGUMENT: Final = 60  # characters of an argument in a line
 _MAX_TITLE: Final = 100  # characters of a message in a line
 _FOLDED_SHARE: Final = 0.15  # of the ledger, for the summary of the oldest steps
-_HEADS_SHARE: Final = 0.3  # … for the calls themselves, before any of their values
 _NEW_LINE: Final = "\n"
 _READ: Final = 32  # units that a summary is made of; of older ones it only counts the calls
 _SLACK: Final = 0.3  # of what a trim leaves free may be used up by lines that are longer than estimated
@@ -284,32 +286,23 @@ class LedgerWriter:
         entries = {unit.key: self._entry(unit.whole or unit) for unit in out}
         rows: list[tuple[float, str, int]] = []
         for age, unit in enumerate(reversed(out)):
-            for at, value in enumerate(entries[unit.key].values):
+            entry = entries[unit.key]
+            if entry.is_step:
+                rows.append((_CALL * _CALL_AGE**age / entry.size**0.5, unit.key, _HEAD))
+            for at, value in enumerate(entry.values):
                 worth = value.worth * run.factor(value) * _AGE**age
                 if worth >= _MIN_WORTH:
                     rows.append((worth / _estimate(value) ** 0.5, unit.key, at))
         rows.sort(key=lambda row: -row[0])
-        picks = self._pick_heads(out, entries, int(_HEADS_SHARE * room))
-        room -= sum(entries[key].size for key in picks)
-        for _, key, at in rows:
-            value = entries[key].values[at]
-            cost = _estimate(value) + (0 if key in picks else entries[key].size)
-            if value.text not in shown and cost <= room:
-                picks.setdefault(key, []).append(at)
-                shown.add(value.text)
-                room -= cost
-        picks |= self._pick_heads([unit for unit in out if unit.key not in picks], entries, room)
-        return {key: tuple(sorted(each)) for key, each in picks.items()}
-
-    def _pick_heads(self, out: Sequence[Unit], entries: dict[str, _Entry], room: int) -> dict[str, list[int]]:
-        """Choose the newest steps whose calls fit: a model that does not know of a call makes it again."""
         picks: dict[str, list[int]] = {}
-        for unit in reversed(out):
-            entry = entries[unit.key]
-            if entry.is_step and entry.size <= room:
-                picks[unit.key] = []
-                room -= entry.size
-        return picks
+        for _, key, at in rows:
+            found = () if at == _HEAD else (entries[key].values[at],)
+            cost = sum(map(_estimate, found)) + (0 if key in picks else entries[key].size)
+            if cost <= room and all(value.text not in shown for value in found):
+                picks.setdefault(key, []).extend([at] * len(found))
+                shown.update(value.text for value in found)
+                room -= cost
+        return {key: tuple(sorted(each)) for key, each in picks.items()}
 
     def _give_way(self, choice: Choice, tokens: int) -> Choice:
         """Leave out the oldest units until the rest fits, then what the user said, then the task and the ledger."""

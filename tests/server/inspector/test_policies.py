@@ -33,7 +33,7 @@ def test_a_persona_cannot_name_a_file(start, files, at):
         answer = client.request(method, ROOT + path, json={"policy": files[at]})
         assert answer.status_code == 400
         message = answer.json()["error"]["message"]
-        assert message.startswith("policy: must be one of auction, default, fit, ")
+        assert message.startswith("policy: must be one of agent, auction, default, fit, ")
         assert "password" not in message
         assert client.post(ROOT + "/personas", json={"id": "nova", "policy": "window"}).status_code in (201, 409)
 
@@ -48,7 +48,7 @@ def test_a_stored_persona_that_names_a_file_is_rejected(start, files, tmp_path, 
     asyncio.run(prepare())
     answer = ask(start(), "tea")
     assert answer.status_code == 400
-    assert answer.json()["error"]["message"].startswith("policy: must be one of auction, default, ")
+    assert answer.json()["error"]["message"].startswith("policy: must be one of agent, auction, default, ")
     assert answer.json()["error"]["param"] == "policy"
 
 
