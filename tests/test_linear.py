@@ -22,6 +22,8 @@ _STARTS = ("", "<", "{{", '"')
 _PACKAGES = ("core", "engine", "formats", "janitor", "lore", "packagers", "records", "render", "retrieval")
 """They search what users and strangers wrote; patterns elsewhere match names and settings."""
 _MATCHED_AT_THE_START = {  # used with `match` or `fullmatch` alone
+    "brimful.core.compaction._ERROR",
+    "brimful.core.compaction._PATH",
     "brimful.formats.json_stream._KEY",
     "brimful.formats.json_stream._TO_BRACKET",
     "brimful.formats.lenient._WRITTEN_OUT_TIME",

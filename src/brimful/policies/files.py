@@ -65,7 +65,7 @@ def policy_names() -> tuple[str, ...]:
     """Return the names of the built-in policies.
 
     >>> policy_names()
-    ('auction', 'default', 'fit', 'pools', 'split', 'window')
+    ('agent', 'auction', 'default', 'fit', 'pools', 'split', 'window')
     """
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
