@@ -8,6 +8,7 @@ from html import escape
 WIDTH, HEIGHT = 640, 360
 LEFT, RIGHT, TOP, BOTTOM = 56, 24, 36, 44  # margins
 COLOURS = ("#0b6e99", "#c4501b", "#3d7d3a", "#7a4fa3")
+CHARACTER, GAP = 6.6, 20.0  # the width of a character in a name, about, and of the space after it
 TICKS = (1, 2, 5)  # times a power of ten
 
 
@@ -50,15 +51,17 @@ def line_chart(lines: Sequence[Line], *, across: str, up: str) -> str:
     parts += [_text(x(tick), HEIGHT - BOTTOM + 18, f"{tick:g}") for tick in x_ticks]
     parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, across))
     parts.append(_text(8, TOP - 16, up, anchor="start"))
+    name_at: float = LEFT + 60
     for number, line in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
         path = " ".join(f"{x(right):.1f},{y(above):.1f}" for right, above in line.points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for (right, above), label in zip(line.points, line.labels, strict=True):
             parts.append(f'<circle cx="{x(right):.1f}" cy="{y(above):.1f}" r="3" fill="{colour}"/>')
-            if line is lines[-1]:
+            if line is lines[-1] and label:
                 parts.append(_text(x(right), y(above) + 16, label, colour=colour))
-        parts.append(_text(LEFT + 60 + 150 * number, TOP - 16, line.name, anchor="start", colour=colour))
+        parts.append(_text(name_at, TOP - 16, line.name, anchor="start", colour=colour))
+        name_at += CHARACTER * len(line.name) + GAP
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
