@@ -9,10 +9,11 @@ import pytest
 import brimful
 from brimful import packagers
 from brimful.engine import Engine, Retrieval
-from brimful.engine.options import AssembleOptions, MemoryOptions, RespondOptions, ResponseOptions
+from brimful.engine.options import AssembleOptions, MemoryChanges, MemoryOptions, RespondOptions, ResponseOptions
 from brimful.errors import BrimfulError, InvalidPackage, InvalidValue
 from brimful.packagers.package import PackageOptions
 from brimful.records import Memory, Message
+from brimful.records.memory import MemoryFilters
 from brimful.testing import ScriptedProvider
 
 NOW = 1_700_000_000
@@ -65,6 +66,10 @@ METHODS = {
     "remember_many": ({"memories": [Memory(id="x", content="Hi")]}, {}),
     "pin": ({"id": "x"}, {}),
     "forget": ({"id": "x"}, {}),
+    "update_memory": ({"id": "x", "text": "Hi"}, MemoryChanges),
+    "forget_memories": ({"ids": ["y"]}, MemoryFilters),
+    "list_memories": ({}, MemoryFilters),
+    "count_memories": ({}, MemoryFilters),
     "put": ({"record": Memory(id="x", content="Hi")}, {}),
     "write_lore": ({"entries": []}, {}),
     "write_summaries": ({"summaries": []}, {}),

@@ -5,7 +5,7 @@ import pytest
 
 from brimful.errors import InvalidValue
 from brimful.records import LoreEntry, Memory, Summary
-from stores.samples import known, make_entry, occurring, summed
+from stores.samples import known, make_entry, occurring, summed, words
 
 
 def ids(records):
@@ -26,6 +26,7 @@ def test_a_memory_comes_back_as_it_was(store, run):
         cluster="drinks",
         summary=True,
         at=3.5,
+        edited=3.75,
         pinned=True,
         accesses=2,
         accessed=4.5,
@@ -85,6 +86,94 @@ def test_pages_of_memories_part_those_of_one_time_by_their_ids(store, run):
     assert ids(run(store.memories(before=2.0))) == ["a"]
     assert ids(run(store.memories(before=2.0, after="b"))) == ["c", "d", "a"]
     assert ids(run(store.memories(before=2.0, after="d", pinned=False))) == ["a"]
+
+
+def test_memories_are_found_by_owner_and_by_prefix(store, run):
+    memories = [
+        known("langgraph/users/ada/1", user="users/ada/", at=1.0),
+        known("langgraph/users/ada/2", user="users/ada/notes/", persona="helper", at=2.0),
+        known("langgraph/users/adam/1", user="users/adam/", room="den", at=3.0),
+        known("langgraph/shared", at=4.0),
+        known("langgraph0", user="users0", at=5.0),
+    ]
+    run(store.save_memories(memories))
+    assert ids(run(store.memories(prefix="langgraph/users/ada/"))) == ["langgraph/users/ada/2", "langgraph/users/ada/1"]
+    assert len(run(store.memories(prefix="langgraph/"))) == 4
+    assert len(run(store.memories(prefix="langgraph"))) == 5
+    assert ids(run(store.memories(user_prefix="users/ada/"))) == ["langgraph/users/ada/2", "langgraph/users/ada/1"]
+    assert len(run(store.memories(user_prefix="users/"))) == 3
+    assert ids(run(store.memories(user="users/ada/"))) == ["langgraph/users/ada/1"]
+    assert ids(run(store.memories(persona="helper"))) == ["langgraph/users/ada/2"]
+    assert ids(run(store.memories(room="den", user_prefix="users/"))) == ["langgraph/users/adam/1"]
+    assert run(store.memory_users()) == ["users/ada/", "users/ada/notes/", "users/adam/", "users0"]
+    assert run(store.memory_users(prefix="users/", after="users/ada/", limit=1)) == ["users/ada/notes/"]
+    assert run(store.memory_scopes("memory::users/ada", limit=9)) == ["memory::users/ada/:", "memory::users/adam/:den"]
+    assert run(store.count_memories(user_prefix="users/")) == 3
+
+
+def test_memories_are_found_by_their_metadata(store, run):
+    values = [{"n": 1}, {"n": 1.0, "tags": ["a"]}, {"n": True}, {"n": "1"}, {"n": None}, {}]
+    run(store.save_memories([known(f"k{at}", at=-at, metadata=value) for at, value in enumerate(values)]))
+    assert ids(run(store.memories(metadata={"n": 1}))) == ["k0", "k1"]
+    assert ids(run(store.memories(metadata={"n": True}))) == ["k2"]
+    assert ids(run(store.memories(metadata={"n": None}))) == ["k4"]
+    assert ids(run(store.memories(metadata={"n": 1, "tags": ["a"]}))) == ["k1"]
+    assert ids(run(store.memories(metadata={"n": 1}, limit=1))) == ["k0"]
+    assert ids(run(store.memories(metadata={"n": 1}, before=0.0, after="k0"))) == ["k1"]
+    assert run(store.count_memories(metadata={"n": 1})) == 2
+    assert run(store.count_memories(metadata={})) == len(values)
+
+
+def test_a_metadata_filter_reads_on_until_enough_match(store, run):
+    memories = [known(f"k{at:04}", at=-(at // 7), metadata={"last": at > 1000}) for at in range(1005)]
+    run(store.save_memories(memories))
+    assert ids(run(store.memories(metadata={"last": True}, limit=3))) == ["k1001", "k1002", "k1003"]
+
+
+def test_memories_are_removed_by_filter(store, run):
+    run(store.save_memories([known(f"k{at}", user="ada" if at % 2 else "bob", metadata={"at": at}) for at in range(6)]))
+    assert run(store.remove_memories(user="ada", metadata={"at": 1})) == 1
+    assert run(store.remove_memories(user="ada")) == 2
+    assert ids(run(store.memories())) == ["k0", "k2", "k4"]
+    for nothing in ({}, {"user": None, "prefix": ""}):
+        with pytest.raises(InvalidValue, match="without one, every memory would be removed"):
+            run(store.remove_memories(**nothing))
+    assert run(store.count_memories()) == 3
+
+
+def test_a_memory_is_updated_in_place(store, run):
+    run(store.save_memories([known("k1", user="ada", metadata={"a": 1})]))
+    run(store.record_access(["k1"], at=5.0))
+    changes = {"content": "Ada drinks coffee", "edited": 8.0}
+    changed = run(store.update_memory("k1", changes, lambda memory: words(memory.content)))
+    assert run(store.memories(ids=["k1"])) == [changed]
+    assert (changed.content, changed.edited, changed.metadata, changed.accesses) == (
+        "Ada drinks coffee",
+        8.0,
+        {"a": 1},
+        1,
+    )
+    assert run(occurring(store, ["memory::ada:"], ["tea", "coffee"])).document_frequency == (0, 1)
+    assert run(store.update_memory("k2", changes, lambda memory: words(memory.content))) is None
+
+
+@pytest.mark.parametrize(
+    ("filters", "field"),
+    [
+        ({"users": "ada"}, "users"),
+        ({"user": 7}, "user"),
+        ({"prefix": ["k"]}, "prefix"),
+        ({"ids": "k1"}, "ids"),
+        ({"types": 7}, "types"),
+        ({"metadata": "n=1"}, "metadata"),
+        ({"pinned": "yes"}, "pinned"),
+    ],
+)
+def test_a_wrong_filter_is_named(store, run, filters, field):
+    for call in (store.memories, store.count_memories, store.remove_memories):
+        with pytest.raises(InvalidValue) as caught:
+            run(call(**filters))
+        assert caught.value.field == field
 
 
 def test_a_memory_is_pinned_let_go_and_forgotten(store, run):

@@ -64,6 +64,7 @@ async def everything(store):
     for chosen in ({"ids": ["k1"]}, {"scopes": ["memory::ada:"], "types": ["semantic"], "pinned": True, "before": 9.0}):
         await store.memories(**chosen)
     await store.memories(scopes=["memory::ada:"])
+    await filtered(store)
     await store.pin("k1")
     await store.record_access(["k1"], at=1.0)
     await store.save_lore([make_entry("e1")])
@@ -98,6 +99,17 @@ async def everything(store):
     for kind, id in ((Room, "general"), (User, "ada"), (Persona, "helper"), (Lorebook, "world")):
         await store.remove(kind, id)
     await store.drop_embedder("e")
+
+
+async def filtered(store):
+    await store.memories(prefix="k", user_prefix="a")
+    await store.memories(user="ada", metadata={"why": 1})
+    await store.memories(before=9.0, after="k1")
+    await store.memory_users(prefix="a", after="aa")
+    await store.memory_scopes("memory::a", limit=9)
+    await store.count_memories(user="ada")
+    await store.update_memory("k1", {"content": "tea"}, lambda memory: words(memory.content))
+    await store.remove_memories(user="bob")
 
 
 async def pruned(store):

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, NoReturn, Self, Unpack
+from typing import Any, Final, NoReturn, Self, Unpack
 
 from brimful.assembly.arguments import resolve_model
 from brimful.core.content import Role
@@ -13,7 +13,7 @@ from brimful.core.context import Context
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
 from brimful.core.recall import Recalled
-from brimful.core.validation import preview
+from brimful.core.validation import is_whole_number, preview
 from brimful.counting import vocabulary_for
 from brimful.embedding import embedder_for
 from brimful.engine.builder import Builder
@@ -27,6 +27,7 @@ from brimful.engine.options import (
     AssembleOptions,
     BuildRequest,
     EngineSettings,
+    MemoryChanges,
     MemoryOptions,
     RespondOptions,
     ResponseOptions,
@@ -44,18 +45,27 @@ from brimful.engine.writer import Writer
 from brimful.errors import BrimfulError, InvalidValue
 from brimful.models import default_registry
 from brimful.protocols import Embedder, Provider, Reranker, Summarizer
-from brimful.records import Content, Entity, LoreEntry, Memory, Message, Record, Response, Summary
+from brimful.records import Content, Entity, LoreEntry, Memory, Message, Record, Response, Summary, memory_scope
 from brimful.records.contexts import PruneReport
 from brimful.records.janitor import JanitorRun
+from brimful.records.memory import MemoryFilters, MemoryPage, memory_cursor, parse_memory_cursor
 from brimful.records.search import IndexProgress
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import make_queries
 from brimful.retrieval.rerank import Reranking
 from brimful.retrieval.retriever import Retriever
-from brimful.retrieval.search import SearchRequest, SearchResult, check_memory_types, memory_scopes
+from brimful.retrieval.search import (
+    SearchRequest,
+    SearchResult,
+    check_memory_types,
+    encode_metadata_filter,
+    memory_scopes,
+)
 from brimful.stores import Database, Keys, Store, connect
 from brimful.stores.admin.janitor import JanitorStore
+
+MAX_PREFIX_SCOPES: Final = 2_000  # that a search by prefix reads
 
 
 class EngineParts:
@@ -364,6 +374,28 @@ class Engine:
         """Remove a memory; with `erase`, also remove its content from past contexts."""
         await self._open.writer.forget(id, erase=erase)
 
+    async def update_memory(
+        self,
+        id: str,
+        text: str | None = None,
+        *,
+        at: float | datetime | None = None,
+        **changes: Unpack[MemoryChanges],
+    ) -> Memory:
+        """Change a memory in place, and return it. What you do not pass stays as it is; `metadata` is replaced.
+
+        Contexts that included the memory keep what they had. `at` is the time of the change.
+        """
+        return await self._open.writer.update_memory(id, text, at=at, **changes)
+
+    async def forget_memories(self, *, erase: bool = False, **filters: Unpack[MemoryFilters]) -> int:
+        """Remove all memories that match the filters, and return their number. Archived ones are removed, too.
+
+        At least one filter is required. They are those of `list_memories`. With `erase`, the content of the memories is
+        also removed from past contexts.
+        """
+        return await self._open.writer.forget_memories(erase=erase, **filters)
+
     async def write_lore(self, entries: Sequence[LoreEntry]) -> None:
         """Write lorebook entries."""
         await self._open.writer.write_lore(entries)
@@ -396,14 +428,17 @@ class Engine:
         await self._events.emit("indexed", None, done=progress.done, waiting=progress.waiting)
         return progress
 
-    async def search(
+    async def search(  # noqa: PLR0913 - the filters
         self,
         text: str,
         *,
         persona: str | None = None,
         user: str | None = None,
         room: str | None = None,
+        user_prefix: str = "",
+        prefix: str = "",
         types: Sequence[str] = (),
+        metadata: Mapping[str, Any] | None = None,
         min_relevance: float | None = None,
         limit: int = 20,
         now: float | datetime | None = None,
@@ -411,13 +446,21 @@ class Engine:
         """Search the memories that persona and user may know, and the messages of a room, most relevant first.
 
         Returns at most `limit` memories and `limit` messages with at least this relevance, ranked as in a build.
+
+        - `user_prefix`: in place of `user`, the memories of all users whose ids start with this, such as `"team-7/"`.
+          Memories that belong to no user are left out.
+        - `prefix`: only memories whose ids start with this.
+        - `metadata`: only memories with these values in their metadata.
         """
         check_memory_types(types)
+        require_string("prefix", prefix)
         retrieval = self._settings.retrieval.with_overrides(RetrievalOverrides(min_relevance=min_relevance))
         request = SearchRequest(
             room=room,
-            memories=memory_scopes(persona, user, room),
+            memories=await self._memory_scopes(persona, user, room, user_prefix),
             types=tuple(types or retrieval.types),
+            prefix=prefix,
+            metadata=encode_metadata_filter(metadata),
             limit=limit,
             fallback=retrieval.fallback,
             min_relevance=retrieval.min_relevance,
@@ -425,6 +468,30 @@ class Engine:
         )
         moment = self._settings.resolve_time(now, "now")
         return await self._open.retriever.retrieve(make_queries(text), request, now=moment)
+
+    async def list_memories(
+        self, *, cursor: str = "", limit: int = 100, **filters: Unpack[MemoryFilters]
+    ) -> MemoryPage:
+        """Return a page of the memories that match all filters, newest first; `cursor` is `next` of the page before.
+
+        A memory that exists all the while is on exactly one page, whatever else is written. The filters:
+
+        - `user`, `persona`, `room`: memories that belong to it. Other than in `search`, those of everybody are not
+          included.
+        - `user_prefix`, `prefix`: memories of users whose ids start with this; memories whose ids do.
+        - `types`, `pinned`, `summary`: as in the memory. `metadata`: only memories with these values in it.
+        - `ids`, `scopes`: exactly these. `archived=True`: those that the janitor archived or that were superseded.
+        """
+        if not is_whole_number(limit, 1):
+            raise InvalidValue("limit", f"must be a positive integer, not {preview(limit)}")
+        before, after = parse_memory_cursor(cursor)
+        found = await self.store.memories(before=before, after=after, limit=limit + 1, **filters)
+        page = tuple(found[:limit])
+        return MemoryPage(memories=page, next=memory_cursor(page[-1]) if len(found) > limit else None)
+
+    async def count_memories(self, **filters: Unpack[MemoryFilters]) -> int:
+        """Return the number of memories that match all filters, which are those of `list_memories`."""
+        return await self.store.count_memories(**filters)
 
     # -- contexts and answers ----------------------------------------------------------------------------------------
 
@@ -593,6 +660,26 @@ class Engine:
         if self._parts is None:
             raise BrimfulError("the engine is not open: use `async with brimful.Engine(…) as engine`")
         return self._parts
+
+    async def _memory_scopes(
+        self, persona: str | None, user: str | None, room: str | None, user_prefix: str
+    ) -> tuple[str, ...]:
+        """Return the scopes of memories to search."""
+        require_string("user_prefix", user_prefix)
+        if not user_prefix:
+            return memory_scopes(persona, user, room)
+        if user is not None:
+            raise InvalidValue("user_prefix", "cannot be combined with `user`")
+        scopes: list[str] = []
+        for owner in dict.fromkeys((None, persona)):
+            start = memory_scope(owner, user_prefix, None).removesuffix(":")
+            scopes += await self.store.memory_scopes(start, limit=MAX_PREFIX_SCOPES + 1)
+        ends = {memory_scope(None, None, owner).rpartition(":")[2] for owner in (None, room)}
+        found = tuple(sorted(scope for scope in scopes if scope.rpartition(":")[2] in ends))
+        if len(found) > MAX_PREFIX_SCOPES:
+            reason = f"matches more than {MAX_PREFIX_SCOPES:,} users; search with a longer prefix"
+            raise InvalidValue("user_prefix", reason)
+        return found
 
     async def _start(self) -> EngineParts:
         parts = EngineParts(

@@ -194,6 +194,22 @@ class MemoryOptions(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
 
 
+class MemoryChanges(TypedDict, total=False):
+    """Keywords of `Engine.update_memory`: the fields of a `Memory` that can change."""
+
+    type: MemoryType
+    persona: str | None
+    user: str | None
+    room: str | None
+    importance: float
+    source: str
+    source_message: str | None
+    cluster: str | None
+    summary: bool
+    pinned: bool
+    metadata: Mapping[str, Any]
+
+
 class BuildOptions(TypedDict, total=False):
     """Keywords that `assemble`, `respond` and `stream` share."""
 

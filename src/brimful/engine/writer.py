@@ -15,11 +15,12 @@ from brimful.core.validation import preview
 from brimful.engine.counts import UsedTokenizers, run_in_thread_if_long
 from brimful.engine.events import Emitter
 from brimful.engine.indexer import Indexer
-from brimful.engine.options import EngineSettings, MemoryOptions, check_options
+from brimful.engine.options import EngineSettings, MemoryChanges, MemoryOptions, check_options
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.lore import check_keywords
 from brimful.records import Content, LoreEntry, Memory, Message, Record, Summary
 from brimful.records.base import validate_id
+from brimful.records.memory import MemoryFilters
 from brimful.records.search import IndexEntry
 from brimful.retrieval.documents import PIECE_CHARS, Searchable, make_document, passage_text, searchable_text
 from brimful.stores import Store
@@ -141,6 +142,34 @@ class Writer:
         await self.process_new(memories)
         for memory in memories:
             await self._events.emit("remembered", memory.room, id=memory.id, type=memory.type, pinned=memory.pinned)
+
+    async def update_memory(
+        self, id: str, text: str | None, *, at: float | datetime | None, **changes: Unpack[MemoryChanges]
+    ) -> Memory:
+        """Change fields of a memory."""
+        check_options(changes, MemoryChanges)
+        fields: dict[str, Any] = {**changes, "edited": self._settings.resolve_time(at)}
+        if text is not None:
+            fields["content"] = text
+        known = await self._store.memories(ids=[validate_id("id", id)], limit=1)
+        if not known:
+            raise UnknownRecord("memory", id)
+        changed = msgspec.structs.replace(known[0], **fields)
+        require_memory_content(changed)
+        await self._check_source_messages([changed])
+        memory = await self._store.update_memory(id, fields, make_document)
+        if memory is None:
+            raise UnknownRecord("memory", id)
+        await self.process_new([memory])
+        await self._events.emit("remembered", memory.room, id=memory.id, type=memory.type, pinned=memory.pinned)
+        return memory
+
+    async def forget_memories(self, *, erase: bool, **filters: Unpack[MemoryFilters]) -> int:
+        """Remove the memories that match filters."""
+        count = await self._store.remove_memories(erase=erase, **filters)
+        if count:
+            await self._events.emit("forgotten", None, count=count, erased=erase)
+        return count
 
     async def _check_source_messages(self, memories: Sequence[Memory]) -> None:
         """Refuse new links to messages that are not in the store. A stored link stays, even if its message is gone."""

@@ -1,10 +1,20 @@
 """Memories."""
 
-from typing import Any, Final, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypedDict, get_args
+
+import msgspec
 
 from brimful.core import validation
 from brimful.errors import InvalidValue
-from brimful.records.base import Record, check_integer, normalize_fields, validate_share, validate_time
+from brimful.records.base import (
+    Record,
+    check_integer,
+    normalize_fields,
+    validate_id,
+    validate_share,
+    validate_time,
+)
 
 MemoryType = Literal["episodic", "semantic", "procedural"]
 MEMORY_TYPES: Final[tuple[str, ...]] = get_args(MemoryType)
@@ -14,7 +24,7 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
     """A fact to remember. It belongs to a persona, a user, a room, a combination of them, or to all (None).
 
     Memories of the same `cluster` can give way to the memory that is their `summary`. `source_message` is the id of the
-    message it was taken from, which may have been removed since.
+    message it was taken from, which may have been removed since. `edited` is when it was last updated.
     """
 
     content: str
@@ -28,6 +38,7 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
     cluster: str | None = None
     summary: bool = False
     at: float = 0.0
+    edited: float | None = None
     pinned: bool = False
     accesses: int = 0
     accessed: float | None = None
@@ -44,8 +55,9 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
         normalize_fields(self, texts=("source", "content"), optional=optional, times=("at",))
         validation.normalize_field(self, "importance", validate_share, "")
         check_integer("accesses", self.accesses)
-        if self.accessed is not None:
-            validation.normalize_field(self, "accessed", validate_time, "")
+        for field in ("accessed", "edited"):
+            if getattr(self, field) is not None:
+                validation.normalize_field(self, field, validate_time, "")
         for field in ("pinned", "summary"):
             if type(getattr(self, field)) is not bool:
                 raise InvalidValue(field, f"must be true or false, not {validation.preview(getattr(self, field))}")
@@ -53,6 +65,39 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
             raise InvalidValue("summary", "needs a cluster: the one whose memories it summarizes")
         if self.type not in MEMORY_TYPES:
             raise InvalidValue("type", f"must be one of {', '.join(MEMORY_TYPES)}, not {validation.preview(self.type)}")
+
+
+class MemoryPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Memories, newest first, and the cursor of the next page; None on the last one."""
+
+    memories: tuple[Memory, ...]
+    next: str | None = None
+
+
+class MemoryFilters(TypedDict, total=False):
+    """Which memories to read. A memory must match all filters that are set.
+
+    - `ids`, `prefix`: these ids; ids that start with this.
+    - `persona`, `user`, `room`: memories that belong to it, alone or together with others.
+    - `user_prefix`: memories of users whose ids start with this, such as `"team-7/"`.
+    - `scopes`: exactly these owners, as `memory_scope` names them.
+    - `types`, `pinned`, `summary`: as in the memory.
+    - `metadata`: values that its metadata must have, by key.
+    - `archived`: archived memories, or those that are not. By default, archived ones are only found by id.
+    """
+
+    ids: Sequence[str] | None
+    prefix: str
+    persona: str | None
+    user: str | None
+    room: str | None
+    user_prefix: str
+    scopes: Sequence[str] | None
+    types: Sequence[str]
+    pinned: bool | None
+    summary: bool | None
+    metadata: Mapping[str, Any] | None
+    archived: bool | None
 
 
 def memory_scope(persona: str | None, user: str | None, room: str | None) -> str:
@@ -67,3 +112,23 @@ def memory_scope(persona: str | None, user: str | None, room: str | None) -> str
 def _escape(name: str | None) -> str:
     """Escape the separator, so that no two owners share a scope."""
     return (name or "").replace("%", "%25").replace(":", "%3A")
+
+
+def memory_cursor(memory: Memory) -> str:
+    """Return the cursor after a memory, in pages that list the newest first.
+
+    >>> parse_memory_cursor(memory_cursor(Memory(id="mem 1", content="tea", at=2.5)))
+    (2.5, 'mem 1')
+    """
+    return f"{memory.at!r} {memory.id}"
+
+
+def parse_memory_cursor(cursor: str | None, field: str = "cursor") -> tuple[float | None, str]:
+    """Return the time and id after which a page starts."""
+    if cursor is None or cursor == "":
+        return None, ""
+    at, _, id = cursor.partition(" ") if isinstance(cursor, str) else ("", "", "")
+    try:
+        return validate_time(field, float(at)), validate_id(field, id)
+    except ValueError:  # InvalidValue is one, too
+        raise InvalidValue(field, f"must be the `next` of another page, not {validation.preview(cursor)}") from None

@@ -276,7 +276,7 @@ class Retriever:
             entries = await self._store.lore(ids=list(documents))
             return {documents[entry.id]: (entry, None) for entry in entries if entry.enabled}
         memories = await self._store.memories(
-            ids=list(documents), types=request.types, pinned=request.pinned, limit=len(documents)
+            limit=len(documents), **request.memory_filters(ids=list(documents), pinned=request.pinned)
         )
         return {documents[memory.id]: (memory, None) for memory in memories}
 
@@ -287,7 +287,7 @@ class Retriever:
         if not request.memories or missing <= 0 or request.min_relevance > FALLBACK_RELEVANCE:
             return {}
         memories = await self._store.memories(
-            scopes=request.memories, types=request.types, pinned=False, limit=missing + len(relevant)
+            limit=missing + len(relevant), **request.memory_filters(scopes=request.memories, pinned=False)
         )
         found = {hit.record.id for hit in relevant}
         others = [memory for memory in memories if memory.id not in found][:missing]

@@ -1,9 +1,9 @@
 """Search scopes, limits and results."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from typing import Final, Literal, get_args, overload
+from typing import Final, Literal, Unpack, get_args, overload
 
 import msgspec
 
@@ -15,8 +15,10 @@ from brimful.errors import InvalidValue
 from brimful.packagers.records import plain_text
 from brimful.records import MEMORY_TYPES, LoreEntry, Memory, Message, memory_scope
 from brimful.records.base import validate_id
+from brimful.records.memory import MemoryFilters
 
 ROOM, LOREBOOK = "room:", "lorebook:"  # prefixes of scope names
+_MAX_FILTERED: Final = 1_000  # memories that are read if a filter excludes some of them after the ranking
 _MIN_RANKED: Final = 20  # per group, however small the limit: texts and speakers are weighed after the ranking
 DUPLICATE_FACTOR: Final = 0.5  # factor on the relevance of each further near-duplicate
 _DIGITS: Final = b"0123456789"
@@ -34,8 +36,9 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `before` excludes the messages of `room` from that position on, which are in the context anyway. With `half_life`
     (days), relevance decays with age. `limit` is the maximum number of messages, memories and lore entries, each;
-    `max_memories` may be lower. `pinned` selects pinned or unpinned memories. With `tokenizer`, messages are returned
-    with their stored token counts.
+    `max_memories` may be lower. `pinned` selects pinned or unpinned memories, `prefix` those whose ids start with it,
+    and `metadata`, a JSON object, those with its values. With `tokenizer`, messages are returned with their stored
+    token counts.
     """
 
     room: str | None = None
@@ -47,6 +50,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
     max_memories: int | None = None
     pinned: bool | None = None
+    prefix: str = ""
+    metadata: bytes = b""
     fallback: Fallback = "failure"
     min_relevance: float = 0.0
     half_life: float | None = None
@@ -57,6 +62,11 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
         if not is_whole_number(self.limit, 0):
             raise InvalidValue("limit", f"must be a non-negative integer, not {preview(self.limit)}")
         check_memory_types(self.types)
+
+    def memory_filters(self, **others: Unpack[MemoryFilters]) -> MemoryFilters:
+        """Return the filters of memories, with others."""
+        metadata = msgspec.json.decode(self.metadata) if self.metadata else None
+        return {"types": self.types, "prefix": self.prefix, "metadata": metadata, **others}
 
     @property
     def memory_limit(self) -> int:
@@ -77,6 +87,16 @@ def check_memory_types(types: object) -> None:
     for each in types:
         if each not in MEMORY_TYPES:
             raise InvalidValue("types", f"must be among {known}, not {preview(each)}")
+
+
+def encode_metadata_filter(metadata: object) -> bytes:
+    """Return the values that the metadata of memories must have, as a JSON object."""
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise InvalidValue("metadata", f"must be a dict of the values to match, not {preview(metadata)}")
+    try:
+        return msgspec.json.encode(dict(metadata), order="sorted") if metadata else b""
+    except TypeError as error:
+        raise InvalidValue("metadata", f"must be JSON: {error}") from None
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,7 +221,8 @@ def search_groups(request: SearchRequest) -> tuple[Group, ...]:
     rooms = [room for room in (request.room, *request.other_rooms) if room is not None]
     groups = [Group(kind="room", scopes=(ROOM + room,), limit=limit, room=room) for room in rooms]
     if request.memories:
-        groups.append(Group(kind="memory", scopes=request.memories, limit=limit))
+        most = max(limit, _MAX_FILTERED) if request.prefix or request.metadata else limit
+        groups.append(Group(kind="memory", scopes=request.memories, limit=most))
     if request.lorebooks:
         books = tuple(LOREBOOK + book for book in request.lorebooks)
         groups.append(Group(kind="lore", scopes=books, limit=limit))

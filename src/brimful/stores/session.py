@@ -24,6 +24,8 @@ DocumentRef = tuple[int, int, str]
 """The number of a document, the number of its scope, and the address of its passage."""
 Values = dict[str, Any]
 _MAX_INTEGER: Final = 2**63 - 1
+_LAST_CHARACTER: Final = "\U0010ffff"
+_FIRST_SURROGATE, _LAST_SURROGATE = 0xD800, 0xDFFF  # no database stores them
 
 
 class Cursor(Protocol):
@@ -228,6 +230,19 @@ def validate_limit(limit: int) -> int:
     if not is_whole_number(limit, 0):
         raise InvalidValue("limit", f"must be a whole number from 0, not {preview(limit)}")
     return limit
+
+
+def prefix_end(prefix: str) -> str | None:
+    r"""Return the first string after all that start with this prefix; None if there is none.
+
+    >>> prefix_end("team/"), prefix_end("a\U0010ffff"), prefix_end("")
+    ('team0', 'b', None)
+    """
+    stem = prefix.rstrip(_LAST_CHARACTER)
+    if not stem:
+        return None
+    following = ord(stem[-1]) + 1
+    return stem[:-1] + chr(following if following != _FIRST_SURROGATE else _LAST_SURROGATE + 1)
 
 
 def validate_optional_time(field: str, value: float | None) -> float | None:

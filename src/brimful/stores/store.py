@@ -7,12 +7,13 @@ transaction, on a worker thread.
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby, islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from brimful.core import validation
 from brimful.errors import InvalidValue
 from brimful.records import Entity, Record
 from brimful.records.contexts import PruneReport
+from brimful.records.memory import MemoryFilters
 from brimful.records.search import CountedMessage, IndexEntry, Postings, TermQuery
 from brimful.stores.admin import export
 from brimful.stores.admin import passages as _passages
@@ -112,9 +113,24 @@ class Store(Transactions):
 
     save_memories = WriteMethod(_memories.save_memories)
     memories = ReadMethod(_memories.list_memories)
+    count_memories = ReadMethod(_memories.count_memories)
+    memory_users = ReadMethod(_memories.memory_users)
+    memory_scopes = ReadMethod(_documents.list_scopes)
+    update_memory = WriteMethod(_memories.update_memory)
     pin = WriteMethod(_memories.pin_memory)
     remove_memory = WriteMethod(_memories.remove_memory)
     record_access = WriteMethod(_memories.record_access)
+
+    async def remove_memories(self, *, erase: bool = False, **filters: Unpack[MemoryFilters]) -> int:
+        """Remove the memories that match all filters (`MemoryFilters`), also archived ones. Returns their number.
+
+        At least one filter is required. With `erase`, their content is also removed from past contexts.
+        """
+        selected: MemoryFilters = {"archived": None, **filters}
+        removed = 0
+        while count := await self._write(partial(_memories.remove_memories, erase=erase, **selected)):
+            removed += count
+        return removed
 
     # -- lore and summaries ------------------------------------------------------------------------------------------
 

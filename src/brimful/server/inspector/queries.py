@@ -219,6 +219,6 @@ def _make_body(kind: type[Record], name: str, *without: str) -> type[msgspec.Str
 
 RoomBody = _make_body(Room, "RoomBody")
 PersonaBody = _make_body(Persona, "PersonaBody")
-MemoryBody = _make_body(Memory, "MemoryBody", "accesses", "accessed")
+MemoryBody = _make_body(Memory, "MemoryBody", "accesses", "accessed", "edited")
 LorebookBody = _make_body(Lorebook, "LorebookBody")
 EntryBody = _make_body(LoreEntry, "EntryBody", "lorebook")

@@ -18,6 +18,7 @@ from brimful.policies import load_policy
 from brimful.records import Content, Entity, Lorebook, LoreEntry, Memory, Message, Persona, Room
 from brimful.records.base import validate_id
 from brimful.records.character import Character
+from brimful.records.memory import memory_cursor, parse_memory_cursor
 from brimful.retrieval.search import memory_scopes
 from brimful.server.errors import ApiError
 from brimful.server.inspector.catalogue import ContentCounter
@@ -373,7 +374,7 @@ async def _find_page(store: Store, query: MemoriesQuery) -> tuple[list[Memory], 
     scopes = memory_scopes(*owners) if any(owner is not None for owner in owners) else None
     words = query.q.casefold().split()
     matches: list[Memory] = []
-    at, after = _parse_cursor(query.before)
+    at, after = parse_memory_cursor(query.before, "before")
     for _ in range(max(1, MAX_SCANNED // _PAGE_SIZE) if words else 1):
         size = _PAGE_SIZE if words else query.limit
         page = await store.memories(scopes=scopes, pinned=query.pinned, before=at, after=after, limit=size)
@@ -382,25 +383,10 @@ async def _find_page(store: Store, query: MemoriesQuery) -> tuple[list[Memory], 
             if all(word in memory.content.casefold() for word in words):
                 matches.append(memory)
                 if len(matches) == query.limit:
-                    return matches, _cursor(memory)
+                    return matches, memory_cursor(memory)
         if len(page) < size:
             return matches, None
-    return matches, _cursor(page[-1])
-
-
-def _cursor(memory: Memory) -> str:
-    return f"{memory.at!r} {memory.id}"
-
-
-def _parse_cursor(cursor: str) -> tuple[float | None, str]:
-    """Return the time and id after which a page starts."""
-    if not cursor:
-        return None, ""
-    at, _, id = cursor.partition(" ")
-    try:
-        return msgspec.convert(at, float, strict=False), id
-    except msgspec.ValidationError:
-        raise ApiError("invalid", "before: must be the `next` of another page", param="before") from None
+    return matches, memory_cursor(page[-1])
 
 
 def make_lorebooks(tenants: Tenants, tokens: ContentCounter, cache: ContextCache) -> RecordEndpoints[Lorebook]:

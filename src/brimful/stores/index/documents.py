@@ -10,7 +10,7 @@ from brimful.core.content import content_hash
 from brimful.records.search import Document, DocumentKind, IndexEntry
 from brimful.stores.encryption.cipher import storage_address
 from brimful.stores.index.terms import filter_searchable, index_tokens
-from brimful.stores.session import DocumentRef, Session
+from brimful.stores.session import DocumentRef, Session, prefix_end
 
 _ADD_TO_SCOPE: Final = """
 UPDATE scopes SET documents = documents + :documents, words = words + :words, changes = changes + 1
@@ -54,6 +54,15 @@ def get_scopes(session: Session, names: Sequence[str]) -> list[Scope]:
         names=list(dict.fromkeys(names)),
     )
     return [Scope(*row) for row in found]
+
+
+def list_scopes(session: Session, prefix: str, *, limit: int) -> list[str]:
+    """Return the names of scopes that have documents and start with a prefix, in order."""
+    end = prefix_end(prefix)
+    sql = "SELECT scope FROM scopes WHERE tenant = :tenant AND scope >= :prefix AND documents > 0"
+    sql += "" if end is None else " AND scope < :end"
+    values = {"prefix": prefix} if end is None else {"prefix": prefix, "end": end}
+    return [scope for (scope,) in session.rows(f"{sql} ORDER BY scope LIMIT :limit", limit=limit, **values)]
 
 
 def add_to_scopes(session: Session, totals: Mapping[str, tuple[int, int]]) -> dict[str, int]:
