@@ -18,7 +18,7 @@ ERRORS = [
     for name, value in vars(errors).items()
     if isinstance(value, type) and issubclass(value, errors.BrimfulError) and not name.startswith("_")
 ]
-MAX_PUBLIC_NAMES = 36
+MAX_PUBLIC_NAMES = 40
 PURE_PACKAGES = ("core", "lore", "packagers", "render", "views")
 PURE = [path for package in PURE_PACKAGES for path in sorted((SOURCE / package).rglob("*.py"))]
 CLOCKS = {

@@ -8,9 +8,10 @@ import pytest
 
 import brimful
 from brimful import packagers
+from brimful.assembly.fit import FitOptions
 from brimful.engine import Engine, Retrieval
 from brimful.engine.options import AssembleOptions, MemoryChanges, MemoryOptions, RespondOptions, ResponseOptions
-from brimful.errors import BrimfulError, InvalidPackage, InvalidValue
+from brimful.errors import BrimfulError, ContextOverflow, InvalidPackage, InvalidValue
 from brimful.packagers.package import PackageOptions
 from brimful.records import Memory, Message
 from brimful.records.memory import MemoryFilters
@@ -80,6 +81,9 @@ METHODS = {
     "respond": ({"room": "r", "message": "Hi"}, RespondOptions),
     "greet": ({"room": "r", "persona": "p"}, {}),
     "record_response": ({"text": "Hi"}, ResponseOptions),
+    "fit": ({"request": {"model": "gpt-4o", "messages": [HI]}}, FitOptions),
+    "observe": ({"context": TRIMMED}, ResponseOptions),
+    "observe_overflow": ({"context": TRIMMED, "error": ContextOverflow("openai", "too long")}, {}),
     "run_janitor": ({}, {}),
     "list_janitor_runs": ({}, {}),
     "make_summarizer": ({}, {}),
@@ -163,7 +167,11 @@ def test_all_functions_are_tried():
     public = {getattr(brimful, name) for name in brimful.__all__} | {getattr(packagers, n) for n in packagers.__all__}
     functions = {each for each in public if inspect.isfunction(each)} - {brimful.policy_names}
     assert functions <= FUNCTIONS.keys()
-    methods = {name for name, each in vars(Engine).items() if inspect.iscoroutinefunction(each) and name[0] != "_"}
+    methods = {
+        name
+        for name, each in vars(Engine).items()
+        if inspect.iscoroutinefunction(inspect.unwrap(each)) and name[0] != "_"
+    }
     assert methods - METHODS.keys() == {
         *("open", "close", "wait_indexed", "index", "undo_janitor", "count_archived"),
     }

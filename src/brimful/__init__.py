@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from brimful import errors, packagers
     from brimful.assembly.assemble import assemble, budget, conversation, count, counter, package, replay
     from brimful.assembly.compaction import compact
+    from brimful.assembly.conversations import Conversations
     from brimful.assembly.fit import fit
     from brimful.assembly.recall_tool import recall_tool
     from brimful.assembly.whatif import window_for
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from brimful.core.policy import Policy
     from brimful.core.prompt import TokenCounter, Tool
     from brimful.core.tokens import Count
-    from brimful.engine import Engine, Event, Retrieval
+    from brimful.engine import Engine, Event, Retrieval, SyncEngine
     from brimful.policies import Overrides, load_policy, policy_names
     from brimful.views.explain import diff
 
@@ -39,6 +40,7 @@ __all__ = [
     "ContentPackage",
     "Context",
     "ContextBudget",
+    "Conversations",
     "Count",
     "Decision",
     "Engine",
@@ -51,6 +53,7 @@ __all__ = [
     "Overrides",
     "Policy",
     "Retrieval",
+    "SyncEngine",
     "Text",
     "TokenCounter",
     "Tool",
@@ -78,6 +81,7 @@ _MODULES: Final = {
     "ContentPackage": "brimful.core.content",
     "Context": "brimful.core.context",
     "ContextBudget": "brimful.core.budget",
+    "Conversations": "brimful.assembly.conversations",
     "Count": "brimful.core.tokens",
     "Decision": "brimful.core.decision",
     "Engine": "brimful.engine",
@@ -90,6 +94,7 @@ _MODULES: Final = {
     "Overrides": "brimful.policies",
     "Policy": "brimful.core.policy",
     "Retrieval": "brimful.engine",
+    "SyncEngine": "brimful.engine",
     "Text": "brimful.core.content",
     "TokenCounter": "brimful.core.prompt",
     "Tool": "brimful.core.prompt",

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import msgspec
 
@@ -48,6 +48,27 @@ from brimful.render.incoming import (
 from brimful.render.responses import find_state_field
 
 _USER_FIRST: Final = ("anthropic", "gemini")  # APIs in which the user speaks first
+
+
+class FitOptions(TypedDict, total=False):
+    """Keywords of `fit`, except `previous`."""
+
+    wire: IncomingWire
+    model: str | ModelInfo | None
+    tokenizer: str | Path | None
+    policy: str | Path | Policy | None
+    window: int | None
+    completion: int | None
+    max_prompt_tokens: int | None
+    betas: Sequence[str]
+    min_tokens: int | None
+    pin: Sequence[int]
+    ties: Sequence[Sequence[int]]
+    compaction: Compaction | None
+    overrides: Mapping[str, Any] | Overrides | None
+    now: float | datetime | None
+    degraded: Sequence[Notice | str]
+    origin: str
 
 
 def fit(  # noqa: PLR0913 - every one has a default but the request

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Final, NoReturn, Self, Unpack
 
 from brimful.assembly.arguments import resolve_model
+from brimful.assembly.fit import FitOptions
 from brimful.core.content import Role
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
@@ -21,8 +22,10 @@ from brimful.engine.calibration import Calibrator
 from brimful.engine.counts import UsedTokenizers
 from brimful.engine.ephemeral import EphemeralSummaries
 from brimful.engine.events import Emitter, Hook, check_hooks
+from brimful.engine.fitting import DEFAULT_ROOM, RequestFitter
 from brimful.engine.indexer import IndexCallback, Indexer, divide_long_texts
 from brimful.engine.janitor import Janitor, JanitorCallback, JanitorReport, ModelSummarizer, parse_age
+from brimful.engine.missing_await import explain_missing_await
 from brimful.engine.options import (
     AssembleOptions,
     BuildRequest,
@@ -42,7 +45,7 @@ from brimful.engine.recall import Recaller
 from brimful.engine.responder import Answer, AnswerStream, Responder
 from brimful.engine.retention import Retention
 from brimful.engine.writer import Writer
-from brimful.errors import BrimfulError, InvalidValue
+from brimful.errors import BrimfulError, ContextOverflow, InvalidValue
 from brimful.models import default_registry
 from brimful.protocols import Embedder, Provider, Reranker, Summarizer
 from brimful.records import Content, Entity, LoreEntry, Memory, Message, Record, Response, Summary, memory_scope
@@ -129,6 +132,7 @@ class EngineParts:
             providers=providers,
             events=events,
         )
+        self.fitter = RequestFitter(store, settings, calibrator=calibrator, responder=self.responder, events=events)
         self.janitor = Janitor(
             store, housekeeping, embedder, settings, writer=self.writer, indexer=self.indexer, events=events
         )
@@ -156,6 +160,7 @@ class EngineParts:
             await asyncio.gather(self._dividing, return_exceptions=True)
 
 
+@explain_missing_await
 class Engine:
     """One tenant's rooms, personas and memories, and contexts for their next answers.
 
@@ -267,7 +272,9 @@ class Engine:
 
     def __enter__(self) -> NoReturn:
         """Say that the engine is asynchronous."""
-        raise BrimfulError("the engine is asynchronous: use `async with` instead of `with`, in an `async def` function")
+        raise BrimfulError(
+            "the engine is asynchronous: use `async with` in an `async def` function, or `with brimful.SyncEngine(…)`"
+        )
 
     def __exit__(self, *_: object) -> None:
         """Do nothing: `with` does not get this far."""
@@ -597,6 +604,33 @@ class Engine:
         The `sender` defaults to the context's persona. `route` names the server that answered, for calibrated counts.
         """
         return await self._open.responder.record_response(context, text, **options)
+
+    # -- requests of your own ----------------------------------------------------------------------------------------
+
+    async def fit(
+        self, request: dict[str, Any], *, conversation: str = "", route: str = "", **options: Unpack[FitOptions]
+    ) -> Context:
+        """Make a request of your own fit its window, and save its record. Send the `request` of the context.
+
+        Like `brimful.fit`, with counts calibrated by what `observe` has reported, and as a continuation of the
+        conversation's request before it. `route` names the server that it goes to. The options are those of
+        `brimful.fit`. Records are in the room with the name of the conversation, or else in `fit`.
+        """
+        return await self._open.fitter.fit(request, conversation, route, options)
+
+    async def observe(
+        self, context: Context, *, conversation: str = "", **options: Unpack[ResponseOptions]
+    ) -> Response:
+        """Record the answer to a request that `fit` made, here or without an engine, and learn from its `usage`.
+
+        The record of the context is saved if it is new. No answer is posted unless it is passed as `content`. The
+        options are those of `record_response`.
+        """
+        return await self._open.fitter.observe(context, conversation or DEFAULT_ROOM, options)
+
+    async def observe_overflow(self, context: Context, error: ContextOverflow, *, route: str = "") -> None:
+        """Learn from a provider that refused a request of `fit` as too long. Later requests fit the window it named."""
+        await self._open.fitter.observe_overflow(context, error, route)
 
     # -- janitor -----------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,7 @@
 """The `fit` mode: trim a request so that it fits, and store nothing but the record of the context."""
 
 import asyncio
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -10,15 +9,14 @@ from typing import Any, Final
 import msgspec
 
 from brimful.assembly.arguments import with_prompt_limit
+from brimful.assembly.conversations import TrimmedRequests, digest_chain
 from brimful.assembly.fit import fit
-from brimful.cache import LRU
 from brimful.core.budget import allocate
 from brimful.core.compaction import Compaction
 from brimful.core.context import Context
 from brimful.core.model import UNKNOWN_PRIOR
 from brimful.core.notice import Notice
 from brimful.core.policy import Policy, RecallMode
-from brimful.core.selection import HistoryStart
 from brimful.engine.events import get_build_facts
 from brimful.engine.exchange import PreparedRequest, ResponseDetails, ResponseRecorder, ResponseTarget
 from brimful.engine.prompt_cache import LastRequests
@@ -40,11 +38,6 @@ from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
 from brimful.stores.log.responses import LogRecord
 
-MAX_THREADS: Final = 16_384  # requests
-_START_BYTES: Final = 600  # memory of the start of a history, and of its key
-_POSITION_BYTES: Final = 8  # memory of a position that a summary stands for; small numbers are shared
-
-DigestChain = list[bytes]
 RESPONSE_WAIT: Final = 0.25  # seconds; then a context is written without its response
 BATCH_PAUSE: Final = 0.05  # seconds in which records are collected
 DEFAULT_ROOM: Final = "proxy"
@@ -60,57 +53,6 @@ _MEDIA_MARKERS: Final = (b'"image', b"audio", b'"file', b'"document', b'"video')
 _TEXT_FIELDS: Final = frozenset(("role", "content", "name", "tool_calls", "tool_call_id"))
 """Fields of a text-only message."""
 _PLAIN_ITEMS: Final = ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
-
-
-def digest_chain(messages: Sequence[Any], seed: Sequence[str]) -> DigestChain:
-    """Return a digest of each prefix of a list of messages; `seed` separates tenants, routes and models.
-
-    >>> short, long = digest_chain(["a"], ["acme"]), digest_chain(["a", "b"], ["acme"])
-    >>> long[0] == short[0], digest_chain(["a"], ["other"])[0] == short[0]
-    (True, False)
-    """
-    digest = hashlib.blake2b(msgspec.json.encode(list(seed)), digest_size=16)
-    chain = []
-    for message in messages:
-        digest.update(msgspec.json.encode(message))
-        chain.append(digest.digest())
-    return chain
-
-
-class ThreadCache:
-    """Remembers where history began in trimmed requests, and its summary, so that the next one keeps the prefix."""
-
-    def __init__(self, limit: int = MAX_THREADS) -> None:
-        self._starts: LRU[bytes, HistoryStart] = LRU(
-            max_entries=limit, name="conversations", size=lambda _, __: _START_BYTES
-        )
-        self._summaries: LRU[bytes, Compaction] = LRU(
-            max_entries=limit,
-            name="conversations",
-            size=lambda _, made: _START_BYTES + len(made.text) + _POSITION_BYTES * len(made.positions),
-        )
-
-    def __len__(self) -> int:
-        """Return the number of remembered requests."""
-        return len(self._starts)
-
-    def last(self, chain: DigestChain) -> HistoryStart | None:
-        """Return where history began in the longest earlier request that this one continues."""
-        for digest in reversed(chain):
-            if (start := self._starts.get(digest)) is not None:
-                return start
-        return None
-
-    def last_summary(self, chain: DigestChain) -> Compaction | None:
-        """Return the summary in the longest earlier request that this one continues."""
-        return next((found for digest in reversed(chain) if (found := self._summaries.get(digest))), None)
-
-    def remember(self, chain: DigestChain, previous: HistoryStart | None, summary: Compaction | None = None) -> None:
-        """Remember where history began in a request, and its summary."""
-        if previous is not None and chain:
-            self._starts[chain[-1]] = previous
-        if summary is not None and chain:
-            self._summaries[chain[-1]] = summary
 
 
 class _Batch(msgspec.Struct, frozen=True):
@@ -234,7 +176,7 @@ class FitMode:
         self._tasks = tasks
         self._telemetry = telemetry
         self._clock = clock
-        self._threads = ThreadCache()
+        self._trimmed = TrimmedRequests()
         self._compactor = Compactor(config.fit, tasks, clock)
         self._requests = LastRequests()
         self._records = RecordWriter(tenants, tasks)
@@ -385,9 +327,9 @@ class FitMode:
         goes_on = after is not None and after.inputs.window == model.window
         start = after.history if after is not None and goes_on else None
         # As long as nothing was trimmed, there is no request to continue.
-        chain = digest_chain(_comparable_messages(request), seed) if self._threads else None
+        chain = digest_chain(_comparable_messages(request), seed) if self._trimmed else None
         if summarize and summary is None and chain is not None:
-            summary = self._threads.last_summary(chain)
+            summary = self._trimmed.last_summary(chain)
         context = fit(
             request.body,
             wire=request.wire,
@@ -399,7 +341,7 @@ class FitMode:
             min_tokens=self._config.fit.min_tokens,
             pin=request.pin,
             ties=request.ties,
-            previous=start or (None if chain is None else self._threads.last(chain)),
+            previous=start or (None if chain is None else self._trimmed.last(chain)),
             compaction=summary,
             now=request.at,
             degraded=(*notices, *model.notices),
@@ -407,7 +349,7 @@ class FitMode:
         )
         if as_it_is or not context.is_reduced:
             return _FittedRequest(context, request.raw, self._clock() - started)
-        self._threads.remember(chain or digest_chain(_comparable_messages(request), seed), context.history, summary)
+        self._trimmed.remember(chain or digest_chain(_comparable_messages(request), seed), context.history, summary)
         return _FittedRequest(context, msgspec.json.encode(context.request), self._clock() - started)
 
     def _chosen_policy(self, request: ProxyRequest) -> Policy | None:
@@ -472,10 +414,11 @@ def _recall_overrides(
     return None if mode == default else {"recall": mode}
 
 
-def _comparable_messages(request: ProxyRequest) -> list[Any]:
-    """Return the messages of a request in a form that stays the same while the conversation goes on."""
+def _comparable_messages(request: ProxyRequest) -> Iterable[bytes]:
+    """Return the messages of a request, encoded in a form that stays the same while the conversation goes on."""
     listed = request.messages
-    return list(map(without_cache_marks, listed)) if CACHE_MARK.encode() in request.raw else listed
+    messages = map(without_cache_marks, listed) if CACHE_MARK.encode() in request.raw else listed
+    return map(msgspec.json.encode, messages)
 
 
 def _has_messages(request: ProxyRequest) -> bool:

@@ -1,0 +1,1 @@
+"""Adapters to frameworks. Import the module of yours, such as `brimful.adapters.langchain`."""

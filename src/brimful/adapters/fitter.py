@@ -1,0 +1,241 @@
+"""What all adapters share: fit the messages of a framework, and give back its own objects.
+
+An adapter translates each message of its framework into OpenAI's format, one way. What stays is returned as the object
+that came in, so that ids, signatures, citations and everything else that a translation does not know survive.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypedDict, TypeVar, Unpack
+
+import msgspec
+
+from brimful.assembly.conversations import Conversations
+from brimful.assembly.fit import FitOptions
+from brimful.core.chat_rules import OPENING
+from brimful.core.context import Context
+from brimful.core.labels import HISTORY_OPEN
+from brimful.core.model import ModelInfo
+from brimful.engine import Engine, SyncEngine
+from brimful.engine.options import ResponseOptions
+from brimful.errors import ContextOverflow, InvalidValue
+from brimful.models import default_registry
+from brimful.render.incoming import MESSAGE_FIELDS, IncomingWire
+
+M = TypeVar("M")
+WireMessage = dict[str, Any]
+"""A message in OpenAI's format, or an item of its Responses API."""
+
+_SYSTEM_FIELDS: Final = {"responses": "instructions", "anthropic": "system"}
+
+
+class RequestDetails(TypedDict, total=False):
+    """What a framework knows about a request. The model and window in the options of a `Fitter` take precedence.
+
+    `conversation` continues the request before it with this id. `route` names the server that the request goes to.
+    `system` and `tools` are counted, and always stay. `pin` and `ties` are indices of the framework's messages.
+    """
+
+    conversation: str
+    route: str
+    model: str
+    window: int | None
+    system: str | None
+    tools: Sequence[dict[str, Any]]
+    pin: Sequence[int]
+    ties: Sequence[Sequence[int]]
+    wire: IncomingWire
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a fitted request: the index of the framework's message, or None for one that was added.
+
+    `wire` are its messages in the request if one of them was shortened, else empty.
+    """
+
+    index: int | None
+    wire: tuple[WireMessage, ...] = ()
+    text: str = ""
+
+
+class Fitted(msgspec.Struct, frozen=True, kw_only=True):
+    """A fitted request of a framework: its context, and what became of each message."""
+
+    context: Context
+    conversation: str
+    route: str
+    pieces: tuple[Piece, ...]
+    count: int  # of the framework's messages
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether all messages are sent as they are."""
+        return len(self.pieces) == self.count and not any(piece.wire or piece.index is None for piece in self.pieces)
+
+    def rebuild(
+        self, messages: list[M], *, shorten: Callable[[M, Sequence[WireMessage]], M], add: Callable[[str], M]
+    ) -> list[M]:
+        """Return the messages to send: the given objects, the same list if all of them stay.
+
+        `shorten` makes a copy of a message with the texts of these wire messages, and `add` a user message: the ledger
+        of an agent's earlier steps, for example.
+        """
+        if self.is_unchanged:
+            return messages
+        return [
+            add(piece.text)
+            if piece.index is None
+            else shorten(messages[piece.index], piece.wire)
+            if piece.wire
+            else messages[piece.index]
+            for piece in self.pieces
+        ]
+
+
+class Fitter:
+    """Fits the requests of a framework's conversations.
+
+    The options are those of `brimful.fit`. With an `engine`, counts are calibrated by the usage that providers report,
+    and every request is recorded in its store, where the inspector shows it.
+    """
+
+    def __init__(self, *, engine: Engine | SyncEngine | None = None, **options: Unpack[FitOptions]) -> None:
+        if engine is not None and not hasattr(engine, "observe"):
+            reason = f"must be a brimful.Engine or brimful.SyncEngine, not {type(engine).__name__}"
+            raise InvalidValue("engine", reason)
+        unknown = sorted(options.keys() - FitOptions.__annotations__.keys())
+        if unknown:
+            known = ", ".join(sorted(FitOptions.__annotations__))
+            raise InvalidValue(unknown[0], f"is not an option; the options are engine, {known}")
+        self.engine = engine
+        self._options = options
+        self._conversations = Conversations()
+
+    def fit(self, messages: Sequence[Sequence[WireMessage]], **details: Unpack[RequestDetails]) -> Fitted:
+        """Fit messages, each given as the wire messages that it is translated to. Those of one stay or go together."""
+        request, options = self._prepare(messages, details)
+        conversation, route = details.get("conversation", ""), details.get("route", "")
+        if isinstance(self.engine, SyncEngine):
+            context = self.engine.fit(request, conversation=conversation, route=route, **options)
+        elif self.engine is None:
+            context = self._conversations.fit(conversation, request, **options)
+        else:
+            raise InvalidValue("engine", "is asynchronous: pass a brimful.SyncEngine where calls are synchronous")
+        return _make_fitted(context, messages, details)
+
+    async def afit(self, messages: Sequence[Sequence[WireMessage]], **details: Unpack[RequestDetails]) -> Fitted:
+        """Like `fit`, without blocking the event loop."""
+        if not isinstance(self.engine, Engine):
+            return await asyncio.to_thread(self.fit, messages, **details)
+        request, options = self._prepare(messages, details)
+        conversation, route = details.get("conversation", ""), details.get("route", "")
+        context = await self.engine.fit(request, conversation=conversation, route=route, **options)
+        return _make_fitted(context, messages, details)
+
+    def observe(self, fitted: Fitted, **response: Unpack[ResponseOptions]) -> None:
+        """Record what the provider reported about a request: `usage`, `model`, `seconds`, `finish`."""
+        if isinstance(self.engine, SyncEngine):
+            self.engine.observe(fitted.context, conversation=fitted.conversation, **_with_route(response, fitted))
+
+    async def aobserve(self, fitted: Fitted, **response: Unpack[ResponseOptions]) -> None:
+        """Like `observe`, without blocking the event loop."""
+        if isinstance(self.engine, Engine):
+            options = _with_route(response, fitted)
+            await self.engine.observe(fitted.context, conversation=fitted.conversation, **options)
+        else:
+            await asyncio.to_thread(self.observe, fitted, **response)
+
+    def observe_overflow(self, fitted: Fitted, error: ContextOverflow) -> None:
+        """Learn from a request that the provider refused as too long."""
+        if isinstance(self.engine, SyncEngine):
+            self.engine.observe_overflow(fitted.context, error, route=fitted.route)
+
+    async def aobserve_overflow(self, fitted: Fitted, error: ContextOverflow) -> None:
+        """Like `observe_overflow`, without blocking the event loop."""
+        if isinstance(self.engine, Engine):
+            await self.engine.observe_overflow(fitted.context, error, route=fitted.route)
+        else:
+            await asyncio.to_thread(self.observe_overflow, fitted, error)
+
+    def _prepare(
+        self, messages: Sequence[Sequence[WireMessage]], details: RequestDetails
+    ) -> tuple[dict[str, Any], FitOptions]:
+        """Return the request and the options of `fit`."""
+        own, wire, system = self._options, details.get("wire", "openai"), details.get("system")
+        places = _places(messages, details)
+        listed = [message for group in messages for message in group]
+        request: dict[str, Any] = {"model": details.get("model", "")}
+        if system is not None and wire in _SYSTEM_FIELDS:
+            request[_SYSTEM_FIELDS[wire]] = system
+        elif system is not None:
+            listed = [{"role": "system", "content": system}, *listed]
+        request[MESSAGE_FIELDS[wire]] = listed
+        if tools := details.get("tools"):
+            request["tools"] = list(tools)
+        pins = (place for index in details.get("pin", ()) for place in places[index])
+        parts = ((index,) for index, group in enumerate(places) if len(group) > 1)
+        ties = [tuple(place for index in tie for place in places[index]) for tie in (*parts, *details.get("ties", ()))]
+        options = FitOptions(**{**own, "wire": wire, "pin": [*own.get("pin", ()), *pins], "ties": ties})
+        window = details.get("window")
+        if window is not None and own.get("window") is None and _is_unknown(own.get("model") or request["model"]):
+            options["window"] = window
+        return request, options
+
+
+def _places(messages: Sequence[Sequence[WireMessage]], details: RequestDetails) -> list[range]:
+    """Return the places of each message in the request."""
+    at = int(details.get("system") is not None and details.get("wire", "openai") not in _SYSTEM_FIELDS)
+    places = []
+    for group in messages:
+        places.append(range(at, at + len(group)))
+        at += len(group)
+    return places
+
+
+def _make_fitted(context: Context, messages: Sequence[Sequence[WireMessage]], details: RequestDetails) -> Fitted:
+    wire, groups = details.get("wire", "openai"), _places(messages, details)
+    owners = {place: index for index, group in enumerate(groups) for place in group}
+    own = dict(zip(owners, (message for group in messages for message in group), strict=True))
+    sent, shortened = context.request[MESSAGE_FIELDS[wire]], frozenset(context.shortened)
+    places, added = deque(context.positions), len(sent) - len(context.positions)
+    order: list[int | str] = []
+    wires: dict[int, list[WireMessage]] = {}
+    for message in sent:
+        text = _text_of(message)
+        is_own = bool(places) and message == own.get(places[0])
+        if added and not is_own and text.startswith((HISTORY_OPEN, OPENING)):
+            added -= 1
+            order.append(text)
+        elif (index := owners.get(places.popleft())) is not None:
+            if index not in wires:
+                order.append(index)
+            wires.setdefault(index, []).append(message)
+    return Fitted(
+        context=context,
+        conversation=details.get("conversation", ""),
+        route=details.get("route", ""),
+        pieces=tuple(
+            Piece(index=None, text=each)
+            if isinstance(each, str)
+            else Piece(index=each, wire=tuple(wires[each]) if shortened.intersection(groups[each]) else ())
+            for each in order
+        ),
+        count=len(messages),
+    )
+
+
+def _text_of(message: WireMessage) -> str:
+    content = message.get("content") or message.get("parts")
+    block = content[0] if isinstance(content, list) and content else content
+    text = block.get("text") if isinstance(block, dict) else block
+    return text if isinstance(text, str) else ""
+
+
+def _is_unknown(model: str | ModelInfo) -> bool:
+    info = model if isinstance(model, ModelInfo) else default_registry().resolve(model)
+    return info.assumed_window
+
+
+def _with_route(response: ResponseOptions, fitted: Fitted) -> ResponseOptions:
+    return {"route": fitted.route, **response}
