@@ -18,9 +18,11 @@ from brimful.core.context import Context
 from brimful.core.labels import HISTORY_OPEN
 from brimful.core.model import ModelInfo
 from brimful.engine import Engine, SyncEngine
+from brimful.engine.exchange import get_retry_window
 from brimful.engine.options import ResponseOptions
-from brimful.errors import ContextOverflow, InvalidValue
+from brimful.errors import BudgetExceeded, ContextOverflow, InvalidValue
 from brimful.models import default_registry
+from brimful.providers import find_overflow
 from brimful.render.incoming import MESSAGE_FIELDS, IncomingWire
 
 M = TypeVar("M")
@@ -29,12 +31,15 @@ WireMessage = dict[str, Any]
 
 _SYSTEM_FIELDS: Final = {"responses": "instructions", "anthropic": "system"}
 
+_OUTPUT_FIELDS: Final = {"responses": "max_output_tokens"}
+
 
 class RequestDetails(TypedDict, total=False):
     """What a framework knows about a request. The model and window in the options of a `Fitter` take precedence.
 
     `conversation` continues the request before it with this id. `route` names the server that the request goes to.
     `system` and `tools` are counted, and always stay. `pin` and `ties` are indices of the framework's messages.
+    `max_prompt_tokens` is one more limit, and `max_output` the length of the answer that the request allows.
     """
 
     conversation: str
@@ -43,6 +48,8 @@ class RequestDetails(TypedDict, total=False):
     window: int | None
     system: str | None
     tools: Sequence[dict[str, Any]]
+    max_prompt_tokens: int
+    max_output: int | None
     pin: Sequence[int]
     ties: Sequence[Sequence[int]]
     wire: IncomingWire
@@ -133,6 +140,40 @@ class Fitter:
         context = await self.engine.fit(request, conversation=conversation, route=route, **options)
         return _make_fitted(context, messages, details)
 
+    def refit(
+        self,
+        messages: Sequence[Sequence[WireMessage]],
+        fitted: Fitted,
+        error: Exception,
+        **details: Unpack[RequestDetails],
+    ) -> Fitted | None:
+        """Fit a request again that a provider refused as too long; None for another error, or if nothing fits."""
+        overflow = find_refusal(error)
+        if overflow is None:
+            return None
+        self.observe_overflow(fitted, overflow)
+        try:
+            return self.fit(messages, **_with_limit(details, fitted, overflow))
+        except BudgetExceeded:
+            return None
+
+    async def arefit(
+        self,
+        messages: Sequence[Sequence[WireMessage]],
+        fitted: Fitted,
+        error: Exception,
+        **details: Unpack[RequestDetails],
+    ) -> Fitted | None:
+        """Like `refit`, without blocking the event loop."""
+        overflow = find_refusal(error)
+        if overflow is None:
+            return None
+        await self.aobserve_overflow(fitted, overflow)
+        try:
+            return await self.afit(messages, **_with_limit(details, fitted, overflow))
+        except BudgetExceeded:
+            return None
+
     def observe(self, fitted: Fitted, **response: Unpack[ResponseOptions]) -> None:
         """Record what the provider reported about a request: `usage`, `model`, `seconds`, `finish`."""
         if isinstance(self.engine, SyncEngine):
@@ -173,6 +214,8 @@ class Fitter:
         request[MESSAGE_FIELDS[wire]] = listed
         if tools := details.get("tools"):
             request["tools"] = list(tools)
+        if (max_output := details.get("max_output")) is not None:
+            request[_OUTPUT_FIELDS.get(wire, "max_tokens")] = max_output
         pins = (place for index in details.get("pin", ()) for place in places[index])
         parts = ((index,) for index, group in enumerate(places) if len(group) > 1)
         ties = [tuple(place for index in tie for place in places[index]) for tie in (*parts, *details.get("ties", ()))]
@@ -180,7 +223,28 @@ class Fitter:
         window = details.get("window")
         if window is not None and own.get("window") is None and _is_unknown(own.get("model") or request["model"]):
             options["window"] = window
+        if (limit := details.get("max_prompt_tokens")) is not None:
+            options["max_prompt_tokens"] = min(limit, own.get("max_prompt_tokens") or limit)
         return request, options
+
+
+def find_refusal(error: Exception) -> ContextOverflow | None:
+    """Return an error of any SDK as an overflow, or None if it is another error.
+
+    >>> find_refusal(RuntimeError("This model's maximum context length is 8192 tokens.")).window
+    8192
+    """
+    if isinstance(error, ContextOverflow):
+        return error
+    status = getattr(error, "status_code", None)
+    found = find_overflow(status if type(status) is int else None, str(error).encode())
+    return None if found is None else ContextOverflow("", str(error), status=status, **msgspec.structs.asdict(found))
+
+
+def _with_limit(details: RequestDetails, fitted: Fitted, overflow: ContextOverflow) -> RequestDetails:
+    """Return details that limit a request to what the provider accepts."""
+    limit = get_retry_window(fitted.context, overflow) - fitted.context.budget.completion
+    return {**details, "max_prompt_tokens": max(min(limit, details.get("max_prompt_tokens", limit)), 1)}
 
 
 def _places(messages: Sequence[Sequence[WireMessage]], details: RequestDetails) -> list[range]:
