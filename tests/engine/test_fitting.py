@@ -37,6 +37,14 @@ def test_a_fitted_request_stands_in_the_store_with_its_usage(tmp_path):
     assert [each.usage.prompt for each in saved] == [response.usage.prompt] == [900]
 
 
+def test_without_save_no_record_is_written(tmp_path):
+    async def story(engine):
+        await engine.fit(chat(40), conversation="thread-1", window=1_000, save=False)
+        return await engine.store.builds(room="thread-1")
+
+    assert run(tmp_path, story) == []
+
+
 def test_a_context_without_an_engine_is_stored_when_it_is_observed(tmp_path):
     ctx = brimful.fit(chat(40), window=1_000, now=NOW)
 

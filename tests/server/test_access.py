@@ -195,6 +195,51 @@ def test_local_origins_are_allowed_and_others_need_a_key(start, make_key):
     assert start(require_keys=True).post(CHAT, json=HI, headers=bearer(key) | site).status_code == 200
 
 
+SITE = {"origin": "https://chat.example", "sec-fetch-site": "cross-site"}
+
+
+def test_pages_of_allowed_origins_may_use_the_server(start):
+    client = start(origins=["https://chat.example"])
+    answer = client.post(CHAT, json=HI, headers=SITE)
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == "https://chat.example"
+    assert "X-Brimful-Context" in answer.headers["access-control-expose-headers"]
+    assert "access-control-allow-credentials" not in answer.headers
+    assert client.get("/brimful/v1/rooms", headers=SITE).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "https://chat.example.evil.example", "null"])
+def test_pages_of_other_origins_stay_out(start, origin):
+    client = start(origins=["https://chat.example"])
+    for refused in (
+        client.post(CHAT, json=HI, headers=SITE | {"origin": origin}),
+        client.get("/brimful/v1/rooms", headers=SITE | {"origin": origin}),
+    ):
+        assert refused.status_code == 403
+        assert refused.json()["error"]["code"] == "other_origin"
+        assert "access-control-allow-origin" not in refused.headers
+
+
+def test_browsers_are_told_what_allowed_pages_may_send(start):
+    asking = SITE | {
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "content-type, x-brimful-mode",
+    }
+    answer = start(origins=["https://chat.example"]).options(CHAT, headers=asking)
+    assert answer.status_code == 200
+    assert "POST" in answer.headers["access-control-allow-methods"]
+    assert "x-brimful-mode" in answer.headers["access-control-allow-headers"]
+    assert "access-control-allow-origin" not in start().options(CHAT, headers=asking).headers
+
+
+def test_an_allowed_page_still_needs_a_key_where_keys_are_required(start, make_key):
+    client = start(require_keys=True, origins=["https://chat.example"])
+    refused = client.post(CHAT, json=HI, headers=SITE)
+    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, "https://chat.example")
+    _, key = make_key()
+    assert client.post(CHAT, json=HI, headers=SITE | bearer(key)).status_code == 200
+
+
 def test_a_body_that_is_too_large_is_rejected(start, upstream):
     client = start(limits={"max_body_bytes": 1000})
     long = {"model": "m", "messages": [{"role": "user", "content": "x" * 2000}]}

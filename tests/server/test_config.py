@@ -45,6 +45,9 @@ def upstreams_of(*upstreams, environ=None):
         ({"upstreams": [LOCAL], "mode": "forget"}, "mode: must be 'fit' or 'remember', not 'forget'"),
         ({"upstreams": [LOCAL], "limits": {"grace": -1}}, "limits.grace: Expected `float` > 0"),
         ({"upstreams": [LOCAL], "surprise": 1}, "surprise: unknown key"),
+        ({"origins": ["*"]}, r"origins: must be origins as browsers send them, such as .*, not '\*'"),
+        ({"origins": ["http://localhost:8000/"]}, "origins: must be origins"),
+        ({"origins": ["localhost:8000"]}, "origins: must be origins"),
     ],
 )
 def test_errors_name_the_file_and_the_key(data, complaint):

@@ -92,27 +92,27 @@ def request(text):
     return json.dumps(body, ensure_ascii=False).encode()
 
 
-def post(port, body, conversation):
+def post(port, body, conversation, path="/v1/chat/completions"):
     headers = {"content-type": "application/json", "x-brimful-conversation": conversation}
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("POST", "/v1/chat/completions", body, headers)
+    connection.request("POST", path, body, headers)
     answer = connection.getresponse()
     answer.read()
     connection.close()
     return answer.status
 
 
-async def longest(app, large, name):
+async def longest(app, large, name, path="/v1/chat/completions"):
     """Return how long a large request between small ones held up the loop."""
     async with serving_here(app) as port:
         await asyncio.to_thread(post, port, request("warm up"), "warm")
         async with watched() as held_up:
-            await _asked_for(port, large, name)
+            await _asked_for(port, large, name, path)
         return held_up[-1]
 
 
-async def _asked_for(port, large, name):
-    asking = asyncio.create_task(asyncio.to_thread(post, port, large, f"large-{name}"))
+async def _asked_for(port, large, name, path):
+    asking = asyncio.create_task(asyncio.to_thread(post, port, large, f"large-{name}", path))
     statuses = []
     while not asking.done():
         statuses.append(await asyncio.to_thread(post, port, request("small"), f"small-{len(statuses)}"))
@@ -139,6 +139,22 @@ def test_a_large_message_does_not_block_others(upstream, tmp_path, mode, window,
         app = create_app(parse_config(data, "brimful.toml"), environ={})
         large = request(f"{attempt} " + sentence * (5_000_000 // len(sentence.encode())))  # what was counted is known
         found.append(asyncio.run(longest(app, large, attempt)))
+        if found[-1] < LONGEST:
+            return
+    pytest.fail(", ".join(f"{seconds * 1000:.0f} ms" for seconds in found))
+
+
+def test_a_large_request_to_fit_does_not_block_others(upstream, tmp_path):
+    upstream.deaf = True
+    local = {"name": "local", "url": f"{upstream.address}/v1", "window": 8192}
+    found = []
+    for attempt in range(TRIES):
+        data = {"upstreams": [local], "store": f"sqlite:///{tmp_path}/{attempt}.db", "remember": {"embedder": "none"}}
+        app = create_app(parse_config(data, "brimful.toml"), environ={})
+        sentence = f"{attempt} {SENTENCES['ascii']}"
+        messages = [{"role": "user", "content": sentence * 20} for _ in range(2_000)]
+        large = json.dumps({"request": {"model": "gpt-4o", "messages": messages}}).encode()
+        found.append(asyncio.run(longest(app, large, attempt, "/brimful/v1/fit")))
         if found[-1] < LONGEST:
             return
     pytest.fail(", ".join(f"{seconds * 1000:.0f} ms" for seconds in found))

@@ -608,15 +608,22 @@ class Engine:
     # -- requests of your own ----------------------------------------------------------------------------------------
 
     async def fit(
-        self, request: dict[str, Any], *, conversation: str = "", route: str = "", **options: Unpack[FitOptions]
+        self,
+        request: dict[str, Any],
+        *,
+        conversation: str = "",
+        route: str = "",
+        save: bool = True,
+        **options: Unpack[FitOptions],
     ) -> Context:
         """Make a request of your own fit its window, and save its record. Send the `request` of the context.
 
         Like `brimful.fit`, with counts calibrated by what `observe` has reported, and as a continuation of the
         conversation's request before it. `route` names the server that it goes to. The options are those of
-        `brimful.fit`. Records are in the room with the name of the conversation, or else in `fit`.
+        `brimful.fit`. Records are in the room with the name of the conversation, or else in `fit`; without `save`, none
+        is written.
         """
-        return await self._open.fitter.fit(request, conversation, route, options)
+        return await self._open.fitter.fit(request, conversation, route, options, save=save)
 
     async def observe(
         self, context: Context, *, conversation: str = "", **options: Unpack[ResponseOptions]

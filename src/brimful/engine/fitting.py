@@ -37,8 +37,10 @@ class RequestFitter:
         self._events = events
         self._conversations = Conversations()
 
-    async def fit(self, request: dict[str, Any], conversation: str, route: str, options: FitOptions) -> Context:
-        """Fit the next request of a conversation, and save its record."""
+    async def fit(
+        self, request: dict[str, Any], conversation: str, route: str, options: FitOptions, *, save: bool
+    ) -> Context:
+        """Fit the next request of a conversation, and save its record unless the caller does."""
         check_options(options, FitOptions)
         require_string("conversation", conversation)
         require_string("route", route)
@@ -47,7 +49,8 @@ class RequestFitter:
         fitting = FitOptions(**{**options, "now": now, "origin": options.get("origin") or conversation})
         await self._calibrate(request, route, fitting)
         context = await asyncio.to_thread(self._conversations.fit, conversation, request, **fitting)
-        await self._save(context, conversation or DEFAULT_ROOM, now)
+        if save:
+            await self._save(context, conversation or DEFAULT_ROOM, now)
         if self._events:
             facts = get_build_facts(context, seconds=self._settings.clock() - started)
             await self._events.emit("assembled", conversation or DEFAULT_ROOM, **facts)

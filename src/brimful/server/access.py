@@ -50,23 +50,34 @@ class Authenticator(Protocol):
         """Return the client that sent these headers from an IP address; reject unknown keys."""
         ...
 
+    def check_page(self, headers: Mapping[str, str]) -> None:
+        """Reject requests to the inspector API by web pages that may not send them."""
+        ...
+
 
 class OpenAccess:
     """Access without API keys: every program on this machine is the same client, and web pages are rejected.
 
-    `hosts` are names for this machine besides `localhost`.
+    `hosts` are names for this machine besides `localhost`, and `origins` those of web pages that are accepted.
     """
 
-    def __init__(self, tenant: str, hosts: Collection[str] = ()) -> None:
+    def __init__(self, tenant: str, hosts: Collection[str] = (), origins: Collection[str] = ()) -> None:
         self._client = Client(tenant=tenant, scopes=frozenset(SCOPES))
         self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origins)
 
     async def identify(self, headers: Mapping[str, str], address: str = "") -> Client:
         """Return the only client."""
         del address
-        reject_web_page(headers)
+        if headers.get("origin") not in self._origins:
+            reject_web_page(headers)
         self._require_own_host(headers.get("host", ""))
         return self._client
+
+    def check_page(self, headers: Mapping[str, str]) -> None:
+        """Reject requests from any page but our own and those of the allowed origins."""
+        if headers.get("origin") not in self._origins:
+            require_same_origin(headers)
 
     def _require_own_host(self, host: str) -> None:
         """Reject requests sent to another host name: a web page may point its own name at this machine."""
@@ -132,6 +143,9 @@ class KeyAccess:
         self._cached[digest] = (client, now)
         return client
 
+    def check_page(self, headers: Mapping[str, str]) -> None:
+        """Accept every page: it has a key."""
+
     async def _look_up(self, key: str) -> Client | None:
         presented = parse_api_key(key)
         owner = None if presented is None else await self._database.api_keys(presented.tenant).verify(presented)
@@ -190,7 +204,11 @@ def _network(address: str) -> str:
 def require_same_origin(headers: Mapping[str, str]) -> None:
     """Reject requests from any page but our own."""
     if not _is_same_origin(headers, headers.get("host", "")):
-        raise ApiError("forbidden", "requests from other sites are rejected", code=_OTHER_ORIGIN)
+        raise ApiError(
+            "forbidden",
+            "requests from other sites are rejected: add the site to `origins` in the configuration",
+            code=_OTHER_ORIGIN,
+        )
 
 
 def reject_web_page(headers: Mapping[str, str]) -> None:
@@ -206,7 +224,7 @@ def reject_web_page(headers: Mapping[str, str]) -> None:
     if site == _OTHER_SITE if origin is None else site != _SAME_ORIGIN and not _is_local_origin(origin):
         raise ApiError(
             "forbidden",
-            "requests from other sites are rejected unless the server requires API keys",
+            "requests from other sites are rejected: add the site to `origins` in the configuration, or require keys",
             code=_OTHER_ORIGIN,
         )
 

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
@@ -35,11 +36,11 @@ from brimful.server.inspector.catalogue import DEFAULT_MODEL, ContentCounter
 from brimful.server.inspector.operation import EVENT_STREAM
 from brimful.server.inspector.operations import OPERATIONS, Inspector
 from brimful.server.inspector.served_models import ServedModels
-from brimful.server.openapi import openapi_document
+from brimful.server.openapi import ANSWER_HEADERS, openapi_document
 from brimful.server.page import API_PATHS, Page
 from brimful.server.proxy.chat import ChatEndpoints
 from brimful.server.proxy.exchange import Mode, Relay
-from brimful.server.proxy.fit_mode import FitMode
+from brimful.server.proxy.fit_mode import FitMode, RecordWriter
 from brimful.server.proxy.models import ModelResolver
 from brimful.server.proxy.passthrough import FORWARDED_METHODS, Passthrough
 from brimful.server.proxy.recall import RecallLimits
@@ -81,6 +82,7 @@ class Services:
         )
         self._models = ModelResolver(registry, clock)
         self._tasks = BackgroundTasks()
+        self._records = RecordWriter(self._tenants, self._tasks, config.records)
         self._retention = Retention(self._stores, config.retention, clock=clock) if config.retention else None
         self._janitor = (
             PeriodicJanitor(self._tenants, self._database.tenants, config.janitor_interval)
@@ -88,7 +90,6 @@ class Services:
             else None
         )
         self.shutdown = Shutdown()
-        self.requires_keys = config.require_keys
         self.page = Page()
         self.gateway = self._make_gateway(config, clock)
         self.event_gateway = msgspec.structs.replace(
@@ -124,6 +125,8 @@ class Services:
                 telemetry=self.telemetry,
             ),
             tokens=ContentCounter(registry, next((each.like for each in config.upstreams if each.like), DEFAULT_MODEL)),
+            fit=config.fit,
+            records=self._records,
             access=self.gateway.access,
             tasks=self._tasks,
             shutdown=self.shutdown,
@@ -135,7 +138,7 @@ class Services:
         access: Authenticator = (
             KeyAccess(self._database, clock, failures_per_minute=limits.failed_keys_per_minute)
             if config.require_keys
-            else OpenAccess(config.tenant, config.hosts)
+            else OpenAccess(config.tenant, config.hosts, config.origins)
         )
         return Gateway(
             access=access,
@@ -155,6 +158,7 @@ class Services:
                 policy,
                 tenants=tenants,
                 models=models,
+                records=self._records,
                 tasks=self._tasks,
                 telemetry=self.telemetry,
                 clock=clock,
@@ -235,12 +239,25 @@ def create_app(
     app = Starlette(
         routes=_routes(services),
         exception_handlers={HTTPException: _not_found_handler(services.page), Exception: _server_error},
-        middleware=[Middleware(ApiConventions)],
+        middleware=[*_browser_access(config), Middleware(ApiConventions)],
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False  # behind a TLS proxy, it would redirect to http
     app.state.shutdown = services.shutdown
     return app
+
+
+def _browser_access(config: Config) -> Iterator[Middleware]:
+    """Yield the middleware that lets pages of the allowed origins read answers (CORS). It never involves cookies."""
+    if config.origins:
+        yield Middleware(
+            CORSMiddleware,
+            allow_origins=config.origins,
+            allow_methods=FORWARDED_METHODS,
+            allow_headers=["*"],
+            allow_private_network=True,
+            expose_headers=[*ANSWER_HEADERS, "Retry-After"],
+        )
 
 
 class ApiConventions:
@@ -327,7 +344,7 @@ def _inspector_routes(services: Services) -> Iterator[Route]:
     """Yield the routes of the inspector. Event streams stay open for hours and have limits of their own."""
     for operation, select_handler in OPERATIONS:
         gateway = services.event_gateway if operation.media == EVENT_STREAM else services.gateway
-        yield operation.route(select_handler(services.inspector), gateway, requires_keys=services.requires_keys)
+        yield operation.route(select_handler(services.inspector), gateway)
 
 
 def _metrics_routes(services: Services) -> Iterator[Route]:

@@ -37,6 +37,7 @@ _PositiveInt = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 _Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 _ShortString = Annotated[str, Meta(min_length=1, max_length=200)]
 _LISTEN: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:\s]+):(?P<port>\d{1,5})")
+_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\sA-Z/?#*]+")  # without a path; browsers write it in lower case
 _MAX_PORT: Final = 65_535
 _CHOICES: Final = {
     "mode": ModeName,
@@ -155,8 +156,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     `models` is the path of a model file, and `tenant` the tenant without API keys. `policies` are the paths of policy
     files that clients may name in addition to the built-in policies. `hosts` are names of this machine under which
-    clients reach the server without API keys. `trusted_proxies` are the addresses of reverse proxies whose
-    `X-Forwarded-For` is believed.
+    clients reach the server without API keys, and `origins` those of web pages that may use it from a browser.
+    `trusted_proxies` are the addresses of reverse proxies whose `X-Forwarded-For` is believed.
 
     `workers` is the number of processes, `cache_mb` the limit of all caches of a process together.
 
@@ -174,6 +175,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tenant: _ShortString = "default"
     require_keys: bool = False
     hosts: tuple[_ShortString, ...] = ()
+    origins: tuple[_ShortString, ...] = ()
     trusted_proxies: tuple[_ShortString, ...] = ()
     models: _ShortString | None = None
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
@@ -232,6 +234,7 @@ def parse_config(data: Mapping[str, Any], file: str) -> Config:
     _check_listen(config.listen, file)
     _check_store(config.store, config.workers, file)
     _check_durations(config, file)
+    _check_origins(config.origins, file)
     seen: set[str] = set()
     for upstream in config.upstreams:
         if upstream.name in seen:
@@ -257,6 +260,13 @@ def _check_store(store: str, workers: int, file: str) -> None:
         raise InvalidConfig(file, "store", error.reason) from None
     if target.in_memory and workers > 1:
         raise InvalidConfig(file, "workers", f"several workers need a store on disk, not {store}")
+
+
+def _check_origins(origins: tuple[str, ...], file: str) -> None:
+    for origin in origins:
+        if not _ORIGIN.fullmatch(origin):
+            reason = f"must be origins as browsers send them, such as 'http://localhost:8000', not {preview(origin)}"
+            raise InvalidConfig(file, "origins", reason)
 
 
 def _check_durations(config: Config, file: str) -> None:

@@ -53,7 +53,7 @@ _HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 }
 
 
-_ANSWER_HEADERS: Final = {
+ANSWER_HEADERS: Final = {
     "X-Brimful-Context": "The id of the context.",
     "X-Brimful-Dropped": "What was left out, such as `messages=12 tokens=4811`.",
     "X-Brimful-Notice": "Why the request was forwarded without being counted.",
@@ -294,7 +294,7 @@ def _completion_operation(summary: str, body: type, error_format: ErrorFormat) -
     ]
     operation = _operation(summary, error_format, answer=answers, body=body, parameters=headers)
     operation["responses"]["200"]["headers"] = {
-        name: {"description": what, "schema": {"type": "string"}} for name, what in _ANSWER_HEADERS.items()
+        name: {"description": what, "schema": {"type": "string"}} for name, what in ANSWER_HEADERS.items()
     }
     return operation
 

@@ -41,6 +41,8 @@ READS = [
 ]
 CHATS = [
     ("POST", "/rooms/tea/room/respond", {"content": "x", "model": "gpt-4o"}),
+    ("POST", "/fit", {"request": {"model": "gpt-4o", "messages": [{"role": "user", "content": "x"}]}}),
+    ("POST", "/contexts/{id}/usage", {"prompt": 9}),
 ]
 WRITES = [
     ("POST", "/rooms", {"id": "x"}),

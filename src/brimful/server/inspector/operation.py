@@ -13,7 +13,7 @@ from starlette.routing import Match, Route
 from brimful.core.validation import clean_text
 from brimful.errors import UnknownRecord
 from brimful.server import access
-from brimful.server.access import Client, require_same_origin
+from brimful.server.access import Client
 from brimful.server.endpoint import JSON, Endpoint, Gateway, Handler, read_json_object
 from brimful.server.errors import ApiError, method_not_allowed
 from brimful.server.inspector.queries import NoQuery
@@ -148,11 +148,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         """The path in OpenAPI notation."""
         return ROOT + self.path.replace(":path}", "}")
 
-    def route(self, answer: OperationHandler, gateway: Gateway, *, requires_keys: bool) -> Route:
+    def route(self, answer: OperationHandler, gateway: Gateway) -> Route:
         """Return the route that serves the operation."""
-        endpoint = Endpoint(
-            self.described_path, self._serve(answer, requires_keys=requires_keys), gateway, scope=self.scope
-        )
+        endpoint = Endpoint(self.described_path, self._serve(answer, gateway), gateway, scope=self.scope)
         return Route(ROOT + self.path, endpoint, methods=[self.method])
 
     def _methods_below(self, request: Request) -> set[str]:
@@ -160,10 +158,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         below = [each for each in request.app.routes if each.path.startswith(f"{ROOT}{self.path}/")]
         return {method for each in below if each.matches(request.scope)[0] is not Match.NONE for method in each.methods}
 
-    def _serve(self, answer: OperationHandler, *, requires_keys: bool) -> Handler:
+    def _serve(self, answer: OperationHandler, gateway: Gateway) -> Handler:
         async def serve(request: Request, client: Client, raw: bytes) -> Response:
-            if not requires_keys:
-                require_same_origin(request.headers)
+            gateway.access.check_page(request.headers)
             call = await read_call(request, client, raw, query=self.query, body=self.body)
             try:
                 result = await answer(call)

@@ -11,6 +11,7 @@ from brimful.models.registry import Registry
 from brimful.records.janitor import JanitorRun
 from brimful.server.access import Authenticator
 from brimful.server.background import BackgroundTasks, Shutdown
+from brimful.server.config import FitConfig
 from brimful.server.inspector import queries, record_views, views
 from brimful.server.inspector.catalogue import Catalogue, ContentCounter
 from brimful.server.inspector.chat import AssembledView, Chat, InspectionView, ReplyList
@@ -18,6 +19,7 @@ from brimful.server.inspector.context_cache import ContextCache
 from brimful.server.inspector.contexts import Contexts
 from brimful.server.inspector.events import Events
 from brimful.server.inspector.executor import NewestFirstExecutor
+from brimful.server.inspector.fitting import Fitting, FitView
 from brimful.server.inspector.janitor import JanitorEndpoints, JanitorRuns
 from brimful.server.inspector.operation import EVENT_STREAM, Operation, OperationHandler
 from brimful.server.inspector.records import LoreEntries, Memories, Messages, make_lorebooks, make_personas, make_rooms
@@ -25,19 +27,22 @@ from brimful.server.inspector.served_models import ServedModels
 from brimful.server.inspector.statistics import StatisticsEndpoint, StatisticsList
 from brimful.server.inspector.views import Prices
 from brimful.server.inspector.what_if import Comparisons
+from brimful.server.proxy.fit_mode import RecordWriter
 from brimful.server.tenants import Tenants
 
 
 class Inspector:
     """All endpoints of the inspector."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of the server that its endpoints use
         self,
         tenants: Tenants,
         registry: Registry,
         *,
         models: ServedModels,
         tokens: ContentCounter,
+        fit: FitConfig,
+        records: RecordWriter,
         access: Authenticator,
         tasks: BackgroundTasks,
         shutdown: Shutdown,
@@ -65,6 +70,7 @@ class Inspector:
             clock=clock,
         )
         self.janitor = JanitorEndpoints(tenants, models)
+        self.fitting = Fitting(tenants, registry, config=fit, records=records, prices=prices, tasks=tasks, clock=clock)
 
     async def close(self) -> None:
         """Wait for running work."""
@@ -106,6 +112,17 @@ def _delete(path: str, summary: str, query: StructType = queries.NoQuery) -> Ope
 
 OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
     (
+        Operation(
+            method="POST",
+            path="/fit",
+            summary="Make a request fit its window",
+            scope="chat",
+            answer=FitView,
+            body=queries.FitBody,
+        ),
+        lambda to: to.fitting.fit,
+    ),
+    (
         _get("/contexts", "List contexts, newest first", views.ContextList, queries.ContextsQuery),
         lambda to: to.contexts.list_page,
     ),
@@ -146,6 +163,17 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
             body=queries.WhatIfBody,
         ),
         lambda to: to.comparisons.what_if,
+    ),
+    (
+        Operation(
+            method="POST",
+            path="/contexts/{id}/usage",
+            summary="Report what the provider billed for a context",
+            scope="chat",
+            answer=views.AnswerView,
+            body=queries.UsageBody,
+        ),
+        lambda to: to.fitting.report_usage,
     ),
     (
         _get("/contexts/{id}/diff/{other}", "Compare two contexts", views.DiffView),

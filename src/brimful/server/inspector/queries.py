@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from brimful.core.content import Role
 from brimful.engine.options import RetrievalOverrides
 from brimful.records import Lorebook, LoreEntry, Memory, Persona, Record, Room
+from brimful.render.incoming import IncomingWire
 
 _Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
 _PageSize = Annotated[int, Meta(ge=1, le=1_000, description="Page size.")]
@@ -113,6 +114,44 @@ class CountBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     text: str
     model: _Name | None = None
+
+
+class FitBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request to fit, and how: the options of `brimful.fit`, and the conversation that it continues.
+
+    `route` names the server that it goes to, if that is not the model's own provider: counts are calibrated for each.
+    """
+
+    request: Annotated[dict[str, Any], Meta(description="The request, in the format that `wire` names.")]
+    wire: IncomingWire = "openai"
+    conversation: Annotated[str, Meta(max_length=1_000, description="The conversation that it continues.")] = ""
+    route: Annotated[str, Meta(max_length=1_000)] = ""
+    model: Annotated[_Name, Meta(description="The model to count for; by default that of the request.")] | None = None
+    policy: _Name | None = None
+    window: _Tokens | None = None
+    completion: _Tokens | None = None
+    max_prompt_tokens: _Tokens | None = None
+    min_tokens: _Tokens | None = None
+    betas: list[str] = []
+    pin: Annotated[list[int], Meta(description="Messages that must stay, by index.")] = []
+    ties: Annotated[list[list[int]], Meta(description="Messages that stay or go together, by index.")] = []
+    overrides: dict[str, Any] | None = None
+
+
+class UsageBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The tokens that the provider billed: `cached` is part of `prompt`, and `reasoning` part of `completion`.
+
+    `route` is that of the request.
+    """
+
+    prompt: _Number
+    cached: _Number = 0
+    completion: _Number = 0
+    reasoning: _Number = 0
+    model: Annotated[str, Meta(max_length=1_000, description="The model that answered.")] = ""
+    route: Annotated[str, Meta(max_length=1_000)] = ""
+    finish: Annotated[str, Meta(max_length=1_000, description="Why it stopped.")] = ""
+    seconds: Annotated[float, Meta(ge=0)] | None = None
 
 
 _Content = Annotated[str, Meta(min_length=1)] | list[dict[str, Any]] | dict[str, Any]

@@ -27,7 +27,7 @@ from brimful.records import Response, Snapshot
 from brimful.records.usage import UsageReport
 from brimful.render.incoming import MESSAGE_FIELDS, requested_max_output
 from brimful.server.background import BackgroundTasks, log_failure
-from brimful.server.config import Config, ProxyWire
+from brimful.server.config import Config, ProxyWire, RecordMode
 from brimful.server.proxy.compaction import Compactor
 from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_digest, without_cache_marks
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
@@ -68,10 +68,17 @@ class RecordWriter:
     """
 
     def __init__(
-        self, tenants: Tenants, tasks: BackgroundTasks, wait: float = RESPONSE_WAIT, pause: float = BATCH_PAUSE
+        self,
+        tenants: Tenants,
+        tasks: BackgroundTasks,
+        mode: RecordMode = "all",
+        *,
+        wait: float = RESPONSE_WAIT,
+        pause: float = BATCH_PAUSE,
     ) -> None:
         self._tenants = tenants
         self._tasks = tasks
+        self.mode = mode
         self._wait = wait
         self._pause = pause
         self._unanswered: dict[tuple[str, str], asyncio.Future[Response]] = {}
@@ -82,6 +89,30 @@ class RecordWriter:
     def is_failing(self, tenant: str) -> bool:
         """Whether the last records of a tenant could not be written."""
         return tenant in self._failing
+
+    def is_recorded(self, context: Context) -> bool:
+        """Whether the record of a context is written, by the configuration."""
+        match self.mode:
+            case "all" | "required":
+                return True
+            case "trimmed":
+                return context.is_reduced
+            case "none":
+                return False
+
+    async def record(self, tenant: str, snapshot: Snapshot, *, is_sent: bool) -> None:
+        """Write a context if it is to be recorded: now if records are required, or else soon.
+
+        If the server itself has sent it, it is written together with its response.
+        """
+        if not self.is_recorded(snapshot.context):
+            return
+        if self.mode == "required":
+            await self.write_now(tenant, snapshot)
+        elif is_sent:
+            self.write(tenant, snapshot)
+        else:
+            self._tasks.start(self.add(tenant, snapshot), "recording a context")
 
     def write(self, tenant: str, snapshot: Snapshot) -> None:
         """Write a context soon. The first one with an id wins."""
@@ -165,6 +196,7 @@ class FitMode:
         *,
         tenants: Tenants,
         models: ModelResolver,
+        records: RecordWriter,
         tasks: BackgroundTasks,
         telemetry: Telemetry,
         clock: Callable[[], float],
@@ -179,16 +211,16 @@ class FitMode:
         self._trimmed = TrimmedRequests()
         self._compactor = Compactor(config.fit, tasks, clock)
         self._requests = LastRequests()
-        self._records = RecordWriter(tenants, tasks)
+        self._records = records
 
     @property
     def requires_records(self) -> bool:
         """Whether a request that cannot be recorded is refused."""
-        return self._config.records == "required"
+        return self._records.mode == "required"
 
     def record_state(self, request: ProxyRequest, context: Context | None) -> RecordState:
         """Return what is known about the record of a request, which is written after its answer."""
-        if self._config.records == "none" or (context is not None and not self._is_recorded(context)):
+        if self._records.mode == "none" or (context is not None and not self._records.is_recorded(context)):
             return "stored"
         if context is None:
             return "failed"
@@ -264,7 +296,7 @@ class FitMode:
         )
 
         async def save(response: Response) -> Response:
-            if self._is_recorded(context):
+            if self._records.is_recorded(context):
                 self._tasks.start(self._records.add_response(tenant, response), "recording a response")
             return response
 
@@ -380,12 +412,8 @@ class FitMode:
 
     async def _record_context(self, request: ProxyRequest, fitted: _FittedRequest) -> None:
         context, tenant, room = fitted.context, request.client.tenant, self.room(request)
-        if self._is_recorded(context):
-            snapshot = Snapshot(id=context.id, room=room, at=request.at, context=context)
-            if self.requires_records:
-                await self._records.write_now(tenant, snapshot)
-            else:
-                self._records.write(tenant, snapshot)
+        snapshot = Snapshot(id=context.id, room=room, at=request.at, context=context)
+        await self._records.record(tenant, snapshot, is_sent=True)
         events = self._telemetry.emitter(tenant)
         if events:
             await events.emit("assembled", room, **get_build_facts(context, seconds=fitted.seconds))
@@ -394,15 +422,6 @@ class FitMode:
         tenant = request.client.tenant
         await self._tenants.calibrator(tenant).use(report, now=self._clock())
         self._tasks.start(self._records.add(tenant, report), "recording usage")
-
-    def _is_recorded(self, context: Context) -> bool:
-        match self._config.records:
-            case "all" | "required":
-                return True
-            case "trimmed":
-                return context.is_reduced
-            case _:
-                return False
 
 
 def _recall_overrides(
