@@ -67,6 +67,8 @@ METHODS = {
     "remember_many": ({"memories": [Memory(id="x", content="Hi")]}, {}),
     "pin": ({"id": "x"}, {}),
     "forget": ({"id": "x"}, {}),
+    "learn": ({"messages": ["Hi"], "user": "x"}, {}),
+    "undo_learning": ({}, {}),
     "update_memory": ({"id": "x", "text": "Hi"}, MemoryChanges),
     "forget_memories": ({"ids": ["y"]}, MemoryFilters),
     "list_memories": ({}, MemoryFilters),

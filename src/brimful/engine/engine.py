@@ -7,7 +7,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, Unpack
 
-from brimful.assembly.arguments import resolve_model
+from brimful.assembly.arguments import require_positive, resolve_model
 from brimful.assembly.fit import FitOptions
 from brimful.core.content import Role
 from brimful.core.context import Context
@@ -25,6 +25,7 @@ from brimful.engine.events import Emitter, Hook, check_hooks
 from brimful.engine.fitting import DEFAULT_ROOM, RequestFitter
 from brimful.engine.indexer import IndexCallback, Indexer, divide_long_texts
 from brimful.engine.janitor import Janitor, JanitorCallback, JanitorReport, ModelSummarizer, parse_age
+from brimful.engine.learning import Learner, LearningModel, LearningReport, require_scope
 from brimful.engine.missing_await import explain_missing_await
 from brimful.engine.options import (
     AssembleOptions,
@@ -49,6 +50,7 @@ from brimful.errors import BrimfulError, ContextOverflow, InvalidValue
 from brimful.models import default_registry
 from brimful.protocols import Embedder, Provider, Reranker, Summarizer
 from brimful.records import Content, Entity, LoreEntry, Memory, Message, Record, Response, Summary, memory_scope
+from brimful.records.base import validate_id
 from brimful.records.contexts import PruneReport
 from brimful.records.janitor import JanitorRun
 from brimful.records.memory import MemoryFilters, MemoryPage, memory_cursor, parse_memory_cursor
@@ -135,6 +137,15 @@ class EngineParts:
         self.fitter = RequestFitter(store, settings, calibrator=calibrator, responder=self.responder, events=events)
         self.janitor = Janitor(
             store, housekeeping, embedder, settings, writer=self.writer, indexer=self.indexer, events=events
+        )
+        self.learner = Learner(
+            store,
+            housekeeping,
+            self.retriever,
+            settings,
+            writer=self.writer,
+            build=self.builder.assemble,
+            events=events,
         )
         self._dividing: asyncio.Task[None] | None = None
 
@@ -639,6 +650,63 @@ class Engine:
         """Learn from a provider that refused a request of `fit` as too long. Later requests fit the window it named."""
         await self._open.fitter.observe_overflow(context, error, route)
 
+    # -- learning ----------------------------------------------------------------------------------------------------
+
+    async def learn(  # noqa: PLR0913 - whose memories, and how to learn them
+        self,
+        messages: object = None,
+        *,
+        user: str | None = None,
+        persona: str | None = None,
+        room: str | None = None,
+        from_room: str | None = None,
+        model: str | ModelInfo | None = None,
+        provider: str | Provider | None = None,
+        window: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        now: float | datetime | None = None,
+    ) -> LearningReport:
+        """Learn memories from a conversation, and report what was added, changed and outdated, and why.
+
+        A fact that corrects a known memory supersedes it. Only memories with exactly the same owners are superseded,
+        and never pinned ones. Superseded memories are archived, and `undo_learning` restores them. Messages from which
+        was learned before are not read again.
+
+        - `messages`: strings, dicts, objects of an SDK, or `Message` records. With `from_room`, those of a room.
+        - `user`, `persona`, `room`: whose memories these are; at least one is required. With `from_room` alone, the
+          memories are for that room.
+        - `model`, `provider`, `window`: extracts the facts; by default, rules for English find what users say about
+          themselves. If the reply of the model cannot be used, rules are, and `notes` of the report say so.
+        - `metadata`: added to each new memory.
+        """
+        if (messages is None) == (from_room is None):
+            raise InvalidValue("messages", "pass either `messages` or `from_room`")
+        for field, value in {"user": user, "persona": persona, "room": room, "from_room": from_room}.items():
+            if value is not None:
+                validate_id(field, value)
+        require_positive("window", window)
+        learning_model = None
+        if model is not None or provider is not None:
+            info = self._open.builder.choose_model(model, None)
+            found = self._providers.find(provider, None, info)
+            learning_model = LearningModel(model=info, provider=found, window=window)
+        return await self._open.learner.learn(
+            messages,
+            require_scope(persona, user, room, from_room),
+            model=learning_model,
+            metadata=metadata,
+            now=self._settings.resolve_time(now, "now"),
+        )
+
+    async def undo_learning(self, run: int | None = None) -> JanitorRun | None:
+        """Undo a run of `learn`, by default the last one, and return it; None if there is none that was not undone.
+
+        Its memories are removed, those they superseded are back, and its messages can be learned from again.
+        """
+        if run is not None and not is_whole_number(run, 1):
+            raise InvalidValue("run", f"must be the number of a run, not {preview(run)}")
+        return await self._open.learner.undo(run)
+
     # -- janitor -----------------------------------------------------------------------------------------------------
 
     async def run_janitor(
@@ -680,7 +748,7 @@ class Engine:
         return await self._open.janitor.undo()
 
     async def list_janitor_runs(self, *, limit: int = 20) -> list[JanitorRun]:
-        """Return the janitor's runs, newest first."""
+        """Return the runs of the janitor and of `learn`, newest first."""
         return await self._open.janitor.list_runs(limit=limit)
 
     async def count_archived(self) -> dict[str, int]:

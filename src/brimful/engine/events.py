@@ -30,6 +30,7 @@ EventName = Literal[
     "indexed",
     "pruned",
     "janitor_ran",
+    "learned",
 ]
 
 _log = logging.getLogger("brimful")

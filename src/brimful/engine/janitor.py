@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -85,45 +86,18 @@ class ModelSummarizer:
         remaining = [passage for topic in digest.topics for passage in topic]
         text = digest.previous
         while remaining:
-            reply, count = await self._send(digest, text, remaining)
+            reply, _, count = await send_passages(
+                remaining,
+                partial(self._make_request, digest, text),
+                provider=self._provider,
+                build=self._build,
+                window=self._window,
+            )
             text = reply.text.strip()[: digest.tokens * _CHARS_PER_TOKEN]
             if not text:
                 raise ProviderError(self._provider.route, "returned an empty summary")
             remaining = remaining[count:]
         return text
-
-    async def _send(self, digest: Digest, previous: str, passages: Sequence[Passage]) -> tuple[Reply, int]:
-        """Return the reply to as many passages as fit, and their number. If they are too many, send fewer."""
-        notices: tuple[Notice, ...] = ()
-        window = self._window
-        while True:
-            context, count = await self._fit_passages(digest, previous, passages, window, notices)
-            try:
-                return await self._provider.send(context.request), count
-            except ContextOverflow as overflow:
-                if len(notices) == _MAX_RETRIES:
-                    raise
-                window = get_retry_window(context, overflow)
-                notices = (*notices, describe_overflow(context, overflow))
-
-    async def _fit_passages(
-        self,
-        digest: Digest,
-        previous: str,
-        passages: Sequence[Passage],
-        window: int | None,
-        notices: tuple[Notice, ...],
-    ) -> tuple[Context, int]:
-        """Return a context with as many passages as fit whole, and their number."""
-        count = len(passages)
-        while True:
-            request = self._make_request(digest, previous, passages[:count])
-            request = msgspec.structs.replace(request, window=window, notices=notices)
-            context = await self._build(msgspec.structs.replace(request, save=False))
-            included = {decision.id for decision in context.decisions if decision.outcome in ("kept", "duplicate")}
-            if count == 1 or all(_passage_id(at) in included for at in range(count)):
-                return await self._build(request), count
-            count = max(1, min(count // 2, len(included)))
 
     def _make_request(self, digest: Digest, previous: str, passages: Sequence[Passage]) -> BuildRequest:
         words = int(digest.tokens * _WORDS_PER_TOKEN)
@@ -131,7 +105,7 @@ class ModelSummarizer:
         if digest.focus:
             where = f'Messages under a heading with "in {digest.room}" are from before: do not summarize them.'
             instruction = f"{instruction} Pay attention to {digest.focus}. {where}"
-        packages = [self._package_passage(at, passage) for at, passage in enumerate(passages)]
+        packages = [package_passage(at, passage, self._model) for at, passage in enumerate(passages)]
         if previous:
             packages.append(package("summary", previous, model=self._model, id="previous", can_drop=False))
         return BuildRequest(
@@ -149,22 +123,66 @@ class ModelSummarizer:
             packages=tuple(packages),
         )
 
-    def _package_passage(self, at: int, passage: Passage) -> ContentPackage:
-        return package(
-            "message-older",
-            passage.text,
-            model=self._model,
-            id=_passage_id(at),
-            name=passage.speaker,
-            timestamp=passage.at,
-            position=at,
-            relevance=1.0,
-            min_tokens=_MIN_TOKENS,
-        )
-
 
 def _passage_id(at: int) -> str:
     return f"{JANITOR}/passage-{at}"
+
+
+async def send_passages(
+    passages: Sequence[Passage],
+    make_request: Callable[[Sequence[Passage]], BuildRequest],
+    *,
+    provider: Provider,
+    build: Build,
+    window: int | None,
+) -> tuple[Reply, Context, int]:
+    """Send as many passages as fit whole. Returns the reply, the context and their number.
+
+    If the provider refuses them as too long, fewer are sent.
+    """
+    notices: tuple[Notice, ...] = ()
+    while True:
+        context, count = await _fit_passages(passages, make_request, build, window, notices)
+        try:
+            return await provider.send(context.request), context, count
+        except ContextOverflow as overflow:
+            if len(notices) == _MAX_RETRIES:
+                raise
+            window = get_retry_window(context, overflow)
+            notices = (*notices, describe_overflow(context, overflow))
+
+
+async def _fit_passages(
+    passages: Sequence[Passage],
+    make_request: Callable[[Sequence[Passage]], BuildRequest],
+    build: Build,
+    window: int | None,
+    notices: tuple[Notice, ...],
+) -> tuple[Context, int]:
+    """Return a context with as many passages as fit whole, and their number."""
+    count = len(passages)
+    while True:
+        request = msgspec.structs.replace(make_request(passages[:count]), window=window, notices=notices)
+        context = await build(msgspec.structs.replace(request, save=False))
+        included = {decision.id for decision in context.decisions if decision.outcome in ("kept", "duplicate")}
+        if count == 1 or all(_passage_id(at) in included for at in range(count)):
+            return await build(request), count
+        count = max(1, min(count // 2, len(included)))
+
+
+def package_passage(at: int, passage: Passage, model: ModelInfo) -> ContentPackage:
+    """Package a passage for `send_passages`."""
+    return package(
+        "message-older",
+        passage.text,
+        model=model,
+        id=_passage_id(at),
+        name=passage.speaker,
+        timestamp=passage.at,
+        position=at,
+        relevance=1.0,
+        min_tokens=_MIN_TOKENS,
+    )
 
 
 class RoomReport(msgspec.Struct, frozen=True, kw_only=True):

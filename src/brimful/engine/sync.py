@@ -137,6 +137,8 @@ class SyncEngine:
     forget = _blocking(Engine.forget)
     update_memory = _blocking(Engine.update_memory)
     list_memories = _blocking(Engine.list_memories)
+    learn = _blocking(Engine.learn)
+    undo_learning = _blocking(Engine.undo_learning)
     count_memories = _blocking(Engine.count_memories)
     forget_memories = _blocking(Engine.forget_memories)
     write_lore = _blocking(Engine.write_lore)

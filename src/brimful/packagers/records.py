@@ -64,6 +64,11 @@ def janitor_session(room: str) -> str:
     return f"{JANITOR}/{room}"
 
 
+def learning_session(user: str) -> str:
+    """Return the id of the room of the contexts in which memories about a user are learned."""
+    return f"{JANITOR}/user/{user}"
+
+
 def ephemeral_id(room: str) -> str:
     """Return the id of the summary that is made for a single context of a room."""
     return f"{room}/ephemeral"

@@ -5,11 +5,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from brimful.records.memory import Memory
 from brimful.records.messages import Summary
 from brimful.records.search import IndexEntry
 
 RunState = Literal["running", "done", "undoing", "undone", "purged"]
 """The state of a run. `undone` runs restored everything; `purged` runs can no longer be undone."""
+
+RunKind = Literal["janitor", "learning"]
 
 MakeIndexEntry = Callable[[Any], IndexEntry]
 """Returns the index entry of a record."""
@@ -26,9 +29,10 @@ class MessagePosition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class JanitorRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the janitor. `facts` are counts by name: summaries, messages, memories."""
+    """One run of the janitor, or one time that memories were learned. `facts` are counts by name."""
 
     number: int
+    kind: RunKind = "janitor"
     state: RunState
     holder: str
     started: float
@@ -47,3 +51,15 @@ class JanitorChange(msgspec.Struct, frozen=True, kw_only=True):
     def __bool__(self) -> bool:
         """Whether there is anything to change."""
         return bool(self.write or self.remove or self.messages or self.memories)
+
+
+class LearningChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What was learned from messages: memories to add, and ids of memories that they supersede or that are outdated.
+
+    All of them belong to `scope`. `messages` are the hashes of the messages that were read.
+    """
+
+    scope: str
+    messages: tuple[str, ...]
+    add: tuple[Memory, ...] = ()
+    supersede: tuple[str, ...] = ()

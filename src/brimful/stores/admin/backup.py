@@ -47,8 +47,9 @@ COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "log_ends": (1, ("tenant", "last", "pruned")),
     "tallies": (6, ("room", "size", "hour", "persona", "model", "policy", "body")),
     "usage_reports": (1, ("number", *OBSERVED)),
-    "janitor_runs": (1, ("number", "state", "holder", "started", "heartbeat", "ended", "facts")),
+    "janitor_runs": (1, ("number", "kind", "state", "holder", "started", "heartbeat", "ended", "facts")),
     "janitor_undo": (1, ("number", "run", "item", "room", "body")),
+    "learned_messages": (2, ("scope", "message", "run")),
     "scopes": (1, ("number", "scope", "documents", "words", "changes")),
     "documents": (
         1,

@@ -9,14 +9,14 @@ import msgspec
 from brimful.errors import StoreUnavailable
 from brimful.packagers.records import RECALLED_SUFFIX
 from brimful.records import Memory, Message, Summary
-from brimful.records.janitor import JanitorChange, JanitorRun, MakeIndexEntry, MessagePosition
-from brimful.stores.encryption.cipher import decrypt, encrypt
+from brimful.records.janitor import JanitorChange, JanitorRun, LearningChange, MakeIndexEntry, MessagePosition
+from brimful.stores.encryption.cipher import decrypt, encrypt, storage_address
 from brimful.stores.index import documents
 from brimful.stores.session import Row, Session
 from brimful.stores.tables import messages as _messages
 from brimful.stores.tables.contents import erase_unused
 from brimful.stores.tables.memories import READ_MEMORIES as MEMORIES
-from brimful.stores.tables.memories import decode_memory
+from brimful.stores.tables.memories import decode_memory, list_memories, remove_memory, save_memories
 from brimful.stores.tables.memories import memory_document as memory_entry
 from brimful.stores.tables.messages import READ_MESSAGES as MESSAGES
 from brimful.stores.tables.messages import decode_message
@@ -24,7 +24,15 @@ from brimful.stores.tables.summaries import list_summaries, save_summaries
 from brimful.stores.tables.writes import release_replaced, remove_row
 from brimful.stores.transactions import Transactions
 
-_RUNS = "SELECT number, state, holder, started, ended, facts FROM janitor_runs WHERE tenant = :tenant"
+_RUNS = "SELECT number, kind, state, holder, started, ended, facts FROM janitor_runs WHERE tenant = :tenant"
+_LEARN = """
+INSERT INTO janitor_runs (tenant, kind, state, holder, started, heartbeat, ended, facts)
+VALUES (:tenant, 'learning', 'done', :holder, :now, :now, :now, :facts) RETURNING number
+"""
+_SAVE_LEARNED = """
+INSERT INTO learned_messages (tenant, scope, message, run) VALUES (:tenant, :scope, :message, :run)
+ON CONFLICT DO NOTHING
+"""
 _BEGIN = """
 INSERT INTO janitor_runs (tenant, state, holder, started, heartbeat, facts)
 VALUES (:tenant, 'running', :holder, :now, :now, :facts) RETURNING number
@@ -42,6 +50,7 @@ SELECT 1 WHERE EXISTS (SELECT 1 FROM janitor_undo WHERE tenant = :tenant AND run
   OR EXISTS (SELECT 1 FROM messages WHERE tenant = :tenant AND archived_by = :run)
   OR EXISTS (SELECT 1 FROM memories WHERE tenant = :tenant AND archived_by = :run)
 """
+LEARNED_MEANWHILE: Final = "another process learned from these messages in the meantime; try again"
 BATCH: Final = 500  # records per transaction, so that other writers do not wait long
 PAGE: Final = 2_000  # messages read at once
 PURGED: Final = 2  # in the column `deleted`; 1 means deleted by a user. Summaries still cover purged messages
@@ -100,7 +109,9 @@ def begin_undo(session: Session, holder: str, now: float, lease: float) -> Janit
     """Begin to undo the last run; None if there is none."""
     session.dialect.lock(session, "janitor")
     unfinished = _unfinished_run(session, now, lease)
-    row = session.row(f"{_RUNS} AND state IN ('running', 'done', 'undoing') ORDER BY number DESC LIMIT 1")
+    row = session.row(
+        f"{_RUNS} AND kind = 'janitor' AND state IN ('running', 'done', 'undoing') ORDER BY number DESC LIMIT 1"
+    )
     if unfinished is None and row is None:
         return None
     last = unfinished or decode_run(row or ())
@@ -136,6 +147,69 @@ def archive(session: Session, table: str, run: int, ids: tuple[str, ...]) -> Non
         ids=list(ids),
     )
     documents.remove_documents(session, "message" if table == "messages" else "memory", [id for (id,) in marked])
+
+
+def find_learned(session: Session, scope: str, messages: Sequence[str]) -> set[str]:
+    """Return the hashes of messages from which memories of a scope were learned before."""
+    addresses = {storage_address(session, hash): hash for hash in messages}
+    rows = session.rows(
+        "SELECT message FROM learned_messages WHERE tenant = :tenant AND scope = :scope AND message IN :messages",
+        scope=scope,
+        messages=list(addresses),
+    )
+    return {addresses[address] for (address,) in rows}
+
+
+def apply_learning(
+    session: Session, change: LearningChange, make_entry: MakeIndexEntry, holder: str, facts: dict[str, int], now: float
+) -> JanitorRun | None:
+    """Add and supersede memories as a run that can be undone; None if there is nothing to change.
+
+    Only memories of the same scope are superseded, and no pinned ones. Raises if another process learned from one of
+    these messages in the meantime.
+    """
+    session.dialect.lock(session, "learning")
+    if find_learned(session, change.scope, change.messages):
+        raise StoreUnavailable(f"tenant {session.tenant!r}", LEARNED_MEANWHILE, retriable=True)
+    run = None
+    if change.add or change.supersede:
+        row = session.row(_LEARN, holder=holder, now=now, facts=msgspec.json.encode(facts))
+        number = row[0] if row else 0
+        run = JanitorRun(
+            number=number, kind="learning", state="done", holder=holder, started=now, ended=now, facts=facts
+        )
+        known = list_memories(session, ids=change.supersede, scopes=[change.scope], limit=len(change.supersede))
+        archive(session, "memories", number, tuple(memory.id for memory in known))
+        save_memories(session, [(memory, make_entry(memory)) for memory in change.add])
+        session.many(_SAVE_UNDO, (_undo_row(session, run, each.id, each.room or "", None) for each in change.add))
+    addresses = [storage_address(session, hash) for hash in change.messages]
+    rows = ({"scope": change.scope, "message": address, "run": run.number if run else 0} for address in addresses)
+    session.many(_SAVE_LEARNED, rows)
+    return run
+
+
+def undo_learning(session: Session, number: int | None, make_entry: MakeIndexEntry, now: float) -> JanitorRun | None:
+    """Undo a run that learned memories, or the last one; None if there is none that was not undone."""
+    session.dialect.lock(session, "learning")
+    which = "" if number is None else " AND number = :number"
+    values = {} if number is None else {"number": number}
+    row = session.row(f"{_RUNS} AND kind = 'learning' AND state = 'done'{which} ORDER BY number DESC LIMIT 1", **values)
+    if row is None:
+        return None
+    run = decode_run(row)
+    added = session.rows("SELECT item FROM janitor_undo WHERE tenant = :tenant AND run = :run", run=run.number)
+    for (id,) in added:
+        remove_memory(session, id)
+    for table in ("janitor_undo", "learned_messages"):
+        session.run(f"DELETE FROM {table} WHERE tenant = :tenant AND run = :run", run=run.number)  # noqa: S608 - ours
+    while _restore_archived(session, run, make_entry):
+        continue
+    session.run(
+        "UPDATE janitor_runs SET state = 'undone', ended = :now WHERE tenant = :tenant AND number = :number",
+        number=run.number,
+        now=now,
+    )
+    return msgspec.structs.replace(run, state="undone", ended=now)
 
 
 def restore_summaries(session: Session, run: JanitorRun, make_entry: MakeIndexEntry) -> None:
@@ -185,9 +259,10 @@ def list_runs(session: Session, limit: int) -> list[JanitorRun]:
 
 def decode_run(row: Row) -> JanitorRun:
     """Return the run of a row."""
-    number, state, holder, started, ended, facts = row
+    number, kind, state, holder, started, ended, facts = row
     return JanitorRun(
         number=number,
+        kind=kind,
         state=state,
         holder=holder,
         started=started,
@@ -315,6 +390,29 @@ class JanitorStore(Transactions):
             continue
         return await self._write(lambda session: end_run(session, run, run.facts, now))
 
+    async def learned(self, scope: str, messages: Sequence[str]) -> set[str]:
+        """Return the hashes of messages from which memories of a scope were learned before."""
+        found: set[str] = set()
+        for at in range(0, len(messages), PAGE):
+            found |= await self._read(partial(find_learned, scope=scope, messages=messages[at : at + PAGE]))
+        return found
+
+    async def learn(
+        self,
+        change: LearningChange,
+        make_entry: MakeIndexEntry,
+        *,
+        holder: str,
+        facts: dict[str, int],
+        now: float,
+    ) -> JanitorRun | None:
+        """Add and supersede memories as a run that can be undone. Returns None if there is nothing to change."""
+        return await self._write(lambda session: apply_learning(session, change, make_entry, holder, facts, now))
+
+    async def undo_learning(self, number: int | None, make_entry: MakeIndexEntry, *, now: float) -> JanitorRun | None:
+        """Undo a run that learned memories, or the last one. Returns None if there is nothing to undo."""
+        return await self._write(lambda session: undo_learning(session, number, make_entry, now))
+
     async def purge(self, *, before: int) -> int:
         """Delete what runs before this number archived, and return the number of records."""
         purged = 0
@@ -340,6 +438,10 @@ def _batches(ids: tuple[str, ...]) -> list[tuple[str, ...]]:
 def _restore_batch(session: Session, *, run: JanitorRun, make_entry: MakeIndexEntry, now: float) -> bool:
     """Restore a batch of archived records. Returns whether there may be more."""
     heartbeat(session, run, now)
+    return _restore_archived(session, run, make_entry)
+
+
+def _restore_archived(session: Session, run: JanitorRun, make_entry: MakeIndexEntry) -> bool:
     rows = session.rows(_ARCHIVED_MESSAGES, run=run.number, limit=BATCH)
     messages = [decode_message(session, row) for row in rows]
     known = [decode_memory(session, row) for row in session.rows(_ARCHIVED_MEMORIES, run=run.number, limit=BATCH)]

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.stores.admin.rotate_keys import BATCH_ROWS, OWNERS, BatchJob
-from brimful.stores.encryption.cipher import decrypt, encrypt, is_keyed_address
+from brimful.stores.encryption.cipher import decrypt, encrypt, is_keyed_address, storage_address
 from brimful.stores.encryption.tenant_keys import KEYED_PREFIX
 from brimful.stores.index.documents import list_embedders
 from brimful.stores.index.terms import passage_address, rekey_tokens
@@ -70,6 +70,23 @@ def _rekey_snapshots(session: Session, after: str) -> tuple[str | None, int]:
     )
     changed = sum(_rekey_snapshot(session, *row) for row in found)
     return (found[-1][0] if len(found) == BATCH_ROWS else None), changed
+
+
+def _rekey_learned(session: Session, after: tuple[str, str]) -> tuple[tuple[str, str] | None, int]:
+    """Change the hashes of messages from which memories were learned to keyed ones."""
+    found = session.rows(
+        "SELECT scope, message FROM learned_messages WHERE tenant = :tenant AND (scope, message) > (:scope, :message) "
+        "ORDER BY scope, message LIMIT :limit",
+        scope=after[0],
+        message=after[1],
+        limit=BATCH_ROWS,
+    )
+    plain = [row for row in found if not is_keyed_address(row[1])]
+    session.many(
+        "UPDATE learned_messages SET message = :keyed WHERE tenant = :tenant AND scope = :scope AND message = :message",
+        ({"scope": scope, "message": hash, "keyed": storage_address(session, hash)} for scope, hash in plain),
+    )
+    return (found[-1][:2] if len(found) == BATCH_ROWS else None), len(plain)
 
 
 def _rekey_documents(session: Session, after: int) -> tuple[int | None, int]:
@@ -173,6 +190,7 @@ REKEY_JOBS: Final = (
     *(BatchJob(table, "", partial(_rekey_records, table)) for table in OWNERS),
     BatchJob("snapshots", "", _rekey_snapshots),
     BatchJob("documents", 0, _rekey_documents),
+    BatchJob("learned messages", ("", ""), _rekey_learned),
     BatchJob("contents", 0, _drop_plain_contents),
     BatchJob("counts", 0, _drop_plain_counts),
 )

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from brimful.packagers.records import janitor_session
+from brimful.packagers.records import janitor_session, learning_session
 from brimful.records import Entity, Lorebook, Persona, Room, User
 from brimful.stores.index import documents
 from brimful.stores.log import event_log
@@ -40,6 +40,7 @@ def remove_entity(session: Session, kind: type[Entity], id: str) -> bool:
 
 def _remove_user_data(session: Session, id: str) -> None:
     _remove_memories(session, "user_id", id)
+    remove_contexts(session, learning_session(id))
     for (room,) in session.rows("SELECT id FROM rooms WHERE tenant = :tenant AND owner = :id", id=id):
         remove_entity(session, Room, room)
 
