@@ -11,6 +11,7 @@ from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 import msgspec
 
+from brimful.assembly.assemble import counter
 from brimful.assembly.conversations import Conversations
 from brimful.assembly.fit import FitOptions
 from brimful.core.chat_rules import OPENING
@@ -23,15 +24,15 @@ from brimful.engine.options import ResponseOptions
 from brimful.errors import BudgetExceeded, ContextOverflow, InvalidValue
 from brimful.models import default_registry
 from brimful.providers import find_overflow
-from brimful.render.incoming import MESSAGE_FIELDS, IncomingWire
+from brimful.render.incoming import MESSAGE_FIELDS, IncomingWire, read_incoming
 
 M = TypeVar("M")
 WireMessage = dict[str, Any]
 """A message in OpenAI's format, or an item of its Responses API."""
 
-_SYSTEM_FIELDS: Final = {"responses": "instructions", "anthropic": "system"}
+_SYSTEM_FIELDS: Final = {"responses": "instructions", "anthropic": "system", "gemini": "systemInstruction"}
 
-_OUTPUT_FIELDS: Final = {"responses": "max_output_tokens"}
+_OUTPUT_FIELDS: Final = {"responses": "max_output_tokens", "gemini": "maxOutputTokens"}
 
 
 class RequestDetails(TypedDict, total=False):
@@ -39,7 +40,8 @@ class RequestDetails(TypedDict, total=False):
 
     `conversation` continues the request before it with this id. `route` names the server that the request goes to.
     `system` and `tools` are counted, and always stay. `pin` and `ties` are indices of the framework's messages.
-    `max_prompt_tokens` is one more limit, and `max_output` the length of the answer that the request allows.
+    `max_prompt_tokens` is one more limit, and `max_output` the length of the answer that the request allows. Whatever
+    the options say, the window is at most `max_window`: a provider refused a larger request.
     """
 
     conversation: str
@@ -50,6 +52,7 @@ class RequestDetails(TypedDict, total=False):
     tools: Sequence[dict[str, Any]]
     max_prompt_tokens: int
     max_output: int | None
+    max_window: int
     pin: Sequence[int]
     ties: Sequence[Sequence[int]]
     wire: IncomingWire
@@ -71,6 +74,7 @@ class Fitted(msgspec.Struct, frozen=True, kw_only=True):
 
     context: Context
     conversation: str
+    model: str
     route: str
     pieces: tuple[Piece, ...]
     count: int  # of the framework's messages
@@ -100,6 +104,21 @@ class Fitted(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
+def count_request(
+    messages: Sequence[WireMessage],
+    *,
+    model: str | ModelInfo,
+    system: str | None = None,
+    tools: Sequence[dict[str, Any]] = (),
+) -> int:
+    """Count the tokens of a request in OpenAI's format, with the margin of a count that is not exact."""
+    first = [] if system is None else [{"role": "system", "content": system}]
+    request = {"model": "", "messages": [*first, *messages], **({"tools": list(tools)} if tools else {})}
+    prompt = read_incoming(request, "openai").prompt
+    count = counter(model).prompt(msgspec.structs.replace(prompt, body=request))
+    return count.tokens + count.margin
+
+
 class Fitter:
     """Fits the requests of a framework's conversations.
 
@@ -118,6 +137,7 @@ class Fitter:
         self.engine = engine
         self._options = options
         self._conversations = Conversations()
+        self._windows: dict[tuple[str, str], int] = {}  # by model and route, as providers named them
 
     def fit(self, messages: Sequence[Sequence[WireMessage]], **details: Unpack[RequestDetails]) -> Fitted:
         """Fit messages, each given as the wire messages that it is translated to. Those of one stay or go together."""
@@ -188,16 +208,22 @@ class Fitter:
             await asyncio.to_thread(self.observe, fitted, **response)
 
     def observe_overflow(self, fitted: Fitted, error: ContextOverflow) -> None:
-        """Learn from a request that the provider refused as too long."""
+        """Learn from a request that the provider refused as too long: later requests fit the window it named."""
+        self._learn_window(fitted, error)
         if isinstance(self.engine, SyncEngine):
             self.engine.observe_overflow(fitted.context, error, route=fitted.route)
 
     async def aobserve_overflow(self, fitted: Fitted, error: ContextOverflow) -> None:
         """Like `observe_overflow`, without blocking the event loop."""
         if isinstance(self.engine, Engine):
+            self._learn_window(fitted, error)
             await self.engine.observe_overflow(fitted.context, error, route=fitted.route)
         else:
             await asyncio.to_thread(self.observe_overflow, fitted, error)
+
+    def _learn_window(self, fitted: Fitted, error: ContextOverflow) -> None:
+        if error.window is not None:
+            self._windows[fitted.model, fitted.route] = get_retry_window(fitted.context, error)
 
     def _prepare(
         self, messages: Sequence[Sequence[WireMessage]], details: RequestDetails
@@ -215,7 +241,8 @@ class Fitter:
         if tools := details.get("tools"):
             request["tools"] = list(tools)
         if (max_output := details.get("max_output")) is not None:
-            request[_OUTPUT_FIELDS.get(wire, "max_tokens")] = max_output
+            field = _OUTPUT_FIELDS.get(wire, "max_tokens")
+            request |= {"generationConfig": {field: max_output}} if wire == "gemini" else {field: max_output}
         pins = (place for index in details.get("pin", ()) for place in places[index])
         parts = ((index,) for index, group in enumerate(places) if len(group) > 1)
         ties = [tuple(place for index in tie for place in places[index]) for tie in (*parts, *details.get("ties", ()))]
@@ -225,6 +252,9 @@ class Fitter:
             options["window"] = window
         if (limit := details.get("max_prompt_tokens")) is not None:
             options["max_prompt_tokens"] = min(limit, own.get("max_prompt_tokens") or limit)
+        largest = details.get("max_window") or self._windows.get((request["model"], details.get("route", "")))
+        if largest is not None:
+            options["window"] = min(largest, options.get("window") or largest)
         return request, options
 
 
@@ -243,8 +273,7 @@ def find_refusal(error: Exception) -> ContextOverflow | None:
 
 def _with_limit(details: RequestDetails, fitted: Fitted, overflow: ContextOverflow) -> RequestDetails:
     """Return details that limit a request to what the provider accepts."""
-    limit = get_retry_window(fitted.context, overflow) - fitted.context.budget.completion
-    return {**details, "max_prompt_tokens": max(min(limit, details.get("max_prompt_tokens", limit)), 1)}
+    return {**details, "max_window": get_retry_window(fitted.context, overflow)}
 
 
 def _places(messages: Sequence[Sequence[WireMessage]], details: RequestDetails) -> list[range]:
@@ -278,6 +307,7 @@ def _make_fitted(context: Context, messages: Sequence[Sequence[WireMessage]], de
     return Fitted(
         context=context,
         conversation=details.get("conversation", ""),
+        model=details.get("model", ""),
         route=details.get("route", ""),
         pieces=tuple(
             Piece(index=None, text=each)
