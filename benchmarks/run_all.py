@@ -16,7 +16,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import agents
+import agent_trimming
 import cache
 import calibration
 import counting
@@ -96,7 +96,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "fill": partial(fill.report, options.data, quick=options.quick),
         "prefix": partial(prefix.report, quick=options.quick),
         "cache": partial(cache.report, quick=options.quick),
-        "agents": partial(agents.report, options.data, quick=options.quick),
+        "agents": partial(agent_trimming.report, options.data, quick=options.quick),
         "parity": partial(parity.report, quick=options.quick),
         "quality": partial(quality.report, quick=options.quick),
         "evidence": partial(evidence.report, options.data, quick=options.quick),

@@ -1,8 +1,8 @@
 """What a trimmed request of an agent still holds: the values that its next call needs, the task, and earlier results.
 
-python benchmarks/agents.py runs.json                          recorded runs in OpenAI's form (see agent_runs.py)
-python benchmarks/agents.py runs.json --join 8 --budgets 2000  eight runs as one session, of which the last is measured
-python benchmarks/agents.py runs.json --ways brimful,clearing  some of the ways
+python benchmarks/agent_trimming.py runs.json                          recorded runs in OpenAI's form: agent_runs.py
+python benchmarks/agent_trimming.py runs.json --join 8 --budgets 2000  eight runs as one; the last one is measured
+python benchmarks/agent_trimming.py runs.json --ways brimful,clearing  some of the ways
 """
 
 import argparse

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-import agents
+import agent_trimming
 from agent_runs import Session, Step, find_fault, find_lost_calls, find_runs, find_steps, join_runs, make_counter
 from agent_wires import WIRES
 from brimful import counter
@@ -128,7 +128,7 @@ def test_a_list_of_messages_is_one_run(tmp_path, text):
     assert find_runs(tmp_path) == {"run.jsonl": [RUN]}
 
 
-class Fixed(agents.Plain):
+class Fixed(agent_trimming.Plain):
     """Sends the system prompt and the newest messages, whatever the limit."""
 
     def __init__(self, newest):
@@ -141,23 +141,23 @@ class Fixed(agents.Plain):
 
 
 def test_figures_are_those_of_the_requests_that_do_not_fit():
-    figures = agents.measure(lambda: Fixed(2), [Session(RUN, 1)], 90, words)
+    figures = agent_trimming.measure(lambda: Fixed(2), [Session(RUN, 1)], 90, words)
     assert figures.values == [0.5]  # at the last call: the code is there, the user's id is not
     assert (len(figures.seconds), figures.task, figures.repeat, figures.calls) == (1, 0, 1, 2)
     assert (figures.over, figures.invalid, figures.refused) == (0, 0, 0)
-    everything = agents.measure(agents.Untrimmed, [Session(RUN, 1)], 90, words)
+    everything = agent_trimming.measure(agent_trimming.Untrimmed, [Session(RUN, 1)], 90, words)
     assert (everything.values, everything.over, everything.task, everything.repeat) == ([1.0], 1, 1, 0)
     assert figures.input < everything.input
-    assert agents.measure(agents.Untrimmed, [Session(RUN, 1)], 10_000, words).seconds == []
+    assert agent_trimming.measure(agent_trimming.Untrimmed, [Session(RUN, 1)], 10_000, words).seconds == []
 
 
 def test_an_error_is_a_request_that_was_refused():
-    assert agents.measure(lambda: Fixed(2), [Session(RUN, 1)], -1_000, words).refused == 3
+    assert agent_trimming.measure(lambda: Fixed(2), [Session(RUN, 1)], -1_000, words).refused == 3
 
 
 def test_values_come_back_by_recall():
     long = [*RUN[:3], result("a", "card_77 " + "and so on and on " * 100), *RUN[4:]]
-    figures = agents.measure(agents.Brimful, [Session(long, 1)], 130, tokens)
+    figures = agent_trimming.measure(agent_trimming.Brimful, [Session(long, 1)], 130, tokens)
     assert figures.over == figures.invalid == figures.refused == 0
     assert figures.found[-1] == 1.0
 
