@@ -34,6 +34,7 @@ FAILING = [
     *("memory remove nope", "memory search hi --db {none}", "memory show nope", "memory unpin nope"),
     *("message add hi --room hall --db {none}", "message edit nope hi", "message export --room nope"),
     *("message list --room nope", "message remove nope", "message show nope", "models nosuchmodel"),
+    "mcp --db {none}",
     *("models --provider nope", "monitor --db {none}", "persona add x --db {none}", "persona edit nope --name x"),
     *("persona export nope", "persona list --db {none}", "persona remove nope", "persona show nope", "policies nope"),
     *("replay nope", "room add x --db {none}", "room edit nope --name x", "room export nope", "room list --db {none}"),

@@ -171,6 +171,7 @@ def test_rooms_of_a_user_come_by_who_spoke_last(store, run):
     run(store.post([make_message("a", room="r2", at=5.0), make_message("b", room="r1", at=6.0)]))
     assert [room.id for room in run(store.rooms_of("ada"))] == ["r1", "r2", "r3"]
     assert [room.id for room in run(store.rooms_of("ada", limit=1))] == ["r1"]
+    assert [room.id for room in run(store.rooms_of(None))] == ["r1", "r2", "r3", "r4"]
 
 
 def test_a_room_keeps_its_messages_when_it_is_put_again(store, run):

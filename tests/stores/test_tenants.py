@@ -67,6 +67,7 @@ CALLS = {
     "remove_context": lambda store: store.remove_context("c1"),
     "save_response": lambda store: store.save_response(Response(id="r9", context="c1", room="general")),
     "responses": lambda store: store.responses(),
+    "contexts_of": lambda store: store.contexts_of("m1"),
     "follow": lambda store: store.follow("0"),
     "statistics": lambda store: store.statistics(by="persona"),
     "prune": lambda store: store.prune(before=9e9),

@@ -70,6 +70,7 @@ COMMANDS: Final = {
     "janitor": Entry("janitor", "Collapse floods, summarize old days, archive unused messages (undoable)."),
     "db": Entry("db", "Migrate, check, back up, restore and encrypt a store."),
     "serve": Entry("serve", "Run the proxy and the web inspector."),
+    "mcp": Entry("mcp", "Serve memories and conversations to an MCP client."),
     "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
     "help": Entry("app", "Show help for a command."),
     "version": Entry("app", "Show the version."),

@@ -87,7 +87,7 @@ def locate(name: str, *, db: str, tenant: str, item: str | None = None) -> Locat
 
 async def find_in_store(store: "Store", name: str, item: str | None = None) -> LocatedContext:
     """Find a context by its id, or by the id of its answer or of the message that it answers."""
-    ids = [name] if name.startswith(ID_PREFIX) else await _contexts_of_message(store, name)
+    ids = [name] if name.startswith(ID_PREFIX) else await store.contexts_of(name, limit=MAX_CONTEXTS)
     if not ids:
         raise Failure(f"{name}: there is no such file, and no context or answered message with this id in the store")
     snapshot = await store.snapshot(ids[0])
@@ -117,14 +117,6 @@ async def _absence(store: "Store", snapshot: Snapshot, item: str | None) -> str:
 
     absence = await find_absence(store, snapshot, item)
     return "" if absence is None else absence.why
-
-
-async def _contexts_of_message(store: "Store", id: str) -> list[str]:
-    """Return the contexts that a message is the answer to, then those that answer it, newest first."""
-    answers = await store.responses(message=id, limit=MAX_CONTEXTS)
-    answers += await store.responses(message=f"{id}/message", limit=MAX_CONTEXTS)  # the answer's own id
-    builds = await store.builds(message=id, limit=MAX_CONTEXTS)
-    return list(dict.fromkeys([*(answer.context for answer in answers), *(build.id for build in builds)]))
 
 
 def _is_file(name: str) -> bool:

@@ -453,6 +453,7 @@ class Engine:
         persona: str | None = None,
         user: str | None = None,
         room: str | None = None,
+        other_rooms: Sequence[str] = (),
         user_prefix: str = "",
         prefix: str = "",
         types: Sequence[str] = (),
@@ -465,6 +466,7 @@ class Engine:
 
         Returns at most `limit` memories and `limit` messages with at least this relevance, ranked as in a build.
 
+        - `other_rooms`: further rooms whose messages are searched.
         - `user_prefix`: in place of `user`, the memories of all users whose ids start with this, such as `"team-7/"`.
           Memories that belong to no user are left out.
         - `prefix`: only memories whose ids start with this.
@@ -475,6 +477,7 @@ class Engine:
         retrieval = self._settings.retrieval.with_overrides(RetrievalOverrides(min_relevance=min_relevance))
         request = SearchRequest(
             room=room,
+            other_rooms=tuple(other_rooms),
             memories=await self._memory_scopes(persona, user, room, user_prefix),
             types=tuple(types or retrieval.types),
             prefix=prefix,

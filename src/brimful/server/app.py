@@ -36,6 +36,7 @@ from brimful.server.inspector.catalogue import DEFAULT_MODEL, ContentCounter
 from brimful.server.inspector.operation import EVENT_STREAM
 from brimful.server.inspector.operations import OPERATIONS, Inspector
 from brimful.server.inspector.served_models import ServedModels
+from brimful.server.mcp import McpEndpoint
 from brimful.server.openapi import ANSWER_HEADERS, openapi_document
 from brimful.server.page import API_PATHS, Page
 from brimful.server.proxy.chat import ChatEndpoints
@@ -113,6 +114,7 @@ class Services:
             tasks=self._tasks,
             clock=clock,
         )
+        self.mcp = McpEndpoint(self._tenants, tools=config.mcp_tools, max_body_bytes=config.limits.max_body_bytes)
         self.forwards_unknown_paths = config.unknown_paths == "forward"
         self.inspector = Inspector(
             self._tenants,
@@ -184,6 +186,7 @@ class Services:
             for job in jobs:
                 await job.stop()
             await self._tasks.drain()
+            await self.mcp.close()
             await self.inspector.close()
             await self._tenants.close()
             await self._upstreams.close()
@@ -325,6 +328,7 @@ def _routes(services: Services) -> list[Route]:
         *_unknown_routes(services),
         *_inspector_routes(services),
         *_metrics_routes(services),
+        Route("/mcp", Endpoint("/mcp", services.mcp.serve, gateway, scope="read"), methods=["POST"]),
         Route("/openapi.json", _openapi),
         Route("/health", _health),
         Route("/ready", _ready(services)),

@@ -14,6 +14,7 @@ from brimful.core.validation import preview
 from brimful.engine.options import MAX_OTHER_ROOMS
 from brimful.engine.retention import parse_interval, parse_retention
 from brimful.errors import InvalidConfig, InvalidValue
+from brimful.mcp.tools import select_tools
 from brimful.providers import Limits
 from brimful.providers.address import parse_address
 from brimful.providers.dialect import KeyHeader
@@ -155,9 +156,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The configuration of a server.
 
     `models` is the path of a model file, and `tenant` the tenant without API keys. `policies` are the paths of policy
-    files that clients may name in addition to the built-in policies. `hosts` are names of this machine under which
-    clients reach the server without API keys, and `origins` those of web pages that may use it from a browser.
-    `trusted_proxies` are the addresses of reverse proxies whose `X-Forwarded-For` is believed.
+    files that clients may name in addition to the built-in policies. `mcp_tools` are the tools at `/mcp`, by default
+    all of them. `hosts` are names of this machine under which clients reach the server without API keys, and `origins`
+    those of web pages that may use it from a browser. `trusted_proxies` are the addresses of reverse proxies whose
+    `X-Forwarded-For` is believed.
 
     `workers` is the number of processes, `cache_mb` the limit of all caches of a process together.
 
@@ -181,6 +183,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
     cache_mb: Annotated[int, Meta(ge=1, le=1_000_000)] = DEFAULT_BUDGET // MEBIBYTE
     policies: tuple[_ShortString, ...] = ()
+    mcp_tools: Annotated[tuple[_ShortString, ...], Meta(min_length=1)] | None = None
     limits: ServerLimits = ServerLimits()
     fit: FitConfig = FitConfig()
     remember: RememberConfig = RememberConfig()
@@ -235,6 +238,7 @@ def parse_config(data: Mapping[str, Any], file: str) -> Config:
     _check_store(config.store, config.workers, file)
     _check_durations(config, file)
     _check_origins(config.origins, file)
+    _check_tools(config.mcp_tools, file)
     seen: set[str] = set()
     for upstream in config.upstreams:
         if upstream.name in seen:
@@ -267,6 +271,13 @@ def _check_origins(origins: tuple[str, ...], file: str) -> None:
         if not _ORIGIN.fullmatch(origin):
             reason = f"must be origins as browsers send them, such as 'http://localhost:8000', not {preview(origin)}"
             raise InvalidConfig(file, "origins", reason)
+
+
+def _check_tools(names: tuple[str, ...] | None, file: str) -> None:
+    try:
+        select_tools(names)
+    except InvalidValue as error:
+        raise InvalidConfig(file, "mcp_tools", error.reason) from None
 
 
 def _check_durations(config: Config, file: str) -> None:

@@ -249,6 +249,7 @@ def openapi_document() -> bytes:
             )
             for method in ("get", "post", "put", "patch", "delete")
         },
+        "/mcp": {"post": _mcp_operation()},
         "/health": {"get": _status_operation("Liveness")},
         "/ready": {"get": _status_operation("Readiness")},
         "/openapi.json": {
@@ -333,6 +334,23 @@ def _inspector_operation(operation: Operation) -> dict[str, Any]:
     if operation.status != _OK:
         described["responses"][str(operation.status)] = described["responses"].pop(str(_OK))
     return described
+
+
+def _mcp_operation() -> dict[str, Any]:
+    message = {"application/json": {"schema": {"type": "object"}}}
+    return {
+        "summary": "Model Context Protocol",
+        "description": "Requires the scope `read`, and `write` for tools that change something.",
+        "requestBody": {"required": True, "content": message},
+        "responses": {
+            "200": {"description": "The answer to a request.", "content": message},
+            "202": {"description": "A notification was received."},
+            "default": {
+                "description": "An error of the protocol, or of this server.",
+                "content": message | _TEXT,
+            },
+        },
+    }
 
 
 def _public_operation(summary: str, answer: dict[str, Any]) -> dict[str, Any]:

@@ -184,6 +184,13 @@ class Store(Transactions):
     responses = ReadMethod(_responses.list_responses)
     statistics = ReadMethod(_statistics.compute_statistics)
 
+    async def contexts_of(self, message: str, *, limit: int = 20) -> list[str]:
+        """Return the ids of contexts that a message is the answer to, then of those that answer it, newest first."""
+        answers = await self.responses(message=message, limit=limit)
+        answers += await self.responses(message=f"{message}/message", limit=limit)  # the answer's own id
+        builds = await self.builds(message=message, limit=limit)
+        return list(dict.fromkeys([*(answer.context for answer in answers), *(build.id for build in builds)]))
+
     async def prune(
         self, *, before: float, dry_run: bool = False, on_progress: Callable[[PruneReport], None] = lambda _: None
     ) -> PruneReport:

@@ -39,6 +39,7 @@ _LIST: Final = {
     table: f"SELECT id, body FROM {table} WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :limit"  # noqa: S608
     for table in ENTITY_TABLES.values()
 }
+_READ_ROOMS: Final = "SELECT id, body FROM rooms WHERE tenant = :tenant"
 _LOCK: Final = (
     "UPDATE rooms SET last = last WHERE tenant = :tenant AND id = :id RETURNING number, last, last_message_at"
 )
@@ -108,13 +109,13 @@ def save_room_states(session: Session, rooms: Iterable[RoomState]) -> None:
     )
 
 
-def rooms_of_user(session: Session, user: str, *, limit: int = 20) -> list[Room]:
-    """Return the rooms of a user, most recently active first."""
+def rooms_of_user(session: Session, user: str | None, *, limit: int = 20) -> list[Room]:
+    """Return the rooms of a user, or of all users if it is None, most recently active first."""
+    which = "" if user is None else "AND owner = :user "
     found = session.rows(
-        "SELECT id, body FROM rooms WHERE tenant = :tenant AND owner = :user "
-        "ORDER BY last_message_at DESC, id LIMIT :limit",
-        user=user,
+        f"{_READ_ROOMS} {which}ORDER BY last_message_at DESC, id LIMIT :limit",
         limit=validate_limit(limit),
+        **({} if user is None else {"user": user}),
     )
     return [decode_entity(session, Room, row) for row in found]
 
