@@ -37,8 +37,6 @@ import brimful
 from brimful.adapters.langchain import BrimfulMiddleware, BrimfulRetriever, to_openai, token_counter
 from brimful.errors import BudgetExceeded, InvalidValue
 
-PACKAGES = ("langchain-tests", "pytest-asyncio")
-"""What these tests need besides the extra."""
 MODEL = "gpt-4o"
 SYSTEM = "You are the assistant of a shop."
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -324,6 +322,13 @@ def test_the_window_of_an_unknown_model_is_that_of_its_profile():
     sent = run(request_for(messages, model), BrimfulMiddleware(completion=500))
     assert 10_000 < token_counter("acme-1")(sent.messages) <= 15_500
     assert len(run(request_for(messages, model), BrimfulMiddleware(window=2_000, completion=500)).messages) < 50
+
+
+def test_the_length_of_the_answer_is_that_of_the_request():
+    messages = chat(200)
+    for limit in ({"max_tokens": 3_000}, {"num_predict": 3_000}):
+        sent = run(request_for(messages, model_settings=limit), BrimfulMiddleware(window=4_000))
+        assert token_counter(MODEL)(sent.messages) <= 1_000
 
 
 def test_a_refused_request_is_sent_again_smaller_and_the_window_is_learned():

@@ -16,8 +16,6 @@ import brimful
 from brimful.adapters.langgraph import BrimfulStore
 from brimful.errors import InvalidValue
 
-PACKAGES = ("pytest-asyncio",)
-"""What these tests need besides the extra."""
 ADA, ADAM, DEEP = ("users", "ada"), ("users", "adam"), ("users", "ada", "notes")
 
 

@@ -11,16 +11,13 @@ from typing import Any, Final, Unpack
 
 import msgspec
 
-import brimful
-from brimful.adapters.fitter import Fitted, Fitter, RequestDetails, WireMessage
+from brimful.adapters.fitter import Fitted, Fitter, RequestDetails, WireMessage, count_request
 from brimful.assembly.fit import FitOptions
 from brimful.engine import Engine, SyncEngine
-from brimful.engine.exchange import get_retry_window
 from brimful.errors import ContextOverflow, InvalidValue, MissingExtra
 from brimful.packagers.records import plain_text
 from brimful.providers import Overflow, find_overflow
 from brimful.records import Usage
-from brimful.render.incoming import read_incoming
 from brimful.retrieval.search import Hit
 
 try:
@@ -171,6 +168,8 @@ def _media(kind: str, block: dict[str, Any]) -> dict[str, Any]:
 
 _NAME_FIELDS: Final = ("model_name", "model", "model_id", "deployment_name")
 """Where chat models of LangChain have the name of their model."""
+_LIMIT_FIELDS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
+"""Where they have the length of the answer."""
 
 
 class BrimfulMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -185,9 +184,7 @@ class BrimfulMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def __init__(self, *, engine: Engine | SyncEngine | None = None, **options: Unpack[FitOptions]) -> None:
         super().__init__()
-        self._options = options
         self._fitter = Fitter(engine=engine, **options)
-        self._smaller: dict[str, Fitter] = {}  # by model, for windows that are smaller than expected
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -196,16 +193,16 @@ class BrimfulMiddleware(AgentMiddleware[Any, Any, Any]):
         messages, details = _translate(request)
         if not messages:
             return handler(request)
-        fitter = self._smaller.get(details["model"], self._fitter)
-        fitted = fitter.fit(messages, **details)
+        fitted = self._fitter.fit(messages, **details)
         try:
             response = handler(_with_fitted(request, fitted))
         except ContextOverflowError as error:
-            overflow = _read_overflow(error)
-            fitter.observe_overflow(fitted, overflow)
-            fitted = self._learn_window(details["model"], fitted, overflow).fit(messages, **details)
+            smaller = self._fitter.refit(messages, fitted, _read_overflow(error), **details)
+            if smaller is None:
+                raise
+            fitted = smaller
             response = handler(_with_fitted(request, fitted))
-        fitter.observe(fitted, usage=_find_usage(response))
+        self._fitter.observe(fitted, usage=_find_usage(response))
         return response
 
     async def awrap_model_call(
@@ -215,24 +212,17 @@ class BrimfulMiddleware(AgentMiddleware[Any, Any, Any]):
         messages, details = _translate(request)
         if not messages:
             return await handler(request)
-        fitter = self._smaller.get(details["model"], self._fitter)
-        fitted = await fitter.afit(messages, **details)
+        fitted = await self._fitter.afit(messages, **details)
         try:
             response = await handler(_with_fitted(request, fitted))
         except ContextOverflowError as error:
-            overflow = _read_overflow(error)
-            await fitter.aobserve_overflow(fitted, overflow)
-            fitted = await self._learn_window(details["model"], fitted, overflow).afit(messages, **details)
+            smaller = await self._fitter.arefit(messages, fitted, _read_overflow(error), **details)
+            if smaller is None:
+                raise
+            fitted = smaller
             response = await handler(_with_fitted(request, fitted))
-        await fitter.aobserve(fitted, usage=_find_usage(response))
+        await self._fitter.aobserve(fitted, usage=_find_usage(response))
         return response
-
-    def _learn_window(self, model: str, fitted: Fitted, overflow: ContextOverflow) -> Fitter:
-        """Return a fitter for the window that the provider has, and use it from now on."""
-        window = get_retry_window(fitted.context, overflow)
-        options = FitOptions(**{**self._options, "window": window})
-        self._smaller[model] = Fitter(engine=self._fitter.engine, **options)
-        return self._smaller[model]
 
 
 def _read_overflow(error: ContextOverflowError) -> ContextOverflow:
@@ -247,6 +237,7 @@ def _translate(request: ModelRequest[Any]) -> tuple[list[list[WireMessage]], Req
         conversation=_find_conversation(request.messages),
         model=_find_model(request.model),
         window=(request.model.profile or {}).get("max_input_tokens"),
+        max_output=_find_max_output(request),
         system=None if request.system_message is None else str(request.system_message.text),
         tools=[*map(_tool, request.tools), *_response_tools(request.response_format)],
     )
@@ -266,6 +257,13 @@ def _find_model(model: object) -> str:
     """Return the name of the model behind a chat model; an empty string if it has none."""
     names = (getattr(model, field, None) for field in _NAME_FIELDS)
     return next((name for name in names if isinstance(name, str) and name), "")
+
+
+def _find_max_output(request: ModelRequest[Any]) -> int | None:
+    """Return the length of the answer that a request allows; None if it does not say."""
+    limits = [request.model_settings.get(field) for field in _LIMIT_FIELDS]
+    limits += (getattr(request.model, field, None) for field in _LIMIT_FIELDS)
+    return next((limit for limit in limits if type(limit) is int and limit > 0), None)
 
 
 def _tool(tool: object) -> dict[str, Any]:
@@ -362,18 +360,11 @@ def token_counter(
     agent do.
     """
     name = model if isinstance(model, str) else _find_model(model)
-    definitions, counter = [_tool(tool) for tool in tools], brimful.counter(name)
+    definitions = [_tool(tool) for tool in tools]
 
     def count_tokens(messages: Sequence[BaseMessage]) -> int:
         translated = [each for message in convert_to_messages(messages) for each in to_openai(message)]
-        if not translated:
-            return 0
-        if system is not None:
-            translated.insert(0, {"role": "system", "content": system})
-        request = {"messages": translated, "tools": definitions}
-        prompt = msgspec.structs.replace(read_incoming(request, "openai").prompt, body=request)
-        count = counter.prompt(prompt)
-        return count.tokens + count.margin
+        return count_request(translated, model=name, system=system, tools=definitions) if translated else 0
 
     return count_tokens
 
