@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-WEB = Path(__file__).parents[2] / "web"
+ROOT = Path(__file__).parents[2]
+WEB = ROOT / "web"
 VITEST = WEB / "node_modules" / "vitest" / "vitest.mjs"
+
+
+def test_the_docs_page_shows_the_example_that_runs():
+    page = (ROOT / "docs" / "adapters" / "vercel-ai-sdk.md").read_text(encoding="utf-8")
+    assert f"```ts\n{(WEB / 'client' / 'examples' / 'fit.ts').read_text(encoding='utf-8')}```" in page
 
 
 def test_the_client_works_with_the_server(start):

@@ -8,8 +8,6 @@ import * as mocks7 from "ai-7/test";
 import { Brimful } from "../src/client.js";
 import type { Message, Part } from "../src/translate.js";
 
-declare const process: { env: Record<string, string | undefined> };
-
 /** The address of a server, which `tests/server/test_client.py` starts. */
 export const address = process.env["BRIMFUL_URL"] ?? "http://127.0.0.1:8080";
 export const client = new Brimful({ baseURL: address });
@@ -23,23 +21,28 @@ type Sdk = typeof ai6;
 export interface Version {
   name: string;
   sdk: Sdk;
-  /** Return a model that follows a script, and the prompts that it gets. */
-  scripted: (script: Script, modelId?: string) => { model: Parameters<Sdk["wrapLanguageModel"]>[0]["model"]; prompts: Message[][] };
+  /** Return a model that follows a script, the prompts that it gets, and what it bills for the next one. */
+  scripted: (script: Script) => {
+    model: Parameters<Sdk["wrapLanguageModel"]>[0]["model"];
+    prompts: Message[][];
+    bill: { tokens: number };
+  };
 }
 
-const USAGE = {
-  inputTokens: { total: 1_000, noCache: 600, cacheRead: 400, cacheWrite: 0 },
-  outputTokens: { total: 20, text: 15, reasoning: 5 },
-};
-
 function makeScripted(Mock: typeof mocks6.MockLanguageModelV3, sdk: Sdk): Version["scripted"] {
-  return (script, modelId = "gpt-4o") => {
+  return (script) => {
+    const modelId = "gpt-4o";
     const prompts: Message[][] = [];
+    const bill = { tokens: 0 };
     const answer = (options: { prompt: unknown }) => {
       prompts.push(options.prompt as Message[]);
       const content = script(prompts.length - 1, options.prompt as Message[]);
       const unified = content.some((part) => part.type === "tool-call") ? ("tool-calls" as const) : ("stop" as const);
-      return { content: content as never, finishReason: { unified, raw: unified }, usage: USAGE };
+      const usage = {
+        inputTokens: { total: bill.tokens, noCache: bill.tokens - 8, cacheRead: 8, cacheWrite: 0 },
+        outputTokens: { total: 20, text: 15, reasoning: 5 },
+      };
+      return { content: content as never, finishReason: { unified, raw: unified }, usage };
     };
     const model = new Mock({
       modelId,
@@ -56,7 +59,7 @@ function makeScripted(Mock: typeof mocks6.MockLanguageModelV3, sdk: Sdk): Versio
         return { stream: sdk.simulateReadableStream({ chunks: all, chunkDelayInMs: null, initialDelayInMs: null }) as never };
       },
     });
-    return { model, prompts };
+    return { model, prompts, bill };
   };
 }
 
