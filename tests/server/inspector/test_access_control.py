@@ -49,6 +49,8 @@ WRITES = [
     ("POST", "/rooms/tea/room/messages", {"content": "x"}),
     ("POST", "/rooms/tea/room/janitor", {"dry_run": False}),
     ("POST", "/janitor/undo", None),
+    ("POST", "/learn", {"messages": ["I love tea."], "user": "ada"}),
+    ("POST", "/learn/undo", {}),
     ("PUT", "/rooms/tea/room", {"name": "x"}),
     ("DELETE", "/messages/m1", None),
     ("POST", "/personas", {"id": "x"}),

@@ -405,6 +405,28 @@ def test_a_room_is_cleaned_up_and_restored(post, service, texts):
     assert post("/janitor/undo", 404)["error"]["code"] == "run_not_found"
 
 
+def test_memories_are_learned_and_unlearned(post, service):
+    said = [{"role": "user", "content": "I live in Paris."}, "I've moved to Rome."]
+    done = post("/learn", messages=said, user="ada", metadata={"n": 1})
+    assert [each["memory"]["content"] for each in done["changes"]] == ["The user lives in Rome."]
+    assert post("/learn", messages=said, user="ada")["messages"] == 0
+    listed = service.get(f"{ROOT}/memories", params={"user_prefix": "ad", "metadata": '{"n": 1}', "type": "semantic"})
+    assert [each["id"] for each in listed.json()["memories"]] == [done["changes"][0]["memory"]["id"]]
+    assert [run["kind"] for run in service.get(f"{ROOT}/janitor").json()["runs"]] == ["learning"]
+    assert post("/learn/undo", run=done["run"])["state"] == "undone"
+    assert service.get(f"{ROOT}/memories", params={"prefix": "mem-"}).json()["memories"] == []
+    assert post("/learn/undo", 404)["error"]["code"] == "run_not_found"
+    assert post("/learn", 400, messages=["Hi"])["error"]["param"] == "user"
+    assert post("/learn", 400, user="ada")["error"]["param"] == "messages"
+    assert service.get(f"{ROOT}/memories", params={"metadata": "[1]"}).json()["error"]["param"] == "metadata"
+
+
+def test_a_model_learns_memories(post, upstream):
+    upstream.answers = [chat_answer('{"facts": [{"text": "Ada lives in Rome.", "messages": [1]}]}')]
+    done = post("/learn", messages=["Rome it is."], user="ada", model="gpt-4o")
+    assert ([each["memory"]["content"] for each in done["changes"]], done["notes"]) == (["Ada lives in Rome."], [])
+
+
 def test_a_model_writes_the_summaries(post, upstream):
     upstream.answers = [chat_answer("They talked about cats.")]
     for at in range(40):

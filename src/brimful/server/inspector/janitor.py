@@ -1,7 +1,8 @@
-"""Endpoints for the janitor: clean up a room, list the runs, and undo the last one."""
+"""Endpoints for the janitor and for learning memories: run them, list the runs, and undo them."""
 
 from brimful.engine import Engine
 from brimful.engine.janitor import JanitorReport
+from brimful.engine.learning import LearningReport
 from brimful.errors import UnknownRecord
 from brimful.protocols import Summarizer
 from brimful.records import Room
@@ -9,14 +10,14 @@ from brimful.records.janitor import JanitorRun
 from brimful.server.access import require_scope
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import Call
-from brimful.server.inspector.queries import JanitorBody, JanitorQuery
-from brimful.server.inspector.served_models import ServedModels
+from brimful.server.inspector.queries import JanitorBody, JanitorQuery, LearnBody, UndoLearningBody
+from brimful.server.inspector.served_models import ServedModel, ServedModels
 from brimful.server.inspector.views import View
 from brimful.server.tenants import Tenants
 
 
 class JanitorRuns(View, frozen=True, kw_only=True):
-    """The janitor's runs, newest first, and how many messages and memories are archived."""
+    """The runs of the janitor and of learning, newest first, and how many messages and memories are archived."""
 
     runs: tuple[JanitorRun, ...]
     archived: dict[str, int]
@@ -59,8 +60,37 @@ class JanitorEndpoints:
             raise ApiError("not_found", "there is no run to undo", code="run_not_found")
         return undone
 
-    async def _make_summarizer(self, call: Call, engine: Engine, name: str) -> Summarizer:
+    async def learn(self, call: Call) -> LearningReport:
+        """Learn memories from a conversation."""
+        body: LearnBody = call.body
+        engine = await self._tenants.engine(call.tenant)
+        served = None if body.model is None else await self._find_model(call, body.model)
+        return await engine.learn(
+            body.messages,
+            from_room=body.from_room,
+            user=body.user,
+            persona=body.persona,
+            room=body.room,
+            metadata=body.metadata,
+            model=None if served is None else served.model,
+            provider=None if served is None else self._models.provider(served, call.headers),
+            window=None if served is None else served.window,
+        )
+
+    async def undo_learning(self, call: Call) -> JanitorRun:
+        """Undo a run of learning."""
+        body: UndoLearningBody = call.body
+        engine = await self._tenants.engine(call.tenant)
+        undone = await engine.undo_learning(body.run)
+        if undone is None:
+            raise ApiError("not_found", "there is no such run to undo", code="run_not_found")
+        return undone
+
+    async def _find_model(self, call: Call, name: str) -> ServedModel:
         require_scope(call.client, "chat")
-        served = await self._models.find(call.tenant, name)
+        return await self._models.find(call.tenant, name)
+
+    async def _make_summarizer(self, call: Call, engine: Engine, name: str) -> Summarizer:
+        served = await self._find_model(call, name)
         provider = self._models.provider(served, call.headers)
         return engine.make_summarizer(served.model, provider=provider, window=served.window)

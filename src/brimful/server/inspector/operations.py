@@ -7,6 +7,7 @@ import msgspec
 
 from brimful.core.recall import Recalled
 from brimful.engine.janitor import JanitorReport
+from brimful.engine.learning import LearningReport
 from brimful.models.registry import Registry
 from brimful.records.janitor import JanitorRun
 from brimful.server.access import Authenticator
@@ -266,6 +267,28 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
             answer=JanitorRun,
         ),
         lambda to: to.janitor.undo,
+    ),
+    (
+        Operation(
+            method="POST",
+            path="/learn",
+            summary="Learn memories from a conversation",
+            scope="write",
+            answer=LearningReport,
+            body=queries.LearnBody,
+        ),
+        lambda to: to.janitor.learn,
+    ),
+    (
+        Operation(
+            method="POST",
+            path="/learn/undo",
+            summary="Undo a run that learned memories",
+            scope="write",
+            answer=JanitorRun,
+            body=queries.UndoLearningBody,
+        ),
+        lambda to: to.janitor.undo_learning,
     ),
     (_get("/rooms/{id:path}", "Show a room", record_views.RoomView, queries.ModelQuery), lambda to: to.rooms.show),
     (_put("/rooms/{id:path}", "Update a room", record_views.RoomView, queries.RoomBody), lambda to: to.rooms.change),

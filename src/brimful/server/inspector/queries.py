@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from brimful.core.content import Role
 from brimful.engine.options import RetrievalOverrides
-from brimful.records import Lorebook, LoreEntry, Memory, Persona, Record, Room
+from brimful.records import Lorebook, LoreEntry, Memory, MemoryType, Persona, Record, Room
 from brimful.render.incoming import IncomingWire
 
 _Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
@@ -82,12 +82,17 @@ class MessagesQuery(ModelQuery, frozen=True, kw_only=True):
 
 
 class MemoriesQuery(ModelQuery, frozen=True, kw_only=True):
-    """Filter memories by who can see them and by words that must all occur."""
+    """Filter memories by who can see them, by prefix, type and metadata, and by words that must all occur."""
 
     persona: _Name | None = None
     user: _Name | None = None
     room: _Name | None = None
+    user_prefix: Annotated[str, Meta(max_length=1_000, description="Only of users whose ids start with this.")] = ""
+    prefix: Annotated[str, Meta(max_length=1_000, description="Only ids that start with this.")] = ""
+    type: MemoryType | None = None
+    metadata: Annotated[str, Meta(max_length=10_000, description="A JSON object of values that must match.")] = ""
     pinned: bool | None = None
+    archived: bool = False
     q: Annotated[str, Meta(max_length=10_000, description="Words that must all occur.")] = ""
     before: Annotated[str, Meta(max_length=1_100, description="`next` of the previous page.")] = ""
     limit: _PageSize = 100
@@ -233,6 +238,28 @@ class JanitorBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
     older_than: _Duration | None = None
     model: _Name | None = None
     focus: str = ""
+
+
+class LearnBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A conversation to learn memories from: `messages`, or those of the room `from_room`.
+
+    `user`, `persona` and `room` say whose memories these are. With `model`, it extracts the facts, which needs the
+    scope `chat`.
+    """
+
+    messages: list[_Content] | None = None
+    from_room: _Name | None = None
+    user: _Name | None = None
+    persona: _Name | None = None
+    room: _Name | None = None
+    model: _Name | None = None
+    metadata: dict[str, Any] = {}
+
+
+class UndoLearningBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The number of the run to undo; by default the last one."""
+
+    run: Annotated[int, Meta(ge=1, le=2**53 - 1)] | None = None
 
 
 class JanitorQuery(Input, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from brimful.policies import load_policy
 from brimful.records import Content, Entity, Lorebook, LoreEntry, Memory, Message, Persona, Room
 from brimful.records.base import validate_id
 from brimful.records.character import Character
-from brimful.records.memory import memory_cursor, parse_memory_cursor
+from brimful.records.memory import MemoryFilters, memory_cursor, parse_memory_cursor
 from brimful.retrieval.search import memory_scopes
 from brimful.server.errors import ApiError
 from brimful.server.inspector.catalogue import ContentCounter
@@ -338,8 +338,8 @@ class Memories:
         if set(fields) <= {"pinned", "id"}:
             await engine.pin(memory.id, pinned=memory.pinned)
         else:
-            await engine.remember_many([memory])
-        return await self._shown(memory, call)
+            await engine.remember_many([msgspec.structs.replace(memory, edited=self._clock())])
+        return await self._shown(await _find_memory(engine.store, memory.id), call)
 
     async def remove(self, call: Call) -> Removed:
         """Remove a memory."""
@@ -372,12 +372,21 @@ async def _find_page(store: Store, query: MemoriesQuery) -> tuple[list[Memory], 
     """Return a page of memories and the cursor of the next page."""
     owners = (query.persona, query.user, query.room)
     scopes = memory_scopes(*owners) if any(owner is not None for owner in owners) else None
+    filters: MemoryFilters = {
+        "scopes": scopes,
+        "user_prefix": query.user_prefix,
+        "prefix": query.prefix,
+        "types": (query.type,) if query.type else (),
+        "metadata": _read_metadata(query.metadata),
+        "pinned": query.pinned,
+        "archived": query.archived,
+    }
     words = query.q.casefold().split()
     matches: list[Memory] = []
     at, after = parse_memory_cursor(query.before, "before")
     for _ in range(max(1, MAX_SCANNED // _PAGE_SIZE) if words else 1):
         size = _PAGE_SIZE if words else query.limit
-        page = await store.memories(scopes=scopes, pinned=query.pinned, before=at, after=after, limit=size)
+        page = await store.memories(before=at, after=after, limit=size, **filters)
         for memory in page:
             at, after = memory.at, memory.id
             if all(word in memory.content.casefold() for word in words):
@@ -387,6 +396,13 @@ async def _find_page(store: Store, query: MemoriesQuery) -> tuple[list[Memory], 
         if len(page) < size:
             return matches, None
     return matches, memory_cursor(page[-1])
+
+
+def _read_metadata(text: str) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any]) if text else None
+    except msgspec.DecodeError as error:
+        raise ApiError("invalid", f"metadata: must be a JSON object: {error}", param="metadata") from None
 
 
 def make_lorebooks(tenants: Tenants, tokens: ContentCounter, cache: ContextCache) -> RecordEndpoints[Lorebook]:
