@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PEERS := $(VENV)/peers
 RELEASE := $(VENV)/release
 # All extras but sentence-transformers, which depends on PyTorch and CUDA.
-SBOM_EXTRAS := encryption,metrics,otel,parquet,postgres,prices,remote,server,small
+SBOM_EXTRAS := encryption,mcp,metrics,otel,parquet,postgres,prices,remote,server,small
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # A folder with real conversations for the benchmarks. Without it, they generate some.
 DATA ?=
@@ -21,7 +21,7 @@ CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect test search check lint web browser bench audit sbom format clean
+.PHONY: demo inspect test search check lint web browser bench audit mcp-conformance sbom format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -77,6 +77,10 @@ bench: $(VENV)/.bench $(VENV)/.models
 audit: $(VENV)/.release
 	$(RELEASE)/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --format json 2>/dev/null \
 	  | $(RELEASE)/bin/python tools/audit.py
+
+# The conformance suite of MCP against our server; npm installs it.
+mcp-conformance: $(VENV)/.dev
+	$(BIN)/python tools/mcp_conformance.py
 
 # A list of what is installed with the package and its extras, for a release.
 sbom: $(VENV)/.release
