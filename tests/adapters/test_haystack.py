@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from adapter_properties import Case, chats, check
 from haystack import Pipeline
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import MockChatGenerator
@@ -15,6 +16,7 @@ from haystack.dataclasses import ChatMessage, FileContent, ImageContent, Reasoni
 from haystack.hooks.compaction import CompactionHook
 from haystack.token_counters import ApproximateTokenCounter
 from haystack.tools import Tool, create_tool_from_function
+from hypothesis import given, settings
 
 import brimful
 from brimful.adapters.haystack import BrimfulChatGenerator, BrimfulCompactor, BrimfulRetriever, to_openai
@@ -206,9 +208,8 @@ def test_old_steps_become_a_ledger_or_go():
 
 def test_a_refused_request_is_fitted_again_and_sent_once_more():
     recorder = Recorder(window=2_000)
-    generator = fitting(recorder, window=8_000)
-    assert generator.run(chat_of(100))["replies"][0].text == "Fine."
-    assert asyncio.run(generator.run_async(chat_of(100)))["replies"][0].text == "Fine."
+    assert fitting(recorder, window=8_000).run(chat_of(100))["replies"][0].text == "Fine."
+    assert asyncio.run(fitting(recorder, window=8_000).run_async(chat_of(100)))["replies"][0].text == "Fine."
     assert len(recorder.requests) == 4
 
 
@@ -318,6 +319,43 @@ def test_bad_arguments_say_what_to_do():
         fitting(Recorder(), max_prompt_tokens=10).run("A long question. " * 50)
     with brimful.SyncEngine("sqlite:///:memory:") as engine, pytest.raises(InvalidValue, match="pass the URL"):
         BrimfulChatGenerator(MockChatGenerator(), engine=engine).to_dict()
+
+
+def from_openai(messages: list[dict[str, Any]]) -> list[ChatMessage]:
+    made, calls = [], {}
+    for message in messages:
+        for each in message.get("tool_calls") or ():
+            arguments = json.loads(each["function"]["arguments"])
+            calls[each["id"]] = ToolCall(tool_name="look", arguments=arguments, id=each["id"])
+        match message:
+            case {"role": "tool", "tool_call_id": id, "content": text}:
+                made.append(ChatMessage.from_tool(text, origin=calls[id]))
+            case {"role": "user", "content": text}:
+                made.append(ChatMessage.from_user(text))
+            case {"content": text, **rest}:
+                made.append(
+                    ChatMessage.from_assistant(
+                        text, tool_calls=[calls[each["id"]] for each in rest.get("tool_calls", ())]
+                    )
+                )
+    return made
+
+
+def sender(options: dict[str, Any]) -> Callable[[list[ChatMessage], str], list[ChatMessage]]:
+    recorder = Recorder(window=10**9)
+    generator = fitting(recorder, **options)
+
+    def send(messages: list[ChatMessage], conversation: str) -> list[ChatMessage]:
+        generator.run(messages, conversation=conversation)
+        return recorder.requests[-1]
+
+    return send
+
+
+@given(chats(), chats())
+@settings(deadline=None, derandomize=True, max_examples=30)
+def test_it_keeps_the_rules_of_all_adapters(messages, other):
+    check(Case(make=from_openai, sender=sender, wire=lambda message: wire_of([message])), messages, other)
 
 
 # -- runs of an agent --------------------------------------------------------------------------------------------------

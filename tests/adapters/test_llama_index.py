@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from adapter_properties import Case, chats, check
+from hypothesis import given, settings
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import (
     AudioBlock,
@@ -278,25 +280,25 @@ def test_a_long_chat_is_cut_and_its_messages_are_the_own_objects():
     assert len(messages) == 202
 
 
-async def in_every_way(llm: BrimfulLLM, messages: list[ChatMessage]) -> list[str | None]:
+async def in_every_way(make: Callable[[], BrimfulLLM], messages: list[ChatMessage]) -> list[str | None]:
     tool = FunctionTool.from_defaults(lambda number: "fine", name="get_order", description="Look up an order.")
     with_tools = {"tools": [tool], "chat_history": messages[:-1], "user_msg": messages[-1]}
     answers = [
-        llm.chat(messages),
-        await llm.achat(messages),
-        list(llm.stream_chat(messages))[-1],
-        [response async for response in await llm.astream_chat(messages)][-1],
-        llm.chat_with_tools(**with_tools),
-        await llm.achat_with_tools(**with_tools),
-        list(llm.stream_chat_with_tools(**with_tools))[-1],
-        [response async for response in await llm.astream_chat_with_tools(**with_tools)][-1],
+        make().chat(messages),
+        await make().achat(messages),
+        list(make().stream_chat(messages))[-1],
+        [response async for response in await make().astream_chat(messages)][-1],
+        make().chat_with_tools(**with_tools),
+        await make().achat_with_tools(**with_tools),
+        list(make().stream_chat_with_tools(**with_tools))[-1],
+        [response async for response in await make().astream_chat_with_tools(**with_tools)][-1],
     ]
     return [answer.message.content for answer in answers]
 
 
 def test_every_way_to_chat_is_fitted():
     scripted = ScriptedLLM(real_window=3_000)
-    assert asyncio.run(in_every_way(BrimfulLLM(scripted, completion=1_000), chat_of(100))) == ["Fine."] * 8
+    assert asyncio.run(in_every_way(lambda: BrimfulLLM(scripted, completion=1_000), chat_of(100))) == ["Fine."] * 8
     assert len(scripted.requests) == 8
     assert {sent[-1].content for sent in scripted.requests} == {"And now?"}
 
@@ -342,7 +344,7 @@ def test_old_steps_become_a_ledger_or_go():
 
 def test_a_refused_request_is_fitted_again_and_sent_once_more():
     scripted = ScriptedLLM(window=8_000, real_window=2_000)
-    assert asyncio.run(in_every_way(BrimfulLLM(scripted, completion=500), chat_of(100))) == ["Fine."] * 8
+    assert asyncio.run(in_every_way(lambda: BrimfulLLM(scripted, completion=500), chat_of(100))) == ["Fine."] * 8
     assert len(scripted.requests) == 16
 
 
@@ -364,7 +366,7 @@ def test_what_is_no_overflow_is_not_sent_again():
 def test_usage_is_recorded_with_the_context():
     with brimful.SyncEngine("sqlite:///:memory:") as engine:
         llm = BrimfulLLM(ScriptedLLM(), engine=engine, conversation="thread-7")
-        asyncio.run(in_every_way(llm, chat_of(3)))
+        asyncio.run(in_every_way(lambda: llm, chat_of(3)))
         responses = engine.run(engine.store.responses(room="thread-7"))
     assert [response.usage.prompt for response in responses] == [count(chat_of(3))] * 8
 
@@ -473,6 +475,56 @@ def test_bad_arguments_say_what_to_do():
         BrimfulLLM(MockLLM()).chat_with_tools([], "Hi")
     with pytest.raises(BudgetExceeded):
         BrimfulLLM(ScriptedLLM(), max_prompt_tokens=10).chat([user("A long question. " * 50)])
+
+
+def from_openai(messages: list[dict[str, Any]]) -> list[ChatMessage]:
+    made = []
+    for message in messages:
+        calls = [
+            ToolCallBlock(
+                tool_call_id=each["id"], tool_name="look", tool_kwargs=json.loads(each["function"]["arguments"])
+            )
+            for each in message.get("tool_calls") or ()
+        ]
+        text = [TextBlock(text=message["content"])] if message["content"] is not None else []
+        extra = {"tool_call_id": message["tool_call_id"]} if message["role"] == "tool" else {}
+        made.append(ChatMessage(role=message["role"], blocks=[*text, *calls], additional_kwargs=extra))
+    return made
+
+
+def llm_sender(options: dict[str, Any]) -> Callable[[list[ChatMessage], str], list[ChatMessage]]:
+    scripted = ScriptedLLM(real_window=10**9)
+    llm = BrimfulLLM(scripted, **options)
+
+    def send(messages: list[ChatMessage], conversation: str) -> list[ChatMessage]:
+        llm.model_copy(update={"conversation": conversation}).chat(messages)
+        return scripted.requests[-1]
+
+    return send
+
+
+def memory_sender(options: dict[str, Any]) -> Callable[[list[ChatMessage], str], list[ChatMessage]]:
+    memories: dict[str, BrimfulMemory] = {}
+
+    def send(messages: list[ChatMessage], conversation: str) -> list[ChatMessage]:
+        memory = memories.setdefault(conversation, BrimfulMemory(**options, room=conversation))
+        memory.reset()
+        memory.put_messages(messages)
+        return memory.get()
+
+    return send
+
+
+@given(chats(), chats())
+@settings(deadline=None, derandomize=True, max_examples=30)
+def test_the_llm_keeps_the_rules_of_all_adapters(messages, other):
+    check(Case(make=from_openai, sender=llm_sender, wire=lambda message: wire_of([message])), messages, other)
+
+
+@given(chats(), chats())
+@settings(deadline=None, derandomize=True, max_examples=30)
+def test_the_memory_keeps_the_rules_of_all_adapters(messages, other):
+    check(Case(make=from_openai, sender=memory_sender, wire=lambda message: wire_of([message])), messages, other)
 
 
 # -- a run of an agent ---------------------------------------------------------------------------------------------
