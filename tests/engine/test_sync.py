@@ -97,6 +97,14 @@ def test_its_own_loop_cannot_wait_for_itself(tmp_path):
             engine.run(inside())
 
 
+def test_it_can_be_opened_and_closed_while_another_loop_runs(tmp_path):
+    async def use():
+        with opened(tmp_path) as engine:
+            return engine.remember("Mia likes tea.").content
+
+    assert asyncio.run(use()) == "Mia likes tea."
+
+
 def test_an_engine_that_is_left_open_is_closed_at_exit(tmp_path):
     script = f"""
 import brimful

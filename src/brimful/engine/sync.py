@@ -232,9 +232,9 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop).result()  # the caller may run a loop of its own
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
-    loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()
 
 
