@@ -9,7 +9,7 @@ SBOM_EXTRAS := encryption,mcp,metrics,otel,parquet,postgres,prices,remote,server
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # A folder with real conversations for the benchmarks. Without it, they generate some.
 DATA ?=
-# Benchmarks to run, separated by commas. Default: all.
+# Benchmarks to run, separated by commas, or adapters to test. Default: all.
 ONLY ?=
 # The inspector's page, built from web/ into the package.
 PAGE := src/brimful/server/static/index.html
@@ -21,7 +21,11 @@ CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
+<<<<<<< HEAD
 .PHONY: demo inspect test search check lint web browser bench audit mcp-conformance sbom format clean
+=======
+.PHONY: demo inspect test adapters search check lint web browser bench audit sbom format clean
+>>>>>>> 26a44219 (Test adapters in environments of their own, with the same properties for all)
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -40,6 +44,10 @@ test: lint web browser $(VENV)/.models
 	$(BIN)/python -m pytest --numprocesses auto $(CORE_TESTS) -m 'not hypothesis' \
 	  --cov=brimful.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 	$(BIN)/python -m pytest --numprocesses auto
+
+# Each adapter with its framework, in an environment of its own. All of them take minutes and gigabytes: ONLY='langchain litellm'.
+adapters: $(VENV)/.dev
+	$(BIN)/python tools/adapters.py $(ONLY)
 
 # Property tests with new random examples. `make test` always uses the same ones.
 search: web $(VENV)/.dev

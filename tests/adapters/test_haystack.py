@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from adapter_properties import Case, chats, check
 from haystack import Pipeline
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import MockChatGenerator
@@ -19,6 +18,7 @@ from haystack.tools import Tool, create_tool_from_function
 from hypothesis import given, settings
 
 import brimful
+from adapter_properties import Case, chats, check
 from brimful.adapters.haystack import BrimfulChatGenerator, BrimfulCompactor, BrimfulRetriever, to_openai
 from brimful.errors import BudgetExceeded, InvalidValue
 from brimful.testing import find_violations

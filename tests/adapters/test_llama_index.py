@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from adapter_properties import Case, chats, check
 from hypothesis import given, settings
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import (
@@ -42,6 +41,7 @@ from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, PrivateAttr
 
 import brimful
+from adapter_properties import Case, chats, check
 from brimful.adapters.llama_index import BrimfulLLM, BrimfulMemory, BrimfulRetriever, to_openai
 from brimful.errors import BudgetExceeded, InvalidValue
 from brimful.testing import find_violations
