@@ -1,6 +1,7 @@
 """The plugin and the memory service of Google ADK, with a scripted model."""
 
 import asyncio
+import json
 import struct
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,9 +16,12 @@ from google.adk.runners import InMemoryRunner
 from google.adk.sessions import Session
 from google.genai import types
 from google.genai.types import Content, FunctionCall, FunctionResponse, Part
+from hypothesis import given, settings
 
 import brimful
+from adapter_properties import Case, chats, check
 from brimful.adapters.adk import BrimfulMemoryService, BrimfulPlugin
+from brimful.core.chat_rules import OPENING
 from brimful.errors import InvalidValue
 
 
@@ -222,6 +226,60 @@ def test_two_threads_at_once():
     with ThreadPoolExecutor(4) as pool:
         for sent in pool.map(lambda _: hook(plugin, contents), range(8)):
             assert sent == expected
+
+
+def from_openai(messages):
+    """Return messages of OpenAI as contents. Results of parallel calls are one content."""
+    made, names = [], {}
+    for message in messages:
+        if message["role"] == "tool":
+            id = message["tool_call_id"]
+            part = Part(
+                function_response=FunctionResponse(id=id, name=names[id], response={"result": message["content"]})
+            )
+            if made[-1].parts[0].function_response:
+                made[-1].parts.append(part)
+            else:
+                made.append(Content(role="user", parts=[part]))
+            continue
+        parts = [Part(text=message["content"])] if message["content"] else []
+        for each in message.get("tool_calls", ()):
+            names[each["id"]] = each["function"]["name"]
+            arguments = json.loads(each["function"]["arguments"])
+            parts.append(Part(function_call=FunctionCall(id=each["id"], name=names[each["id"]], args=arguments)))
+        made.append(Content(role="model" if message["role"] == "assistant" else "user", parts=parts))
+    return made
+
+
+def to_openai(content):
+    results = [part.function_response for part in content.parts if part.function_response]
+    if results:
+        return [{"role": "tool", "tool_call_id": each.id, "content": each.response["result"]} for each in results]
+    calls = [part.function_call for part in content.parts if part.function_call]
+    functions = [{"name": each.name, "arguments": json.dumps(each.args)} for each in calls]
+    written = [
+        {"id": each.id, "type": "function", "function": function}
+        for each, function in zip(calls, functions, strict=True)
+    ]
+    text = "".join(part.text or "" for part in content.parts) or None
+    role = "assistant" if content.role == "model" else "user"
+    return [{"role": role, "content": text} | ({"tool_calls": written} if written else {})]
+
+
+def make_sender(options):
+    plugin = BrimfulPlugin(**options)
+
+    def send(contents, id):
+        sent = hook(plugin, contents, session=id)
+        return [content for content in sent if content.parts[0].text != OPENING]  # Gemini wants the user to begin
+
+    return send
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(chats(), chats())
+def test_every_conversation(messages, other):
+    check(Case(make=from_openai, sender=make_sender, wire=to_openai), messages, other)
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -9,8 +9,10 @@ import agent_framework as maf
 import pytest
 from agent_framework import Agent, ChatResponse, ChatResponseUpdate, Content, Message
 from agent_framework.exceptions import ChatClientException
+from hypothesis import given, settings
 
 import brimful
+from adapter_properties import Case, chats, check
 from brimful.adapters.agent_framework import BrimfulContextProvider, BrimfulMiddleware, BrimfulTokenizer
 from brimful.errors import BudgetExceeded, InvalidValue
 
@@ -205,6 +207,44 @@ def test_two_threads_at_once():
     with ThreadPoolExecutor(4) as pool:
         for sent in pool.map(lambda _: hook(middleware, messages, model="gpt-4o"), range(8)):
             assert sent == expected
+
+
+def from_openai(messages):
+    """Return messages of OpenAI as the framework's own."""
+    made = []
+    for message in messages:
+        calls = [
+            Content.from_function_call(each["id"], each["function"]["name"], arguments=each["function"]["arguments"])
+            for each in message.get("tool_calls", ())
+        ]
+        if message["role"] == "tool":
+            calls = [Content.from_function_result(message["tool_call_id"], result=message["content"])]
+        made.append(Message(message["role"], calls or [message["content"]]))
+    return made
+
+
+def to_openai(message):
+    calls = [each for each in message.contents if each.type == "function_call"]
+    results = [each for each in message.contents if each.type == "function_result"]
+    if results:
+        return [{"role": "tool", "tool_call_id": each.call_id, "content": each.result} for each in results]
+    functions = [{"name": each.name, "arguments": each.arguments} for each in calls]
+    written = [
+        {"id": each.call_id, "type": "function", "function": function}
+        for each, function in zip(calls, functions, strict=True)
+    ]
+    return [{"role": message.role, "content": message.text or None} | ({"tool_calls": written} if written else {})]
+
+
+def make_sender(options):
+    middleware = BrimfulMiddleware(**options)
+    return lambda messages, name: hook(middleware, messages, session=maf.AgentSession(session_id=name))
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(chats(), chats())
+def test_every_conversation(messages, other):
+    check(Case(make=from_openai, sender=make_sender, wire=to_openai), messages, other)
 
 
 def run_agent(client, middleware, steps=("Look at all orders.",), *, stream=False, **options):
