@@ -30,7 +30,7 @@ FAILING = [
     *("lorebook add --db {none} x", "lorebook edit nope --name x", "lorebook export nope", "lorebook import nope"),
     *("lorebook list --db {none}", "lorebook remove nope", "lorebook show nope", "lorebook try nope hi"),
     *("memory add hi --db {none}", "memory export --db {none}", "memory list --db {none}", "memory pin nope"),
-    *("memory edit nope --pin", "recall nope"),
+    *("memory edit nope --pin", "recall nope", "memory learn nope.json --user ada", "memory unlearn"),
     *("memory remove nope", "memory search hi --db {none}", "memory show nope", "memory unpin nope"),
     *("message add hi --room hall --db {none}", "message edit nope hi", "message export --room nope"),
     *("message list --room nope", "message remove nope", "message show nope", "models nosuchmodel"),

@@ -189,3 +189,34 @@ def test_index(run, run_json, fails):
     assert run_json("index", "--drop", standing["embedder"]) == []
     assert fails("index", "--embedder", "none") == "embedder: is 'none', so nothing can be embedded"
     run("index", "--status", "--drop", "x", code=2)
+
+
+@pytest.mark.usefixtures("known")
+def test_memories_are_listed_by_prefix_and_metadata_and_page_by_page(run_json):
+    assert sorted(ids(run_json("memory", "list", "--prefix", "n"))) == ["nova", "nut"]
+    assert ids(run_json("memory", "list", "--user-prefix", "a")) == ["nut"]
+    assert ids(run_json("memory", "list", "--metadata", '{"a": 1}')) == []
+    first = ids(run_json("memory", "list", "--limit", "1"))
+    rest = ids(run_json("memory", "list", "--after", first[0]))
+    assert first + rest == ids(run_json("memory", "list"))
+
+
+def test_memories_are_learned_from_a_file_and_unlearned(run, run_json):
+    Path("said.json").write_text('[{"role": "user", "content": "I live in Rome."}]', encoding="utf-8")
+    learned = run("memory", "learn", "said.json", "--user", "ada").stdout
+    assert learned.splitlines()[0] == "+ The user lives in Rome."
+    assert run("memory", "learn", "said.json", "--user", "ada").stdout.strip() == "nothing new"
+    (memory,) = run_json("memory", "list")
+    assert run_json("memory", "unlearn")["state"] == "undone"
+    assert run_json("memory", "list") == []
+    again = run_json("memory", "learn", "said.json", "--user", "ada")
+    assert again["changes"][0]["memory"]["content"] == memory["content"]
+
+
+@pytest.mark.usefixtures("known")
+def test_memories_that_a_room_supersedes_are_archived(run, run_json):
+    run("message", "add", "I live in Paris.", "--room", "hall", "--sender", "ada")
+    run("memory", "learn", "--room", "hall", "--user", "ada")
+    run("message", "add", "I've moved to Rome.", "--room", "hall", "--sender", "ada")
+    assert "~ ada lives in Rome." in run("memory", "learn", "--room", "hall", "--user", "ada").stdout
+    assert [each["content"] for each in run_json("memory", "list", "--archived")] == ["ada lives in Paris."]

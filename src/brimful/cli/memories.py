@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.files import read_argument
+from brimful.cli.files import read_argument, read_text
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_EMBEDDER,
@@ -21,15 +21,18 @@ from brimful.cli.options import (
     MinRelevance,
     Tenant,
 )
-from brimful.cli.output import Table, columns
+from brimful.cli.output import Failure, Table, columns
 from brimful.cli.records import RecordKind, add_record_commands, require_room, show_record
 from brimful.cli.store import wait_for_index, with_engine
 from brimful.core.decision import format_relevance
 from brimful.errors import UnknownRecord
 from brimful.records import Memory, MemoryType
+from brimful.records.memory import MemoryFilters
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
+    from brimful.engine.learning import LearningReport
+    from brimful.records.janitor import JanitorRun
     from brimful.retrieval.search import Hit, SearchResult
     from brimful.stores import Store
 
@@ -50,6 +53,11 @@ Examples:
   brimful memory edit mem-17 --text "Ada is allergic to all nuts."
   brimful memory edit mem-17 --cluster allergies --source-message msg-4
   brimful memory edit mem-17 --cluster \"\""""
+LEARN_EXAMPLES: Final = """\
+Examples:
+  brimful memory learn conversation.json --user ada
+  brimful memory learn --room support --user ada --model gpt-4o-mini
+  echo '[{"role": "user", "content": "I love tea."}]' | brimful memory learn - --user ada"""
 SEARCH_EXAMPLES: Final = """\
 Examples:
   brimful memory search "Which nuts may she eat?"
@@ -86,6 +94,8 @@ def register(app: typer.Typer) -> None:
     group.command("add", epilog=ADD_EXAMPLES)(add)
     group.command("edit", epilog=EDIT_EXAMPLES)(edit)
     group.command("search", epilog=SEARCH_EXAMPLES)(search)
+    group.command("learn", epilog=LEARN_EXAMPLES)(learn)
+    group.command("unlearn", epilog="Examples:\n  brimful memory unlearn\n  brimful memory unlearn 17")(unlearn)
     group.command("pin", epilog="Examples:\n  brimful memory pin mem-17")(pin)
     group.command("unpin", epilog="Examples:\n  brimful memory unpin mem-17")(unpin)
     add_record_commands(group, MEMORIES)
@@ -176,11 +186,85 @@ def edit(  # noqa: PLR0913 - the options of a command
     changes |= {field: value or None for field, value in links.items() if value is not None}
 
     async def change(engine: "Engine") -> MemoryStatus:
-        known = (await get_memory(engine.store, id)).memory
-        await engine.remember_many([msgspec.structs.replace(known, **changes)])
+        await engine.update_memory(id, changes.pop("content", None), **changes)
         return await get_memory(engine.store, id)
 
     show_record(MEMORIES, with_engine(change, db=db, tenant=tenant), as_json=as_json)
+
+
+def learn(  # noqa: PLR0913 - the options of a command
+    *,
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="A JSON list of messages. `-` reads standard input.")
+    ] = None,
+    room: Annotated[
+        str | None, typer.Option("--room", metavar="ID", help="In place of FILE, learn from this room.")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Whose memories these are.")] = None,
+    persona: Annotated[str | None, typer.Option("--persona", metavar="ID", help="Only for this persona.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="NAME", help="Extract facts with this model.")
+    ] = None,
+    provider: Annotated[
+        str, typer.Option("--provider", metavar="SPEC", help="Where the model runs. Default: its vendor.")
+    ] = "",
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> None:
+    """Learn memories from a conversation, and supersede what has changed.
+
+    Without --model, rules for English find what users say about themselves.
+    Messages that were read before are skipped.
+    """
+    messages = None if file is None else _read_messages(file)
+
+    async def run(engine: "Engine") -> "LearningReport":
+        return await engine.learn(
+            messages, from_room=room, user=user, persona=persona, model=model, provider=provider if model else None
+        )
+
+    report = with_engine(run, db=db, tenant=tenant, new=file is not None)
+    for note in report.notes:
+        output.warn(note)
+    if as_json:
+        output.show_json(report)
+        return
+    for each in report.changes:
+        sign = "-" if each.outdated else "~" if each.previous else "+"
+        output.write(f"{sign} {output.one_line(each.memory.content)}")
+    if report.run is None:
+        output.write("nothing new")
+    else:
+        output.write(f"run {report.run} is done; to undo it, run `brimful memory unlearn {report.run}`")
+
+
+def unlearn(
+    *,
+    run: Annotated[int | None, typer.Argument(metavar="[RUN]", help="The run to undo. Default: the last one.")] = None,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> None:
+    """Undo what was learned in a run, and restore what it superseded."""
+
+    async def undo(engine: "Engine") -> "JanitorRun | None":
+        return await engine.undo_learning(run)
+
+    undone = with_engine(undo, db=db, tenant=tenant)
+    if undone is None:
+        raise Failure("there is no such run to undo")
+    if as_json:
+        output.show_json(undone)
+    else:
+        output.write(f"run {undone.number} is undone")
+
+
+def _read_messages(path: str) -> list[Any]:
+    try:
+        return msgspec.json.decode(read_text(path), type=list[Any])
+    except msgspec.DecodeError as error:
+        raise Failure(f"{output.one_line(path)}: not a JSON list of messages: {error}") from None
 
 
 class MemoryStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,7 +278,7 @@ class MemoryStatus(msgspec.Struct, frozen=True, kw_only=True):
         return {**msgspec.to_builtins(self.memory), "source_removed": self.source_removed}
 
 
-async def find_memories(
+async def find_memories(  # noqa: PLR0913 - the options of a command
     store: "Store",
     *,
     persona: PersonaScope = None,
@@ -204,14 +288,43 @@ async def find_memories(
         bool | None,
         typer.Option("--pinned/--not-pinned", help="Only pinned memories, or only those that are not pinned."),
     ] = None,
+    prefix: Annotated[str, typer.Option("--prefix", metavar="TEXT", help="Only ids that start with this.")] = "",
+    user_prefix: Annotated[
+        str, typer.Option("--user-prefix", metavar="TEXT", help="Only of users whose ids start with this.")
+    ] = "",
+    metadata: Annotated[
+        str, typer.Option("--metadata", metavar="JSON", help="Only with these values in the metadata.")
+    ] = "",
+    archived: Annotated[bool, typer.Option("--archived", help="Those that were superseded or archived.")] = False,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="ID", help="Continue the list after this memory.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The newest N memories.")] = 100,
 ) -> list[MemoryStatus]:
     """List memories, newest first."""
     from brimful.retrieval.search import memory_scopes  # noqa: PLC0415 - only this command needs it
 
     scopes = None if persona is None and user is None else memory_scopes(persona, user, None)
-    found = await store.memories(scopes=scopes, types=(type,) if type else (), pinned=pinned, limit=limit)
+    filters: MemoryFilters = {
+        "scopes": scopes,
+        "types": (type,) if type else (),
+        "pinned": pinned,
+        "prefix": prefix,
+        "user_prefix": user_prefix,
+        "metadata": _read_metadata(metadata),
+        "archived": archived,
+    }
+    last = None if after is None else (await get_memory(store, after)).memory
+    before, start = (None, "") if last is None else (last.at, last.id)
+    found = await store.memories(before=before, after=start, limit=limit, **filters)
     return await _memory_status(store, found)
+
+
+def _read_metadata(text: str) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any]) if text else None
+    except msgspec.DecodeError as error:
+        raise typer.BadParameter(f"must be a JSON object: {error}", param_hint="'--metadata'") from None
 
 
 async def get_memory(store: "Store", id: Id) -> MemoryStatus:
