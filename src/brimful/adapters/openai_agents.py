@@ -13,17 +13,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeVar, Unpack, cast
 
-import msgspec
-
 from brimful.adapters.fitter import Fitted, Fitter, RequestDetails
 from brimful.assembly.fit import FitOptions
 from brimful.core.content import Role, ToolCall, ToolResult
 from brimful.core.validation import clean_text
 from brimful.engine import Engine, SyncEngine
-from brimful.engine.exchange import get_retry_window
-from brimful.errors import BudgetExceeded, ContextOverflow, InvalidValue, MissingExtra, UnknownRecord
+from brimful.errors import InvalidValue, MissingExtra, UnknownRecord
 from brimful.packagers.records import plain_text
-from brimful.providers import find_overflow
 from brimful.records import Content, Message, Room, Usage
 from brimful.render.responses import find_ties
 
@@ -88,7 +84,6 @@ class BrimfulFilter(RunHooks[Any]):
         **options: Unpack[FitOptions],
     ) -> None:
         self._fitter = Fitter(engine=engine, **options)
-        self._options = options
         self._conversation = conversation
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -105,7 +100,7 @@ class BrimfulFilter(RunHooks[Any]):
             tools=await _list_tools(agent, data.context),
             wire="responses",
         )
-        fitted = await self._fitter.afit([[item] for item in cast("list[Item]", given.input)], **details)
+        fitted = await self._fitter.afit(_to_wire(given.input), **details)
         sent = ModelInputData(input=_rebuild(fitted, given.input), instructions=given.instructions)
         _latest.set(_Request(self, given.input, details, fitted, sent))
         return sent
@@ -125,24 +120,24 @@ class BrimfulFilter(RunHooks[Any]):
 
     async def retry_overflow(self, context: RetryPolicyContext) -> bool:
         """Make a request smaller that was refused as too long; a policy for `ModelRetrySettings`."""
-        latest, overflow = _latest.get(), find_overflow(context.normalized.status_code, str(context.error).encode())
-        if latest is None or latest.filter is not self or overflow is None:
+        latest = _latest.get()
+        if latest is None or latest.filter is not self:
             return False
-        refused = ContextOverflow(latest.fitted.route, str(context.error), **msgspec.structs.asdict(overflow))
-        await self._fitter.aobserve_overflow(latest.fitted, refused)
-        options: FitOptions = {**self._options, "window": get_retry_window(latest.fitted.context, refused)}
-        smaller = Fitter(engine=self._fitter.engine, **options)
-        try:
-            latest.fitted = await smaller.afit([[item] for item in cast("list[Item]", latest.given)], **latest.details)
-        except BudgetExceeded:
+        smaller = await self._fitter.arefit(_to_wire(latest.given), latest.fitted, context.error, **latest.details)
+        if smaller is None:
             return False
-        latest.sent.input = _rebuild(latest.fitted, latest.given)  # which the SDK sends in the next attempt
+        latest.fitted = smaller
+        latest.sent.input = _rebuild(smaller, latest.given)  # which the SDK sends in the next attempt
         return True
 
     def _find_conversation(self, data: CallModelData[Any]) -> str:
         own = self._conversation
         found = own(data) if callable(own) else own or _session_id.get() or getattr(get_current_trace(), "group_id", "")
         return found or ""
+
+
+def _to_wire(items: Sequence[TResponseInputItem]) -> list[list[Item]]:
+    return [[item] for item in cast("Sequence[Item]", items)]
 
 
 def _rebuild(fitted: Fitted, items: list[Any]) -> list[Any]:

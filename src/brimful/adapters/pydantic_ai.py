@@ -5,7 +5,6 @@ after them, are kept or dropped one by one.
 """
 
 import copy
-import json
 import operator
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,14 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Self, Unpack
 
-import msgspec
-
-from brimful.adapters.fitter import Fitted, Fitter, WireMessage
+from brimful.adapters.fitter import Fitted, Fitter, RequestDetails, WireMessage, find_refusal
 from brimful.assembly.fit import FitOptions
 from brimful.engine import Engine, SyncEngine
-from brimful.engine.exchange import get_retry_window
-from brimful.errors import BudgetExceeded, ContextOverflow, MissingExtra
-from brimful.providers import find_overflow
+from brimful.errors import ContextOverflow, MissingExtra
 from brimful.records import Usage
 
 try:
@@ -74,7 +69,6 @@ class BrimfulCapability(AbstractCapability[Any]):
 
     def __init__(self, *, engine: Engine | SyncEngine | None = None, **options: Unpack[FitOptions]) -> None:
         self._fitter = Fitter(engine=engine, **options)
-        self._options = options
         self._sent: Fitted | None = None
 
     async def for_run(self, ctx: RunContext[Any]) -> Self:
@@ -91,7 +85,6 @@ class BrimfulCapability(AbstractCapability[Any]):
             request_context.model,
             request_context.model_request_parameters,
             ctx.conversation_id or "",
-            self._fitter,
         )
         return request_context
 
@@ -117,7 +110,14 @@ class BrimfulCapability(AbstractCapability[Any]):
 
     async def compact(self, messages: list[ModelMessage], ctx: RunContext[Any]) -> list[ModelMessage]:
         """Return the messages that fit, as a `CompactionStrategy` of the harness."""
-        return await self._fit(messages, ctx.model, ModelRequestParameters(), ctx.conversation_id or "", self._fitter)
+        return await self._fit(messages, ctx.model, ModelRequestParameters(), ctx.conversation_id or "")
+
+    async def _fit_again(
+        self, messages: list[ModelMessage], model: Model, parameters: ModelRequestParameters, error: ModelAPIError
+    ) -> list[ModelMessage]:
+        """Return the messages that fit into the window that an overflow named; raise any other error."""
+        conversation = "" if self._sent is None else self._sent.conversation
+        return await self._fit(messages, model, parameters, conversation, error)
 
     async def _fit(
         self,
@@ -125,11 +125,11 @@ class BrimfulCapability(AbstractCapability[Any]):
         model: AbstractModel,
         parameters: ModelRequestParameters,
         conversation: str,
-        fitter: Fitter,
+        error: ModelAPIError | None = None,
     ) -> list[ModelMessage]:
         units = [unit for unit in _list_units(messages) if unit.wire]
-        self._sent = await fitter.afit(
-            [unit.wire for unit in units],
+        wire = [unit.wire for unit in units]
+        details = RequestDetails(
             conversation=conversation,
             route=model.system,
             model=model.model_name,
@@ -138,30 +138,26 @@ class BrimfulCapability(AbstractCapability[Any]):
             tools=list(_list_tools(parameters)),
             pin=[at for at, unit in enumerate(units) if _is_required(unit.value)],
         )
-        sent = self._sent.rebuild(
+        if error is None or self._sent is None:
+            fitted = await self._fitter.afit(wire, **details)
+        else:
+            smaller = await self._fitter.arefit(wire, self._sent, _find_cause(error), **details)
+            if smaller is None:
+                raise error
+            fitted = smaller
+        self._sent = fitted
+        sent = fitted.rebuild(
             units,
             shorten=lambda unit, wire: replace(unit, value=_shorten(unit.value, wire[0])),
             add=lambda text: _Unit(message=len(messages), part=0, value=UserPromptPart(text)),
         )
         return messages if sent is units else list(_regroup(messages, sent))
 
-    async def _fit_again(
-        self, messages: list[ModelMessage], model: Model, parameters: ModelRequestParameters, error: ModelAPIError
-    ) -> list[ModelMessage]:
-        """Return the messages that fit into the window that an overflow named; raise any other error."""
-        status, body = getattr(error, "status_code", None), error.body
-        found = find_overflow(status, body if isinstance(body, bytes) else json.dumps(body, default=str).encode())
-        if self._sent is None or (found is None and not isinstance(error, ModelContextWindowExceededError)):
-            raise error
-        numbers = {} if found is None else msgspec.structs.asdict(found)
-        overflow = ContextOverflow(self._sent.route, error.message, status=status, **numbers)
-        await self._fitter.aobserve_overflow(self._sent, overflow)
-        options: FitOptions = {**self._options, "window": get_retry_window(self._sent.context, overflow)}
-        smaller = Fitter(engine=self._fitter.engine, **options)
-        try:
-            return await self._fit(messages, model, parameters, self._sent.conversation, smaller)
-        except BudgetExceeded:
-            raise error from None
+
+def _find_cause(error: ModelAPIError) -> Exception:
+    """Return an error, as an overflow if Pydantic AI says that it is one and its text does not."""
+    is_overflow = isinstance(error, ModelContextWindowExceededError) and find_refusal(error) is None
+    return ContextOverflow("", error.message) if is_overflow else error
 
 
 class _RetryModel(WrapperModel):
