@@ -477,7 +477,7 @@ class Engine:
         retrieval = self._settings.retrieval.with_overrides(RetrievalOverrides(min_relevance=min_relevance))
         request = SearchRequest(
             room=room,
-            other_rooms=tuple(other_rooms),
+            other_rooms=_check_rooms(other_rooms),
             memories=await self._memory_scopes(persona, user, room, user_prefix),
             types=tuple(types or retrieval.types),
             prefix=prefix,
@@ -838,3 +838,9 @@ class Engine:
 
     async def _report_pruned(self, report: PruneReport) -> None:
         await self._events.emit("pruned", None, builds=report.builds, answers=report.answers, bytes=report.bytes)
+
+
+def _check_rooms(rooms: object) -> tuple[str, ...]:
+    if not isinstance(rooms, list | tuple):
+        raise InvalidValue("other_rooms", f"must be a list of rooms, not {preview(rooms)}")
+    return tuple(validate_id("other_rooms", room) for room in rooms)
