@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 from langchain.agents import create_agent
 from langchain.agents.middleware import ContextEditingMiddleware, ModelRequest, ModelResponse, SummarizationMiddleware
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
@@ -26,7 +27,9 @@ from langchain_core.messages import (
     ToolMessage,
     trim_messages,
 )
+from langchain_core.messages.utils import convert_to_messages
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_tests.integration_tests import RetrieversIntegrationTests
@@ -34,6 +37,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, ValidationError
 
 import brimful
+from adapter_properties import Case, chats, check
 from brimful.adapters.langchain import BrimfulMiddleware, BrimfulRetriever, to_openai, token_counter
 from brimful.errors import BudgetExceeded, InvalidValue
 
@@ -222,6 +226,25 @@ def test_streamed_answers_and_their_usage(tmp_path):
     assert "All of them are fine." in "".join(chunk.text for chunk, _ in chunks)
     assert len(answers) == 20
     assert all(answer.usage.prompt for answer in answers)
+
+
+# -- all adapters ------------------------------------------------------------------------------------------------------
+
+
+def sender(options):
+    middleware = BrimfulMiddleware(**options)
+
+    def send(messages, conversation):
+        with set_config_context(thread(conversation)) as context:
+            return context.run(run, request_for(messages), middleware).messages
+
+    return send
+
+
+@given(chats(), chats())
+@settings(max_examples=25)
+def test_the_properties_of_adapters_hold(messages, other):
+    check(Case(make=convert_to_messages, sender=sender, wire=to_openai), messages, other)
 
 
 # -- what is sent ------------------------------------------------------------------------------------------------------
