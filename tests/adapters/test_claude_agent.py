@@ -10,12 +10,8 @@ from claude_agent_sdk.testing import run_session_store_conformance
 import brimful
 from brimful.adapters.claude_agent import BrimfulSessionStore, memory_hook, room_for
 from brimful.errors import InvalidValue
-from brimful.server.app import create_app
-from brimful.server.config import parse_config
 from brimful.testing import ScriptedServer
-from server.upstream import serving
 
-PACKAGES = ("brimful[server]",)
 KEY = {"project_key": "shop", "session_id": "s-1"}
 AGENT = {**KEY, "subpath": "subagents/agent-1"}
 
@@ -169,6 +165,11 @@ def test_rooms_belong_to_the_user():
 
 def test_the_real_command_line_with_server_store_and_hook(tmp_path):
     """Claude's own program, our server in front of a scripted model: memories arrive, and a session goes on."""
+    pytest.importorskip("httpx2", reason="needs the extra `server`")
+    from brimful.server.app import create_app  # noqa: PLC0415 - see above
+    from brimful.server.config import parse_config  # noqa: PLC0415
+    from server.upstream import serving  # noqa: PLC0415
+
     upstream = ScriptedServer(["It is green."] * 9)
     config = {"store": f"sqlite:///{tmp_path}/server.db"}
     environ = {"ANTHROPIC_API_KEY": "k", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}

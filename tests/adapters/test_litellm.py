@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-import httpx2
+import httpx
 import litellm
 import pydantic
 import pytest
@@ -38,7 +38,6 @@ DAYS = [
     )
 ]
 LONG = [SYSTEM, *DAYS, LAST]
-PACKAGES = ("litellm[proxy]", "hypothesis", "httpx2")
 CALLBACK_LISTS = [name for name in dir(litellm) if name == "callbacks" or name.endswith(("s_callback", "e_callback"))]
 RULES = "Rule number seven. " * 3_000
 
@@ -554,7 +553,7 @@ def proxy(tmp_path_factory):
             process = subprocess.Popen(command, cwd=folder, env=environ, stdout=log, stderr=subprocess.STDOUT)
         headers = {"Authorization": f"Bearer {KEY}"}
         try:
-            with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=120) as client:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=120) as client:
                 wait_until_ready(client, process, folder / "log")
                 yield client, chat, responses, database
         finally:
@@ -568,7 +567,7 @@ def wait_until_ready(client, process, log):
         try:
             if client.get("/health/liveliness").status_code == 200:
                 return
-        except httpx2.TransportError:
+        except httpx.TransportError:
             time.sleep(0.2)
 
 
