@@ -34,7 +34,7 @@ TABLE = {
         packages=("autogen-agentchat>=0.7,<0.8", "autogen-ext>=0.7,<0.8"), pages=("adapters/autogen.md",)
     ),
     "claude-agent": Environment(
-        extras=("claude-agent",), tests=("claude_agent",), pages=("adapters/claude-agent-sdk.md",)
+        extras=("claude-agent", "server"), tests=("claude_agent",), pages=("adapters/claude-agent-sdk.md",)
     ),
     "crewai": Environment(packages=("crewai>=1.15,<2",), pages=("adapters/crewai.md",)),
     "dspy": Environment(packages=("dspy>=3.4,<4",), pages=("adapters/dspy.md",)),
@@ -92,8 +92,9 @@ def _test(name: str, environment: Environment) -> bool:
     pip = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
     pages = [f"tests/test_docs.py::test_every_example_of_the_page_runs[docs/{page}]" for page in environment.pages]
     tests = [f"tests/adapters/test_{test}.py" for test in environment.tests]
-    # The warnings of frameworks are their own, and so are the fixtures of our other tests.
-    test = [python, "-m", "pytest", "--confcutdir", "tests/adapters", "-p", "no:cacheprovider", "-o", "filterwarnings="]
+    # Warnings of frameworks are not ours to mend, and fixtures of our other tests need more than is installed here.
+    test = [python, "-m", "pytest", "--confcutdir", "tests/adapters", "-p", "no:cacheprovider", "-W", "ignore"]
+    test += ["-o", "filterwarnings=", "--hypothesis-profile", "ci"]
     done = (
         (python.exists() or _run([*make, ENVIRONMENTS / name]))
         and _run([*pip, "--quiet", *packages])

@@ -11,7 +11,7 @@ _MAX_SENTENCE: Final = 300  # characters; longer ones are stories, not statement
 _MAX_WORDS: Final = 12  # of a value
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _SENTENCES: Final = re.compile(r"(?<=[.!?])\s+|\n+")
-_CLAUSES: Final = re.compile(r"\s*;\s*|,?\s+(?:and|but)\s+(?=(?:i|i'm|i've|my)\b)", re.IGNORECASE)
+_CLAUSES: Final = re.compile(r";|,? (?:and|but) (?=(?:i|i'm|i've|my)\b)", re.IGNORECASE)
 _OPENING: Final = re.compile(
     r"^(?:actually|no|nope|sorry|well|oh|ah|btw|by the way|also|and|but|so|hi|hello|hey|correction|fyi|i mean|yes|yeah|"
     r"ok|okay|please note|note|for the record|just so you know|anyway|unfortunately|luckily|now)\b(?: that\b)?"
@@ -27,8 +27,8 @@ _HYPOTHETICAL: Final = re.compile(
 )
 _QUOTED: Final = re.compile(r"""["“«][^"”»]*\b(?:i|i'm|my)\b""", re.IGNORECASE)
 _TAIL: Final = re.compile(
-    r"(?:,.*|\s+(?:because|since|so that|although|though|which|who|when|if|while|after|before|until|but|and i|as well|"
-    r"too|now|currently|these days|nowadays|any ?more|at the moment|at all|by the way|actually)\b.*)$",
+    r",| (?:because|since|so that|although|though|which|who|when|if|while|after|before|until|but|and i|as well|"
+    r"too|now|currently|these days|nowadays|any ?more|at the moment|at all|by the way|actually)\b",
     re.IGNORECASE,
 )
 _VAGUE: Final = re.compile(
@@ -176,7 +176,7 @@ def _find_clauses(text: str) -> Iterator[tuple[str, str]]:
     """Yield the clauses that state something, each with its words as they were written."""
     plain = _CODE.sub("\n", text[:_MAX_CHARS]).replace("’", "'")
     for sentence in _SENTENCES.split(plain):
-        stated = sentence.strip().strip("*_-• ").strip()
+        stated = " ".join(sentence.split()).strip("*_-• ")
         if not stated or len(stated) > _MAX_SENTENCE or stated.startswith(">"):
             continue
         if stated.endswith("?") or _QUOTED.search(stated):
@@ -208,7 +208,7 @@ def _read_clause(clause: str, quote: str, subject: str) -> Fact | None:
 
 
 def _make_ended(attribute: str, match: re.Match[str], quote: str) -> Fact | None:
-    value = _TAIL.sub("", match["value"]).strip()
+    value = _TAIL.split(match["value"], maxsplit=1)[0].strip()
     if not value or (attribute == "{key}" and not _is_attribute(match["key"])):
         return None
     named = _fill(attribute, match, value)
@@ -217,7 +217,7 @@ def _make_ended(attribute: str, match: re.Match[str], quote: str) -> Fact | None
 
 
 def _make_fact(attribute: str, sentence: str, match: re.Match[str], quote: str, subject: str) -> Fact | None:
-    value = _TAIL.sub("", match["value"]).strip(" \"'“”")
+    value = _TAIL.split(match["value"], maxsplit=1)[0].strip(" \"'“”")
     if not value or _VAGUE.match(value) or len(value.split()) > _MAX_WORDS:
         return None
     if attribute == "{key}" and not _is_attribute(match["key"]):
@@ -226,8 +226,8 @@ def _make_fact(attribute: str, sentence: str, match: re.Match[str], quote: str, 
         return None
     groups = match.groupdict()
     verb = _VERBS.get((groups.get("verb") or "").casefold(), "")
-    told = sentence.format(_in_third_person(value), key=groups.get("key"), verb=verb)
-    return Fact(attribute=_fill(attribute, match, value), value=value, quote=quote, text=f"{subject}{told}.")
+    stated = sentence.format(_in_third_person(value), key=groups.get("key"), verb=verb)
+    return Fact(attribute=_fill(attribute, match, value), value=value, quote=quote, text=f"{subject}{stated}.")
 
 
 def _fill(attribute: str, match: re.Match[str], value: str) -> str:
