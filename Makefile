@@ -21,11 +21,7 @@ CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-<<<<<<< HEAD
-.PHONY: demo inspect test search check lint web browser bench audit mcp-conformance sbom format clean
-=======
-.PHONY: demo inspect test adapters search check lint web browser bench audit sbom format clean
->>>>>>> 26a44219 (Test adapters in environments of their own, with the same properties for all)
+.PHONY: demo inspect test adapters search check lint web browser bench audit mcp-conformance sbom format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py

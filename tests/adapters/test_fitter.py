@@ -111,6 +111,15 @@ def test_the_window_of_the_framework_counts_if_nobody_else_knows():
     assert Fitter().fit(given_, model="gpt-4o", window=3_000).context.budget.window == 128_000
 
 
+@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "gemini-2.5-pro"])
+def test_the_user_speaks_first_where_the_provider_wants_that(model):
+    chat = [[{"role": "user" if n % 2 == 0 else "assistant", "content": f"{n}. {'word ' * 60}"}] for n in range(41)]
+    for window in range(1_000, 2_000, 90):
+        fitted = Fitter(model=model, window=window, completion=100).fit(chat, system="You are a friend.")
+        assert 2 < len(fitted.pieces) < 41
+        assert fitted.pieces[0].index % 2 == 0
+
+
 def test_a_refused_request_is_fitted_again_and_the_window_is_remembered():
     given_ = list(steps(60))
     fitter = Fitter(model="gpt-4o", completion=200)

@@ -7,6 +7,7 @@ that came in, so that ids, signatures, citations and everything else that a tran
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 import msgspec
@@ -30,6 +31,7 @@ M = TypeVar("M")
 WireMessage = dict[str, Any]
 """A message in OpenAI's format, or an item of its Responses API."""
 
+_USER_FIRST: Final = ("anthropic", "gemini")  # APIs in which the user speaks first
 _SYSTEM_FIELDS: Final = {"responses": "instructions", "anthropic": "system", "gemini": "systemInstruction"}
 
 _OUTPUT_FIELDS: Final = {"responses": "max_output_tokens", "gemini": "maxOutputTokens"}
@@ -244,11 +246,14 @@ class Fitter:
             field = _OUTPUT_FIELDS.get(wire, "max_tokens")
             request |= {"generationConfig": {field: max_output}} if wire == "gemini" else {field: max_output}
         pins = (place for index in details.get("pin", ()) for place in places[index])
-        parts = ((index,) for index, group in enumerate(places) if len(group) > 1)
-        ties = [tuple(place for index in tie for place in places[index]) for tie in (*parts, *details.get("ties", ()))]
+        info = _resolve(own.get("model") or request["model"])
+        groups = [(index,) for index, group in enumerate(places) if len(group) > 1]
+        turns = _turns(messages) if wire == "openai" and info.wire in _USER_FIRST else []
+        given = (*groups, *turns, *details.get("ties", ()))
+        ties = [tuple(place for index in tie for place in places[index]) for tie in given]
         options = FitOptions(**{**own, "wire": wire, "pin": [*own.get("pin", ()), *pins], "ties": ties})
         window = details.get("window")
-        if window is not None and own.get("window") is None and _is_unknown(own.get("model") or request["model"]):
+        if window is not None and own.get("window") is None and info.assumed_window:
             options["window"] = window
         if (limit := details.get("max_prompt_tokens")) is not None:
             options["max_prompt_tokens"] = min(limit, own.get("max_prompt_tokens") or limit)
@@ -326,9 +331,14 @@ def _text_of(message: WireMessage) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _is_unknown(model: str | ModelInfo) -> bool:
-    info = model if isinstance(model, ModelInfo) else default_registry().resolve(model)
-    return info.assumed_window
+def _turns(messages: Sequence[Sequence[WireMessage]]) -> list[tuple[int, int]]:
+    """Return pairs of a user's message and its answer: a history of such pairs begins with the user."""
+    roles = [group[0].get("role") if group and not group[-1].get("tool_calls") else None for group in messages]
+    return [(at, at + 1) for at, pair in enumerate(pairwise(roles)) if pair == ("user", "assistant")]
+
+
+def _resolve(model: str | ModelInfo) -> ModelInfo:
+    return model if isinstance(model, ModelInfo) else default_registry().resolve(model)
 
 
 def _with_route(response: ResponseOptions, fitted: Fitted) -> ResponseOptions:
