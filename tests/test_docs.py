@@ -173,7 +173,9 @@ def test_every_example_of_the_page_runs(page):
     namespace: dict[str, Any] = {"__name__": "__main__", "brimful": brimful}
     for block in blocks(page):
         place = f"{page.name}:{block.line}"
-        if block.marker and block.marker != "part":
+        if block.marker == "part":
+            continue
+        if block.marker:
             write(block, place)
         elif block.language == "pycon":
             run_pycon(block, namespace, place)
@@ -182,7 +184,7 @@ def test_every_example_of_the_page_runs(page):
         elif block.language == "console" and page.name != "CONTRIBUTING.md":
             run_console(block, place)
         elif block.language in ("toml", "jsonl") and page.parent == DOCS:
-            assert block.marker == "part", f"{place}: say what it is: <!-- policy … -->, <!-- models … -->"
+            pytest.fail(f"{place}: say what it is: <!-- policy … -->, <!-- models … -->, <!-- part -->")
 
 
 def write(block: Block, place: str) -> None:

@@ -19,7 +19,7 @@ _REPEATED = (
     "'a~a'~%~\\u~\\u{1~@~a@~|~<|~<|a~.)~。~[a~{1~é~e.g. "
 )
 _STARTS = ("", "<", "{{", '"')
-_PACKAGES = ("core", "engine", "formats", "janitor", "lore", "packagers", "records", "render", "retrieval")
+_PACKAGES = ("core", "engine", "formats", "janitor", "lore", "packagers", "records", "render", "retrieval", "shorten")
 """They search what users and strangers wrote; patterns elsewhere match names and settings."""
 _MATCHED_AT_THE_START = {  # used with `match` or `fullmatch` alone
     "brimful.core.compaction._ERROR",
@@ -29,6 +29,8 @@ _MATCHED_AT_THE_START = {  # used with `match` or `fullmatch` alone
     "brimful.formats.lenient._WRITTEN_OUT_TIME",
     "brimful.render.normalize._DATA_URL",
     "brimful.render.text._TOOL_LINE",
+    "brimful.shorten.prose._HEADING",
+    "brimful.shorten.values._ERROR",
 }
 
 

@@ -27,7 +27,7 @@ _TIME_PATTERN: Final = re.compile(r"\d\d?:\d\d(?::\d\d)?(?: ?[AaPp][Mm])?|\d{4}-
 _NUMBER_PATTERN: Final = re.compile(r"[-+$€£]?\d[\d.,]*%?")
 _CODE_PATTERN: Final = re.compile(r"[A-Z]{2,6}")
 _IN_PROSE: Final = re.compile(
-    r"[\w#@~./\\-]*[\d_/@\\][\w#@~./\\:-]*\w"  # identifiers, paths, addresses, dates and numbers
+    r"(?<![\w#@~./\\-])(?>[\w#@~./\\-]*[\d_/@\\])[\w#@~./\\:-]*+"  # identifiers, paths, addresses, dates and numbers
     r"|\b[A-Z]{2,6}\b|\b[A-Z][a-z]+(?: [A-Z][a-z]+)+"  # codes and names
 )
 _ERROR: Final = re.compile(r"\W*(?:\w*error|\w*exception|traceback|fatal|failed|failure|denied)\b", re.IGNORECASE)
@@ -114,7 +114,7 @@ def _list_values(text: str) -> Iterator[Value]:
     if len(text) > _MAX_TEXT:
         text = f"{text[: _MAX_TEXT // 2]} {text[-_MAX_TEXT // 2 :]}"
     for match in _IN_PROSE.finditer(text):
-        value = match[0].strip(".-:/\\")
+        value = match[0].strip(".-:/\\").rstrip("#@~.-:/\\")
         if _MIN_LENGTH <= len(value) <= _MAX_LENGTH:
             yield Value(value, worth=_worth(value))
 
