@@ -53,7 +53,10 @@ def test_the_readme_example(run, new_engine):
 
 
 def test_an_engine_opened_without_async_says_how_to_open_it(new_engine):
-    with pytest.raises(BrimfulError, match="use `async with` instead of `with`"), new_engine():
+    with (
+        pytest.raises(BrimfulError, match=r"use `async with` in an `async def` function, or `with brimful.SyncEngine"),
+        new_engine(),
+    ):
         pass
 
 

@@ -54,10 +54,10 @@ def mcp(
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
 ) -> None:
-    """Serve an MCP client on standard input and output.
+    """Serve memories and conversations to an MCP client.
 
-    Programs such as Claude Desktop, Claude Code, Cursor, VS Code and Zed
-    start this command themselves. Their models can then recall what was
+    It speaks on standard input and output: programs such as Claude Desktop,
+    Claude Code, Cursor, VS Code and Zed start it themselves. Their models can then recall what was
     said and remembered, and with --write remember more. Budgets are counted
     with the tokenizer of --model.
     """
