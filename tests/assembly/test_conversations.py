@@ -9,11 +9,11 @@ NOW = 1_700_000_000
 
 
 def chat(turns, topic="tea"):
-    said = [{"role": "system", "content": "You are a friendly assistant."}]
+    messages = [{"role": "system", "content": "You are a friendly assistant."}]
     for n in range(turns):
-        said.append({"role": "user", "content": f"{n}. Tell me more about {topic}, please. {'word ' * 40}"})
-        said.append({"role": "assistant", "content": f"{n}. Here is more about {topic}. {'word ' * 40}"})
-    return {"model": "gpt-4o", "max_tokens": 100, "messages": said[:-1]}
+        messages.append({"role": "user", "content": f"{n}. Tell me more about {topic}, please. {'word ' * 40}"})
+        messages.append({"role": "assistant", "content": f"{n}. Here is more about {topic}. {'word ' * 40}"})
+    return {"model": "gpt-4o", "max_tokens": 100, "messages": messages[:-1]}
 
 
 def starts(conversations, id, turns, **options):

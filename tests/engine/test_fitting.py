@@ -20,8 +20,8 @@ def run(tmp_path, story, **options):
 
 
 def chat(turns, model="gpt-4o"):
-    said = [{"role": "user", "content": f"{n}. {'word ' * 50}"} for n in range(turns)]
-    return {"model": model, "max_tokens": 100, "messages": said}
+    messages = [{"role": "user", "content": f"{n}. {'word ' * 50}"} for n in range(turns)]
+    return {"model": model, "max_tokens": 100, "messages": messages}
 
 
 def test_a_fitted_request_stands_in_the_store_with_its_usage(tmp_path):

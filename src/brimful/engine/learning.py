@@ -198,7 +198,7 @@ class _Draft:
     def add(
         self,
         text: str,
-        said: Sequence[Utterance],
+        utterances: Sequence[Utterance],
         *,
         source: str,
         why: str,
@@ -214,10 +214,10 @@ class _Draft:
             del self.current[previous.id]
             earlier = self._changes.pop(previous.id, None)  # written in this run: it never was in the store
             previous = earlier.previous if earlier is not None else previous
-        learned = {**details, "messages": [each.id for each in said if each.id]}
+        learned = {**details, "messages": [each.id for each in utterances if each.id]}
         if previous is not None:
             learned["supersedes"] = previous.id
-        last = said[-1]
+        last = utterances[-1]
         memory = Memory(
             id=new_id("mem"),
             content=text,
@@ -281,11 +281,13 @@ class Learner:
         now: float,
     ) -> LearningReport:
         """Learn from messages, or from those of a room."""
-        said = await self._read_room(scope.from_room) if scope.from_room is not None else read_utterances(messages)
+        utterances = (
+            await self._read_room(scope.from_room) if scope.from_room is not None else read_utterances(messages)
+        )
         own = validate_json_object("metadata", {} if metadata is None else metadata)
         for attempt in range(_MAX_ATTEMPTS):
             try:
-                report = await self._learn_once(said, scope, model, own, now)
+                report = await self._learn_once(utterances, scope, model, own, now)
                 break
             except StoreUnavailable as error:
                 if not error.retriable or attempt == _MAX_ATTEMPTS - 1:
@@ -303,14 +305,14 @@ class Learner:
 
     async def _learn_once(
         self,
-        said: Sequence[Utterance],
+        utterances: Sequence[Utterance],
         scope: LearningScope,
         model: LearningModel | None,
         metadata: dict[str, Any],
         now: float,
     ) -> LearningReport:
-        before = await self._housekeeping.learned(scope.name, [each.hash for each in said])
-        fresh = [each for each in said if each.hash not in before]
+        before = await self._housekeeping.learned(scope.name, [each.hash for each in utterances])
+        fresh = [each for each in utterances if each.hash not in before]
         if not fresh:
             return LearningReport()
         known = await self._store.memories(scopes=[scope.name], limit=_MAX_KNOWN)
@@ -370,7 +372,7 @@ class Learner:
     async def _ask_model(
         self,
         draft: _Draft,
-        said: Sequence[Utterance],
+        utterances: Sequence[Utterance],
         scope: LearningScope,
         model: LearningModel,
         *,
@@ -379,10 +381,10 @@ class Learner:
         now: float,
     ) -> None:
         """Let a model extract facts, in as many requests as needed. What it fails to read is read by rules."""
-        remaining = list(said)
+        remaining = list(utterances)
         while remaining:
             known = await self._choose_known(draft, remaining, scope, now)
-            request = _Extraction(said=remaining, known=known, scope=scope, model=model, names=names, now=now)
+            request = _Extraction(utterances=remaining, known=known, scope=scope, model=model, names=names, now=now)
             try:
                 reply, context, count = await send_passages(
                     request.passages,
@@ -401,12 +403,12 @@ class Learner:
             remaining = remaining[count:]
 
     async def _choose_known(
-        self, draft: _Draft, said: Sequence[Utterance], scope: LearningScope, now: float
+        self, draft: _Draft, utterances: Sequence[Utterance], scope: LearningScope, now: float
     ) -> list[Memory]:
         """Return the memories that a model has to know: those that the messages are about."""
         if len(draft.current) <= _OFFERED:
             return sorted(draft.current.values(), key=lambda memory: (memory.at, memory.content))
-        text = "\n".join(each.text for each in said)[:_QUERY_CHARS]
+        text = "\n".join(each.text for each in utterances)[:_QUERY_CHARS]
         request = SearchRequest(memories=(scope.name,), limit=_OFFERED)
         found = await self._retriever.retrieve(make_queries(text), request, now=now)
         fresh = [each.memory.id for each in draft.changes if not each.outdated]
@@ -417,7 +419,7 @@ class Learner:
 class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
     """One request to a model, and what its reply means."""
 
-    said: Sequence[Utterance]
+    utterances: Sequence[Utterance]
     known: Sequence[Memory]
     scope: LearningScope
     model: LearningModel
@@ -432,7 +434,7 @@ class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
                 speaker=_speaker(each, self.scope, self.names) if each.role == "user" else "assistant",
                 at=self.now if each.at is None else each.at,
             )
-            for at, each in enumerate(self.said, 1)
+            for at, each in enumerate(self.utterances, 1)
         ]
 
     def make_request(self, passages: Sequence[Passage]) -> BuildRequest:
@@ -466,21 +468,21 @@ class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
         source = f"learned by {self.model.model.id}"
         ignored = max(0, len(found.facts) - _MAX_FACTS)
         for fact in found.facts[:_MAX_FACTS]:
-            said, text = self._cited(fact.messages, count), " ".join(fact.text.split())
-            if not said or not 0 < len(text) <= _MAX_FACT_CHARS:
+            utterances, text = self._cited(fact.messages, count), " ".join(fact.text.split())
+            if not utterances or not 0 < len(text) <= _MAX_FACT_CHARS:
                 ignored += 1
                 continue
             replaces = labels.get(fact.replaces or "")
             if replaces is not None and replaces.id not in draft.current:
                 replaces = None
-            why = _quote(said)
-            draft.add(text, said, source=source, why=why, replaces=replaces, type=fact.type)
+            why = _quote(utterances)
+            draft.add(text, utterances, source=source, why=why, replaces=replaces, type=fact.type)
         for outdated in found.outdated:
-            memory, said = labels.get(outdated.memory), self._cited(outdated.messages, count)
-            if memory is None or not said:
+            memory, utterances = labels.get(outdated.memory), self._cited(outdated.messages, count)
+            if memory is None or not utterances:
                 ignored += 1
             elif memory.id in draft.current:
-                draft.end(memory, _quote(said))
+                draft.end(memory, _quote(utterances))
         if ignored:
             notes.append(f"{ignored} entries of the model's reply were ignored: they cite no message or memory it got")
 
@@ -488,12 +490,12 @@ class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
         return {f"k{at}": memory for at, memory in enumerate(self.known, 1)}
 
     def _cited(self, numbers: Sequence[int], count: int) -> list[Utterance]:
-        return [self.said[number - 1] for number in dict.fromkeys(numbers) if 0 < number <= count]
+        return [self.utterances[number - 1] for number in dict.fromkeys(numbers) if 0 < number <= count]
 
 
-def apply_rules(draft: _Draft, said: Sequence[Utterance], scope: LearningScope, names: dict[str, str]) -> None:
+def apply_rules(draft: _Draft, utterances: Sequence[Utterance], scope: LearningScope, names: dict[str, str]) -> None:
     """Add what people say about themselves. If a user is given, only what that user says."""
-    for each in said:
+    for each in utterances:
         if each.role != "user" or (scope.user is not None and each.sender not in ("", scope.user, *names.values())):
             continue
         subject = _speaker(each, scope, names)
@@ -502,7 +504,7 @@ def apply_rules(draft: _Draft, said: Sequence[Utterance], scope: LearningScope, 
             _apply_fact(draft, fact, each, about)
 
 
-def _apply_fact(draft: _Draft, fact: Fact, said: Utterance, about: str) -> None:
+def _apply_fact(draft: _Draft, fact: Fact, utterance: Utterance, about: str) -> None:
     known = draft.find(about, fact.attribute)
     if fact.ended:
         if known is not None and (not fact.value or normalize_value(fact.value) in normalize_value(known.content)):
@@ -510,7 +512,7 @@ def _apply_fact(draft: _Draft, fact: Fact, said: Utterance, about: str) -> None:
         return
     draft.add(
         fact.text,
-        [said],
+        [utterance],
         source="learned by rules",
         why=fact.quote,
         replaces=known,
@@ -524,10 +526,10 @@ def read_utterances(messages: object) -> list[Utterance]:
     found: list[Utterance] = []
     previous = ""
     for at, message in enumerate([messages] if isinstance(messages, str) else require_list("messages", messages)):
-        said = _read_one(message, f"messages[{at}]", previous)
-        if said is not None:
-            found.append(said)
-            previous = f"{said.role} {said.text}"
+        utterance = _read_one(message, f"messages[{at}]", previous)
+        if utterance is not None:
+            found.append(utterance)
+            previous = f"{utterance.role} {utterance.text}"
     return found
 
 
@@ -553,14 +555,14 @@ def _string(message: object, field: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _speaker(said: Utterance, scope: LearningScope, names: dict[str, str]) -> str:
-    if scope.user is not None and said.sender in ("", scope.user):
-        return names.get(scope.user) or said.sender or "The user"
-    return said.sender or "The user"
+def _speaker(utterance: Utterance, scope: LearningScope, names: dict[str, str]) -> str:
+    if scope.user is not None and utterance.sender in ("", scope.user):
+        return names.get(scope.user) or utterance.sender or "The user"
+    return utterance.sender or "The user"
 
 
-def _quote(said: Sequence[Utterance]) -> str:
-    return " … ".join(" ".join(each.text.split())[:120] for each in said)
+def _quote(utterances: Sequence[Utterance]) -> str:
+    return " … ".join(" ".join(each.text.split())[:120] for each in utterances)
 
 
 def _describe(error: Exception) -> str:

@@ -232,22 +232,22 @@ function shorten<M extends Message>(message: M, wires: WireMessage[]): M {
     case "tool": {
       const byCall = new Map(wires.map((each) => [each["tool_call_id"], each.content ?? ""]));
       const content = parts.map((part) => {
-        const said = byCall.get(part["toolCallId"] as string);
+        const fitted = byCall.get(part["toolCallId"] as string);
         const output = part["output"] as Part;
-        return !isResult(part) || said === undefined || same(said, translateOutput(output))
+        return !isResult(part) || fitted === undefined || same(fitted, translateOutput(output))
           ? part
-          : { ...part, output: shortenOutput(output, said) };
+          : { ...part, output: shortenOutput(output, fitted) };
       });
       return { ...message, content };
     }
   }
 }
 
-function shortenOutput(output: Part, said: string | Part[]): Part {
+function shortenOutput(output: Part, fitted: string | Part[]): Part {
   if (output.type === "content") {
-    return { ...output, value: shortenContent(output["value"] as Part[], said) };
+    return { ...output, value: shortenContent(output["value"] as Part[], fitted) };
   }
-  const value = typeof said === "string" ? said : toJson(said);
+  const value = typeof fitted === "string" ? fitted : toJson(fitted);
   return { ...output, type: output.type.startsWith("error") ? "error-text" : "text", value };
 }
 
