@@ -6,6 +6,7 @@ protocol: whatever else is printed goes to standard error.
 
 import os
 import queue
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -36,6 +37,7 @@ class Pipe:
         self._lines: queue.Queue[bytes] = queue.Queue(_MAX_WAITING)
         self._writing = threading.Lock()
         self._answered: int | str | None = None
+        self.is_stopped = False
 
     def start(self) -> None:
         """Read lines from now on, and answer the first one if it is a handshake."""
@@ -57,13 +59,15 @@ class Pipe:
         self._lines.put(b"")
 
     def stop(self) -> None:
-        """Wake a thread that waits for a line."""
+        """Read no more lines, and wake a thread that waits for one."""
+        self.is_stopped = True
         with suppress(queue.Full):  # then none waits
             self._lines.put_nowait(b"")
 
     def next_line(self) -> bytes:
         """Return the next line; empty at the end."""
-        return self._lines.get()
+        line = self._lines.get()
+        return b"" if self.is_stopped else line
 
     def write(self, id: object, line: bytes) -> None:
         """Write a line, unless it is the SDK's own answer to the handshake that was answered already."""
@@ -89,9 +93,14 @@ def serve_stdio(make_server: "Callable[[], Server[Any]]") -> None:
 
     import anyio  # noqa: PLC0415 - an extra, and slow to import
 
+    # An interrupt ends the input. It does not cancel the SDK's tasks, which may go on after that.
+    before = signal.signal(signal.SIGINT, lambda *_: pipe.stop())
     try:
         anyio.run(_Connection(server, pipe).run)
+        if pipe.is_stopped:
+            raise KeyboardInterrupt
     finally:
+        signal.signal(signal.SIGINT, before)
         pipe.stop()  # a thread may still wait for a line
 
 
@@ -132,7 +141,7 @@ class _Connection:
                 self._note_request(message)
                 await incoming.send(SessionMessage(message))
             self._idle = anyio.Event()
-            if self._pending:
+            if self._pending and not self._pipe.is_stopped:
                 with anyio.move_on_after(_LAST_ANSWERS_SECONDS):
                     await self._idle.wait()
 
