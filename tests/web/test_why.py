@@ -34,6 +34,21 @@ def test_why_a_memory_was_left_out_and_the_window_it_requires(shop, visit):
     expect(page.get_by_text("Ada was promised a refund")).to_have_count(0)
 
 
+def test_a_window_that_is_typed_at_once_counts(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}/what-if")
+    tokens = page.get_by_role("spinbutton", name="Window, in tokens")
+    tokens.wait_for()
+    # both events come before the page is drawn again, as with a password manager or on a busy machine
+    tokens.evaluate("""field => {
+        field.value = "4097";
+        field.dispatchEvent(new Event("input", { bubbles: true }));
+        field.dispatchEvent(new Event("change", { bubbles: true }));
+    }""")
+    expect(page).to_have_url(re.compile(r"window=4097"))
+    expect(tokens).to_have_value("4097")
+
+
 def test_by_keyboard_alone(shop, visit):
     address, _, contexts = shop
     page = visit(address)

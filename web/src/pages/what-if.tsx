@@ -108,15 +108,18 @@ function DoesNotFit({ exceeded }: { exceeded: Exceeded }) {
 /** A slider for tokens, with a number field. */
 function Slider({ label, value, low, high, onInput }: { label: string; value: number; low: number; high: number; onInput: (tokens: number) => void }) {
   const id = useId();
-  const [typed, setTyped] = useState(String(value));
-  useEffect(() => setTyped(String(value)), [value]);
+  const [typed, setTyped] = useState<string | null>(null); // null: nothing is being typed
+  const apply = (text: string) => {
+    setTyped(null);
+    if (Number(text) > 0) onInput(clamp(Math.round(Number(text)), 1, high));
+  };
   return (
     <div class="slider">
       <label for={id}>{label}</label>
       <input
-        type="number" min={low} max={high} step={1} value={typed} aria-label={`${label}, in tokens`}
+        type="number" min={low} max={high} step={1} value={typed ?? value} aria-label={`${label}, in tokens`}
         onInput={(event) => setTyped(event.currentTarget.value)}
-        onChange={() => Number(typed) > 0 && onInput(clamp(Math.round(Number(typed)), 1, high))}
+        onChange={(event) => apply(event.currentTarget.value)}
       />
       <input
         id={id} type="range" min={0} max={STEPS} step={1} value={toStep(value, low, high)} aria-valuetext={`${whole(value)} tokens`}

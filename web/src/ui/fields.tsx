@@ -1,7 +1,7 @@
 /** Form fields. */
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useState } from "preact/hooks";
+import { useId, useState } from "preact/hooks";
 
 interface Field {
   label: string;
@@ -86,18 +86,18 @@ export function NameField({ label, value, known, onChoose }: {
   onChoose: (name: string) => void;
 }) {
   const id = useId();
-  const [typed, setTyped] = useState(value);
-  useEffect(() => setTyped(value), [value]);
-  const onInput = (text: string) => {
-    setTyped(text);
-    if (text === "" || known.includes(text)) onChoose(text);
+  const [typed, setTyped] = useState<string | null>(null); // null: nothing is being typed
+  const choose = (text: string) => {
+    setTyped(null);
+    onChoose(text);
   };
   return (
     <label class="field">
       <span>{label}</span>
       <input
-        type="search" value={typed} list={id} placeholder="all" autocomplete="off" spellcheck={false}
-        onInput={(event) => onInput(event.currentTarget.value)} onChange={(event) => onChoose(event.currentTarget.value.trim())}
+        type="search" value={typed ?? value} list={id} placeholder="all" autocomplete="off" spellcheck={false}
+        onInput={({ currentTarget: { value: text } }) => (text === "" || known.includes(text) ? choose(text) : setTyped(text))}
+        onChange={(event) => choose(event.currentTarget.value.trim())}
       />
       <datalist id={id}>{known.map((each) => <option key={each} value={each} />)}</datalist>
     </label>
