@@ -10,7 +10,7 @@ import pytest
 from brimful.errors import MigrationError
 from brimful.records import Memory
 from brimful.stores import connect
-from brimful.stores.migrations import Migration, load_migrations
+from brimful.stores.migrations import Migration, load_migrations, split_statements
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from stores.samples import make_message
 
@@ -50,6 +50,47 @@ def test_every_table_but_one_has_a_tenant(sqlite_url, run):
     run(_opened(sqlite_url))
     without = {table for table, columns in sqlite_columns(sqlite_url).items() if "tenant" not in columns}
     assert without == {"migrations"}
+
+
+KEYS = """
+SELECT c.relname, i.indisprimary, i.indisunique, array(SELECT attname::text
+    FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (number, place)
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number ORDER BY place)
+FROM pg_class c LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisunique
+WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND c.relname <> 'migrations'
+"""
+
+
+def test_every_key_starts_with_the_tenant_and_every_table_has_a_primary_key(postgres_url):
+    keys = rows(postgres_url, KEYS)
+    assert len(keys) > 30
+    assert [(table, columns) for table, _, unique, columns in keys if unique and columns[0] != "tenant"] == []
+    assert {table for table, *_ in keys} == {table for table, primary, *_ in keys if primary}
+
+
+FOREIGN_KEYS = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'f'"
+
+
+def test_foreign_keys_hold_the_tenant(postgres_url):
+    for (definition,) in rows(postgres_url, FOREIGN_KEYS):
+        assert re.match(r"FOREIGN KEY \(tenant, \w+\) REFERENCES \w+\(tenant, number\)", definition)
+
+
+@pytest.mark.parametrize(
+    ("text", "statements"),
+    [
+        ("", []),
+        ("-- nothing; at all\n/* ; */", []),
+        ("SELECT 1 -- the end", ["SELECT 1 -- the end"]),
+        ("SELECT 1;;SELECT 2 ;\n", ["SELECT 1", "SELECT 2"]),
+        ("SELECT 'a;''b', \"c;d\"; SELECT 3;", ["SELECT 'a;''b', \"c;d\"", "SELECT 3"]),
+        ("SELECT 1 /* ; */ - 2; -- it's; done\nSELECT 3;", ["SELECT 1 /* ; */ - 2", "-- it's; done\nSELECT 3"]),
+        ("DO $$ a; $x$ b; $$; DO $x$ $$; $x$;", ["DO $$ a; $x$ b; $$", "DO $x$ $$; $x$"]),
+        ("SELECT 4 / 2 - 1; SELECT $1;", ["SELECT 4 / 2 - 1", "SELECT $1"]),
+    ],
+)
+def test_a_script_is_split_into_statements(text, statements):
+    assert split_statements(text) == statements
 
 
 def test_opening_again_keeps_everything(url, run):

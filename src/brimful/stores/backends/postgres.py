@@ -285,7 +285,8 @@ class PostgresDriver:
         rows = connection.execute("SELECT name, checksum FROM migrations").fetchall() if known else []
         migrations = self.dialect.tuning.migrations(self.dialect.name)
         for script in pending_migrations(migrations, dict(rows), self._target.shown, migrate=migrate):
-            connection.execute(script.text.encode())
+            for statement in script.statements:  # Citus forwards the whole text of a query to the workers
+                connection.execute(statement.encode())
             connection.execute(
                 "INSERT INTO migrations (name, checksum) VALUES (%s, %s)", (script.name, script.checksum)
             )

@@ -1,17 +1,25 @@
 """Numbered migrations: the SQL scripts of each database, and which of them are still to be applied."""
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import Final
 
 import msgspec
 
 from brimful.errors import MigrationError
 
+# A semicolon in a comment or in quotes ends no statement. Spaces and comments alone are no statement.
+_TOKENS: Final = re.compile(
+    r"""(?P<blank>\s+|--[^\n]*|/\*.*?\*/)|(?P<end>;)|'[^']*'|"[^"]*"|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$|[^\s;'"$/-]+|.""",
+    re.DOTALL,
+)
+
 
 class Migration(msgspec.Struct, frozen=True):
-    """One migration: a file of SQL statements, each ending with a semicolon at the end of a line."""
+    """One migration: a file of SQL statements."""
 
     name: str
     text: str
@@ -24,7 +32,25 @@ class Migration(msgspec.Struct, frozen=True):
     @property
     def statements(self) -> list[str]:
         """The statements, one by one."""
-        return [part.strip() for part in self.text.split(";\n") if part.strip()]
+        return split_statements(self.text)
+
+
+def split_statements(text: str) -> list[str]:
+    r"""Split a script into its statements.
+
+    >>> split_statements("-- First; then.\nSELECT ';'; DO $$ BEGIN NULL; END $$;\n-- The end.")
+    ["-- First; then.\nSELECT ';'", 'DO $$ BEGIN NULL; END $$']
+    """
+    found: list[str] = []
+    start, is_blank = 0, True
+    for token in _TOKENS.finditer(text + "\n;"):
+        if token["end"]:
+            if not is_blank:
+                found.append(text[start : token.start()].strip())
+            start, is_blank = token.end(), True
+        elif not token["blank"]:
+            is_blank = False
+    return found
 
 
 @cache
