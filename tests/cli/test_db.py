@@ -115,3 +115,14 @@ def test_a_question_leaves_a_file_without_a_store_as_it_is(fails, run, write_lin
     assert Path("places.db").read_bytes() == before
     run("message", "add", "--room", "den", "Hi", "--db", "sqlite:///places.db")
     assert "den" in run("room", "list", "--db", "sqlite:///places.db").stdout
+
+
+def test_tenants_are_listed_in_pages(run, run_json, write_lines):
+    lines = write_lines("all.jsonl", RECORDS)
+    for tenant in ("beta", "acme", "corp"):
+        run("import", lines, "--tenant", tenant)
+    assert run("db", "tenants").stdout == "acme\nbeta\ncorp\n"
+    assert run_json("db", "tenants", "--limit", 2) == {"tenants": ["acme", "beta"], "after": "beta"}
+    assert run_json("db", "tenants", "--after", "beta") == {"tenants": ["corp"], "after": None}
+    page = run("db", "tenants", "--limit", 1)
+    assert (page.stdout, page.stderr) == ("acme\n", "brimful: warning: there are more; see them with --after acme\n")

@@ -53,7 +53,7 @@ def test_pruning_depends_on_the_current_time(run, new_engine, clock):
             await built(engine, clock.now, clock.now + DAY)
 
             async def stores():
-                return [engine.store]
+                yield engine.store
 
             retention = Retention(stores, 10 * DAY, clock=clock)
             left = []
@@ -78,7 +78,8 @@ def test_a_failing_store_does_not_stop_the_others(run, new_engine, clock, caplog
             await built(engine, 0.0)
 
             async def stores():
-                return [Gone(), engine.store]
+                yield Gone()
+                yield engine.store
 
             await Retention(stores, "1d", clock=clock).prune(clock.now)
             return await engine.store.builds()

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from brimful.errors import BrimfulError
+from brimful.errors import BrimfulError, InvalidValue, StoreUnavailable
 from brimful.packagers import memory
 from brimful.records import Lorebook, Persona, Response, Room, Snapshot, User
 from brimful.records.usage import UsageReport
@@ -192,3 +192,31 @@ def test_the_server_shows_no_row_of_another_tenant(postgres_url, run, tenant):
             assert connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(name))).rowcount == 0
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("INSERT INTO users (tenant, id, body) VALUES ('other', 'x', '')")
+
+
+def test_tenants_are_listed_in_pages(database, run):
+    names = [f"t{number:04}" for number in range(1_203)]
+
+    async def insert(name):
+        await database.tenant(name).put(User(id="ada", name="Ada"))
+
+    async def listed():
+        for name in names:
+            await insert(name)
+        pages = await database.tenants(limit=2), await database.tenants(after="t1200", limit=5)
+        return pages, await all_of(database.all_tenants()), await database.tenants(limit=0)
+
+    pages, everyone, none = run(listed())
+    assert pages == (["t0000", "t0001"], ["t1201", "t1202"])
+    assert (everyone, none) == (names, [])
+    assert run(database.has_tenant("t0007"))
+    assert not run(database.has_tenant("t7"))
+    with pytest.raises(InvalidValue, match="limit"):
+        run(database.tenants(limit=-1))
+
+
+def test_a_database_that_answers_can_be_pinged(database, run):
+    run(database.ping())
+    run(database.close())
+    with pytest.raises(StoreUnavailable):
+        run(database.ping())

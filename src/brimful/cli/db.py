@@ -1,6 +1,7 @@
 """`brimful db`: migrate, check, back up, restore and encrypt a store."""
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
@@ -18,6 +19,8 @@ from brimful.errors import MigrationError
 from brimful.records import Record
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from brimful.stores import Database, Encryption, KeyUsage
     from brimful.stores.admin.rotate_keys import OnProgress
 
@@ -119,19 +122,30 @@ def _apply_to_tenants(do: KeyTask, *, db: str, tenant: str) -> list[tuple[str, "
     async def done() -> list[tuple[str, "KeyUsage"]]:
         found: list[tuple[str, KeyUsage]] = []
         async with connect(db) as database:
-            known = await database.tenants()
-            if tenant and known and tenant not in known:  # a typo must not look like an encrypted store
-                some = ", ".join(map(repr, known[:_MAX_NAMES]))
-                raise Failure(
-                    f"there is no tenant {tenant!r}; tenants are {some}{' and others' * (len(known) > _MAX_NAMES)}"
-                )
-            for name in [tenant] if tenant else known:
+            if tenant:
+                await _require_tenant(database, tenant)
+            async for name in _one(tenant) if tenant else database.all_tenants():
                 encryption = database.encryption(name)
                 await do(encryption)
                 found += [(name, key) for key in await encryption.keys()]
         return found
 
     return asyncio.run(done())
+
+
+async def _require_tenant(database: "Database", tenant: str) -> None:
+    """Raise if other tenants have data, but not this one: a typo must not look like an encrypted store."""
+    known = await database.tenants(limit=_MAX_NAMES + 1)
+    if known and not await database.has_tenant(tenant):
+        raise Failure(f"there is no tenant {tenant!r}; tenants are {_name_some(list(map(repr, known)))}")
+
+
+def _name_some(names: list[str]) -> str:
+    return ", ".join(names[:_MAX_NAMES]) + " and others" * (len(names) > _MAX_NAMES)
+
+
+async def _one(tenant: str) -> "AsyncIterator[str]":
+    yield tenant
 
 
 def _show_keys(found: list[tuple[str, "KeyUsage"]], *, as_json: bool) -> None:
@@ -186,6 +200,10 @@ EXPORT_EXAMPLES: Final = """\
 Examples:
   brimful db export > records.jsonl
   brimful db export --out records.jsonl"""
+TENANTS_EXAMPLES: Final = """\
+Examples:
+  brimful db tenants
+  brimful db tenants --after acme --limit 100 --json"""
 RESTORE_EXAMPLES: Final = """\
 Examples:
   brimful db restore chat.backup --db sqlite:///again.db
@@ -206,6 +224,7 @@ def register(app: typer.Typer) -> None:
     group.command("export", epilog=EXPORT_EXAMPLES)(
         export_command(Record, "Write all records of a tenant as JSON lines.")
     )
+    group.command("tenants", epilog=TENANTS_EXAMPLES)(list_tenants)
     group.command("keys", epilog=KEYS_EXAMPLES)(keys)
     group.command("rotate", epilog=ROTATE_EXAMPLES)(rotate)
     group.command("encrypt", epilog=ENCRYPT_EXAMPLES)(encrypt)
@@ -286,13 +305,36 @@ def restore(
     if not file.is_file():
         raise Failure(f"{file}: no such file")
     _copy(db, "restore", file, quiet=as_json)
-    tenants = asyncio.run(_with_database(db, lambda database: database.tenants()))
+    tenants = asyncio.run(_with_database(db, _list_tenants))
     if as_json:
         output.show_json({"tenants": tenants})
     else:
-        output.write(
-            f"restored {output.one_line(str(file))}: {', '.join(map(output.one_line, tenants)) or 'no tenants'}"
-        )
+        some = _name_some(list(map(output.one_line, tenants)))
+        output.write(f"restored {output.one_line(str(file))}: {some or 'no tenants'}")
+
+
+def list_tenants(
+    *,
+    after: Annotated[str, typer.Option("--after", metavar="NAME", help="Only tenants after this name.")] = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, metavar="NUMBER", help="At most so many.")] = 1_000,
+    db: Db = DEFAULT_DB,
+    as_json: Json = False,
+) -> None:
+    """List the tenants that have data, in order of name."""
+    require_store(db)
+    tenants = asyncio.run(_with_database(db, lambda database: database.tenants(after=after, limit=limit + 1)))
+    shown, more = tenants[:limit], len(tenants) > limit
+    if as_json:
+        output.show_json({"tenants": shown, "after": shown[-1] if more else None})
+        return
+    for name in shown:
+        output.write(output.one_line(name))
+    if more:
+        output.warn(f"there are more; see them with --after {shlex.quote(output.one_line(shown[-1]))}")
+
+
+async def _list_tenants(database: "Database") -> list[str]:
+    return [name async for name in database.all_tenants()]
 
 
 def _copy(db: str, verb: Literal["backup", "restore"], file: Path, *, quiet: bool, force: bool = False) -> None:

@@ -123,7 +123,7 @@ def _announce(address: str, *, has_upstream: bool) -> None:
 
 T = TypeVar("T")
 
-SCOPES: Final = ("chat", "read", "write", "metrics")  # as in brimful.server, which is an extra
+SCOPES: Final = ("chat", "read", "write", "metrics", "admin")  # as in brimful.server, which is an extra
 API_KEY_EXAMPLES: Final = """\
 Examples:
   brimful api-key add --tenant acme --name "the support bot"
@@ -137,7 +137,7 @@ def add_api_key(
     *,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Who the key is for.")],
     scopes: Annotated[
-        str, typer.Option("--scopes", metavar="LIST", help="Comma-separated: chat, read, write, metrics.")
+        str, typer.Option("--scopes", metavar="LIST", help="Comma-separated: chat, read, write, metrics, admin.")
     ] = "chat,read",
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,

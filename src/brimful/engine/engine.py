@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, Unpack
@@ -833,8 +833,8 @@ class Engine:
             await self._database.close()
             self._database = self._connect()
 
-    async def _list_stores(self) -> list[Store]:
-        return [self.store]
+    async def _list_stores(self) -> AsyncIterator[Store]:
+        yield self.store
 
     async def _report_pruned(self, report: PruneReport) -> None:
         await self._events.emit("pruned", None, builds=report.builds, answers=report.answers, bytes=report.bytes)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
@@ -14,7 +14,7 @@ from brimful.stores import Store
 
 PRUNE_INTERVAL: Final = 3_600.0  # seconds; whole hours are deleted
 
-StoreLister = Callable[[], Awaitable[Sequence[Store]]]
+StoreLister = Callable[[], AsyncIterator[Store]]
 PruneCallback = Callable[[PruneReport], Awaitable[None]]
 
 _log = logging.getLogger("brimful")
@@ -99,7 +99,7 @@ class Retention:
 
     async def prune(self, now: float) -> None:
         """Delete what is too old. If a store fails, the others are still pruned."""
-        for store in await self._stores():
+        async for store in self._stores():
             try:
                 report = await store.prune(before=now - self._seconds)
             except BrimfulError as error:

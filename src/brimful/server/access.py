@@ -19,8 +19,9 @@ from brimful.server.errors import ApiError
 from brimful.stores import Database
 from brimful.stores.admin.api_keys import parse_api_key
 
-Scope = Literal["chat", "read", "write", "metrics"]
-"""What a key allows: sending requests to models, reading records, changing them, and reading metrics."""
+Scope = Literal["chat", "read", "write", "metrics", "admin"]
+"""What a key allows: sending requests to models, reading records, changing them, reading metrics, and seeing the names
+and the state of all tenants, though not their records."""
 SCOPES: Final[tuple[str, ...]] = get_args(Scope)
 KEY_HEADER: Final = "x-brimful-key"
 """For our API key, if the other headers carry a key for the upstream."""

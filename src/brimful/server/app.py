@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -86,7 +86,7 @@ class Services:
         self._records = RecordWriter(self._tenants, self._tasks, config.records)
         self._retention = Retention(self._stores, config.retention, clock=clock) if config.retention else None
         self._janitor = (
-            PeriodicJanitor(self._tenants, self._database.tenants, config.janitor_interval)
+            PeriodicJanitor(self._tenants, self._database.all_tenants, config.janitor_interval)
             if config.janitor_interval
             else None
         )
@@ -191,14 +191,15 @@ class Services:
             await self._tenants.close()
             await self._upstreams.close()
 
-    async def _stores(self) -> list[Store]:
-        return [self._tenants.store(name) for name in await self._database.tenants()]
+    async def _stores(self) -> AsyncIterator[Store]:
+        async for name in self._database.all_tenants():
+            yield self._tenants.store(name)
 
     async def is_ready(self) -> bool:
         """Return whether requests can be served: not during shutdown, nor without a usable store."""
         if self.shutdown.started.is_set():
             return False
-        await self._database.tenants()
+        await self._database.ping()
         if self._file and not await asyncio.to_thread(_is_writable, Path(self._file)):
             raise StoreError(self._file, "is missing or not writable")
         return True

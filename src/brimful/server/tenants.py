@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from brimful.core.policy import Policy
 from brimful.engine import Engine, Hook, Retrieval
@@ -37,6 +37,10 @@ class Tenants:
         self._calibrators: dict[str, Calibrator] = {}
         self._engines: dict[str, Engine] = {}
         self._opening = asyncio.Lock()
+
+    async def names(self, *, after: str, limit: int) -> list[str]:
+        """Return the names of the tenants after a name, in order."""
+        return await self._database.tenants(after=after, limit=limit)
 
     def store(self, tenant: str) -> Store:
         """Return the store of a tenant."""
@@ -77,14 +81,14 @@ class Tenants:
 class PeriodicJanitor:
     """Runs the janitor for all tenants at regular intervals."""
 
-    def __init__(self, tenants: Tenants, names: Callable[[], Awaitable[list[str]]], interval: str) -> None:
+    def __init__(self, tenants: Tenants, names: Callable[[], AsyncIterator[str]], interval: str) -> None:
         self._tenants = tenants
         self._names = names
         self._rounds = PeriodicTask(self.run, parse_interval(interval, "janitor_interval"), "the janitor is paused")
 
     async def run(self) -> None:
         """Run once. If it fails for a tenant, that is logged and retried in the next round."""
-        for name in await self._names():
+        async for name in self._names():
             try:
                 engine = await self._tenants.engine(name)
                 await engine.run_janitor()

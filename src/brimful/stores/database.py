@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,7 @@ from brimful.stores.backends.driver import Driver, Finding
 from brimful.stores.backends.sqlite import SqliteDriver
 from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.encryption.keys import Keys
-from brimful.stores.session import Session
+from brimful.stores.session import Session, validate_limit
 from brimful.stores.store import Store
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target, parse_url
@@ -138,9 +138,25 @@ class Database:
         """Whether it can be read but not written, such as a file on a read-only disk."""
         return self.driver.read_only
 
-    async def tenants(self) -> list[str]:
-        """Return the names of all tenants with data, sorted."""
-        return await self.driver.tenants()
+    async def ping(self) -> None:
+        """Raise `StoreUnavailable` if the database does not answer. Tenants are not read."""
+        await self.driver.ping()
+
+    async def tenants(self, *, after: str = "", limit: int = 1_000) -> list[str]:
+        """Return the names of tenants with data that come after `after`, in order of name."""
+        return await self.driver.tenants(after, validate_limit(limit))
+
+    async def has_tenant(self, name: str) -> bool:
+        """Return whether a tenant has data."""
+        return await self.driver.read(_validate_tenant(name), _is_registered)
+
+    async def all_tenants(self) -> AsyncIterator[str]:
+        """Yield the names of all tenants with data, in order of name. They are read in pages."""
+        after = ""
+        while page := await self.tenants(after=after):
+            for name in page:
+                yield name
+            after = page[-1]
 
     async def check(self) -> list[Finding]:
         """Return problems with the file, with references between rows, and with the totals of the index."""
@@ -148,7 +164,7 @@ class Database:
 
         found = await self.driver.inspect()
         try:
-            for tenant in await self.tenants():
+            async for tenant in self.all_tenants():
                 problems = await self.driver.read(tenant, check_tenant)
                 found += [Finding(each.level, f"{tenant}: {each.text}") for each in problems]
         except StoreCorrupt:
@@ -183,7 +199,7 @@ class Database:
             raise
 
     async def _restore(self, path: Path, progress: Progress, go_on: CheckCancelled) -> None:
-        if await self.tenants():
+        if await self.tenants(limit=1):
             raise StoreError(self._target.shown, "is not empty; restore a backup into a new database")
         if isinstance(self.driver, SqliteDriver):
             await self.driver.copy_from(path, progress)
@@ -200,14 +216,14 @@ class Database:
     async def optimize(self) -> None:
         """Build what speeds up large databases: HNSW indexes in PostgreSQL, vector blocks in SQLite."""
         if isinstance(self.driver, SqliteDriver):
-            for tenant in await self.tenants():
+            async for tenant in self.all_tenants():
                 await self._write_missing_blocks(tenant)
             return
         from brimful.stores.backends.postgres import PostgresDriver  # noqa: PLC0415 - an extra
         from brimful.stores.backends.postgres_index import large_embedders  # noqa: PLC0415 - an extra
 
         if isinstance(self.driver, PostgresDriver):
-            for tenant in await self.tenants():
+            async for tenant in self.all_tenants():
                 for embedder, dims in await self.driver.read(tenant, large_embedders):
                     await self.driver.index_vectors(embedder, dims)
 
@@ -220,11 +236,15 @@ class Database:
                 continue
 
     async def _copy_to(self, other: "Database", progress: Progress, go_on: CheckCancelled) -> None:
-        names = await self.tenants()
-        for done, name in enumerate(names):
+        total = 0
+        async for _ in self.all_tenants():
+            total += 1
+        done = 0
+        async for name in self.all_tenants():
             take = partial(other._take, tenant=name, go_on=go_on)  # noqa: SLF001 - another one of this class
             await self.driver.read(name, self._keyring.reading(take))
-            progress(done + 1, len(names))
+            done += 1
+            progress(done, max(done, total))  # a tenant may have come meanwhile
 
     def _take(self, source: Session, *, tenant: str, go_on: CheckCancelled) -> None:
         """Write the rows of a tenant that are read in another transaction."""
@@ -280,6 +300,10 @@ def connect(
     Open it with `async with connect("sqlite:///chat.db") as database` or `await database.open()`.
     """
     return Database(url, migrate=migrate, wait=wait, keys=keys, tuning=tuning)
+
+
+def _is_registered(session: Session) -> bool:
+    return session.row("SELECT 1 FROM tenants WHERE tenant = :tenant") is not None
 
 
 def _validate_tenant(tenant: str) -> str:

@@ -14,6 +14,7 @@ from brimful.server.access import Authenticator
 from brimful.server.background import BackgroundTasks, Shutdown
 from brimful.server.config import FitConfig
 from brimful.server.inspector import queries, record_views, views
+from brimful.server.inspector.administration import Administration, TenantList
 from brimful.server.inspector.catalogue import Catalogue, ContentCounter
 from brimful.server.inspector.chat import AssembledView, Chat, InspectionView, ReplyList
 from brimful.server.inspector.context_cache import ContextCache
@@ -71,6 +72,7 @@ class Inspector:
             clock=clock,
         )
         self.janitor = JanitorEndpoints(tenants, models)
+        self.administration = Administration(tenants)
         self.fitting = Fitting(tenants, registry, config=fit, records=records, prices=prices, tasks=tasks, clock=clock)
 
     async def close(self) -> None:
@@ -196,6 +198,17 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
             body=queries.CountBody,
         ),
         lambda to: to.catalogue.count,
+    ),
+    (
+        Operation(
+            method="GET",
+            path="/tenants",
+            summary="List tenants",
+            scope="admin",
+            answer=TenantList,
+            query=queries.TenantsQuery,
+        ),
+        lambda to: to.administration.list_tenants,
     ),
     (_get("/rooms", "List rooms", record_views.RoomList, queries.ListQuery), lambda to: to.rooms.list_page),
     (_post("/rooms", "Create a room", record_views.RoomView, queries.RoomBody), lambda to: to.rooms.create),

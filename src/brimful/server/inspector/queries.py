@@ -73,6 +73,13 @@ class ListQuery(ModelQuery, frozen=True, kw_only=True):
     limit: _PageSize = 100
 
 
+class TenantsQuery(Input, frozen=True, kw_only=True):
+    """Page through tenants by name."""
+
+    after: Annotated[str, Meta(max_length=1_000, description="`next` of the previous page.")] = ""
+    limit: _PageSize = 100
+
+
 class MessagesQuery(ModelQuery, frozen=True, kw_only=True):
     """Page through the messages of a room by `seq`, or search for `q`."""
 

@@ -62,8 +62,12 @@ class Driver(Protocol):
         """Run a function in a write transaction on the current thread."""
         ...
 
-    async def tenants(self) -> list[str]:
-        """Return the names of all tenants, sorted."""
+    async def ping(self) -> None:
+        """Raise if the database does not answer. This reads nothing that grows."""
+        ...
+
+    async def tenants(self, after: str, limit: int) -> list[str]:
+        """Return the names of the tenants after a name, sorted, at most `limit`."""
         ...
 
     async def inspect(self) -> list[Finding]:

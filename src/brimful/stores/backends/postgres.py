@@ -47,6 +47,7 @@ _ADVANCE: Final = """
 SELECT setval(s.name, greatest(:number::bigint, coalesce(pg_sequence_last_value(s.name), 1)))
 FROM (SELECT pg_get_serial_sequence(:table, :column)::regclass AS name) s WHERE :tenant::text <> ''
 """
+_TENANTS: Final = "SELECT tenant FROM tenants WHERE tenant > %s ORDER BY tenant LIMIT %s"
 CONNECTIONS: Final = 8
 ATTEMPTS: Final = 10  # of a transaction that conflicts with others
 ROLE: Final = "brimful_app"
@@ -212,9 +213,13 @@ class PostgresDriver:
         """Run a function in a write transaction on the current thread."""
         return self._attempt(tenant, function, reads=False)
 
-    async def tenants(self) -> list[str]:
-        """Return the names of all tenants, sorted."""
-        return await self._on(self._list_tenants)
+    async def ping(self) -> None:
+        """Ask the server, and on a cluster only its coordinator."""
+        await self._on(self._ping)
+
+    async def tenants(self, after: str, limit: int) -> list[str]:
+        """Return the names of the tenants after a name, sorted, at most `limit`."""
+        return await self._on(lambda: self._list_tenants(after, limit))
 
     async def inspect(self) -> list[Finding]:
         """Warn if row-level security is not enforced. The server checks everything else itself."""
@@ -268,10 +273,14 @@ class PostgresDriver:
         except psycopg.OperationalError as error:
             raise unreachable_error(self._target.shown, error) from error
 
-    def _list_tenants(self) -> list[str]:
+    def _ping(self) -> None:
         with raise_store_errors(self._target.shown), self._pool.connection() as connection:
-            connection.execute("SELECT set_config('brimful.names', 'all', true)")
-            return [name for (name,) in connection.execute("SELECT tenant FROM tenants ORDER BY tenant")]
+            connection.execute("SELECT 1")
+
+    def _list_tenants(self, after: str, limit: int) -> list[str]:
+        with raise_store_errors(self._target.shown), self._pool.connection() as connection:
+            connection.execute("SET LOCAL brimful.names = 'all'")
+            return [name for (name,) in connection.execute(_TENANTS, (after, limit))]
 
     def _create_hnsw_index(self, embedder: str, dims: int) -> None:
         name = f"vectors_near_{hashlib.blake2b(embedder.encode(), digest_size=8).hexdigest()}"

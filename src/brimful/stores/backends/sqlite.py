@@ -51,7 +51,8 @@ _SETTINGS: Final = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cache_size = -8192",  # KiB for each connection; larger ones are no faster
 )
-_TENANTS: Final = "SELECT tenant FROM tenants ORDER BY tenant"
+_PING: Final = "SELECT 1 FROM migrations LIMIT 1"
+_TENANTS: Final = "SELECT tenant FROM tenants WHERE tenant > ? ORDER BY tenant LIMIT ?"
 _UNREADABLE: Final = "it cannot be read to its end"
 _RETRY_DELAY: Final = 0.01  # seconds
 
@@ -193,9 +194,13 @@ class SqliteDriver:
         """Run a function in a write transaction on the current thread."""
         return self._transact("BEGIN IMMEDIATE", tenant, function)
 
-    async def tenants(self) -> list[str]:
-        """Return the names of all tenants, sorted."""
-        return await self._on(self._readers, lambda: [name for (name,) in self._query(_TENANTS)])
+    async def ping(self) -> None:
+        """Read one row of the file."""
+        await self._on(self._readers, lambda: self._query(_PING))
+
+    async def tenants(self, after: str, limit: int) -> list[str]:
+        """Return the names of the tenants after a name, sorted, at most `limit`."""
+        return await self._on(self._readers, lambda: [name for (name,) in self._query(_TENANTS, after, limit)])
 
     async def inspect(self) -> list[Finding]:
         """Return problems with the file, its references and its full-text index."""
@@ -227,9 +232,9 @@ class SqliteDriver:
                 raise
             return result
 
-    def _query(self, sql: str) -> list[tuple[Any, ...]]:
+    def _query(self, sql: str, *values: str | int) -> list[tuple[Any, ...]]:
         with raise_store_errors(self._target.shown), self._connection() as connection:
-            return connection.execute(sql).fetchall()
+            return connection.execute(sql, values).fetchall()
 
     def _inspect(self) -> list[Finding]:
         found = [Finding("error", f"the file is damaged: {what}") for what in self._find_damage()]
