@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import psycopg
-from psycopg import IsolationLevel, errors, sql
+from psycopg import errors, sql
 from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
 
 from brimful.errors import InvalidValue, MigrationError, StoreCorrupt, StoreError, StoreUnavailable
@@ -52,20 +52,30 @@ CONNECTIONS: Final = 8
 ATTEMPTS: Final = 10  # of a transaction that conflicts with others
 ROLE: Final = "brimful_app"
 _MIGRATION_LOCK: Final = 0x6272696D  # one process migrates at a time
-_BIND: Final = "SELECT set_config('brimful.tenant', %s, true)"
-_BIND_AS: Final = f"SELECT set_config('role', '{ROLE}', true), set_config('brimful.tenant', %s, true)"
+# Settings end with their transaction, because a pooler gives the next one another session. By SET LOCAL and not by
+# set_config(): Citus sends only the former on to the servers that hold the rows.
+_BEGIN_READ: Final = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    "SET LOCAL hnsw.iterative_scan = strict_order",
+)
+_BEGIN_WRITE: Final = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    "SET LOCAL synchronous_commit = on",  # a commit returns when it is on the server's disk
+)
+_SETTINGS: Final = (
+    # The best index depends on the values: one scope or a hundred, an embedder with or without an HNSW index.
+    "SET LOCAL plan_cache_mode = force_custom_plan",
+)
+_ACT_AS_ROLE: Final = f"SET LOCAL ROLE {ROLE}"
+_SET_TENANT: Final = "SET LOCAL brimful.tenant = "
+_SET_NAMES: Final = "SET LOCAL brimful.names = 'all'"
+_IS_CITUS: Final = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
 _BYPASSES: Final = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
 # Roles exist for all databases of a server. If another role created the tables, this one has no rights on them.
 _CAN_USE_ROLE: Final = f"""
 SELECT pg_has_role(oid, 'SET') AND has_table_privilege(oid, to_regclass('messages'), 'INSERT')
 FROM pg_roles WHERE rolname = '{ROLE}'
 """  # noqa: S608 - our own role
-_SETTINGS: Final = (
-    # The best index depends on the values: one scope or a hundred, an embedder with or without an HNSW index.
-    "SET plan_cache_mode = force_custom_plan",
-    "SET hnsw.iterative_scan = strict_order",
-    "SET synchronous_commit = on",  # a commit returns when it is on the server's disk
-)
 _CREATE_HNSW: Final = """
 CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON vectors
 USING hnsw ((vector::halfvec({dims})) halfvec_ip_ops) WHERE embedder = {embedder}
@@ -160,6 +170,7 @@ def _translate(sql: str) -> str:
 
 T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
+Cursor = psycopg.Cursor[tuple[Any, ...]]
 
 
 # Without a logging setup, the pool would print every lost connection, which our errors report already.
@@ -174,17 +185,17 @@ class PostgresDriver:
         self.dialect = PostgresDialect(tuning)
         self._target = target
         self._wait = wait
-        self._bind = _BIND
+        self._settings: tuple[str, ...] = _SETTINGS
+        self._one_by_one = False
         self._bound = True
         self._threads = ThreadPoolExecutor(CONNECTIONS, "brimful-postgres")
         self._pool = ConnectionPool(
             target.url,
-            kwargs={"connect_timeout": max(1, round(wait)), "autocommit": False},
+            kwargs={"connect_timeout": max(1, round(wait)), "autocommit": True},
             min_size=1,
             max_size=CONNECTIONS,
             open=False,
             timeout=wait,
-            configure=_configure,
         )
 
     @property
@@ -249,21 +260,34 @@ class PostgresDriver:
 
     def _transact(self, tenant: str, function: Callable[[Session], T], *, reads: bool) -> T:
         with self._pool.connection() as connection:
-            connection.isolation_level = IsolationLevel.REPEATABLE_READ if reads else IsolationLevel.READ_COMMITTED
-            connection.read_only = reads
             cursor = connection.cursor()
+            begin = _BEGIN_READ if reads else _BEGIN_WRITE
             try:
-                cursor.execute(self._bind, (tenant,))
+                self._begin(cursor, *begin, *self._settings, _SET_TENANT + sql.quote(tenant, connection))
             except psycopg.OperationalError as error:
                 raise _StaleConnectionError(str(error)) from error
             return function(Session(cursor, self.dialect, tenant))
+
+    def _begin(self, cursor: Cursor, *statements: str) -> None:
+        """Begin a transaction in one round trip.
+
+        Citus sends the whole text of a query on with each setting, so it gets one query for each. This takes more
+        processor time than one query for all.
+        """
+        if not self._one_by_one:
+            cursor.execute("; ".join(statements))
+            return
+        with cursor.connection.pipeline():
+            for statement in statements:
+                cursor.execute(statement)
 
     def _prepare(self, *, migrate: bool) -> None:
         with raise_store_errors(self._target.shown):
             with self._connect() as connection:
                 self._migrate(connection, migrate=migrate)
                 bypasses, may_act = _is_true(connection, _BYPASSES), _is_true(connection, _CAN_USE_ROLE)
-                self._bind = _BIND_AS if bypasses and may_act else _BIND
+                self._settings = (*((_ACT_AS_ROLE,) if bypasses and may_act else ()), *_SETTINGS)
+                self._one_by_one = _is_true(connection, _IS_CITUS)
                 self._bound = may_act or not bypasses
             self._pool.open(wait=True, timeout=self._wait)
 
@@ -279,8 +303,9 @@ class PostgresDriver:
 
     def _list_tenants(self, after: str, limit: int) -> list[str]:
         with raise_store_errors(self._target.shown), self._pool.connection() as connection:
-            connection.execute("SET LOCAL brimful.names = 'all'")
-            return [name for (name,) in connection.execute(_TENANTS, (after, limit))]
+            cursor = connection.cursor()
+            self._begin(cursor, _BEGIN_READ[0], _SET_NAMES)
+            return [name for (name,) in cursor.execute(_TENANTS, (after, limit))]
 
     def _create_hnsw_index(self, embedder: str, dims: int) -> None:
         name = f"vectors_near_{hashlib.blake2b(embedder.encode(), digest_size=8).hexdigest()}"
@@ -303,12 +328,6 @@ class PostgresDriver:
 
 class _StaleConnectionError(psycopg.OperationalError):
     """A connection was lost before its first statement."""
-
-
-def _configure(connection: Connection) -> None:
-    for setting in _SETTINGS:
-        connection.execute(setting.encode())
-    connection.commit()
 
 
 def _is_true(connection: Connection, statement: str) -> bool:
