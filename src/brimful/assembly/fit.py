@@ -131,6 +131,7 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
             min_tokens=require_positive("min_tokens", min_tokens),
             pinned=frozenset((*incoming.pinned, *require_positions("pin", pin, len(incoming.turns)))),
             ties=(*incoming.ties, *require_ties(ties, len(incoming.turns))),
+            reasoning=incoming.reasoning,
         ),
         policy=chosen,
         model=info,

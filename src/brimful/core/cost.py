@@ -40,6 +40,9 @@ SENDER_KEY: Final = "sender_type"
 COVERED_KEY: Final = "covered"
 """In the metadata of a summary: the first and the last position of the messages without a cluster that it covers."""
 
+REASONING_KEY: Final = "reasoning_parts"
+"""In the metadata of a message: the indices of the parts with the model's reasoning that the provider does not need."""
+
 KIND_REGIONS: Final[dict[str, Region]] = {
     "system-prompt": "system",
     "message-recent": "history",

@@ -102,10 +102,11 @@ def explain_search(found: object) -> str:
 Region = Literal["system", "pinned", "history", "related", "note", "current"]
 """A region of the prompt. See `brimful.core.arrange` for their order."""
 
-FormName = Literal["full", "excerpt", "digest", "low", "stub"]
+FormName = Literal["full", "bare", "excerpt", "digest", "low", "stub"]
 """How much of an item the model sees.
 
 - `full`: all of it.
+- `bare`: a message without the model's reasoning.
 - `excerpt`: the parts that matter most for the current message, in order.
 - `digest`: the parts that matter most by themselves, so that they stay the same from turn to turn.
 - `low`: a picture in low detail.
@@ -129,6 +130,7 @@ Reason = Literal[
     "not-worth",  # worth less than its tokens at the policy's price, even if there is room
     "max-items",  # the pool already holds its maximum number of items
     "low-water",  # history was trimmed in one large step, so that its prefix stays the same for many turns
+    "reasoning",  # the model's reasoning of an earlier turn, which goes before anything else
     "older",  # history is contiguous, and begins after it
     "trimmed",  # in at first, then dropped as the worst of its pool because the whole was over the limit
     "no-modality",  # the model or the wire format does not support this kind of media

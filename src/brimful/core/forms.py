@@ -13,9 +13,9 @@ import msgspec
 
 from brimful.cache import content_bytes, memoize
 from brimful.core.content import ContentPackage, Form, Media, Part, Text, ToolCall, ToolResult, with_content
-from brimful.core.cost import count_content, is_question, region_of, role_of
+from brimful.core.cost import REASONING_KEY, count_content, is_question, region_of, role_of
 from brimful.core.decision import FormName
-from brimful.core.frame import part_text
+from brimful.core.frame import LeftOut, part_text
 from brimful.core.handles import Handles
 from brimful.core.labels import iso_date
 from brimful.core.media import LOW_WORTH, MediaLine, as_form, as_line, describe_media, in_low_detail, is_media
@@ -98,7 +98,8 @@ class _Mark(msgspec.Struct, frozen=True, gc=False):
 class Shaper:
     """Makes smaller forms of units for one context. Equal arguments give equal forms, and each is made once.
 
-    `low_detail` says that the provider bills pictures by the detail that a request asks for. `queries` are what results
+    `low_detail` says that the provider bills pictures by the detail that a request asks for, `bare` that the model's
+    reasoning goes first, where the provider does not need it. `queries` are what results
     of tools were for: their excerpts do not depend on the current message, so that they stay the same.
     """
 
@@ -110,6 +111,7 @@ class Shaper:
         handles: Handles,
         *,
         low_detail: bool = False,
+        bare: bool = False,
         queries: Mapping[str, str] = _NO_QUERIES,
     ) -> None:
         self._counter = counter
@@ -118,6 +120,8 @@ class Shaper:
         self._queries = queries
         self._handles = handles
         self._low_detail = low_detail
+        self._bare = bare
+        self._bare_units: dict[str, Unit | None] = {}
         self._known: dict[tuple[str, int], Unit | None] = {}
         self._own: dict[str, Sequence[Form]] = {}
         self._menus: dict[str, Menu] = {}
@@ -125,6 +129,12 @@ class Shaper:
 
     def may_shrink(self, package: ContentPackage) -> bool:
         """Whether the package may be shortened: because it says so, or because the policy does."""
+        return self._has_reasoning(package) or self._may_shorten(package)
+
+    def _has_reasoning(self, package: ContentPackage) -> bool:
+        return self._bare and REASONING_KEY in package.metadata
+
+    def _may_shorten(self, package: ContentPackage) -> bool:
         return (package.forms != () and self._comes_smaller(package)) or self._floor(package) is not None
 
     def is_large(self, unit: Unit) -> bool:
@@ -145,14 +155,45 @@ class Shaper:
                 self._known[key] = self._shrink_media(whole, limit) if whole.tie else self._shrink(whole, limit)
         return self._known[key]
 
+    def without_reasoning(self, unit: Unit) -> Unit | None:
+        """Return the unit without the model's reasoning; None if it has none that may go."""
+        whole = unit.whole or unit
+        if whole.key not in self._bare_units:
+            self._bare_units[whole.key] = self._make_bare(whole)
+        return self._bare_units[whole.key]
+
+    def _make_bare(self, whole: Unit) -> Unit | None:
+        packages, costs, forms = list(whole.packages), list(whole.costs), list[ShrunkPackage]()
+        for at, package in enumerate(whole.packages):
+            if not self._has_reasoning(package):
+                continue
+            gone = set(package.metadata[REASONING_KEY])
+            parts = tuple(LeftOut() if number in gone else part for number, part in enumerate(package.parts))
+            packages[at] = self._with_content(package, parts)
+            is_empty = len(gone) == len(parts)
+            costs[at] = 0 if is_empty else costs[at] - package.tokens.upper + packages[at].tokens.upper
+            forms.append(ShrunkPackage(package.id, "bare", whole.costs[at], 0))
+        if not forms:
+            return None
+        return msgspec.structs.replace(
+            whole,
+            packages=tuple(packages),
+            shares=tuple(costs),
+            cost=sum(costs),
+            forms=tuple(forms),
+            whole=whole,
+            limit=sum(costs),
+        )
+
     def smallest(self, unit: Unit) -> Unit | None:
         """Return the smallest form of the unit; None if it cannot be shortened."""
         whole = unit.whole or unit
         if whole.tie is not None:
             return self.shrink(whole, 0)
+        base = self.without_reasoning(whole) or whole
         costs = [
-            cost - package.tokens.upper + self._smallest_tokens(package) if self.may_shrink(package) else cost
-            for package, cost in zip(whole.packages, whole.costs, strict=True)
+            cost - package.tokens.upper + self._smallest_tokens(package) if self._may_shorten(package) else cost
+            for package, cost in zip(base.packages, base.costs, strict=True)
         ]
         return self.shrink(whole, sum(costs)) if sum(costs) < whole.cost else None
 
@@ -282,8 +323,11 @@ class Shaper:
         )
 
     def _shrink(self, whole: Unit, limit: int) -> Unit | None:
-        packages, costs = list(whole.packages), list(whole.costs)
-        forms: list[ShrunkPackage] = []
+        base = self.without_reasoning(whole) or whole
+        if base is not whole and base.cost <= limit:
+            return base
+        packages, costs = list(base.packages), list(base.costs)
+        forms = {form.id: form for form in base.forms}
         worth = 1.0
         for at in sorted(range(len(packages)), key=lambda at: (-costs[at], at)):
             package, over = packages[at], sum(costs) - limit
@@ -292,7 +336,8 @@ class Shaper:
                 smaller, name, share = form
                 tokens, around = smaller.tokens.upper, costs[at] - package.tokens.upper
                 larger, below = self._next_larger(package, tokens), self._next_smaller(package, tokens)
-                forms.append(ShrunkPackage(package.id, name, around + larger, around + below if below else 0))
+                smaller_cost = around + below if below else 0
+                forms[package.id] = ShrunkPackage(package.id, name, around + larger, smaller_cost)
                 packages[at], costs[at] = smaller, around + tokens
                 worth *= 1 - (1 - share) * whole.costs[at] / whole.cost
         if not forms or sum(costs) > limit:
@@ -302,7 +347,7 @@ class Shaper:
             packages=tuple(packages),
             shares=tuple(costs),
             cost=sum(costs),
-            forms=tuple(forms),
+            forms=tuple(forms.values()),
             whole=whole,
             limit=limit,
             worth=worth,

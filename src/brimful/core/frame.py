@@ -37,6 +37,12 @@ Holes = dict[str, list[int]]
 """The indices of each text."""
 
 
+class LeftOut(Text, frozen=True, kw_only=True, gc=False, tag_field="type", tag="text"):
+    """The place of a part that is left out of its message."""
+
+    text: str = ""
+
+
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
     """A request without its content. `fields` keeps the order of the request, with nothing in the field of messages.
 

@@ -202,7 +202,10 @@ class LedgerWriter:
         self, pool: Pool, units: Sequence[Unit], fixed: Sequence[Unit], tokens: int, state: LedgerState
     ) -> Choice:
         rules, target = pool.ledger or LedgerRules(), int(tokens * (pool.low_water or 1.0))
+        units = [unit if unit.whole else self._shaper.without_reasoning(unit) or unit for unit in units]
         before = self._repeat(units, fixed, state)
+        if total_cost(before.units) <= target:  # without the model's reasoning
+            return msgspec.structs.replace(before, stepped=True)
         if before.ledger is None or before.ledger.cost > rules.max_share * target:
             state, before = LedgerState(), Choice(list(units))
         users = self._keep_users(before.chosen, int(rules.users * target))

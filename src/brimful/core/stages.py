@@ -156,13 +156,15 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
     packages = recount(packages, counter)
     names = name_style(packages, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
     cost_of = make_cost_function(counter, names=names)
+    is_agent = any(pool.ledger for pool in inputs.policy.pools)
     shaper = Shaper(
         counter,
         inputs.policy.forms,
         query,
         handles,
         low_detail=_bills_by_detail(inputs.model),
-        queries=find_step_queries(packages) if any(pool.ledger for pool in inputs.policy.pools) else {},
+        bare=is_agent,
+        queries=find_step_queries(packages) if is_agent else {},
     )
     score_of = make_scorer(
         inputs.policy.weights,

@@ -111,7 +111,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def decisions(
         self, outcome: Outcome, reason: Reason, *, by: str = "", rank: int = 0, cut: int = 0
     ) -> list[Decision]:
-        """Return one decision for each package. A kept package that was cut is `shrunk`."""
+        """Return one decision for each package. A kept package that was cut is `shrunk`; it may go as a whole."""
         if len(self.packages) == 1:  # the usual case of many candidates, so it has to be fast
             form = self.forms[0] if self.forms and outcome == "kept" else None
             rows = [(self.packages[0], self.cost, form, self.whole.cost if self.whole else 0)]
@@ -124,6 +124,10 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             ]
         return [
             Decision(
+                id=package.id, kind=package.kind, outcome="dropped", reason="reasoning", tokens=full, pool=self.pool
+            )
+            if form is not None and form.name == "bare" and not cost
+            else Decision(
                 id=package.id,
                 kind=package.kind,
                 outcome=outcome if form is None else "shrunk",

@@ -19,7 +19,7 @@ from brimful.core.content import (
     ToolResult,
     group_tool_results,
 )
-from brimful.core.cost import count_content
+from brimful.core.cost import REASONING_KEY, count_content
 from brimful.core.frame import SYSTEM_ID, Frame, has_editable_hole, message_id, part_text
 from brimful.core.prompt import Message, TokenCounter
 from brimful.packagers.package import get_defaults
@@ -29,16 +29,17 @@ _PACKAGE_BYTES: Final = 1_500  # memory of a package without its content, and of
 
 
 class _Item(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message with its position, the index of its first part in the turn, and its group."""
+    """A message with its position, the index of its first part in the turn, its group, and its parts with reasoning."""
 
     id: str
     position: int
     message: Message
     first_part: int = 0
     group: str | None = None
+    reasoning: tuple[int, ...] = ()
 
 
-def package_turns(
+def package_turns(  # noqa: PLR0913 - most have a default
     system: Sequence[Message],
     turns: Sequence[Sequence[Message]],
     frame: Frame,
@@ -48,13 +49,14 @@ def package_turns(
     min_tokens: int | None = None,
     pinned: Collection[int] = (),
     ties: Sequence[Sequence[int]] = (),
+    reasoning: Sequence[tuple[int, ...]] = (),
 ) -> tuple[ContentPackage, ...]:
     """Package a separate system prompt and turns in order, each of one or two messages.
 
     System messages, the last user message and the last message are required. `names` says whether speakers' names are
     sent. Messages may be shortened if their frame allows it, with `min_tokens` whatever the policy says. The turns at
     the indices `pinned` are required and never shortened, and the turns of each of the `ties` are kept or dropped
-    together.
+    together. `reasoning` are the parts of each turn that the provider does not need.
     """
     items = [_Item(id=SYSTEM_ID, position=-1, message=message) for message in system] + list(
         _with_groups(tuple(_list_items(turns)), ties)
@@ -76,6 +78,8 @@ def package_turns(
                 min_tokens=min_tokens if can_shrink else None,
                 can_shrink=can_shrink,
             )
+        if reasoning and not is_pinned and each.position >= 0 and reasoning[each.position]:
+            each = msgspec.structs.replace(each, reasoning=reasoning[each.position])  # noqa: PLW2901 - with its parts
         make = _cached_package if _length(each.message) <= _MAX_CACHED_CHARACTERS else _package
         packages.append(make(each, kind, names, flex, counter))
     return tuple(packages)
@@ -113,6 +117,7 @@ def _package(
         position=max(0, item.position),
         flex=flex,
         group=item.group,
+        metadata={REASONING_KEY: list(item.reasoning)} if item.reasoning else {},
     )
 
 

@@ -13,6 +13,7 @@ from brimful.core.prompt import Message, Request, Tool
 from brimful.core.validation import clean_text, is_whole_number
 from brimful.render.gemini import MIME_FAMILIES
 from brimful.render.parts import read_tool_definition, read_unknown, text_or_empty
+from brimful.render.reasoning import GEMINI_SIGNATURES
 from brimful.render.tools import json_text
 
 _SNAKE: Final = {
@@ -117,6 +118,17 @@ def _without_texts(part: Any) -> Any:
     return {**part, key: {**part[key], "parts": [each for each in media if not isinstance(_get(each, "text"), str)]}}
 
 
+def find_reasoning_parts(content: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the indices of parts with thoughts, and of signatures; none if a content has nothing else."""
+    kinds: list[bool] = []
+    for part in _list_parts(content):
+        own = [bool(_get(part, "thought"))] * len(list(_read_part(part)))
+        if own and _get(part, "thoughtSignature"):
+            own[-1] = True
+        kinds += own
+    return () if all(kinds) else tuple(at for at, is_reasoning in enumerate(kinds) if is_reasoning)
+
+
 def pair_calls(turns: Sequence[tuple[Message, ...]]) -> list[tuple[Message, ...]]:
     """Return turns in which every response has the id of its call: by name and order if it names another or none."""
     paired: list[tuple[Message, ...]] = []
@@ -193,7 +205,7 @@ def _read_part(part: object) -> Iterator[Part]:
     elif _is_media(file := _get(part, "fileData"), "fileUri"):
         yield _read_media(part, file, url=clean_text(_get(file, "fileUri")))
     else:
-        known = ("thoughtSignature", "thought_signature", "thought")
+        known = (*GEMINI_SIGNATURES, "thought")
         yield from read_unknown({key: value for key, value in part.items() if key not in known})
     if signature := text_or_empty(_get(part, "thoughtSignature")):
         yield Media(modality="document", data=signature, media_type=OPAQUE_TYPE)

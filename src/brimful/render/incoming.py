@@ -15,6 +15,7 @@ from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.frame import (
     SYSTEM_ID,
     Frame,
+    LeftOut,
     fill_holes,
     message_index,
     message_order,
@@ -38,6 +39,7 @@ from brimful.core.validation import (
 from brimful.errors import InvalidRequest, InvalidValue
 from brimful.render.anthropic import MAX_BREAKPOINTS
 from brimful.render.contents import (
+    find_reasoning_parts,
     instruction_field,
     pair_calls,
     read_content,
@@ -56,8 +58,16 @@ from brimful.render.parts import (
     read_unknown,
     text_or_empty,
 )
+from brimful.render.reasoning import ANTHROPIC_TYPES, REASONING_RULES, find_last_answer, without_reasoning
 from brimful.render.renderer import Renderer
-from brimful.render.responses import find_pinned, find_ties, read_instructions, read_item
+from brimful.render.responses import (
+    find_pinned,
+    find_reasoning,
+    find_ties,
+    find_unlinked_reasoning,
+    read_instructions,
+    read_item,
+)
 from brimful.render.responses import read_tools as read_responses_tools
 from brimful.render.tools import json_text
 
@@ -98,17 +108,20 @@ class IncomingTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message of the request as one or two neutral messages, and its frame.
 
     Two are needed if a turn contains both tool results and the user's words. The frame is None for a role and a text.
+    `reasoning` are the parts with the model's reasoning, by index.
     """
 
     messages: tuple[Message, ...]
     frame: Any
+    reasoning: tuple[int, ...] = ()
 
 
 class IncomingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed request: its separate system prompt, if any, its turns, its tools, and its messages as JSON (`raw`).
 
     A message that is a role and a text has an empty `raw`: its turn says all about it. `ties` are turns that belong
-    together for other reasons than their tool calls, and `pinned` those that must stay, by index.
+    together for other reasons than their tool calls, and `pinned` those that must stay, by index. `reasoning` are the
+    parts of each turn that the provider does not need; it is empty if there are none.
     """
 
     model: str
@@ -119,6 +132,7 @@ class IncomingRequest(msgspec.Struct, frozen=True, kw_only=True):
     completion: int | None
     ties: tuple[tuple[int, ...], ...] = ()
     pinned: tuple[int, ...] = ()
+    reasoning: tuple[tuple[int, ...], ...] = ()
 
     @property
     def prompt(self) -> Prompt:
@@ -169,7 +183,7 @@ def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
         raw.append(encoded)
     if wire == "gemini":
         paired = pair_calls([turn.messages for turn in turns])
-        turns = [IncomingTurn(messages=each, frame=turn.frame) for each, turn in zip(paired, turns, strict=True)]
+        turns = [msgspec.structs.replace(turn, messages=each) for each, turn in zip(paired, turns, strict=True)]
     ties, pinned = _find_ties(messages, wire)
     return IncomingRequest(
         model=clean_text(model).removeprefix(_MODEL_PREFIX) if isinstance(model, str) else "",
@@ -180,7 +194,19 @@ def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
         completion=read_max_output(request) if wire == "gemini" else requested_max_output(request),
         ties=ties,
         pinned=pinned,
+        reasoning=_find_removable_reasoning(messages, turns, wire),
     )
+
+
+def _find_removable_reasoning(
+    messages: list[dict[str, Any]], turns: Sequence[IncomingTurn], wire: IncomingWire
+) -> tuple[tuple[int, ...], ...]:
+    """Return the parts of each turn with reasoning that the provider does not need."""
+    if not REASONING_RULES[wire].is_removable or not any(turn.reasoning for turn in turns):
+        return ()
+    end = find_last_answer([turn.messages for turn in turns])
+    removable = set(find_unlinked_reasoning(messages[:end]) if wire == "responses" else range(end))
+    return tuple(turn.reasoning if at in removable else () for at, turn in enumerate(turns))
 
 
 def _find_ties(
@@ -265,7 +291,10 @@ def _read_text_turn(role: str, text: str, wire: IncomingWire) -> IncomingTurn:
 
 def _make_turn(message: dict[str, Any], wire: IncomingWire, *, current: bool) -> IncomingTurn:
     messages = _TURN_READERS[wire](message, current=current)
-    return IncomingTurn(messages=messages, frame=_make_message_frame(message, messages))
+    frame = _make_message_frame(message, messages)
+    if messages[0].role != "assistant" or wire == "openai":
+        return IncomingTurn(messages=messages, frame=frame)
+    return IncomingTurn(messages=messages, frame=frame, reasoning=_REASONING_FINDERS[wire](message))
 
 
 def _turn_bytes(raw: bytes) -> int:
@@ -508,6 +537,13 @@ def _read_anthropic_turn(message: dict[str, Any], *, current: bool) -> tuple[Mes
     return (results, turn) if rest else (results,)
 
 
+def _find_anthropic_reasoning(message: dict[str, Any]) -> tuple[int, ...]:
+    """Return the indices of parts with reasoning; none if a message has nothing else."""
+    blocks = _anthropic_blocks(message.get("content"))
+    kinds = [block.get("type") in ANTHROPIC_TYPES for block in blocks for _ in _anthropic_block(block)]
+    return () if all(kinds) else tuple(at for at, is_reasoning in enumerate(kinds) if is_reasoning)
+
+
 def _find_server_ties(messages: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int]]:
     """Yield calls of the provider's own tools whose result is in a later turn, as after a pause."""
     called: dict[str, int] = {}
@@ -595,6 +631,11 @@ _TURN_READERS: Final[dict[IncomingWire, Callable[..., tuple[Message, ...]]]] = {
     "responses": read_item,
     "gemini": read_content,
 }
+_REASONING_FINDERS: Final[dict[IncomingWire, Callable[[dict[str, Any]], tuple[int, ...]]]] = {
+    "anthropic": _find_anthropic_reasoning,
+    "responses": find_reasoning,
+    "gemini": find_reasoning_parts,
+}
 _TOOL_READERS: Final[dict[IncomingWire, Callable[[dict[str, Any]], Iterator[Tool]]]] = {
     "openai": _read_openai_tools,
     "anthropic": _read_anthropic_tools,
@@ -667,6 +708,8 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         message: dict[str, Any] = fill_holes(frame, texts)
         if self.frame.wire == "gemini":
             message = without_response_texts(message)
+        if any(isinstance(part, LeftOut) for _, part in parts):
+            message = without_reasoning(message)
         if self.raw:
             original: dict[str, Any] = msgspec.json.decode(self.raw[position])
             return original if original == message else message
@@ -677,6 +720,8 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         before = "assistant"
         for position in sorted(parts):
             own = parts[position]
+            if own and all(isinstance(part, LeftOut) for _, part in own):
+                continue
             is_ours = not position.is_integer()
             message = (
                 _text_message("user", part_text(own[0][1]), self.frame.wire)

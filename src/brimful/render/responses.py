@@ -86,6 +86,24 @@ def find_pinned(items: Sequence[Item]) -> tuple[int, ...]:
     return (*compactions[-1:], *settings)
 
 
+def find_unlinked_reasoning(items: Sequence[Item]) -> Iterator[int]:
+    """Yield the reasoning items that no item of their answer refers to: OpenAI knows them by their ids.
+
+    >>> list(find_unlinked_reasoning([{"type": "reasoning", "id": "rs_1"}, {"type": "function_call", "call_id": "c1"}]))
+    [0]
+    """
+    for generated, group in groupby(range(len(items)), lambda at: _is_generated(items[at])):
+        run = list(group)
+        own = [at for at in run if _kind(items[at]) == "reasoning"]
+        if generated and not any(items[at].get("id") for at in run if at not in own):
+            yield from own
+
+
+def find_reasoning(item: Item) -> tuple[int, ...]:
+    """Return the indices of parts with reasoning: all, or none."""
+    return tuple(range(len(list(_read_opaque(item))))) if _kind(item) == "reasoning" else ()
+
+
 def _kind(item: Item) -> str:
     return text_or_empty(item.get("type"))
 

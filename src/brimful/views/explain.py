@@ -27,6 +27,7 @@ _TITLES = {
     "notes": ("Notes", "item"),
     "format": ("Format & Tools", ""),
 }
+_FORMS = {"bare": "without its reasoning", "excerpt": "as an excerpt", "low": "in low detail"}
 _COMPOSITE = ("memories", "media", "tools")  # components of several kinds
 
 
@@ -104,7 +105,7 @@ def _describe(headline: str, decision: Decision, whys: Mapping[str, str]) -> str
 def _describe_form(decision: Decision) -> str:
     if decision.form == "full":
         return ""
-    form = {"excerpt": "as an excerpt", "low": "in low detail"}.get(decision.form, f"as a {decision.form}")
+    form = _FORMS.get(decision.form, f"as a {decision.form}")
     smaller = f", {decision.smaller:,} as a stub" if decision.smaller else ""
     return f" {form} ({decision.full:,} in full{smaller})"
 
@@ -249,6 +250,7 @@ def _headline(context: Context, decision: Decision) -> str:
         "not-needed": "the current message does not ask about it",
         "unchanged": "left out as in the previous context, so that prompt caches can be reused",
         "message-dropped": f"its message {decision.by!r} is not in",
+        "reasoning": "the model's reasoning of an earlier turn, which goes first",
         "older": f"older than {_history_boundary(context)} in {named}{numbers}",
         "trimmed": f"trimmed from {named} to fit the window",
         "no-pool": f"no pool of policy {context.budget.policy!r} takes kind {decision.kind!r}",

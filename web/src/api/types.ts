@@ -1,6 +1,6 @@
 /** Types of the server's JSON, as described in its OpenAPI document. */
 
-export type Form = "full" | "excerpt" | "digest" | "low" | "stub";
+export type Form = "full" | "bare" | "excerpt" | "digest" | "low" | "stub";
 
 export type Outcome = "kept" | "shrunk" | "replaced" | "duplicate" | "dropped";
 
