@@ -1,4 +1,6 @@
-"""Connections to PostgreSQL: what a transaction sets, and that it ends with it."""
+"""Connections to PostgreSQL: what a transaction sets, and that it ends with it; prepared statements; the pool."""
+
+import asyncio
 
 import psycopg
 import pytest
@@ -58,3 +60,32 @@ def test_tenants_stay_apart_on_one_connection(defaults_url, run):
             return await database.tenants(), found
 
     assert run(used()) == ([TENANT, "other"], [[("m1",)], [("m2",)], []])
+
+
+OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+PREPARED = "SELECT count(*) FROM pg_prepared_statements WHERE :tenant::text <> ''"
+
+
+@pytest.mark.parametrize(("settings", "prepares"), [("", True), ("&prepare=on", True), ("&prepare=off", False)])
+def test_statements_are_prepared_unless_the_url_says_otherwise(postgres_url, run, settings, prepares):
+    async def prepared():
+        async with connect(f"{postgres_url}{settings}&connections=1") as database:
+            for _ in range(10):
+                ((count,),) = await database.driver.read("acme", lambda session: session.rows(PREPARED))
+            return count
+
+    assert bool(run(prepared())) is prepares
+
+
+def test_more_callers_than_connections_wait_for_their_turn(postgres_url, run):
+    async def posted():
+        async with connect(f"{postgres_url}&connections=4") as database:
+            store = database.tenant("acme")
+            await asyncio.gather(*(store.post([make_message(f"m{number}")]) for number in range(32)))
+            with psycopg.connect(postgres_url) as connection:
+                (connections,) = connection.execute(OTHERS).fetchone()
+            return connections, len(await store.history("general"))
+
+    connections, messages = run(posted())
+    assert 1 <= connections <= 4
+    assert messages == 32

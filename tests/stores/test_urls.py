@@ -4,6 +4,7 @@ import pytest
 
 from brimful.errors import InvalidValue
 from brimful.stores import connect
+from brimful.stores.urls import parse_url
 
 
 @pytest.mark.parametrize("password", ["sword#fish", "sword?fish", "sword[fish", "sword]fish", "sword:fish", "%2Ffish"])
@@ -32,8 +33,34 @@ def test_an_address_whose_password_would_pass_for_a_server_is_refused_without_sh
     assert "12" not in repr(caught.value)
 
 
+def test_the_settings_of_a_url_are_ours_or_those_of_libpq():
+    target = parse_url("postgresql://ada:a%40b@db/chat?sslmode=require&connections=32&prepare=off&wait=0.5&port=5433")
+    assert (target.connections, target.wait, target.prepare) == (32, 0.5, False)
+    assert target.url == "postgresql://ada:a%40b@db/chat?sslmode=require&port=5433"
+    plain = parse_url("postgresql://db/chat?prepare=on")
+    assert (plain.connections, plain.wait, plain.prepare, plain.url) == (8, 10.0, True, "postgresql://db/chat")
+    assert parse_url("postgresql://db/chat").prepare is None
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1000", "4.0", "many", "", "٤"])
+def test_a_number_of_connections_that_is_none_is_refused(value):
+    with pytest.raises(InvalidValue, match="url: connections must be a whole number from 1 to 999, not "):
+        connect(f"postgresql://db/chat?connections={value}")
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "soon", "", "1e9"])
+def test_a_wait_in_a_url_that_is_no_number_of_seconds_is_refused(value):
+    with pytest.raises(InvalidValue, match="url: wait must be a number of seconds, not "):
+        connect(f"postgresql://db/chat?wait={value}")
+
+
+def test_statements_are_prepared_or_not():
+    with pytest.raises(InvalidValue, match="url: prepare must be on or off, not 'yes'"):
+        connect("postgresql://db/chat?prepare=yes")
+
+
 @pytest.mark.parametrize("url", ["sqlite://", "postgresql://ada@localhost/chat"])
-@pytest.mark.parametrize("wait", [-1, float("nan"), float("inf"), None, "3"])
+@pytest.mark.parametrize("wait", [-1, float("nan"), float("inf"), "3"])
 def test_a_time_to_wait_that_is_none_is_refused(url, wait):
     with pytest.raises(InvalidValue, match="wait: must be a number of seconds from 0, not "):
         connect(url, wait=wait)

@@ -168,7 +168,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     upstreams: tuple[UpstreamConfig, ...] = ()
     listen: str = "127.0.0.1:8080"
-    store: _ShortString = "sqlite:///brimful.db"
+    store: Annotated[str, Meta(min_length=1, max_length=2_000)] = "sqlite:///brimful.db"
     mode: ModeName = "fit"
     records: RecordMode = "all"
     unknown_paths: UnknownPaths = "forward"

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from brimful.core import validation
 from brimful.errors import InvalidValue, MissingExtra, StoreCorrupt, StoreError
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 CheckCancelled = Callable[[], None]
 """Raises if the caller was cancelled. Long work calls it now and then."""
-DEFAULT_WAIT: Final = 10.0  # seconds to wait for a lock or a connection
 
 
 class StoppedError(Exception):
@@ -89,14 +88,17 @@ class Database:
         url: str,
         *,
         migrate: bool = True,
-        wait: float = DEFAULT_WAIT,
+        wait: float | None = None,
         keys: Keys | None = None,
         tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
-        """Parse the URL without opening anything. Without `keys`, those of the environment are used, if any."""
+        """Parse the URL without opening anything. Without `keys`, those of the environment are used, if any.
+
+        `wait` overrides that of the URL.
+        """
         self._target: Target = parse_url(url)
         self._migrate = migrate
-        self._wait = _validate_wait(wait)
+        self._wait = self._target.wait if wait is None else _validate_wait(wait)
         self._keyring = Keyring(keys)
         self._tuning = tuning
         self.driver: Driver = _make_driver(self._target, self._wait, self._tuning)
@@ -291,7 +293,7 @@ def connect(
     url: str,
     *,
     migrate: bool = True,
-    wait: float = DEFAULT_WAIT,
+    wait: float | None = None,
     keys: Keys | None = None,
     tuning: Tuning = DEFAULT_TUNING,
 ) -> Database:

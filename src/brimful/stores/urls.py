@@ -2,10 +2,11 @@
 
 import re
 from typing import Final, Literal
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from brimful.core.validation import preview
 from brimful.errors import InvalidValue
 
 URL_FORMS = "sqlite:///chat.db, sqlite:////var/lib/chat.db, sqlite:// (in memory), postgresql://user@host/name"
@@ -16,15 +17,28 @@ _INVALID: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%00|\s")
 """What libpq rejects, with an error message that would show the password."""
 _FILE_NAME: Final = re.compile(r"[\w./\\~-]{1,200}")
 _SAFE_SETTINGS: Final = ("host", "port", "dbname", "user")  # settings without secrets
+_OWN_SETTINGS: Final = ("connections", "wait", "prepare")  # the others are libpq's
+_SWITCH: Final = {"on": True, "off": False}
+DEFAULT_WAIT: Final = 10.0
+DEFAULT_CONNECTIONS: Final = 8
+_CONNECTIONS: Final = re.compile(r"[1-9]\d{0,2}", re.ASCII)
+_SECONDS: Final = re.compile(r"\d{1,6}(\.\d{1,6})?", re.ASCII)
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """The location of a store. `shown` has no password, for errors and logs."""
+    """The location of a store. `shown` has no password, for errors and logs.
+
+    `wait` is the number of seconds to wait for a lock or a connection. PostgreSQL gets up to `connections`, and
+    prepares statements if `prepare` says so; None: if there is no pooler in between.
+    """
 
     kind: Literal["sqlite", "postgres"]
     shown: str
     path: str = ""
     url: str = ""
+    wait: float = DEFAULT_WAIT
+    connections: int = DEFAULT_CONNECTIONS
+    prepare: bool | None = None
 
     def __repr__(self) -> str:
         """Show no password."""
@@ -93,4 +107,50 @@ def _postgres(url: str) -> Target:
         )
     known = "&".join(f"{name}={value}" for name, value in parse_qsl(settings) if name in _SAFE_SETTINGS)
     shown = f"{scheme}://{login.partition(':')[0]}{at}{location}{'?' if known else ''}{known}"
-    return Target(kind="postgres", shown=shown, url=url)
+    own, theirs = _split_settings(settings)
+    return Target(
+        kind="postgres",
+        shown=shown,
+        url=f"{scheme}://{login}{at}{location}{'?' if theirs else ''}{theirs}",
+        wait=_parse_seconds("wait", own["wait"]) if "wait" in own else DEFAULT_WAIT,
+        connections=_parse_connections(own["connections"]) if "connections" in own else DEFAULT_CONNECTIONS,
+        prepare=_parse_switch("prepare", own["prepare"]) if "prepare" in own else None,
+    )
+
+
+def _split_settings(settings: str) -> tuple[dict[str, str], str]:
+    """Return our settings of a URL, and the others as they are."""
+    own: dict[str, str] = {}
+    theirs = []
+    for each in settings.split("&"):
+        name, _, value = each.partition("=")
+        if name in _OWN_SETTINGS:
+            own[name] = unquote(value)
+        else:
+            theirs.append(each)
+    return own, "&".join(theirs)
+
+
+def _parse_seconds(name: str, text: str) -> float:
+    """Return a number of seconds.
+
+    >>> parse_url("postgresql://db/chat?wait=soon")
+    Traceback (most recent call last):
+    ...
+    brimful.errors.InvalidValue: url: wait must be a number of seconds, not 'soon'
+    """
+    if not _SECONDS.fullmatch(text):
+        raise InvalidValue("url", f"{name} must be a number of seconds, not {preview(text)}")
+    return float(text)
+
+
+def _parse_connections(text: str) -> int:
+    if not _CONNECTIONS.fullmatch(text):
+        raise InvalidValue("url", f"connections must be a whole number from 1 to 999, not {preview(text)}")
+    return int(text)
+
+
+def _parse_switch(name: str, text: str) -> bool:
+    if text not in _SWITCH:
+        raise InvalidValue("url", f"{name} must be on or off, not {preview(text)}")
+    return _SWITCH[text]

@@ -34,6 +34,9 @@ _UNAVAILABLE: Final = (
     ((errors.DiskFull,), "the server's disk is full; make room and try again"),
     ((errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction), "the role may not do this; grant it what it needs"),
 )
+_BUSY_REASON: Final = (
+    "is too busy, or out of reach; try again, or allow more seconds to wait for a connection in the URL: ?wait=30"
+)
 _TOO_LONG: Final = "an id, or the ids that a record names, are too long for the server's index; give shorter ones"
 _MISSING_FEATURE: Final = (errors.FeatureNotSupported, errors.UndefinedFile)
 _CORRUPT: Final = (errors.DataCorrupted, errors.IndexCorrupted)
@@ -48,7 +51,7 @@ SELECT setval(s.name, greatest(:number::bigint, coalesce(pg_sequence_last_value(
 FROM (SELECT pg_get_serial_sequence(:table, :column)::regclass AS name) s WHERE :tenant::text <> ''
 """
 _TENANTS: Final = "SELECT tenant FROM tenants WHERE tenant > %s ORDER BY tenant LIMIT %s"
-CONNECTIONS: Final = 8
+PREPARE_AFTER: Final = 5  # runs of a statement
 ATTEMPTS: Final = 10  # of a transaction that conflicts with others
 ROLE: Final = "brimful_app"
 _MIGRATION_LOCK: Final = 0x6272696D  # one process migrates at a time
@@ -62,13 +65,13 @@ _BEGIN_WRITE: Final = (
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
     "SET LOCAL synchronous_commit = on",  # a commit returns when it is on the server's disk
 )
-_SETTINGS: Final = (
-    # The best index depends on the values: one scope or a hundred, an embedder with or without an HNSW index.
-    "SET LOCAL plan_cache_mode = force_custom_plan",
-)
+# The best index depends on the values: one scope or a hundred, an embedder with or without an HNSW index.
+_PLAN_EACH: Final = "SET LOCAL plan_cache_mode = force_custom_plan"  # also of a prepared statement
 _ACT_AS_ROLE: Final = f"SET LOCAL ROLE {ROLE}"
 _SET_TENANT: Final = "SET LOCAL brimful.tenant = "
 _SET_NAMES: Final = "SET LOCAL brimful.names = 'all'"
+# A pooler tells clients a number of its own, since their transactions run in several sessions.
+_IS_DIRECT: Final = "SELECT pg_backend_pid() = {}"
 _IS_CITUS: Final = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
 _BYPASSES: Final = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
 # Roles exist for all databases of a server. If another role created the tables, this one has no rights on them.
@@ -112,7 +115,7 @@ def _to_store_error(store: str, error: Exception) -> StoreError:
     if isinstance(error, _CORRUPT):
         return StoreCorrupt(store, f"the database is damaged ({message}); restore a backup")
     if isinstance(error, _BUSY):
-        return StoreUnavailable(store, "is too busy, or out of reach; try again", retriable=True)
+        return StoreUnavailable(store, _BUSY_REASON, retriable=True)
     if isinstance(error, psycopg.OperationalError) and not isinstance(error, errors.ProgramLimitExceeded):
         return StoreUnavailable(store, f"{_LOST} ({message})", retriable=True)
     return StoreError(store, f"{_TOO_LONG} ({message})" if isinstance(error, errors.ProgramLimitExceeded) else message)
@@ -185,17 +188,20 @@ class PostgresDriver:
         self.dialect = PostgresDialect(tuning)
         self._target = target
         self._wait = wait
-        self._settings: tuple[str, ...] = _SETTINGS
+        self._settings: tuple[str, ...] = ()
+        self._prepares = False
         self._one_by_one = False
         self._bound = True
-        self._threads = ThreadPoolExecutor(CONNECTIONS, "brimful-postgres")
+        # As many threads as connections: a call waits for a thread, however long, and then has a connection.
+        self._threads = ThreadPoolExecutor(target.connections, "brimful-postgres")
         self._pool = ConnectionPool(
             target.url,
             kwargs={"connect_timeout": max(1, round(wait)), "autocommit": True},
             min_size=1,
-            max_size=CONNECTIONS,
+            max_size=target.connections,
             open=False,
             timeout=wait,
+            configure=self._configure,
         )
 
     @property
@@ -247,6 +253,9 @@ class PostgresDriver:
             future = asyncio.get_running_loop().run_in_executor(self._threads, function)
         return await future
 
+    def _configure(self, connection: Connection) -> None:
+        connection.prepare_threshold = PREPARE_AFTER if self._prepares else None
+
     def _attempt(self, tenant: str, function: Callable[[Session], T], *, reads: bool) -> T:
         with raise_store_errors(self._target.shown):
             for _ in range(ATTEMPTS - 1):
@@ -286,14 +295,19 @@ class PostgresDriver:
             with self._connect() as connection:
                 self._migrate(connection, migrate=migrate)
                 bypasses, may_act = _is_true(connection, _BYPASSES), _is_true(connection, _CAN_USE_ROLE)
-                self._settings = (*((_ACT_AS_ROLE,) if bypasses and may_act else ()), *_SETTINGS)
+                direct = _is_true(connection, _IS_DIRECT.format(connection.info.backend_pid))
+                self._prepares = direct if self._target.prepare is None else self._target.prepare
+                self._settings = (
+                    *((_ACT_AS_ROLE,) if bypasses and may_act else ()),
+                    *((_PLAN_EACH,) if self._prepares else ()),
+                )
                 self._one_by_one = _is_true(connection, _IS_CITUS)
                 self._bound = may_act or not bypasses
             self._pool.open(wait=True, timeout=self._wait)
 
     def _connect(self) -> Connection:
         try:
-            return psycopg.connect(self._target.url, connect_timeout=max(1, round(self._wait)))
+            return psycopg.connect(self._target.url, connect_timeout=max(1, round(self._wait)), prepare_threshold=None)
         except psycopg.OperationalError as error:
             raise unreachable_error(self._target.shown, error) from error
 
