@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from brimful.errors import InvalidConfig
-from brimful.server.access import FailedKeys, RateLimiter
+from brimful.server.access import Client, FailedKeys, OwnAllowance, RateLimiter, SharedAllowance
 from brimful.server.config import parse_config
 from brimful.server.errors import ApiError
 from brimful.server.runner import require_keys_or_loopback
@@ -281,18 +281,80 @@ def test_too_many_concurrent_requests_are_rejected(start, upstream):
         pytest.fail("a stream that was left still counts")
 
 
+def start_requests(limiter, name, count, now):
+    """Start and end some requests of a key, and return the error of the last one, if any."""
+
+    async def go():
+        for _ in range(count):
+            async with limiter.limit(Client(tenant="acme", key=name), now=now):
+                pass
+
+    try:
+        asyncio.run(go())
+    except ApiError as refused:
+        return refused
+    return None
+
+
 def test_the_rate_limiter_recovers():
-    limiter = RateLimiter(concurrency=5, requests_per_minute=60)
-    for _ in range(60):
-        with limiter.limit("ada", now=0.0):
-            pass
-    with pytest.raises(ApiError, match="60 requests per minute") as refused, limiter.limit("ada", now=0.0):
-        pass
-    assert refused.value.retry_after == pytest.approx(1.0)
-    with limiter.limit("bob", now=0.0):
-        pass
-    with limiter.limit("ada", now=1.01):
-        pass
+    limiter = RateLimiter(OwnAllowance(60), concurrency=5)
+    assert start_requests(limiter, "ada", 60, now=0.0) is None
+    refused = start_requests(limiter, "ada", 1, now=0.0)
+    assert refused.message == "rate limit: 60 requests per minute"
+    assert refused.retry_after == pytest.approx(1.0)
+    assert start_requests(limiter, "bob", 1, now=0.0) is None
+    assert start_requests(limiter, "ada", 1, now=1.01) is None
+
+
+@pytest.mark.parametrize("per_minute", [3, 120, 6_000])
+def test_servers_of_one_database_share_the_limit_of_a_key(sqlite_url, per_minute):
+    async def serve():
+        async with connect(sqlite_url) as one, connect(sqlite_url) as two:
+            servers = [SharedAllowance(per_minute, database) for database in (one, two)]
+            other = await servers[0].take(Client(tenant="acme", key="bob"), now=100.0)
+            waits = await asyncio.gather(
+                *(servers[at % 2].take(Client(tenant="acme", key="ada"), now=100.0) for at in range(3 * per_minute))
+            )
+            later = [await server.take(Client(tenant="acme", key="ada"), now=160.0) for server in servers]
+            return other, waits, later
+
+    other, waits, later = asyncio.run(serve())
+    assert other == 0.0
+    assert waits.count(0.0) == per_minute
+    assert max(waits) == pytest.approx(60 / per_minute)
+    assert later == [0.0, 0.0]
+
+
+def test_requests_that_a_server_took_and_did_not_use_are_lost(sqlite_url):
+    async def serve():
+        async with connect(sqlite_url) as database:
+            allowance, ada = SharedAllowance(180, database), Client(tenant="acme", key="ada")
+            waits = [await allowance.take(ada, now=0.0)]  # it takes three at once
+            left = await database.shared_state("acme").take_requests("ada", count=1_000, per_minute=180, now=0.0)
+            waits += [await allowance.take(ada, now=now) for now in (0.2, 1.0, 1.0)]
+            return waits, left.requests
+
+    waits, left = asyncio.run(serve())
+    assert left == 177
+    assert waits[:3] == [0.0, 0.0, 0.0]  # the second one is from those three, the third one new
+
+
+def test_a_server_without_its_database_counts_alone(sqlite_url, caplog):
+    async def serve():
+        database = await connect(sqlite_url).open()
+        allowance = SharedAllowance(1, database)
+        await database.close()
+        ada = Client(tenant="acme", key="ada")
+        return [await allowance.take(ada, now=now) for now in (0.0, 0.0, 30.0, 60.0)]
+
+    assert asyncio.run(serve()) == [0.0, 60.0, 30.0, 0.0]
+    assert caplog.text.count("looking up a rate limit") == 3  # not again within ten seconds
+
+
+def test_two_servers_of_a_database_share_their_limits(start, postgres_url):
+    clients = [start(store=postgres_url, limits={"requests_per_minute": 3}) for _ in range(2)]
+    answers = [clients[at % 2].post(CHAT, json=HI).status_code for at in range(8)]
+    assert answers == [200] * 3 + [429] * 5
 
 
 @pytest.mark.parametrize(

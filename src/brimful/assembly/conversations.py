@@ -61,6 +61,10 @@ class TrimmedRequests:
         """Return where history began in the longest earlier request that this one continues."""
         return next((start for digest in reversed(chain) if (start := self._starts.get(digest)) is not None), None)
 
+    def last_position(self, chain: DigestChain) -> int:
+        """Return the index of the longest request in the chain whose start is known, or -1."""
+        return next((at for at in reversed(range(len(chain))) if chain[at] in self._starts), -1)
+
     def last_summary(self, chain: DigestChain) -> Compaction | None:
         """Return the summary in the longest earlier request that this one continues."""
         return next((found for digest in reversed(chain) if (found := self._summaries.get(digest))), None)

@@ -5,19 +5,24 @@ browser send requests to this machine, or point its own host name at it. The hea
 either.
 """
 
+import asyncio
 import hashlib
 import ipaddress
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from typing import Final, Literal, Protocol, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
 from brimful.cache import LRU
+from brimful.errors import StoreError
+from brimful.server.background import log_failure
 from brimful.server.errors import ApiError
 from brimful.stores import Database
 from brimful.stores.admin.api_keys import parse_api_key
+from brimful.stores.admin.shared_state import Grant
 
 Scope = Literal["chat", "read", "write", "metrics", "admin"]
 """What a key allows: sending requests to models, reading records, changing them, reading metrics, and seeing the names
@@ -34,6 +39,10 @@ _MAX_ADDRESSES: Final = 10_000  # with wrong keys; beyond that, the oldest are f
 _IPV4: Final = 4
 _IPV6_HOST_BITS: Final = 64  # a provider assigns at least a /64 to a customer
 _MINUTE = 60.0  # seconds
+_HOLD_SECONDS: Final = 1.0  # for which a server takes requests from the common allowance at once
+_TIME_LIMIT: Final = 0.5  # seconds that a request waits for the common allowance
+_RETRY_SECONDS: Final = 10.0  # after a failure, until the database is asked again
+_KeyName = tuple[str, str]  # the tenant and the id of an API key
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,51 +273,117 @@ def _host_name(host: str) -> str:
         return ""
 
 
-class _Bucket:
-    """Token bucket of a key, and its number of running requests."""
+class OwnAllowance:
+    """Counts the requests of each key in this process: a bucket that refills continuously.
 
-    def __init__(self, left: float, at: float) -> None:
-        self.left = left
-        self.at = at
-        self.running = 0
+    >>> allowance = OwnAllowance(per_minute=1)
+    >>> [asyncio.run(allowance.take(Client(tenant="acme"), now=now)) for now in (0.0, 0.0, 30.0, 60.0)]
+    [0.0, 60.0, 30.0, 0.0]
+    """
+
+    def __init__(self, per_minute: int) -> None:
+        self.per_minute = per_minute
+        self._left: LRU[_KeyName, tuple[float, float]] = LRU(max_entries=_MAX_CACHED_KEYS)
+
+    async def take(self, client: Client, *, now: float) -> float:
+        """Take one request from the bucket."""
+        left, at = self._left.get(_name(client), (float(self.per_minute), now))
+        left = min(float(self.per_minute), left + max(0.0, now - at) * self.per_minute / _MINUTE)
+        self._left[_name(client)] = (left - 1 if left >= 1 else left, now)
+        return 0.0 if left >= 1 else (1 - left) * _MINUTE / self.per_minute
+
+
+class SharedAllowance:
+    """Counts the requests of each key together with all servers of a database.
+
+    A server takes the requests of a second at once, so that it rarely has to ask. Those that it does not use are lost,
+    so all servers together never exceed the limit. While the database does not answer, each server counts alone.
+    """
+
+    def __init__(self, per_minute: int, database: Database, *, time_limit: float = _TIME_LIMIT) -> None:
+        self.per_minute = per_minute
+        self._database = database
+        self._time_limit = time_limit
+        self._own = OwnAllowance(per_minute)
+        self._held: LRU[_KeyName, _HeldRequests] = LRU(max_entries=_MAX_CACHED_KEYS)
+        self._alone_until = 0.0
+
+    async def take(self, client: Client, *, now: float) -> float:
+        """Take one of the requests that this server holds, or more from the database."""
+        held = self._held.get(_name(client))
+        if held is None:
+            held = self._held[_name(client)] = _HeldRequests()
+        async with held.lock:  # one request asks for all that wait
+            if held.left and now < held.until:
+                held.left -= 1
+                return 0.0
+            grant = await self._ask(client, now)
+            if grant is None:
+                return await self._own.take(client, now=now)
+            held.left, held.until = max(0, grant.requests - 1), now + _HOLD_SECONDS
+            return grant.wait
+
+    async def _ask(self, client: Client, now: float) -> Grant | None:
+        """Take requests from the database; None if it does not answer."""
+        if now < self._alone_until:
+            return None
+        count = max(1, int(self.per_minute * _HOLD_SECONDS / _MINUTE))
+        state = self._database.shared_state(client.tenant)
+        try:
+            async with asyncio.timeout(self._time_limit):
+                return await state.take_requests(client.key, count=count, per_minute=self.per_minute, now=now)
+        except (StoreError, TimeoutError) as error:
+            log_failure("looking up a rate limit", error)
+            self._alone_until = now + _RETRY_SECONDS
+            return None
+
+
+class _HeldRequests:
+    """Requests that this server may still serve, and until when."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.until = 0.0
+        self.lock = asyncio.Lock()
 
 
 class RateLimiter:
-    """Limits concurrent requests and requests per minute of each key.
+    """Limits the requests per minute of each key, and how many of them this process serves at a time.
 
-    >>> limiter = RateLimiter(concurrency=1, requests_per_minute=60)
-    >>> with limiter.limit("ada", now=0.0):
-    ...     with limiter.limit("ada", now=0.0):
+    >>> limiter = RateLimiter(OwnAllowance(per_minute=60), concurrency=1)
+    >>> async def start_two(client):
+    ...     async with limiter.limit(client, now=0.0), limiter.limit(client, now=0.0):
     ...         pass
+    >>> asyncio.run(start_two(Client(tenant="acme")))
     Traceback (most recent call last):
     ...
     brimful.server.errors.ApiError: too many concurrent requests: this API key may have 1 at a time
     """
 
-    def __init__(self, *, concurrency: int, requests_per_minute: int) -> None:
+    def __init__(self, allowance: OwnAllowance | SharedAllowance, *, concurrency: int) -> None:
+        self._allowance = allowance
         self._concurrency = concurrency
-        self._rate = requests_per_minute
-        self._buckets: dict[str, _Bucket] = {}
+        self._running: Counter[_KeyName] = Counter()
 
-    @contextmanager
-    def limit(self, key: str, *, now: float) -> Iterator[None]:
+    @asynccontextmanager
+    async def limit(self, client: Client, *, now: float) -> AsyncIterator[None]:
         """Count a request while it runs; reject it if the key is over its limits."""
-        bucket = self._bucket(key, now)
-        if bucket.running >= self._concurrency:
+        name = _name(client)
+        if self._running[name] >= self._concurrency:
             message = f"too many concurrent requests: this API key may have {self._concurrency:,} at a time"
             raise ApiError("rate_limited", message, retry_after=1.0)
-        if bucket.left < 1:
-            wait = (1 - bucket.left) * _MINUTE / self._rate
-            raise ApiError("rate_limited", f"rate limit: {self._rate:,} requests per minute", retry_after=wait)
-        bucket.left -= 1
-        bucket.running += 1
+        self._running[name] += 1
         try:
+            wait = await self._allowance.take(client, now=now)
+            if wait:
+                message = f"rate limit: {self._allowance.per_minute:,} requests per minute"
+                raise ApiError("rate_limited", message, retry_after=wait)
             yield
         finally:
-            bucket.running -= 1
+            self._running[name] -= 1
+            if not self._running[name]:
+                del self._running[name]
 
-    def _bucket(self, key: str, now: float) -> _Bucket:
-        bucket = self._buckets.setdefault(key, _Bucket(float(self._rate), now))
-        bucket.left = min(float(self._rate), bucket.left + max(0.0, now - bucket.at) * self._rate / _MINUTE)
-        bucket.at = now
-        return bucket
+
+def _name(client: Client) -> _KeyName:
+    return (client.tenant, client.key)

@@ -27,7 +27,15 @@ from brimful.engine.retention import Retention
 from brimful.errors import InvalidConfig, StoreError
 from brimful.models import default_registry, load_registry
 from brimful.policies import load_policy, policy_names
-from brimful.server.access import Authenticator, Client, KeyAccess, OpenAccess, RateLimiter
+from brimful.server.access import (
+    Authenticator,
+    Client,
+    KeyAccess,
+    OpenAccess,
+    OwnAllowance,
+    RateLimiter,
+    SharedAllowance,
+)
 from brimful.server.background import BackgroundTasks, Shutdown
 from brimful.server.config import Config, ModeName
 from brimful.server.endpoint import DEPLOYMENT, JSON, Endpoint, Gateway, Handler, error_response
@@ -94,7 +102,7 @@ class Services:
         self.page = Page()
         self.gateway = self._make_gateway(config, clock)
         self.event_gateway = msgspec.structs.replace(
-            self.gateway, rate_limiter=RateLimiter(concurrency=MAX_EVENT_STREAMS, requests_per_minute=6_000)
+            self.gateway, rate_limiter=RateLimiter(OwnAllowance(6_000), concurrency=MAX_EVENT_STREAMS)
         )
         self.passthrough = Passthrough(
             self._upstreams, registry, telemetry=self.telemetry, stopping=self.shutdown.forced, clock=clock
@@ -145,7 +153,12 @@ class Services:
         return Gateway(
             access=access,
             telemetry=self.telemetry,
-            rate_limiter=RateLimiter(concurrency=limits.concurrency, requests_per_minute=limits.requests_per_minute),
+            rate_limiter=RateLimiter(
+                SharedAllowance(limits.requests_per_minute, self._database)
+                if config.shares_store
+                else OwnAllowance(limits.requests_per_minute),
+                concurrency=limits.concurrency,
+            ),
             stopping=self.shutdown.forced,
             max_body_bytes=limits.max_body_bytes,
             max_upload_bytes=limits.max_upload_bytes,
@@ -153,16 +166,16 @@ class Services:
         )
 
     def _make_modes(self, config: Config, clock: Callable[[], float]) -> dict[ModeName, Mode]:
-        tenants, models, policy = self._tenants, self._models, load_policy(config.fit.policy or "fit")
+        tenants, models = self._tenants, self._models
         return {
             "fit": FitMode(
                 config,
-                policy,
                 tenants=tenants,
                 models=models,
                 records=self._records,
                 tasks=self._tasks,
                 telemetry=self.telemetry,
+                shared=self._database if config.shares_store and config.records != "none" else None,
                 clock=clock,
             ),
             "remember": RememberMode(

@@ -199,6 +199,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The port to listen on; 0 for any free port."""
         return int(self.listen.rpartition(":")[2])
 
+    @property
+    def shares_store(self) -> bool:
+        """Whether other server processes may use the same store: workers, or any server of a PostgreSQL database."""
+        return self.workers > 1 or parse_url(self.store).kind == "postgres"
+
 
 def load_config(path: str | Path) -> Config:
     """Load a configuration file."""

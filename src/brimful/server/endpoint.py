@@ -230,7 +230,7 @@ class Endpoint:
             client = await gateway.access.identify(request.headers, address)
             log_fields |= {"tenant": client.tenant, "key": client.key}
             require_scope(client, self._scope)
-            with gateway.rate_limiter.limit(f"{client.tenant}/{client.key}", now=gateway.clock()):
+            async with gateway.rate_limiter.limit(client, now=gateway.clock()):
                 response = await self._respond(request, client)
                 await response(request.scope, request.receive, send)
         except ApiError as error:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from brimful.stores.admin.api_keys import ApiKeys
     from brimful.stores.admin.encryption import Encryption
     from brimful.stores.admin.janitor import JanitorStore
+    from brimful.stores.admin.shared_state import SharedState
 
 
 CheckCancelled = Callable[[], None]
@@ -281,6 +282,12 @@ class Database:
         from brimful.stores.admin.janitor import JanitorStore  # noqa: PLC0415 - see above
 
         return JanitorStore(self.driver, _validate_tenant(tenant), self._keyring)
+
+    def shared_state(self, tenant: str) -> "SharedState":
+        """Return what the servers of one tenant share."""
+        from brimful.stores.admin.shared_state import SharedState  # noqa: PLC0415 - see above
+
+        return SharedState(self.driver, _validate_tenant(tenant), self._keyring)
 
     def encryption(self, tenant: str) -> "Encryption":
         """Return the key management of one tenant."""

@@ -5,10 +5,13 @@ import json
 import sqlite3
 from itertools import pairwise
 
+import httpx2
 import pytest
 
+from brimful.server.app import create_app
+from brimful.server.config import parse_config
 from brimful.stores import connect
-from server.upstream import OVERFLOW, chat_answer, chat_events, message_answer
+from server.upstream import OVERFLOW, chat_answer, chat_events, message_answer, serving
 
 CHAT = "/v1/chat/completions"
 
@@ -156,6 +159,24 @@ def test_history_starts_at_the_same_message_for_many_turns(start, upstream):
         client.post(CHAT, json=body(messages))
         starts.append(upstream.bodies[-1]["messages"][1]["content"])
     assert sum(before != after for before, after in pairwise(starts)) <= 5
+
+
+@pytest.mark.parametrize("store", ["sqlite_url", "postgres_url"])
+def test_a_conversation_goes_on_at_another_server_as_at_the_same_one(request, start, upstream, store):
+    settings = {"name": "local", "url": f"{upstream.address}/v1", "window": 2500}
+    config = parse_config({"upstreams": [settings], "store": request.getfixturevalue(store), "workers": 2}, "a.toml")
+    messages, turns = long_chat(30), []
+    for turn in range(24):
+        messages = [*messages, says("assistant", "word " * 40), says("user", f"Go on, {turn}. " + "word " * 40)]
+        turns.append(messages)
+    client = start(upstream={"window": 2500})
+    alone = [client.post(CHAT, json=body(messages)).status_code for messages in turns]
+    several = []
+    for first in range(0, len(turns), 3):  # a server that stops has written what the next one needs
+        with serving(create_app(config)) as (address, _), httpx2.Client(base_url=address, timeout=120) as other:
+            several += [other.post(CHAT, json=body(messages)).status_code for messages in turns[first : first + 3]]
+    assert alone == several == [200] * len(turns)
+    assert upstream.bodies[: len(turns)] == upstream.bodies[len(turns) :]
 
 
 def marked(message):

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.assembly.arguments import with_prompt_limit
-from brimful.assembly.conversations import TrimmedRequests, digest_chain
+from brimful.assembly.conversations import DigestChain, TrimmedRequests, digest_chain
 from brimful.assembly.fit import fit
 from brimful.core.budget import allocate
 from brimful.core.compaction import Compaction
@@ -17,11 +17,12 @@ from brimful.core.context import Context
 from brimful.core.model import UNKNOWN_PRIOR
 from brimful.core.notice import Notice
 from brimful.core.policy import Policy, RecallMode
+from brimful.core.selection import HistoryStart
 from brimful.engine.events import get_build_facts
 from brimful.engine.exchange import PreparedRequest, ResponseDetails, ResponseRecorder, ResponseTarget
 from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.writer import new_id
-from brimful.errors import StoreUnavailable
+from brimful.errors import StoreError, StoreUnavailable
 from brimful.policies import load_policy
 from brimful.records import Response, Snapshot
 from brimful.records.usage import UsageReport
@@ -36,6 +37,7 @@ from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState,
 from brimful.server.proxy.stream import EdgeListener, StreamListener, WholeEventListener
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
+from brimful.stores import Database
 from brimful.stores.log.responses import LogRecord
 
 RESPONSE_WAIT: Final = 0.25  # seconds; then a context is written without its response
@@ -44,6 +46,8 @@ DEFAULT_ROOM: Final = "proxy"
 """The room of requests that name no conversation."""
 _FORWARD_DELAY: Final = 0.002  # seconds; the answer is forwarded first, since recording would delay it
 _MAX_HASHED_AT_ONCE: Final = 1_048_576  # bytes; hashing takes a millisecond or two
+_MAX_SHARED_DIGESTS: Final = 200  # the messages that a client adds between two requests
+_SHARED_TIME_LIMIT: Final = 0.5  # seconds; without the start, a prompt cache may be missed, and nothing else
 _MESSAGE_OVERHEAD: Final = 64  # tokens around a message at most
 _TOOL_OVERHEAD: Final = 256  # … around a tool
 _REQUEST_OVERHEAD: Final = 2_048  # … around a request
@@ -178,9 +182,13 @@ class RecordWriter:
 
 
 class _FittedRequest(msgspec.Struct, frozen=True):
+    """A request that fits. If something was left out, `chain` has the digests of its messages."""
+
     context: Context
     payload: bytes
     seconds: float
+    chain: DigestChain = []
+    summary: Compaction | None = None
 
 
 class FitMode:
@@ -192,21 +200,23 @@ class FitMode:
     def __init__(
         self,
         config: Config,
-        policy: Policy,
         *,
         tenants: Tenants,
         models: ModelResolver,
         records: RecordWriter,
         tasks: BackgroundTasks,
         telemetry: Telemetry,
+        shared: Database | None,
         clock: Callable[[], float],
     ) -> None:
+        """Remember where trimmed requests began, also in the `shared` database of several servers."""
         self._config = config
-        self._policy = policy
+        self._policy = load_policy(config.fit.policy or "fit")
         self._tenants = tenants
         self._models = models
         self._tasks = tasks
         self._telemetry = telemetry
+        self._shared = shared
         self._clock = clock
         self._trimmed = TrimmedRequests()
         self._compactor = Compactor(config.fit, tasks, clock)
@@ -321,14 +331,46 @@ class FitMode:
         by = self._compactor.choose(request, self._policy)
         trim = partial(self._trim, request, model, notices, after)
         fitted = await run_in_thread_if_large(request, trim, summarize=by != "off")
+        if fitted.chain and after is None and await self._continues_elsewhere(request, fitted.chain):
+            fitted = await run_in_thread_if_large(request, trim, summarize=by != "off")
+        self._remember(fitted)
         if by != "off" and fitted.context.is_reduced and not self._passes_on(request, model):
             name = self._config.fit.summarizer
             own = await self._find_model(request, name) if name and by == "model" else model
             summary = await self._compactor.compact(request, fitted.context, by, own.model, own.window)
             if summary is not None:
                 fitted = await run_in_thread_if_large(request, trim, summary=summary)
+                self._remember(fitted)
+        if fitted.chain and self._shared is not None:
+            self._tasks.start(self._share_start(request, fitted), "sharing where a request began")
         await self._record_context(request, fitted)
         return fitted
+
+    def _remember(self, fitted: _FittedRequest) -> None:
+        self._trimmed.remember(fitted.chain, fitted.context.history, fitted.summary)
+
+    async def _continues_elsewhere(self, request: ProxyRequest, chain: DigestChain) -> bool:
+        """Whether another server trimmed a later part of this conversation. Its start is remembered here, too."""
+        if self._shared is None:
+            return False
+        earlier = chain[:-1][-_MAX_SHARED_DIGESTS:]
+        try:
+            async with asyncio.timeout(_SHARED_TIME_LIMIT):
+                state = self._shared.shared_state(request.client.tenant)
+                found = await state.find_start([digest.hex() for digest in earlier])
+        except (StoreError, TimeoutError) as error:
+            log_failure("looking up where a request began", error)
+            return False
+        if found is None or earlier.index(digest := bytes.fromhex(found[0])) <= self._trimmed.last_position(earlier):
+            return False
+        self._trimmed.remember([digest], msgspec.msgpack.decode(found[1], type=HistoryStart))
+        return True
+
+    async def _share_start(self, request: ProxyRequest, fitted: _FittedRequest) -> None:
+        if self._shared is not None and fitted.context.history is not None:
+            state = self._shared.shared_state(request.client.tenant)
+            start = msgspec.msgpack.encode(fitted.context.history)
+            await state.save_start(fitted.chain[-1].hex(), start, now=self._clock())
 
     async def _find_model(self, request: ProxyRequest, name: str) -> ResolvedModel:
         return await self._models.find(request.upstream, name, self._tenants.calibrator(request.client.tenant))
@@ -381,8 +423,8 @@ class FitMode:
         )
         if as_it_is or not context.is_reduced:
             return _FittedRequest(context, request.raw, self._clock() - started)
-        self._trimmed.remember(chain or digest_chain(_comparable_messages(request), seed), context.history, summary)
-        return _FittedRequest(context, msgspec.json.encode(context.request), self._clock() - started)
+        chain = chain or digest_chain(_comparable_messages(request), seed)
+        return _FittedRequest(context, msgspec.json.encode(context.request), self._clock() - started, chain, summary)
 
     def _chosen_policy(self, request: ProxyRequest) -> Policy | None:
         """Return the policy in the header or else in the configuration; None leaves the choice to `fit`."""
