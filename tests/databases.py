@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import hashlib
 import itertools
 import os
 import platform
@@ -17,8 +18,12 @@ import psycopg
 import pytest
 
 from brimful.stores import connect
+from brimful.stores.migrations import load_migrations
 
 NUMBERS = itertools.count()
+EXTERNAL = os.environ.get("BRIMFUL_TEST_POSTGRES")
+"""The address of a database of another server, as a superuser. If it has Citus, tables are distributed."""
+SHARDS = 4
 PATIENCE = 300  # seconds that the server may take to start: a busy machine is no defect
 # Test databases need not survive a power failure. All connections come through the socket.
 SETTINGS = '-h "" -c fsync=off -c full_page_writes=off -c autovacuum=off'
@@ -61,12 +66,11 @@ DECLARE
     name text;
 BEGIN
     SET session_replication_role = replica;  -- in any order, without looking at references
+    SET citus.multi_shard_modify_mode = 'sequential';
     FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'migrations' LOOP
         EXECUTE format('DELETE FROM %I', name);
     END LOOP;
-    FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = 'public' LOOP
-        EXECUTE format('ALTER SEQUENCE %I RESTART', name);
-    END LOOP;
+    PERFORM setval(sequencename::regclass, 1, false) FROM pg_sequences WHERE schemaname = 'public';
 END $$
 """
 
@@ -81,6 +85,13 @@ def server():
 
     The folder is not one of pytest's: those are closed to the user as whom the server runs where tests run as root.
     """
+    if EXTERNAL:
+        address = _normal(EXTERNAL)
+        with _locked(Path(tempfile.gettempdir(), f"brimful-external-{os.getuid()}"), fcntl.LOCK_EX):
+            if not _has_template(address):
+                _make_template(address)
+        yield address
+        return
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))[:12]
     home = Path(tempfile.gettempdir(), f"brimful-postgres-{os.getuid()}")
     home.mkdir(exist_ok=True)
@@ -102,6 +113,33 @@ def _locked(path, how):
     with path.open("w") as lock:
         fcntl.flock(lock, how)
         yield
+
+
+def _normal(address):
+    """Return an address as tests expect it: they replace the user and the name of the database."""
+    parts = {"password": "", "port": "5432"} | psycopg.conninfo.conninfo_to_dict(address)
+    return "postgresql://{user}:{password}@/postgres?host={host}&port={port}".format(**parts)
+
+
+def _template():
+    """Return the name of the database of which every test gets a copy: another one for every schema."""
+    scripts = "".join(script.checksum for script in load_migrations("postgres"))
+    return f"template_{hashlib.sha256(scripts.encode()).hexdigest()[:12]}"
+
+
+def _has_template(address):
+    with psycopg.connect(address) as connection:
+        return connection.execute("SELECT FROM pg_database WHERE datname = %s", [_template()]).fetchone() is not None
+
+
+def _nodes(address):
+    """Return the addresses of all servers: the coordinator of a cluster first."""
+    with psycopg.connect(EXTERNAL or address) as connection:
+        if connection.execute("SELECT FROM pg_extension WHERE extname = 'citus'").fetchone() is None:
+            return [address]
+        nodes = connection.execute("SELECT nodename, nodeport FROM pg_dist_node ORDER BY groupid").fetchall()
+    before, _, _ = address.partition("host=")
+    return [f"{before}host={host}&port={port}" for host, port in nodes]
 
 
 def _address(folder):
@@ -192,13 +230,31 @@ def _package():
 
 def _make_template(uri):
     """Migrate one database, of which every test gets a copy."""
-    with psycopg.connect(uri, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE template")
-    template = uri.replace("/postgres?", "/template?")
-    asyncio.run(_migrate(template))
+    name, nodes = _template(), _nodes(uri)
+    made = f"{name}_new"  # renamed when it is complete
+    templates = [node.replace("/postgres?", f"/{made}?") for node in nodes]
+    for node in nodes:
+        _execute(node, f"DROP DATABASE IF EXISTS {made} WITH (FORCE)", f"CREATE DATABASE {made}")
+    if len(nodes) > 1:
+        for template in templates:
+            _execute(template, "CREATE EXTENSION citus", "CREATE EXTENSION vector")
+        hosts = [psycopg.conninfo.conninfo_to_dict(node) for node in nodes]
+        first, *others = [f"'{host['host']}', {host['port']}" for host in hosts]
+        _execute(templates[0], f"SELECT citus_set_coordinator_host({first})")
+        _execute(templates[0], *(f"SELECT citus_add_node({other})" for other in others))
+    asyncio.run(_migrate(templates[0], distributed=len(nodes) > 1))
     if _lacks_vector_instructions():
-        with psycopg.connect(template) as connection:
-            connection.execute(PORTABLE_PRODUCT)
+        for template in templates:
+            _execute(template, "SET citus.enable_ddl_propagation = off", PORTABLE_PRODUCT)
+    for template, node in zip(templates, nodes, strict=True):
+        _execute(template, END_OTHERS)
+        _execute(node, f"ALTER DATABASE {made} RENAME TO {name}")
+
+
+def _execute(address, *statements):
+    with psycopg.connect(address, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
 
 
 def _lacks_vector_instructions():
@@ -211,14 +267,19 @@ def _lacks_vector_instructions():
     return platform.machine() == "aarch64" and processor.exists() and " sve" not in processor.read_text()
 
 
-async def _migrate(uri):
-    await (await connect(uri).open()).close()
+async def _migrate(uri, *, distributed):
+    async with connect(uri) as database:
+        if distributed:
+            await database.distribute(shards=SHARDS)
 
 
 @pytest.fixture(scope="session")
 def databases(server):
     """Return the empty databases of this worker."""
-    return Databases(server)
+    databases = Databases(server)
+    yield databases
+    if EXTERNAL:
+        databases.drop()
 
 
 @pytest.fixture
@@ -240,6 +301,7 @@ class Databases:
 
     def __init__(self, server):
         self._server = server
+        self._nodes = _nodes(server)
         self._empty = []
         self._schema = None
 
@@ -252,9 +314,16 @@ class Databases:
         else:
             self._run(f"DROP DATABASE {name} WITH (FORCE)")
 
+    def drop(self):
+        while self._empty:
+            self._run(f"DROP DATABASE {self._empty.pop()} WITH (FORCE)")
+
     def _make(self):
         name = f"test_{os.getpid()}_{next(NUMBERS)}"
-        self._run(f"CREATE DATABASE {name} TEMPLATE template STRATEGY file_copy")
+        self._run(
+            f"DROP DATABASE IF EXISTS {name} WITH (FORCE)",  # of a run that was killed
+            f"CREATE DATABASE {name} TEMPLATE {_template()} STRATEGY file_copy",
+        )
         if self._schema is None:
             with psycopg.connect(self._address_of(name)) as connection:
                 self._schema = connection.execute(SCHEMA).fetchall()
@@ -277,9 +346,9 @@ class Databases:
     def _address_of(self, name):
         return self._server.replace("/postgres?", f"/{name}?")
 
-    def _run(self, statement):
-        with psycopg.connect(self._server, autocommit=True) as connection:
-            connection.execute(statement.encode())
+    def _run(self, *statements):
+        for node in self._nodes:
+            _execute(node, *statements)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ FAILING = [
     *("context show nope", "count --file nope.txt", "count hi --policy nope", "db backup missing/x"),
     *("db check --db {none}", "db encrypt --db {none}", "db export --db {none}", "db keys --tenant nope --db {none}"),
     *("db migrate --db {none}", "db restore nope", "db rotate --db {none}", "diff a.json b.json"),
+    *("db distribute", "db isolate nope", "db tenants --db {none}"),
     *("embeddings list --db {none}", "embeddings try hi --embedder nope", "explain nope"),
     *(
         "export --room nope",

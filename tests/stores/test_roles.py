@@ -6,14 +6,15 @@ from psycopg import sql
 
 from brimful.errors import StoreUnavailable
 from brimful.stores import connect
+from databases import EXTERNAL
 from stores.samples import make_message
 
 
 @pytest.fixture
-def role(server, another_postgres):
+def role(another_postgres):
     """Return a role that may do nothing, and how it is called in an address."""
     name = sql.Identifier(f"plain_{psycopg.conninfo.conninfo_to_dict(another_postgres)['dbname']}")
-    with psycopg.connect(server, autocommit=True) as connection:
+    with psycopg.connect(another_postgres, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(name))
     yield name
     with psycopg.connect(another_postgres, autocommit=True) as connection:
@@ -39,6 +40,7 @@ def test_who_may_act_as_the_role_of_the_migrations_uses_the_store_and_another_do
     assert run(written(addressed_as(another_postgres, role), "m1")) == (1, [])
 
 
+@pytest.mark.skipif(EXTERNAL is not None, reason="another server's schema may hold more than our tables")
 def test_a_superuser_uses_a_store_that_another_role_made(another_postgres, role, run):
     with psycopg.connect(another_postgres, autocommit=True) as connection:
         connection.execute("DROP SCHEMA public CASCADE")

@@ -1,4 +1,4 @@
-"""`brimful db`: migrate, check, back up, restore and encrypt a store."""
+"""`brimful db`: migrate, check, back up, restore, encrypt and distribute a store."""
 
 import asyncio
 import shlex
@@ -209,13 +209,23 @@ Examples:
   brimful db restore chat.backup --db sqlite:///again.db
   brimful db restore chat.backup --db postgresql://ada@db.example.org/new"""
 
+DISTRIBUTE_EXAMPLES: Final = """\
+Examples:
+  brimful db distribute --db postgresql://postgres@coordinator/chat --shards 64
+  brimful db distribute --json"""
+ISOLATE_EXAMPLES: Final = """\
+Examples:
+  brimful db isolate acme --db postgresql://postgres@coordinator/chat"""
+
 _FINDING_COLUMNS: Final = columns("level", "what")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(
-        no_args_is_help=True, epilog=DB_EXAMPLES, help="Migrate, check, back up, restore and encrypt a store."
+        no_args_is_help=True,
+        epilog=DB_EXAMPLES,
+        help="Migrate, check, back up, restore, encrypt and distribute a store.",
     )
     group.command("migrate", epilog=MIGRATE_EXAMPLES)(migrate)
     group.command("check", epilog=CHECK_EXAMPLES)(check)
@@ -228,6 +238,8 @@ def register(app: typer.Typer) -> None:
     group.command("keys", epilog=KEYS_EXAMPLES)(keys)
     group.command("rotate", epilog=ROTATE_EXAMPLES)(rotate)
     group.command("encrypt", epilog=ENCRYPT_EXAMPLES)(encrypt)
+    group.command("distribute", epilog=DISTRIBUTE_EXAMPLES)(distribute)
+    group.command("isolate", epilog=ISOLATE_EXAMPLES)(isolate)
     app.add_typer(group, name="db")
 
 
@@ -350,6 +362,56 @@ def _copy(db: str, verb: Literal["backup", "restore"], file: Path, *, quiet: boo
                 await database.restore(file, report)
 
         asyncio.run(_with_database(db, copy))
+
+
+def distribute(
+    *,
+    shards: Annotated[
+        int | None,
+        typer.Option("--shards", min=1, help="How many parts to divide tenants into. Default: citus.shard_count."),
+    ] = None,
+    db: Db = DEFAULT_DB,
+    as_json: Json = False,
+) -> None:
+    """Distribute a PostgreSQL store by tenant over a Citus cluster.
+
+    First create the extension on every server, and add the workers with
+    citus_add_node. Then run this on the coordinator, as a superuser or as the
+    owner of the tables. Existing rows are moved in one transaction; programs
+    wait for it. Run it again at any time: it distributes only what is not
+    distributed yet. Later migrations distribute their tables themselves.
+    """
+    with progress("distribute", 1, quiet=as_json) as advance:
+
+        def report(done: int, total: int) -> None:
+            advance(done / max(1, total))
+
+        done = asyncio.run(_with_database(db, lambda database: database.distribute(report, shards=shards)))
+    if as_json:
+        output.show_json(done)
+    elif done.tables:
+        output.write(f"distributed {len(done.tables)} tables: {done.shards} shards on {done.servers} servers")
+    else:
+        output.write(f"already distributed: {done.shards} shards on {done.servers} servers")
+
+
+def isolate(
+    *,
+    name: Annotated[str, typer.Argument(metavar="TENANT", help="The tenant to move.")],
+    db: Db = DEFAULT_DB,
+    as_json: Json = False,
+) -> None:
+    """Move a large tenant of a Citus cluster to shards of its own.
+
+    You can keep using the tenant in the meantime. Afterwards, Citus can move
+    it to another server with citus_move_shard_placement. The user of the
+    database must be a superuser.
+    """
+    moved = asyncio.run(_with_database(db, lambda database: database.isolate(name)))
+    if as_json:
+        output.show_json({"tenant": name, "moved": moved})
+    else:
+        output.write("moved" if moved else "already has shards of its own")
 
 
 async def _with_database(db: str, work: "Callable[[Database], Awaitable[T]]") -> T:

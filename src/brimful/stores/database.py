@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from brimful.stores.admin.encryption import Encryption
     from brimful.stores.admin.janitor import JanitorStore
     from brimful.stores.admin.shared_state import SharedState
+    from brimful.stores.backends.citus import Distribution
+    from brimful.stores.backends.postgres import PostgresDriver
 
 
 CheckCancelled = Callable[[], None]
@@ -229,6 +231,32 @@ class Database:
             async for tenant in self.all_tenants():
                 for embedder, dims in await self.driver.read(tenant, large_embedders):
                     await self.driver.index_vectors(embedder, dims)
+
+    async def distribute(self, progress: Progress = _ignore_progress, *, shards: int | None = None) -> "Distribution":
+        """Distribute the tables of a PostgreSQL database by tenant over the servers of a Citus cluster.
+
+        Tables that are distributed already stay as they are. Without `shards`, there are `citus.shard_count` of them.
+        """
+        if shards is not None and not validation.is_whole_number(shards, 1):
+            raise InvalidValue("shards", f"must be a whole number from 1, not {validation.preview(shards)}")
+        driver, done = self._postgres(), []
+
+        async def work(go_on: CheckCancelled) -> None:
+            done.append(await driver.distribute(shards, _with_cancellation(progress, go_on)))
+
+        await run_cancellable(work)
+        return done[0]
+
+    async def isolate(self, tenant: str) -> bool:
+        """Move a tenant of a Citus cluster to shards of its own, while it is used. Return False if it has them."""
+        return await self._postgres().isolate(_validate_tenant(tenant))
+
+    def _postgres(self) -> "PostgresDriver":
+        from brimful.stores.backends.postgres import PostgresDriver  # noqa: PLC0415 - an extra
+
+        if isinstance(self.driver, PostgresDriver):
+            return self.driver
+        raise StoreError(self._target.shown, "a SQLite file cannot be distributed; use PostgreSQL with Citus")
 
     async def _write_missing_blocks(self, tenant: str) -> None:
         from brimful.stores.vectors.blocks import list_logs, write_blocks  # noqa: PLC0415 - numpy, only where there are vectors

@@ -18,6 +18,7 @@ from psycopg import errors, sql
 from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
 
 from brimful.errors import InvalidValue, MigrationError, StoreCorrupt, StoreError, StoreUnavailable
+from brimful.stores.backends import citus
 from brimful.stores.backends.driver import Finding, raise_if_closed
 from brimful.stores.backends.postgres_index import PostgresTextIndex, PostgresVectorIndex
 from brimful.stores.migrations import pending_migrations
@@ -39,6 +40,10 @@ _BUSY_REASON: Final = (
 )
 _TOO_LONG: Final = "an id, or the ids that a record names, are too long for the server's index; give shorter ones"
 _MISSING_FEATURE: Final = (errors.FeatureNotSupported, errors.UndefinedFile)
+_VECTOR: Final = 'extension "vector"'
+_NO_VECTOR: Final = (MigrationError, "pgvector must be installed on the server")
+_NOT_SUPPORTED: Final = (StoreError, "the server does not support a statement")
+_NO_LOGIN: Final = "a role must be able to log in on every server of a cluster; run ALTER ROLE … LOGIN"
 _CORRUPT: Final = (errors.DataCorrupted, errors.IndexCorrupted)
 _BUSY: Final = (PoolTimeout, TooManyRequests, errors.TooManyConnections, errors.LockNotAvailable)
 _LISTS: Final = re.compile(r"\bIN (:\w+)")
@@ -54,6 +59,8 @@ _TENANTS: Final = "SELECT tenant FROM tenants WHERE tenant > %s ORDER BY tenant 
 PREPARE_AFTER: Final = 5  # runs of a statement
 ATTEMPTS: Final = 10  # of a transaction that conflicts with others
 ROLE: Final = "brimful_app"
+_IS_TENANT: Final = "SELECT tenant FROM tenants WHERE tenant = :tenant"
+_PROBE: Final = "brimful"  # a tenant, which need not exist
 _MIGRATION_LOCK: Final = 0x6272696D  # one process migrates at a time
 # Settings end with their transaction, because a pooler gives the next one another session. By SET LOCAL and not by
 # set_config(): Citus sends only the former on to the servers that hold the rows.
@@ -72,13 +79,15 @@ _SET_TENANT: Final = "SET LOCAL brimful.tenant = "
 _SET_NAMES: Final = "SET LOCAL brimful.names = 'all'"
 # A pooler tells clients a number of its own, since their transactions run in several sessions.
 _IS_DIRECT: Final = "SELECT pg_backend_pid() = {}"
-_IS_CITUS: Final = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
 _BYPASSES: Final = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
 # Roles exist for all databases of a server. If another role created the tables, this one has no rights on them.
 _CAN_USE_ROLE: Final = f"""
 SELECT pg_has_role(oid, 'SET') AND has_table_privilege(oid, to_regclass('messages'), 'INSERT')
 FROM pg_roles WHERE rolname = '{ROLE}'
 """  # noqa: S608 - our own role
+# In Citus, a plain role may not create the extension, even if it exists.
+_CREATE_VECTOR: Final = "CREATE EXTENSION IF NOT EXISTS vector"
+_HAS_VECTOR: Final = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')"
 _CREATE_HNSW: Final = """
 CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON vectors
 USING hnsw ((vector::halfvec({dims})) halfvec_ip_ops) WHERE embedder = {embedder}
@@ -111,13 +120,15 @@ def _to_store_error(store: str, error: Exception) -> StoreError:
         if isinstance(error, kinds):
             return StoreUnavailable(store, f"{reason} ({message})")
     if isinstance(error, _MISSING_FEATURE):
-        return MigrationError(store, f"the server lacks something; pgvector must be installed there ({message})")
+        kind, reason = _NO_VECTOR if _VECTOR in message else _NOT_SUPPORTED
+        return kind(store, f"{reason} ({message})")
     if isinstance(error, _CORRUPT):
         return StoreCorrupt(store, f"the database is damaged ({message}); restore a backup")
     if isinstance(error, _BUSY):
         return StoreUnavailable(store, _BUSY_REASON, retriable=True)
     if isinstance(error, psycopg.OperationalError) and not isinstance(error, errors.ProgramLimitExceeded):
-        return StoreUnavailable(store, f"{_LOST} ({message})", retriable=True)
+        may_log_in = citus.NO_LOGIN not in message
+        return StoreUnavailable(store, f"{_LOST if may_log_in else _NO_LOGIN} ({message})", retriable=may_log_in)
     return StoreError(store, f"{_TOO_LONG} ({message})" if isinstance(error, errors.ProgramLimitExceeded) else message)
 
 
@@ -191,6 +202,7 @@ class PostgresDriver:
         self._settings: tuple[str, ...] = ()
         self._prepares = False
         self._one_by_one = False
+        self._acts_as_role = False
         self._bound = True
         # As many threads as connections: a call waits for a thread, however long, and then has a connection.
         self._threads = ThreadPoolExecutor(target.connections, "brimful-postgres")
@@ -243,6 +255,14 @@ class PostgresDriver:
         if self._bound:
             return []
         return [Finding("warning", f"the role bypasses row-level security and may not act as {ROLE}; use a plain role")]
+
+    async def distribute(self, shards: int | None, progress: Callable[[int, int], None]) -> citus.Distribution:
+        """Distribute the tables over the servers of a Citus cluster."""
+        return await self._on(lambda: self._distribute(shards, progress))
+
+    async def isolate(self, tenant: str) -> bool:
+        """Move a tenant to shards of its own, in a Citus cluster. Return False if it has them."""
+        return await self._on(lambda: self._isolate(tenant))
 
     async def index_vectors(self, embedder: str, dims: int) -> None:
         """Build an HNSW index of an embedder's vectors, without blocking writers."""
@@ -297,13 +317,47 @@ class PostgresDriver:
                 bypasses, may_act = _is_true(connection, _BYPASSES), _is_true(connection, _CAN_USE_ROLE)
                 direct = _is_true(connection, _IS_DIRECT.format(connection.info.backend_pid))
                 self._prepares = direct if self._target.prepare is None else self._target.prepare
+                self._acts_as_role = bypasses and may_act
+                self._one_by_one = citus.is_installed(connection)
+                is_distributed = citus.is_distributed(connection)
                 self._settings = (
-                    *((_ACT_AS_ROLE,) if bypasses and may_act else ()),
+                    *((citus.PROPAGATE,) if self._one_by_one else ()),
+                    *((_ACT_AS_ROLE,) if self._acts_as_role else ()),
                     *((_PLAN_EACH,) if self._prepares else ()),
                 )
-                self._one_by_one = _is_true(connection, _IS_CITUS)
                 self._bound = may_act or not bypasses
             self._pool.open(wait=True, timeout=self._wait)
+            if is_distributed:
+                self._check_cluster()
+
+    def _check_cluster(self) -> None:
+        """Raise if workers would not know the tenant: row-level security would hide every row from it."""
+        try:
+            found = self._transact(_PROBE, lambda session: session.rows(citus.READ_BACK), reads=True)
+        except psycopg.OperationalError as error:
+            if citus.NO_LOGIN in str(error):
+                raise
+            return  # a worker that is down is no reason not to serve the tenants of the others
+        if found[0][1] != _PROBE:
+            raise StoreError(self._target.shown, citus.NOT_PROPAGATED)
+
+    def _distribute(self, shards: int | None, progress: Callable[[int, int], None]) -> citus.Distribution:
+        with raise_store_errors(self._target.shown):
+            with self._connect() as connection:
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+                done = citus.distribute_tables(connection, self._target.shown, shards=shards, progress=progress)
+                if self._acts_as_role:
+                    citus.allow_login(connection, ROLE)
+            self._check_cluster()
+            return done
+
+    def _isolate(self, tenant: str) -> bool:
+        with raise_store_errors(self._target.shown), self._connect() as connection:
+            if not self._transact(tenant, lambda session: session.rows(_IS_TENANT), reads=True):
+                raise StoreError(self._target.shown, f"has no tenant {tenant!r}")
+            connection.autocommit = True
+            may_copy = _is_true(connection, _BYPASSES)
+            return citus.isolate_tenant(connection, self._target.shown, tenant, may_copy=may_copy)
 
     def _connect(self) -> Connection:
         try:
@@ -318,7 +372,7 @@ class PostgresDriver:
     def _list_tenants(self, after: str, limit: int) -> list[str]:
         with raise_store_errors(self._target.shown), self._pool.connection() as connection:
             cursor = connection.cursor()
-            self._begin(cursor, _BEGIN_READ[0], _SET_NAMES)
+            self._begin(cursor, _BEGIN_READ[0], *self._settings, _SET_NAMES)
             return [name for (name,) in cursor.execute(_TENANTS, (after, limit))]
 
     def _create_hnsw_index(self, embedder: str, dims: int) -> None:
@@ -331,13 +385,21 @@ class PostgresDriver:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
         known = _is_true(connection, "SELECT to_regclass('migrations') IS NOT NULL")
         rows = connection.execute("SELECT name, checksum FROM migrations").fetchall() if known else []
+        has_vector = _is_true(connection, _HAS_VECTOR)
         migrations = self.dialect.tuning.migrations(self.dialect.name)
-        for script in pending_migrations(migrations, dict(rows), self._target.shown, migrate=migrate):
+        pending = pending_migrations(migrations, dict(rows), self._target.shown, migrate=migrate)
+        is_distributed = bool(pending) and citus.is_distributed(connection)
+        if is_distributed:
+            connection.execute(citus.SEQUENTIAL)
+        for script in pending:
             for statement in script.statements:  # Citus forwards the whole text of a query to the workers
-                connection.execute(statement.encode())
+                if not (has_vector and statement.endswith(_CREATE_VECTOR)):
+                    connection.execute(statement.encode())
             connection.execute(
                 "INSERT INTO migrations (name, checksum) VALUES (%s, %s)", (script.name, script.checksum)
             )
+        if is_distributed:  # tables that are new
+            citus.distribute_tables(connection, self._target.shown)
 
 
 class _StaleConnectionError(psycopg.OperationalError):
