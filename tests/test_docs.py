@@ -479,6 +479,7 @@ COMMAND_PAGES = {
     "janitor.md": "## Common options",
     "lorebooks.md": "## Common options",
     "inspecting.md": "## Common options",
+    "workers.md": "## Common options",
 }
 """Pages on commands, and where each tells of the options that its commands share."""
 

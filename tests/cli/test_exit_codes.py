@@ -41,7 +41,7 @@ FAILING = [
     *("replay nope", "room add x --db {none}", "room edit nope --name x", "room export nope", "room list --db {none}"),
     *("room remove nope", "room show nope", "serve --config nope.toml", "stats --db {none}", "stats --room nope"),
     *("user add x --db {none}", "user edit nope --name x", "user export nope", "user list --db {none}"),
-    *("user remove nope", "user show nope", "version --nope"),
+    *("user remove nope", "user show nope", "version --nope", "db tenants --db {none}", "work --db {none}"),
 ]
 
 

@@ -12,6 +12,7 @@ ANY_STORE = {
     "test_backups",
     "test_durability",
     "test_janitor",
+    "test_jobs",
     "test_statistics",
     "test_log",
     "test_retention",

@@ -29,6 +29,7 @@ async def all_of(records):
 
 
 CALLS = {
+    "oldest_event": lambda store: store.oldest_event(),
     "put": lambda store: store.put(User(id="ada", name="mine")),
     "get": lambda store: store.get(User, "ada"),
     "list_records": lambda store: store.list_records(User),

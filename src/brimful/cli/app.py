@@ -71,6 +71,7 @@ COMMANDS: Final = {
     "db": Entry("db", "Migrate, check, back up, restore and encrypt a store."),
     "serve": Entry("serve", "Run the proxy and the web inspector."),
     "mcp": Entry("mcp", "Serve memories and conversations to an MCP client."),
+    "work": Entry("work", "Do the background work of all tenants."),
     "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
     "help": Entry("app", "Show help for a command."),
     "version": Entry("app", "Show the version."),

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, NoReturn, Self, Unpack
+from typing import Any, Final, Literal, NoReturn, Self, Unpack
 
 from brimful.assembly.arguments import require_positive, resolve_model
 from brimful.assembly.fit import FitOptions
@@ -191,7 +191,7 @@ class Engine:
     - `clock`: returns the current time.
     - `keys`: encryption keys; by default the one in the environment, if any.
     - `retention`: how long to keep contexts and responses, such as `"30d"` or seconds; by default forever.
-    - `indexing`: whether to embed new records in the background.
+    - `indexing`: whether to embed new records in the background; with `"elsewhere"`, a worker does it.
     """
 
     def __init__(  # noqa: PLR0913 - the options of an engine
@@ -211,11 +211,13 @@ class Engine:
         clock: Callable[[], float] = time.time,
         keys: Keys | None = None,
         retention: str | float | None = None,
-        indexing: bool = True,
+        indexing: bool | Literal["elsewhere"] = True,
     ) -> None:
         """Prepare an engine. `open` or `async with` opens it."""
         if not callable(clock):
             raise InvalidValue("clock", f"must be a function that returns the time, not {preview(clock)}")
+        if indexing not in (True, False, "elsewhere"):
+            raise InvalidValue("indexing", f"must be True, False or 'elsewhere', not {preview(indexing)}")
         self._url = url
         self._keys = keys
         self._indexing = indexing
@@ -441,7 +443,7 @@ class Engine:
         try:
             progress = await indexer.drain(on_progress)
         finally:
-            if self._indexing:
+            if self._indexing is True:
                 await indexer.start()
         await self._events.emit("indexed", None, done=progress.done, waiting=progress.waiting)
         return progress
@@ -810,7 +812,10 @@ class Engine:
             model = self._settings.model
             info = default_registry().resolve(model) if isinstance(model, str) else model
             self._tokenizers.add(vocabulary_for(info))
-        if self._indexing and not self._database.read_only:
+        if self._indexing == "elsewhere":
+            if self._embedder is not None and not self._database.read_only:
+                await parts.store.use_embedder(self._embedder.id)  # from now on, documents are queued for it
+        elif self._indexing and not self._database.read_only:
             await parts.start_indexing()
         return parts
 

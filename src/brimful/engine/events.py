@@ -31,6 +31,7 @@ EventName = Literal[
     "pruned",
     "janitor_ran",
     "learned",
+    "worked",
 ]
 
 _log = logging.getLogger("brimful")

@@ -85,18 +85,40 @@ class Indexer:
         await self._store.use_embedder(self._embedder.id)
         self._skipped.clear()  # the cause may have been fixed
         self._undivided = await self._store.count_undivided()
-        progress, size = await self._store.index_progress(self._embedder.id), self._batch
+        before = await self._store.index_progress(self._embedder.id)
+
+        def report(embedded: int) -> None:
+            waiting = max(0, before.waiting - embedded) + (self._undivided or 0)
+            on_progress(IndexProgress(done=before.done + embedded, waiting=waiting))
+
+        await self._embed_backlog(report)
+        return await self._store.index_progress(self._embedder.id)
+
+    @property
+    def skipped(self) -> int:
+        """The number of documents that the embedder rejected."""
+        return len(self._skipped)
+
+    async def embed_queued(self, on_batch: Callable[[], None]) -> int:
+        """Embed the backlog and return the number of documents; raise if the embedder fails.
+
+        Unlike `drain`, this neither changes the embedder in use nor counts documents, which is slow.
+        """
+        self._undivided = await self._store.count_undivided()
+        return await self._embed_backlog(lambda _: on_batch())
+
+    async def _embed_backlog(self, on_batch: Callable[[int], None]) -> int:
+        done, size = 0, self._batch
         while documents := await self._backlog(size):
             result = await self._try_embed(documents)
             if isinstance(result, int):
-                done, waiting = progress.done + result, max(0, progress.waiting - result)
-                progress, size = IndexProgress(done=done, waiting=waiting), self._batch
-                on_progress(IndexProgress(done=done, waiting=waiting + self._undivided))
+                done, size = done + result, self._batch
+                on_batch(done)
             elif await self._is_working(result):
                 size = self._shrink_batch(documents, result)
             else:
                 raise result
-        return await self._store.index_progress(self._embedder.id)
+        return done
 
     async def _run(self) -> None:
         while True:

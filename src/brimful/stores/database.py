@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from brimful.core import validation
 from brimful.errors import InvalidValue, MissingExtra, StoreCorrupt, StoreError
@@ -17,8 +17,9 @@ from brimful.stores.backends.driver import Driver, Finding
 from brimful.stores.backends.sqlite import SqliteDriver
 from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.encryption.keys import Keys
-from brimful.stores.session import Session, validate_limit
+from brimful.stores.session import Row, Session, validate_limit
 from brimful.stores.store import Store
+from brimful.stores.tables.jobs import ALL_JOBS, DUE_JOBS, FAILED_JOBS, Job, JobKind
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target, parse_url
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from brimful.stores.admin.api_keys import ApiKeys
     from brimful.stores.admin.encryption import Encryption
     from brimful.stores.admin.janitor import JanitorStore
+    from brimful.stores.admin.jobs import Jobs
     from brimful.stores.admin.shared_state import SharedState
     from brimful.stores.backends.citus import Distribution
     from brimful.stores.backends.postgres import PostgresDriver
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 CheckCancelled = Callable[[], None]
 """Raises if the caller was cancelled. Long work calls it now and then."""
+_TENANTS: Final = "SELECT tenant FROM tenants WHERE tenant > :after ORDER BY tenant LIMIT :limit"
 
 
 class StoppedError(Exception):
@@ -149,7 +152,8 @@ class Database:
 
     async def tenants(self, *, after: str = "", limit: int = 1_000) -> list[str]:
         """Return the names of tenants with data that come after `after`, in order of name."""
-        return await self.driver.tenants(after, validate_limit(limit))
+        rows = await self.driver.read_all(_TENANTS, after=after, limit=validate_limit(limit))
+        return [name for (name,) in rows]
 
     async def has_tenant(self, name: str) -> bool:
         """Return whether a tenant has data."""
@@ -162,6 +166,16 @@ class Database:
             for name in page:
                 yield name
             after = page[-1]
+
+    async def due_jobs(self, kind: JobKind, subject: str = "", *, now: float, limit: int = 100) -> list[Job]:
+        """Return jobs of all tenants that can be claimed now, the longest due first."""
+        rows = await self.driver.read_all(DUE_JOBS, kind=kind, subject=subject, now=now, limit=validate_limit(limit))
+        return [_decode_job(row) for row in rows]
+
+    async def list_jobs(self, *, failed: bool = False, limit: int = 100) -> list[Job]:
+        """Return jobs of all tenants in the order in which they are due; with `failed`, those whose last try failed."""
+        sql = FAILED_JOBS if failed else ALL_JOBS
+        return [_decode_job(row) for row in await self.driver.read_all(sql, limit=validate_limit(limit))]
 
     async def check(self) -> list[Finding]:
         """Return problems with the file, with references between rows, and with the totals of the index."""
@@ -305,6 +319,12 @@ class Database:
 
         return ApiKeys(self.driver, _validate_tenant(tenant), self._keyring)
 
+    def jobs(self, tenant: str) -> "Jobs":
+        """Return the jobs of one tenant."""
+        from brimful.stores.admin.jobs import Jobs  # noqa: PLC0415 - see above
+
+        return Jobs(self.driver, _validate_tenant(tenant))
+
     def janitor(self, tenant: str) -> "JanitorStore":
         """Return the janitor's operations on the store of one tenant."""
         from brimful.stores.admin.janitor import JanitorStore  # noqa: PLC0415 - see above
@@ -337,6 +357,20 @@ def connect(
     Open it with `async with connect("sqlite:///chat.db") as database` or `await database.open()`.
     """
     return Database(url, migrate=migrate, wait=wait, keys=keys, tuning=tuning)
+
+
+def _decode_job(row: Row) -> Job:
+    tenant, kind, subject, due, worker, lease, attempts, error = row
+    return Job(
+        tenant=tenant,
+        kind=kind,
+        subject=subject,
+        due=due,
+        worker=worker,
+        lease=lease,
+        attempts=attempts,
+        error=error,
+    )
 
 
 def _is_registered(session: Session) -> bool:

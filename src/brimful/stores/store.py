@@ -191,6 +191,8 @@ class Store(Transactions):
         builds = await self.builds(message=message, limit=limit)
         return list(dict.fromkeys([*(answer.context for answer in answers), *(build.id for build in builds)]))
 
+    oldest_event = ReadMethod(_retention.oldest_event)
+
     async def prune(
         self, *, before: float, dry_run: bool = False, on_progress: Callable[[PruneReport], None] = lambda _: None
     ) -> PruneReport:

@@ -6,6 +6,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from brimful.stores.backends.driver import Driver
 from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.session import Session
+from brimful.stores.tables.jobs import add_job
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,10 +40,12 @@ class Transactions:
         return result
 
     def _registering(self, function: Callable[[Session], T]) -> Callable[[Session], T]:
-        """Return a function that adds the tenant to the list of tenants, once."""
+        """Return a function that adds the tenant, and the jobs that every tenant has, once."""
 
         def register(session: Session) -> T:
             session.run("INSERT INTO tenants (tenant) VALUES (:tenant) ON CONFLICT DO NOTHING")
+            add_job(session, "janitor")
+            add_job(session, "retention")
             return function(session)
 
         return function if self._registered else register

@@ -47,6 +47,7 @@ METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float,
     "brimful_provider_errors": ("counter", "Failed calls to providers.", ("route", "error"), ()),
     "brimful_rejected_requests": ("counter", "Requests rejected by the server.", ("kind",), ()),
     "brimful_proxy_overhead_seconds": ("histogram", "Time before a request is forwarded.", ("mode", "route"), _SHORT),
+    "brimful_jobs": ("counter", "Background jobs by outcome.", ("kind", "outcome"), ()),
     "brimful_circuit_breaker": ("gauge", "1 for the current state of the embedder's circuit breaker.", ("state",), ()),
     "brimful_cache_bytes": ("gauge", "Estimated memory of caches.", ("cache",), ()),
     "brimful_cache_limit_bytes": ("gauge", "Limit of the memory of all caches together.", (), ()),
@@ -125,6 +126,8 @@ class Prometheus:
             case "sent":
                 labels = (event.facts["mode"], event.facts["route"])
                 self._metric("brimful_proxy_overhead_seconds", event, *labels).observe(event.facts["seconds"])
+            case "worked":
+                self._metric("brimful_jobs", event, event.facts["kind"], event.facts["outcome"]).inc()
             case _:
                 pass
 

@@ -57,6 +57,7 @@ COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     ),
     "embedders": (1, ("id", "since", "dims", "dropped")),
     "embedding_queue": (2, ("embedder", "doc", "passage")),
+    "jobs": (2, ("kind", "subject", "due", "worker", "lease", "attempts", "error")),
 }
 """Tables in order of their references: the number of key columns after the tenant, and all columns."""
 NUMBERED_TABLES: Final = ("rooms", "snapshots", "usage_reports", "janitor_runs", "janitor_undo", "scopes", "documents")

@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 
 from brimful.errors import StoreUnavailable
-from brimful.stores.session import Dialect, Session
+from brimful.stores.session import Dialect, Row, Session
 
 T = TypeVar("T")
 Severity = Literal["error", "warning"]
@@ -66,8 +66,8 @@ class Driver(Protocol):
         """Raise if the database does not answer. This reads nothing that grows."""
         ...
 
-    async def tenants(self, after: str, limit: int) -> list[str]:
-        """Return the names of the tenants after a name, sorted, at most `limit`."""
+    async def read_all(self, sql: str, **values: str | float) -> list[Row]:
+        """Return the rows of a statement over all tenants. It may read the tables `tenants` and `jobs` only."""
         ...
 
     async def inspect(self) -> list[Finding]:

@@ -10,7 +10,7 @@ import asyncio
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
@@ -24,7 +24,7 @@ from brimful.stores.admin import backup
 from brimful.stores.backends.driver import Finding, raise_if_closed
 from brimful.stores.backends.sqlite_index import SqliteTextIndex, SqliteVectorIndex
 from brimful.stores.migrations import Migration, pending_migrations
-from brimful.stores.session import Session
+from brimful.stores.session import Row, Session
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target
 
@@ -52,7 +52,6 @@ _SETTINGS: Final = (
     "PRAGMA cache_size = -8192",  # KiB for each connection; larger ones are no faster
 )
 _PING: Final = "SELECT 1 FROM migrations LIMIT 1"
-_TENANTS: Final = "SELECT tenant FROM tenants WHERE tenant > ? ORDER BY tenant LIMIT ?"
 _UNREADABLE: Final = "it cannot be read to its end"
 _RETRY_DELAY: Final = 0.01  # seconds
 
@@ -198,9 +197,9 @@ class SqliteDriver:
         """Read one row of the file."""
         await self._on(self._readers, lambda: self._query(_PING))
 
-    async def tenants(self, after: str, limit: int) -> list[str]:
-        """Return the names of the tenants after a name, sorted, at most `limit`."""
-        return await self._on(self._readers, lambda: [name for (name,) in self._query(_TENANTS, after, limit)])
+    async def read_all(self, sql: str, **values: str | float) -> list[Row]:
+        """Return the rows of a statement over all tenants."""
+        return await self._on(self._readers, lambda: self._query(sql, values))
 
     async def inspect(self) -> list[Finding]:
         """Return problems with the file, its references and its full-text index."""
@@ -232,7 +231,7 @@ class SqliteDriver:
                 raise
             return result
 
-    def _query(self, sql: str, *values: str | int) -> list[tuple[Any, ...]]:
+    def _query(self, sql: str, values: Mapping[str, str | float] = {}) -> list[Row]:
         with raise_store_errors(self._target.shown), self._connection() as connection:
             return connection.execute(sql, values).fetchall()
 

@@ -11,6 +11,7 @@ from brimful.records.search import Document, DocumentKind, IndexEntry
 from brimful.stores.encryption.cipher import storage_address
 from brimful.stores.index.terms import filter_searchable, index_tokens
 from brimful.stores.session import DocumentRef, Session, prefix_end
+from brimful.stores.tables.jobs import add_job
 
 _ADD_TO_SCOPE: Final = """
 UPDATE scopes SET documents = documents + :documents, words = words + :words, changes = changes + 1
@@ -127,6 +128,8 @@ def enqueue_documents(session: Session, documents: Sequence[DocumentRef]) -> Non
         known = session.dialect.vector_index.add(session, embedder, documents)
         waiting = [(doc, passage) for doc, _, passage in documents if passage not in known]
         session.many(_ENQUEUE, ({"embedder": embedder, "doc": doc, "passage": passage} for doc, passage in waiting))
+        if waiting:
+            add_job(session, "embed", embedder)
 
 
 def dequeue_documents(session: Session, documents: Sequence[DocumentRef]) -> None:

@@ -65,6 +65,12 @@ def count_prunable(session: Session, before: float) -> PruneReport:
     )
 
 
+def oldest_event(session: Session) -> float | None:
+    """Return the time of the oldest context or response; None if there is none."""
+    row = session.row("SELECT min(at) FROM log WHERE tenant = :tenant")
+    return None if row is None else row[0]
+
+
 def prune_events(session: Session, before: float) -> PruneReport | None:
     """Delete the next events; None if there are none left."""
     event_log.lock_log(session)

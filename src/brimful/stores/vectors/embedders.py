@@ -9,6 +9,7 @@ from brimful.errors import InvalidValue
 from brimful.records.search import Document, IndexProgress, VectorHit, VectorQuery
 from brimful.stores.index.documents import decode_document, get_scopes, list_embedders, mark_changed
 from brimful.stores.session import DocumentRef, Session, validate_limit
+from brimful.stores.tables.jobs import add_job
 
 if TYPE_CHECKING:
     from brimful.protocols import Vectors
@@ -40,6 +41,7 @@ def use_embedder(session: Session, embedder: str) -> None:
     session.run(_USE, id=embedder, since=1 + (newest[0] if newest else 0))
     if embedder not in known:
         session.run(_ENQUEUE_ALL, id=embedder)
+        add_job(session, "embed", embedder)
 
 
 def drop_embedder(session: Session, embedder: str) -> None:
@@ -48,6 +50,7 @@ def drop_embedder(session: Session, embedder: str) -> None:
     session.dialect.vector_index.drop(session, embedder)
     session.run("DELETE FROM vectors WHERE tenant = :tenant AND embedder = :id", id=embedder)
     session.run("DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :id", id=embedder)
+    session.run("DELETE FROM jobs WHERE tenant = :tenant AND kind = 'embed' AND subject = :id", id=embedder)
     session.run("UPDATE embedders SET dropped = 1, dims = NULL WHERE tenant = :tenant AND id = :id", id=embedder)
 
 

@@ -1,0 +1,161 @@
+"""`brimful work`: do the background work of all tenants, beside servers that only serve."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+import typer
+
+from brimful.cli import output
+from brimful.cli.app import FAILED
+from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, Db, EmbedderSpec, Json
+from brimful.cli.output import Table, columns
+from brimful.cli.store import require_store
+
+if TYPE_CHECKING:
+    from brimful.engine import Engine
+    from brimful.engine.worker import WorkReport, WorkSettings
+    from brimful.stores import Database
+    from brimful.stores.tables.jobs import Job
+
+EXAMPLES: Final = """\
+Examples:
+  brimful work --db postgresql://ada@db.example.org/chat
+  brimful work --janitor-interval 6h --retention 30d
+  brimful work --once --json
+  brimful work --failed
+  brimful work --retry"""
+
+_MAX_JOBS: Final = 1_000  # listed, or retried per read
+_COLUMNS: Final = columns("tenant", "kind", "subject", "attempts", "error", "next try", right=["attempts"])
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("work", epilog=EXAMPLES)(work)
+
+
+def work(  # noqa: PLR0913 - one argument per option
+    *,
+    embedder: EmbedderSpec = DEFAULT_EMBEDDER,
+    janitor_interval: Annotated[
+        str | None,
+        typer.Option("--janitor-interval", metavar="DURATION", help="Run the janitor so often, such as 6h."),
+    ] = None,
+    retention: Annotated[
+        str | None,
+        typer.Option("--retention", metavar="DURATION", help="Delete contexts and responses after this time."),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, max=256, metavar="N", help="Jobs at the same time.")
+    ] = 4,
+    once: Annotated[bool, typer.Option("--once", help="Do what is due now, and exit.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="List failed jobs, and exit.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Make failed jobs due now, and exit.")] = False,
+    db: Db = DEFAULT_DB,
+    as_json: Json = False,
+) -> None:
+    """Do the background work of all tenants.
+
+    Embeds new records, runs the janitor and deletes old records. Several
+    workers share the work. Stop it with Ctrl-C or SIGTERM: unfinished work is
+    given back. With --once, the exit code is 1 if a job failed.
+    """
+    if sum((once, failed, retry)) > 1:
+        raise typer.BadParameter("cannot be combined", param_hint="'--once' / '--failed' / '--retry'")
+    require_store(db)
+    if failed:
+        _show_failed(asyncio.run(_list_failed(db)), as_json=as_json)
+        return
+    if retry:
+        count = asyncio.run(_retry(db))
+        if as_json:
+            output.show_json({"retried": count})
+        else:
+            output.write(f"{count:,} jobs are due now")
+        return
+    from brimful.embedding import embedder_for  # noqa: PLC0415 - other commands start faster
+    from brimful.engine.worker import work_settings  # noqa: PLC0415 - see above
+
+    settings = work_settings(embedder=embedder_for(embedder), janitor_interval=janitor_interval, retention=retention)
+    jobs, failures = asyncio.run(_work(db, settings, concurrency=concurrency, once=once, as_json=as_json))
+    if once and not as_json:
+        output.write(f"{jobs:,} jobs done" if not failures else f"{jobs:,} jobs, {failures:,} of them failed")
+    if failures:
+        raise typer.Exit(FAILED)
+
+
+async def _work(db: str, settings: "WorkSettings", *, concurrency: int, once: bool, as_json: bool) -> tuple[int, int]:
+    """Work until nothing is due or a stop signal comes. Returns the number of jobs, and of those that failed."""
+    from brimful.engine.worker import Worker  # noqa: PLC0415 - see above
+    from brimful.stores import connect  # noqa: PLC0415 - see above
+
+    reports: list[WorkReport] = []
+
+    def report(done: "WorkReport") -> None:
+        if once:
+            reports.append(done)
+        if as_json:
+            output.write(msgspec.json.encode(done).decode())
+
+    async with connect(db) as database:
+        worker = Worker(
+            database,
+            settings,
+            open_engine=_engine_opener(database, settings),
+            on_report=report,
+            concurrency=concurrency,
+        )
+        loop = asyncio.get_running_loop()
+        stops: list[asyncio.Task[None]] = []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, lambda: stops.append(loop.create_task(worker.stop())))
+        if once:
+            await worker.run_due()
+        else:
+            output.warn("working; Ctrl-C stops")
+            await worker.run()
+        await worker.stop()
+    return len(reports), sum(each.outcome == "failed" for each in reports)
+
+
+def _engine_opener(database: "Database", settings: "WorkSettings") -> "Callable[[str], Awaitable[Engine]]":
+    async def open_engine(tenant: str) -> "Engine":
+        from brimful.engine import Engine  # noqa: PLC0415 - see above
+
+        return await Engine(database, tenant=tenant, embedder=settings.embedder, indexing="elsewhere").open()
+
+    return open_engine
+
+
+async def _list_failed(db: str) -> "list[Job]":
+    from brimful.stores import connect  # noqa: PLC0415 - see above
+
+    async with connect(db) as database:
+        return await database.list_jobs(failed=True, limit=_MAX_JOBS)
+
+
+async def _retry(db: str) -> int:
+    from brimful.stores import connect  # noqa: PLC0415 - see above
+
+    count, now = 0, time.time()
+    async with connect(db) as database:
+        while waiting := [job for job in await database.list_jobs(failed=True, limit=_MAX_JOBS) if job.due > now]:
+            count += sum([await database.jobs(job.tenant).retry(job, now=now) for job in waiting])
+    return count
+
+
+def _show_failed(jobs: "list[Job]", *, as_json: bool) -> None:
+    if as_json:
+        output.show_json(jobs)
+    elif jobs:
+        output.show_table(Table(_COLUMNS, [_row(job) for job in jobs]))
+    else:
+        output.write("no job has failed")
+
+
+def _row(job: "Job") -> list[str]:
+    return [job.tenant, job.kind, job.subject, str(job.attempts), job.error, output.format_time(job.due)]

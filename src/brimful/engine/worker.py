@@ -1,0 +1,321 @@
+"""Do the background work of all tenants: embed, run the janitor, delete old records.
+
+Jobs are rows of the store. A worker claims one for a limited time and renews the claim while it works, so several
+workers share the work, and that of a killed one is taken up by another.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Literal, assert_never
+
+import msgspec
+
+from brimful.engine.engine import Engine
+from brimful.engine.events import Emitter, Hook
+from brimful.engine.indexer import BATCH_DOCUMENTS, Indexer
+from brimful.engine.retention import PRUNE_INTERVAL, parse_interval, parse_retention
+from brimful.engine.writer import new_id
+from brimful.errors import BrimfulError
+from brimful.protocols import Embedder, Summarizer
+from brimful.retrieval.breaker import Breaker
+from brimful.stores import Database
+from brimful.stores.tables.jobs import Job, JobKind
+
+LEASE: Final = 90.0  # seconds after which a job whose worker sends no heartbeat is free again
+HEARTBEAT: Final = 20.0  # seconds between two heartbeats
+CONCURRENCY: Final = 4  # jobs of a worker at once
+POLL_SECONDS: Final = 2.0  # between two looks for jobs; a server that wrote something looks at once
+_PAGE_JOBS: Final = 100  # jobs per read
+_FIRST_RETRY: Final = 10.0  # seconds after the first failure; doubled with each further one
+_LAST_RETRY: Final = 3_600.0  # seconds at most
+_MAX_DOUBLINGS: Final = 16  # of a delay
+_IDLE_ROUNDS: Final = 3  # doublings of the janitor's interval where it finds nothing to do
+
+Outcome = Literal["done", "failed", "stopped", "lost"]
+"""`stopped`: given back when the worker was stopped. `lost`: another worker has taken the job."""
+
+_log = logging.getLogger("brimful")
+
+
+class WorkReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker did with a job. `count` is the number of embedded documents, summaries or deleted records."""
+
+    tenant: str
+    kind: JobKind
+    outcome: Outcome
+    count: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+
+class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker does: which jobs, how often the janitor runs, and how long contexts and responses are kept.
+
+    Without an embedder, interval or retention, the jobs of that kind are left to other workers.
+    """
+
+    embedder: Embedder | None = None
+    janitor_interval: float | None = None
+    retention: float | None = None
+    summarizer: Summarizer | None = None
+    batch: int = BATCH_DOCUMENTS
+
+
+def work_settings(
+    *,
+    embedder: Embedder | None,
+    janitor_interval: str | float | None,
+    retention: str | float | None,
+    summarizer: Summarizer | None = None,
+) -> WorkSettings:
+    """Return the settings of a worker from those of a server."""
+    return WorkSettings(
+        embedder=embedder,
+        janitor_interval=None if janitor_interval is None else parse_interval(janitor_interval, "janitor_interval"),
+        retention=None if retention is None else parse_retention(retention),
+        summarizer=summarizer,
+    )
+
+
+def retry_delay(attempts: int) -> float:
+    """Return the seconds until a job is tried again after so many failures.
+
+    >>> retry_delay(1), retry_delay(2), retry_delay(99)
+    (10.0, 20.0, 3600.0)
+    """
+    return min(_LAST_RETRY, _FIRST_RETRY * 2.0 ** min(attempts - 1, _MAX_DOUBLINGS))
+
+
+class _StoppedError(Exception):
+    """The worker is stopping: the job is given back."""
+
+
+class RejectedDocumentsError(Exception):
+    """The embedder rejects some documents, though it works. They stay in the queue."""
+
+
+OpenEngine = Callable[[str], Awaitable[Engine]]
+"""Returns the open engine of a tenant, for the janitor."""
+OnReport = Callable[[WorkReport], None]
+
+
+class Worker:
+    """Takes jobs of all tenants from a database, several at a time."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: WorkSettings,
+        *,
+        open_engine: OpenEngine,
+        clock: Callable[[], float] = time.time,
+        hooks: Sequence[Hook] = (),
+        on_report: OnReport = lambda _: None,
+        concurrency: int = CONCURRENCY,
+        name: str = "",
+    ) -> None:
+        """Do nothing yet. `name` tells workers apart; by default it is random."""
+        self._database = database
+        self._settings = settings
+        self._open_engine = open_engine
+        self._clock = clock
+        self._hooks = tuple(hooks)
+        self._on_report = on_report
+        self._slots = asyncio.Semaphore(concurrency)
+        self.name = name or new_id("worker")
+        self._order = random.Random(self.name)  # noqa: S311 - so that workers do not all claim the same job first
+        self._stopping = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._running: set[asyncio.Task[None]] = set()
+        self._lost: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> int:
+        """The number of jobs that are being done."""
+        return len(self._running)
+
+    def start(self) -> None:
+        """Work in the background until `stop`."""
+        self._loop = asyncio.create_task(self.run(), name="brimful-worker")
+
+    def wake(self) -> None:
+        """Look for jobs now."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until `stop`. If the store fails, that is logged and retried."""
+        while not self._stopping.is_set():
+            self._wake.clear()
+            try:
+                await self.run_due()
+            except BrimfulError as error:
+                _log.warning("no jobs can be read, and this will be retried: %s", error)
+            if not self._stopping.is_set():
+                await self._sleep(POLL_SECONDS)
+
+    async def run_due(self) -> int:
+        """Do all jobs that are due now, and return their number."""
+        total = 0
+        while not self._stopping.is_set() and (jobs := await self._list_due()):
+            self._order.shuffle(jobs)
+            for job in jobs:
+                total += await self._start(job)
+            if self._running:
+                await asyncio.wait(self._running)
+        return total
+
+    async def stop(self, grace: float = 10.0) -> None:
+        """Stop after the batches in progress. Jobs that are still running after `grace` seconds are given back."""
+        self._stopping.set()
+        self._wake.set()
+        if self._running:
+            await asyncio.wait(self._running, timeout=grace)
+        for task in set(self._running):
+            task.cancel()
+        loop, self._loop = self._loop, None
+        await asyncio.gather(*self._running, *([loop] if loop is not None else []), return_exceptions=True)
+
+    async def _sleep(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+
+    async def _list_due(self) -> list[Job]:
+        settings, now = self._settings, self._clock()
+        kinds: list[tuple[JobKind, str]] = []
+        if settings.embedder is not None:
+            kinds.append(("embed", settings.embedder.id))
+        if settings.retention is not None:
+            kinds.append(("retention", ""))
+        if settings.janitor_interval is not None:
+            kinds.append(("janitor", ""))
+        return [
+            job
+            for kind, subject in kinds
+            for job in await self._database.due_jobs(kind, subject, now=now, limit=_PAGE_JOBS)
+        ]
+
+    async def _start(self, job: Job) -> bool:
+        """Claim a job and work on it in the background, as soon as a slot is free. Returns whether it was claimed."""
+        await self._slots.acquire()
+        claimed = False
+        try:
+            claimed = not self._stopping.is_set() and await self._database.jobs(job.tenant).claim(
+                job, self.name, now=self._clock(), lease=LEASE
+            )
+        finally:
+            if not claimed:
+                self._slots.release()
+        if claimed:
+            task = asyncio.create_task(self._work(job), name=f"brimful-{job.kind}")
+            self._running.add(task)
+            task.add_done_callback(self._end)
+        return claimed
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._lost.discard(task)
+        self._slots.release()
+
+    async def _work(self, job: Job) -> None:
+        """Do a job and note the outcome. A job that cannot be noted is free again when its lease ends."""
+        started, jobs = self._clock(), self._database.jobs(job.tenant)
+        outcome: Outcome = "done"
+        count, failure = 0, ""
+        try:
+            try:
+                async with self._heartbeat(job):
+                    count = await self._perform(job)
+            except (_StoppedError, asyncio.CancelledError):
+                outcome = "lost" if asyncio.current_task() in self._lost else "stopped"
+                await jobs.release(job, self.name)
+            except Exception as error:  # noqa: BLE001 - an embedder may be user code, and other jobs go on
+                outcome, failure = "failed", type(error).__name__  # not its message, which may quote content
+                _log.warning("the %s job of tenant %s failed and will be retried: %s", job.kind, job.tenant, failure)
+                due = self._clock() + retry_delay(job.attempts + 1)
+                await jobs.fail(job, self.name, error=failure, due=due)
+        except BrimfulError as error:
+            outcome, failure = "failed", type(error).__name__
+            _log.warning("the outcome of a %s job of tenant %s was not saved: %s", job.kind, job.tenant, error)
+        seconds = self._clock() - started
+        self._on_report(
+            WorkReport(tenant=job.tenant, kind=job.kind, outcome=outcome, count=count, seconds=seconds, error=failure)
+        )
+        events = Emitter(self._hooks, tenant=job.tenant, clock=self._clock)
+        await events.emit("worked", None, kind=job.kind, outcome=outcome, count=count, seconds=seconds)
+
+    async def _perform(self, job: Job) -> int:
+        match job.kind:
+            case "embed":
+                return await self._embed(job)
+            case "janitor":
+                return await self._run_janitor(job)
+            case "retention":
+                return await self._prune(job)
+            case _:
+                assert_never(job.kind)
+
+    async def _embed(self, job: Job) -> int:
+        embedder = self._settings.embedder
+        if embedder is None:
+            return 0
+        now = self._clock()
+        indexer = Indexer(
+            self._database.tenant(job.tenant),
+            embedder,
+            breaker=Breaker(now=now, failures=1, cooldown=_FIRST_RETRY),
+            clock=self._clock,
+            batch=self._settings.batch,
+        )
+        count = await indexer.embed_queued(self._check_stopped)
+        if indexer.skipped:
+            raise RejectedDocumentsError
+        await self._database.jobs(job.tenant).finish_embedding(job, self.name)
+        return count
+
+    async def _run_janitor(self, job: Job) -> int:
+        engine = await self._open_engine(job.tenant)
+        report = await engine.run_janitor(summarizer=self._settings.summarizer)
+        idle = report.run is None
+        interval = (self._settings.janitor_interval or 0.0) * 2 ** (min(job.attempts, _IDLE_ROUNDS) if idle else 0)
+        await self._database.jobs(job.tenant).reschedule(job, self.name, due=self._clock() + interval, idle=idle)
+        return report.facts["summaries"]
+
+    async def _prune(self, job: Job) -> int:
+        """Delete what is too old. The next time is when the oldest record that is left will be."""
+        store, keep, now = self._database.tenant(job.tenant), self._settings.retention or 0.0, self._clock()
+        report = await store.prune(before=now - keep, on_progress=lambda _: self._check_stopped())
+        oldest = await store.oldest_event()
+        due = now + keep if oldest is None else max(now, oldest + keep) + PRUNE_INTERVAL
+        await self._database.jobs(job.tenant).reschedule(job, self.name, due=due)
+        return report.builds + report.answers
+
+    def _check_stopped(self) -> None:
+        if self._stopping.is_set():
+            raise _StoppedError
+
+    @asynccontextmanager
+    async def _heartbeat(self, job: Job) -> AsyncIterator[None]:
+        """Renew the claim of a job while it is done; cancel the work if another worker has taken the job."""
+        work = asyncio.current_task()
+
+        async def beat() -> None:
+            while True:
+                await asyncio.sleep(HEARTBEAT)
+                with suppress(BrimfulError):  # the next one may succeed
+                    held = await self._database.jobs(job.tenant).renew(job, self.name, now=self._clock(), lease=LEASE)
+                    if not held and work is not None:
+                        self._lost.add(work)
+                        work.cancel()
+
+        task = asyncio.create_task(beat(), name="brimful-heartbeat")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)

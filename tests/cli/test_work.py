@@ -1,0 +1,86 @@
+"""`brimful work`: jobs are done, listed and retried."""
+
+import asyncio
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+
+from brimful.embedding import StaticEmbedder
+from brimful.engine import Engine
+from brimful.records import Message
+from brimful.stores import connect
+
+URL = "sqlite:///brimful.db"
+
+
+def post(*tenants, count=3):
+    async def write():
+        async with connect(URL) as database:
+            for tenant in tenants:
+                async with Engine(database, tenant=tenant, indexing="elsewhere") as engine:
+                    await engine.post_many(
+                        [Message(id=f"m{at}", room="den", content=f"text {at}", at=float(at)) for at in range(count)]
+                    )
+
+    asyncio.run(write())
+
+
+def progress(tenant):
+    async def read():
+        async with connect(URL) as database:
+            found = await database.tenant(tenant).index_progress(StaticEmbedder.id)
+            return found.done, found.waiting
+
+    return asyncio.run(read())
+
+
+def test_what_is_due_is_done_once(run):
+    post("acme", "beta")
+    done = run("work", "--once", "--json").stdout
+    assert sorted((report["tenant"], report["count"]) for report in map(json.loads, done.splitlines())) == [
+        ("acme", 3),
+        ("beta", 3),
+    ]
+    assert run("work", "--once").stdout == "0 jobs done\n"
+    assert progress("acme") == (3, 0)
+
+
+def test_the_janitor_and_retention_run_where_they_are_wanted(run):
+    post("acme")
+    done = run("work", "--once", "--json", "--janitor-interval", "6h", "--retention", "30d").stdout
+    assert {json.loads(line)["kind"] for line in done.splitlines()} == {"embed", "janitor", "retention"}
+
+
+def test_failed_jobs_are_listed_and_retried(run, run_json):
+    post("acme")
+    assert run("work", "--failed").stdout == "no job has failed\n"
+    with sqlite3.connect("brimful.db") as connection:
+        connection.execute("UPDATE jobs SET error = 'TimeoutError', attempts = 3, due = 9e9 WHERE kind = 'embed'")
+    connection.close()
+    assert "TimeoutError" in run("work", "--failed").stdout
+    assert [job["tenant"] for job in run_json("work", "--failed")] == ["acme"]
+    assert run_json("work", "--retry") == {"retried": 1}
+    assert run("work", "--once").stdout == "1 jobs done\n"
+    assert run("work", "--retry").stdout == "0 jobs are due now\n"
+    run("work", "--retry", "--failed", code=2)
+
+
+def test_a_failure_is_the_exit_code(run):
+    post("acme")
+    with sqlite3.connect("brimful.db") as connection:  # vectors of this length are refused
+        connection.execute("UPDATE embedders SET dims = 7")
+    connection.close()
+    assert run("work", "--once", code=1).stdout == "1 jobs, 1 of them failed\n"
+
+
+def test_a_signal_stops_it():
+    post("acme")
+    with subprocess.Popen(
+        [sys.executable, "-m", "brimful", "work", "--db", URL, "--json"], stdout=subprocess.PIPE
+    ) as worker:
+        assert json.loads(worker.stdout.readline())["outcome"] == "done"
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(timeout=120) == 0
+    assert progress("acme") == (3, 0)

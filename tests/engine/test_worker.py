@@ -1,0 +1,272 @@
+"""Workers share the background work of all tenants, do nothing twice, and take up what others left."""
+
+import asyncio
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from brimful.engine import Engine
+from brimful.engine.worker import LEASE, Worker, WorkSettings
+from brimful.records import Message
+from brimful.stores import connect
+from brimful.stores.tables.jobs import Job
+from brimful.testing import HashEmbedder
+
+DAY = 86_400.0
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request):
+    return request.getfixturevalue(f"{request.param}_url")
+
+
+@pytest.fixture
+def new_worker(clock):
+    """Return a way to make workers, which report to a list."""
+
+    def make(database, embedder=None, on_report=lambda _: None, **settings):
+        async def open_engine(tenant):
+            return await Engine(database, tenant=tenant, embedder=embedder, indexing="elsewhere", clock=clock).open()
+
+        reports = []
+        chosen = WorkSettings(embedder=embedder, **settings)
+
+        def report(each):
+            reports.append(each)
+            on_report(each)
+
+        worker = Worker(database, chosen, open_engine=open_engine, clock=clock, on_report=report)
+        worker.reports = reports
+        return worker
+
+    return make
+
+
+async def post(database, tenant, embedder, texts):
+    async with Engine(database, tenant=tenant, embedder=embedder, indexing="elsewhere") as engine:
+        await engine.post_many(
+            [Message(id=f"{tenant}-{at}", room="den", content=text, at=float(at)) for at, text in enumerate(texts)]
+        )
+
+
+def embedded(*embedders):
+    return Counter(text for embedder in embedders for texts, _ in embedder.calls for text in texts)
+
+
+async def progress(database, embedder, *tenants):
+    found = [await database.tenant(tenant).index_progress(embedder.id) for tenant in tenants]
+    return sum(each.done for each in found), sum(each.waiting for each in found)
+
+
+def test_two_workers_share_the_work_and_embed_nothing_twice(run, url, new_worker):
+    tenants = [f"t{number}" for number in range(20)]
+
+    async def story():
+        async with connect(url) as database, connect(url) as other:
+            first, second = HashEmbedder(), HashEmbedder()
+            for tenant in tenants:
+                await post(database, tenant, first, [f"{tenant} says {at}" for at in range(50)])
+            workers = new_worker(database, first, batch=16), new_worker(other, second, batch=16)
+            await asyncio.gather(*(worker.run_due() for worker in workers))
+            return first, second, await progress(database, first, *tenants), await database.list_jobs(limit=999)
+
+    first, second, done, jobs = run(story())
+    assert done == (1_000, 0)
+    counts = embedded(first, second)
+    assert (len(counts), set(counts.values())) == (1_000, {1})
+    assert {job.kind for job in jobs} == {"janitor", "retention"}  # no job to embed is left
+
+
+def test_the_work_of_a_dead_worker_is_taken_up_after_its_lease(run, url, new_worker, clock):
+    async def story():
+        async with connect(url) as database:
+            embedder = HashEmbedder()
+            await post(database, "acme", embedder, ["one", "two", "three"])
+            job = Job(tenant="acme", kind="embed", subject=embedder.id)
+            await database.jobs("acme").claim(job, "dead", now=clock(), lease=LEASE)
+            worker, found = new_worker(database, embedder), []
+            for later in (0.0, LEASE - 1.0, LEASE):
+                clock.now = 1_794_000_000.0 + later
+                found.append(await worker.run_due())
+            return found, await progress(database, embedder, "acme")
+
+    assert run(story()) == ([0, 0, 1], (3, 0))
+
+
+KILLED = """
+import asyncio, sys
+from brimful.engine.worker import Worker, WorkSettings
+from brimful.stores import connect
+from brimful.testing import HashEmbedder
+
+class Slow(HashEmbedder):
+    async def embed(self, texts, purpose):
+        if len(self.calls) == 2:
+            print(len(self.calls), flush=True)
+            await asyncio.Event().wait()
+        return await super().embed(texts, purpose)
+
+async def work():
+    async with connect(sys.argv[1]) as database:
+        await Worker(database, WorkSettings(embedder=Slow(), batch=100), open_engine=None).run_due()
+
+asyncio.run(work())
+"""
+
+
+def test_what_a_killed_process_left_is_done_by_another_and_nothing_twice(run, url, new_worker, clock):
+    async def story():
+        async with connect(url) as database:
+            embedder = HashEmbedder()
+            await post(database, "acme", embedder, [f"text {at}" for at in range(1_000)])
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", KILLED, url, stdout=asyncio.subprocess.PIPE
+            )
+            await process.stdout.readline()  # two batches are saved, and the third is on its way
+            process.kill()
+            await process.wait()
+            half = await progress(database, embedder, "acme")
+            clock.now = time.time() + LEASE + 1.0
+            await new_worker(database, embedder).run_due()
+            return half, await progress(database, embedder, "acme"), embedded(embedder)
+
+    half, done, counts = run(story())
+    assert (half, done) == ((200, 800), (1_000, 0))
+    assert (len(counts), set(counts.values())) == (800, {1})
+
+
+def test_a_failed_job_is_retried_later_and_does_not_stop_others(run, url, new_worker, clock):
+    async def story():
+        async with connect(url) as database:
+            good, bad = HashEmbedder(), HashEmbedder(dims=16)
+            bad.fail_with = TimeoutError("secret content")
+            await post(database, "acme", bad, ["one"])
+            await post(database, "beta", good, ["two"])
+            worker = new_worker(database, bad)
+            assert await new_worker(database, good).run_due() == 1
+            assert [await worker.run_due() for _ in range(2)] == [1, 0]
+            (failed,) = await database.list_jobs(failed=True)
+            delays = [failed.due - clock()]
+            clock.now = failed.due
+            await worker.run_due()
+            (failed,) = await database.list_jobs(failed=True)
+            delays.append(failed.due - clock())
+            clock.now, bad.fail_with = failed.due, None
+            await worker.run_due()
+            return failed, delays, await database.list_jobs(failed=True), await progress(database, bad, "acme")
+
+    failed, delays, left, done = run(story())
+    assert (failed.tenant, failed.error, failed.attempts) == ("acme", "TimeoutError", 2)
+    assert delays == [10.0, 20.0]
+    assert (left, done) == ([], (1, 0))
+
+
+def test_a_rejected_document_is_a_failure_but_the_others_are_embedded(run, sqlite_url, new_worker):
+    class Picky(HashEmbedder):
+        async def embed(self, texts, purpose):
+            if any("poison" in text for text in texts):
+                raise ValueError("rejected")
+            return await super().embed(texts, purpose)
+
+    async def story():
+        async with connect(sqlite_url) as database:
+            embedder = Picky()
+            await post(database, "acme", embedder, ["one", "poison", "three"])
+            worker = new_worker(database, embedder)
+            await worker.run_due()
+            return worker.reports, await progress(database, embedder, "acme")
+
+    (report,), done = run(story())
+    assert (report.outcome, report.error, done) == ("failed", "RejectedDocumentsError", (2, 1))
+
+
+def test_a_worker_that_stops_finishes_its_batch_and_gives_the_rest_back(run, url, new_worker):
+    class Stopping(HashEmbedder):
+        worker = None
+
+        async def embed(self, texts, purpose):
+            if self.worker is not None:
+                stop, self.worker = self.worker.stop(), None
+                self.stopped = asyncio.ensure_future(stop)
+                await asyncio.sleep(0)
+            return await super().embed(texts, purpose)
+
+    async def story():
+        async with connect(url) as database:
+            embedder = Stopping()
+            await post(database, "acme", embedder, [f"text {at}" for at in range(10)])
+            worker = embedder.worker = new_worker(database, embedder, batch=4)
+            await worker.run_due()
+            await embedder.stopped
+            half = await progress(database, embedder, "acme")
+            await new_worker(database, embedder).run_due()
+            return worker.reports, half, await progress(database, embedder, "acme"), embedded(embedder)
+
+    (report,), half, done, counts = run(story())
+    assert (report.outcome, half, done) == ("stopped", (4, 6), (10, 0))
+    assert set(counts.values()) == {1}
+
+
+def test_retention_deletes_and_waits_for_the_oldest_that_is_left(run, url, new_worker, clock):
+    async def story():
+        async with connect(url) as database:
+            async with Engine(database, tenant="acme", embedder=None, model="gpt-4o", clock=clock) as engine:
+                for at in (clock.now - 40 * DAY, clock.now - 10 * DAY):
+                    await engine.assemble(room="den", message="hello", now=at)
+            worker = new_worker(database, retention=30 * DAY)
+            await worker.run_due()
+            (job,) = [job for job in await database.list_jobs() if job.kind == "retention"]
+            return worker.reports, len(await database.tenant("acme").builds()), job.due - clock.now
+
+    (report,), builds, wait = run(story())
+    assert (report.kind, report.outcome, report.count, builds) == ("retention", "done", 1, 1)
+    assert wait == pytest.approx(20 * DAY, abs=2 * 3_600)
+
+
+def test_the_janitor_comes_less_often_where_it_finds_nothing(run, sqlite_url, new_worker, clock):
+    async def story():
+        async with connect(sqlite_url) as database:
+            await post(database, "acme", None, ["one"])
+            worker, waits = new_worker(database, janitor_interval=100.0), []
+            for _ in range(6):
+                await worker.run_due()
+                (job,) = [job for job in await database.list_jobs() if job.kind == "janitor"]
+                waits.append(job.due - clock.now)
+                clock.now = job.due
+            return waits
+
+    assert run(story())[-1] == 800.0
+
+
+def test_a_worker_in_the_background_starts_when_it_is_woken(run, sqlite_url, new_worker):
+    async def story():
+        async with connect(sqlite_url) as database:
+            embedder = HashEmbedder()
+            done = asyncio.Event()
+            worker = new_worker(database, embedder, on_report=lambda _: done.set())
+            worker.start()
+            await post(database, "acme", embedder, ["one"])
+            worker.wake()
+            await done.wait()
+            await worker.stop()
+            return worker.running, await progress(database, embedder, "acme")
+
+    assert run(story()) == (0, (1, 0))
+
+
+def test_a_claim_on_a_queue_that_is_empty_removes_the_job(run, sqlite_url, new_worker):
+    async def story():
+        async with connect(sqlite_url) as database:
+            embedder = HashEmbedder()
+            await post(database, "acme", embedder, ["one"])
+            store = database.tenant("acme")  # an engine that embeds by itself leaves the job
+            (document,) = await store.backlog(embedder.id)
+            await store.save_vectors(embedder.id, [document.doc], np.ones((1, 32), dtype=np.float32))
+            worker = new_worker(database, embedder)
+            await worker.run_due()
+            return worker.reports[0].count, [job.kind for job in await database.list_jobs() if job.kind == "embed"]
+
+    assert run(story()) == (0, [])
