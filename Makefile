@@ -21,7 +21,7 @@ CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect test adapters search check lint web browser bench audit mcp-conformance sbom format clean
+.PHONY: demo inspect test pgbouncer pooler adapters search check lint web browser bench audit mcp-conformance sbom format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -35,11 +35,15 @@ demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 inspect: $(VENV)/.base $(VENV)/.server web
 	$(BIN)/python examples/inspector.py
 
-test: lint web browser $(VENV)/.models
+test: lint web browser pooler $(VENV)/.models
 	npm --prefix web test
 	$(BIN)/python -m pytest --numprocesses auto $(CORE_TESTS) -m 'not hypothesis' \
 	  --cov=brimful.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 	$(BIN)/python -m pytest --numprocesses auto
+
+# All tests of PostgreSQL, behind PgBouncer in transaction mode. `make test` runs a few of them so.
+pgbouncer: pooler $(VENV)/.dev
+	BRIMFUL_TEST_PGBOUNCER=1 $(BIN)/python -m pytest --numprocesses auto tests/stores tests/engine tests/janitor tests/server tests/cli
 
 # Each adapter with its framework, in an environment of its own. All of them take minutes and gigabytes: ONLY='langchain litellm'.
 adapters: $(VENV)/.dev
@@ -73,6 +77,11 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json web/
 # The page is tested in a real browser. Without one, those tests are skipped with a message.
 browser:
 	@command -v chromium >/dev/null || (apt-get update && apt-get install --yes --no-install-recommends chromium) || true
+
+# Stores are tested behind PgBouncer. Without it, those tests are skipped with a message.
+pooler:
+	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null \
+	  || (apt-get update && apt-get install --yes --no-install-recommends pgbouncer) || true
 
 bench: $(VENV)/.bench $(VENV)/.models
 	BENCH_DATA='$(DATA)' $(PEERS)/bin/python benchmarks/run_all.py --only '$(ONLY)'

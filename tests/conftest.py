@@ -13,7 +13,7 @@ import stamina
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-pytest_plugins = ("databases", "llama")
+pytest_plugins = ("databases", "llama", "poolers")
 
 settings.register_profile(
     "fixed",

@@ -24,6 +24,8 @@ NUMBERS = itertools.count()
 EXTERNAL = os.environ.get("BRIMFUL_TEST_POSTGRES")
 """The address of a database of another server, as a superuser. If it has Citus, tables are distributed."""
 SHARDS = 4
+POOLED = bool(os.environ.get("BRIMFUL_TEST_PGBOUNCER"))
+"""Whether all connections of stores lead through PgBouncer. Those of the fixtures do not."""
 PATIENCE = 300  # seconds that the server may take to start: a busy machine is no defect
 # Test databases need not survive a power failure. All connections come through the socket.
 SETTINGS = '-h "" -c fsync=off -c full_page_writes=off -c autovacuum=off'
@@ -274,12 +276,35 @@ async def _migrate(uri, *, distributed):
 
 
 @pytest.fixture(scope="session")
-def databases(server):
+def server_user():
+    """Return the user as whom the server runs, if it is another one."""
+    return _user()
+
+
+@pytest.fixture(scope="session")
+def databases(request, server):
     """Return the empty databases of this worker."""
-    databases = Databases(server)
+    databases = Databases(server, request.getfixturevalue("pgbouncer") if POOLED else str)
     yield databases
     if EXTERNAL:
         databases.drop()
+
+
+@pytest.fixture(scope="session")
+def standby(server):
+    """Start a second server that follows the first, and return its folder, where its socket is."""
+    if EXTERNAL:
+        pytest.skip("only the server of the tests has one that follows it")
+    user = _user()
+    folder = Path(tempfile.mkdtemp(prefix="brimful-standby-"))
+    shutil.chown(folder, user or os.geteuid())
+    data = folder / "data"
+    _run("pg_basebackup", "-d", server, "-D", data, "-R", "-X", "stream", "-c", "fast", "--no-sync", user=user)
+    settings = f"{SETTINGS} -c hot_standby=on -k {folder}"
+    _run("pg_ctl", "-w", f"-t{PATIENCE}", "-o", settings, "-l", folder / "log", "-D", data, "start", user=user)
+    yield folder
+    _stop(folder)
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -299,16 +324,17 @@ def another_postgres(databases):
 class Databases:
     """Databases that tests use one after the other: to empty one takes a hundredth of the time of making a new one."""
 
-    def __init__(self, server):
+    def __init__(self, server, lent):
         self._server = server
         self._nodes = _nodes(server)
+        self._lent = lent
         self._empty = []
         self._schema = None
 
     @contextmanager
     def lend(self):
         name = self._empty.pop() if self._empty else self._make()
-        yield self._address_of(name)
+        yield self._lent(self._address_of(name))
         if self._clear(name):
             self._empty.append(name)
         else:

@@ -42,6 +42,8 @@ def upstreams_of(*upstreams, environ=None):
         ({"upstreams": [LOCAL], "listen": "8080"}, "listen: must be HOST:PORT"),
         ({"upstreams": [LOCAL], "listen": "127.0.0.1:99999"}, "listen: must be HOST:PORT"),
         ({"upstreams": [LOCAL], "store": "mysql://db/x"}, "store: must be one of sqlite:///chat.db"),
+        ({"upstreams": [LOCAL], "store": "postgresql://db/x?wait=x"}, "store: wait must be a number of seconds"),
+        ({"upstreams": [LOCAL], "replica": "postgresql://db/x"}, "replica: must be the URL of a PostgreSQL server"),
         ({"upstreams": [LOCAL], "mode": "forget"}, "mode: must be 'fit' or 'remember', not 'forget'"),
         ({"upstreams": [LOCAL], "limits": {"grace": -1}}, "limits.grace: Expected `float` > 0"),
         ({"upstreams": [LOCAL], "surprise": 1}, "surprise: unknown key"),

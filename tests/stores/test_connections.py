@@ -32,6 +32,7 @@ def defaults_url(request, another_postgres):
             connection.execute(sql.SQL("ALTER DATABASE {} SET {}").format(name, sql.SQL(setting)))
         if request.param == "one by one":
             connection.execute(IS_CITUS)
+            connection.execute("CREATE TABLE pg_dist_partition (logicalrelid regclass)")  # nothing is distributed
     return another_postgres
 
 

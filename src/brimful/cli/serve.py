@@ -59,6 +59,15 @@ def serve(  # noqa: PLR0913 - one argument per option
         str | None,
         typer.Option("--db", metavar="URL|FILE", envvar="BRIMFUL_DB", callback=read_db_url, help="The store."),
     ] = None,
+    replica: Annotated[
+        str | None,
+        typer.Option(
+            "--replica",
+            metavar="URL",
+            envvar="BRIMFUL_REPLICA",
+            help="A PostgreSQL server that follows the store's, for lists and exports.",
+        ),
+    ] = None,
     require_keys: Annotated[
         bool, typer.Option("--require-keys", help="Require API keys; see `brimful api-key`.")
     ] = False,
@@ -102,6 +111,7 @@ def serve(  # noqa: PLR0913 - one argument per option
         "listen": listen,
         "mode": mode,
         "store": db or (None if config else DEFAULT_DB),
+        "replica": replica,
         "require_keys": require_keys or None,
         "workers": workers,
     }

@@ -189,6 +189,8 @@ class Engine:
     - `retrieval`: settings for search.
     - `hooks`: functions that are called with every `Event`.
     - `clock`: returns the current time.
+    - `replica`: the URL of a PostgreSQL server that follows the one of the store, for statistics, exports, backups and
+      `store.replica`.
     - `keys`: encryption keys; by default the one in the environment, if any.
     - `retention`: how long to keep contexts and responses, such as `"30d"` or seconds; by default forever.
     - `indexing`: whether to embed new records in the background; with `"elsewhere"`, a worker does it.
@@ -209,6 +211,7 @@ class Engine:
         retrieval: Retrieval = Retrieval(),  # noqa: B008 - frozen
         hooks: Sequence[Hook] = (),
         clock: Callable[[], float] = time.time,
+        replica: str | None = None,
         keys: Keys | None = None,
         retention: str | float | None = None,
         indexing: bool | Literal["elsewhere"] = True,
@@ -218,7 +221,10 @@ class Engine:
             raise InvalidValue("clock", f"must be a function that returns the time, not {preview(clock)}")
         if indexing not in (True, False, "elsewhere"):
             raise InvalidValue("indexing", f"must be True, False or 'elsewhere', not {preview(indexing)}")
+        if replica is not None and not isinstance(url, str):
+            raise InvalidValue("replica", "belongs to the Database that was passed in place of a URL")
         self._url = url
+        self._replica = replica
         self._keys = keys
         self._indexing = indexing
         self._owns_database = isinstance(url, str)
@@ -830,7 +836,7 @@ class Engine:
         return await self._open.builder.assemble(request)
 
     def _connect(self) -> Database:
-        return connect(self._url, keys=self._keys) if isinstance(self._url, str) else self._url
+        return connect(self._url, replica=self._replica, keys=self._keys) if isinstance(self._url, str) else self._url
 
     async def _release_database(self) -> None:
         """Close the database if it is our own, so that the engine can be opened again."""

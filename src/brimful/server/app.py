@@ -79,7 +79,7 @@ class Services:
         registry = load_registry(Path(file).parent / config.models) if config.models else default_registry()
         self._config = config
         self._upstreams = Upstreams(config, file=file, environ=environ)
-        self._database = connect(config.store)
+        self._database = connect(config.store, replica=config.replica)
         self._file = parse_url(config.store).path
         self.telemetry = Telemetry(config.telemetry, registry, clock=clock)
         self._tenants = Tenants(

@@ -18,6 +18,7 @@ from brimful.mcp.tools import select_tools
 from brimful.providers import Limits
 from brimful.providers.address import parse_address
 from brimful.providers.dialect import KeyHeader
+from brimful.stores import connect
 from brimful.stores.urls import parse_url
 
 ModeName = Literal["fit", "remember"]
@@ -155,6 +156,7 @@ class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of a server.
 
+    `replica` is the URL of a PostgreSQL server that follows the store's, for lists and exports.
     `models` is the path of a model file, and `tenant` the tenant without API keys. `policies` are the paths of policy
     files that clients may name in addition to the built-in policies. `mcp_tools` are the tools at `/mcp`, by default
     all of them. `hosts` are names of this machine under which clients reach the server without API keys, and `origins`
@@ -169,6 +171,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     upstreams: tuple[UpstreamConfig, ...] = ()
     listen: str = "127.0.0.1:8080"
     store: Annotated[str, Meta(min_length=1, max_length=2_000)] = "sqlite:///brimful.db"
+    replica: Annotated[str, Meta(min_length=1, max_length=2_000)] | None = None
     mode: ModeName = "fit"
     records: RecordMode = "all"
     unknown_paths: UnknownPaths = "forward"
@@ -240,7 +243,7 @@ def parse_config(data: Mapping[str, Any], file: str) -> Config:
     except msgspec.ValidationError as error:
         raise _invalid_config(str(error), data, file) from None
     _check_listen(config.listen, file)
-    _check_store(config.store, config.workers, file)
+    _check_store(config, file)
     _check_durations(config, file)
     _check_origins(config.origins, file)
     _check_tools(config.mcp_tools, file)
@@ -262,13 +265,18 @@ def _check_listen(listen: str, file: str) -> None:
         raise InvalidConfig(file, "listen", f"must be HOST:PORT, such as '127.0.0.1:8080', not {preview(listen)}")
 
 
-def _check_store(store: str, workers: int, file: str) -> None:
+def _check_store(config: Config, file: str) -> None:
     try:
-        target = parse_url(store)
+        target = parse_url(config.store)
     except InvalidValue as error:
         raise InvalidConfig(file, "store", error.reason) from None
-    if target.in_memory and workers > 1:
-        raise InvalidConfig(file, "workers", f"several workers need a store on disk, not {store}")
+    if target.in_memory and config.workers > 1:
+        raise InvalidConfig(file, "workers", f"several workers need a store on disk, not {config.store}")
+    if config.replica is not None:
+        try:
+            connect(config.store, replica=config.replica)
+        except InvalidValue as error:
+            raise InvalidConfig(file, "replica", error.reason) from None
 
 
 def _check_origins(origins: tuple[str, ...], file: str) -> None:

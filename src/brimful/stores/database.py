@@ -1,6 +1,7 @@
 """A database with one store per tenant."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from brimful.stores.backends.citus import Distribution
     from brimful.stores.backends.postgres import PostgresDriver
 
+
+_log = logging.getLogger("brimful.stores")
 
 CheckCancelled = Callable[[], None]
 """Raises if the caller was cancelled. Long work calls it now and then."""
@@ -95,19 +98,22 @@ class Database:
         *,
         migrate: bool = True,
         wait: float | None = None,
+        replica: str | None = None,
         keys: Keys | None = None,
         tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
         """Parse the URL without opening anything. Without `keys`, those of the environment are used, if any.
 
-        `wait` overrides that of the URL.
+        `wait` overrides that of the URL. `replica` is the URL of a PostgreSQL server that follows the one of the store:
+        statistics, exports, backups and `Store.replica` read from it.
         """
         self._target: Target = parse_url(url)
         self._migrate = migrate
         self._wait = self._target.wait if wait is None else _validate_wait(wait)
         self._keyring = Keyring(keys)
         self._tuning = tuning
-        self.driver: Driver = _make_driver(self._target, self._wait, self._tuning)
+        self._replica = None if replica is None else _validate_replica(self._target, replica)
+        self.driver: Driver = self._make_driver()
 
     def __repr__(self) -> str:
         """Show the URL without its password."""
@@ -119,10 +125,7 @@ class Database:
         try:
             await self.driver.open(migrate=self._migrate)
         except BaseException:
-            failed, self.driver = (
-                self.driver,
-                _make_driver(self._target, self._wait, self._tuning),
-            )  # so that it can be tried again
+            failed, self.driver = self.driver, self._make_driver()  # so that it can be tried again
             await failed.close()
             raise
         return self
@@ -203,7 +206,29 @@ class Database:
         """Restore a backup. The database must be empty."""
         await run_cancellable(lambda go_on: self._restore(Path(path), _with_cancellation(progress, go_on), go_on))
 
+    def _make_driver(self) -> Driver:
+        if self._target.kind == "sqlite":
+            return SqliteDriver(self._target, wait=self._wait, tuning=self._tuning)
+        try:
+            from brimful.stores.backends.postgres import PostgresDriver, make_replica  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise MissingExtra("postgres", "a PostgreSQL store") from error
+        replica = None if self._replica is None else make_replica(self._replica, self._tuning)
+        return PostgresDriver(self._target, wait=self._wait, tuning=self._tuning, replica=replica)
+
     async def _backup(self, path: Path, progress: Progress, go_on: CheckCancelled, *, force: bool) -> None:
+        source = await self.driver.stale()
+        try:
+            await self._backup_from(source, path, progress, go_on, force=force)
+        except StoreError as error:
+            if source is self.driver:
+                raise
+            _log.warning("the backup starts again on the primary, because the replica failed: %s", error)
+            await self._backup_from(self.driver, path, progress, go_on, force=force)
+
+    async def _backup_from(
+        self, source: Driver, path: Path, progress: Progress, go_on: CheckCancelled, *, force: bool
+    ) -> None:
         store = self.driver.path if isinstance(self.driver, SqliteDriver) else ""
         part = await asyncio.to_thread(_backup.begin_backup, path, store, now=time.time())
         try:
@@ -211,7 +236,7 @@ class Database:
                 await self.driver.copy_to(part, progress)
             else:
                 async with Database(f"sqlite:///{part}", keys=self._keyring.keys, tuning=self._tuning) as copy:
-                    await self._copy_to(copy, progress, go_on)
+                    await self._copy_to(copy, progress, go_on, source)
             await asyncio.to_thread(_backup.finish_backup, part, path, force=force)
         except BaseException:
             await asyncio.to_thread(_backup.discard_backup, part)
@@ -230,7 +255,7 @@ class Database:
                     f"sqlite:///{folder}/copy.db", keys=self._keyring.keys, tuning=self._tuning
                 ) as copy:
                     await copy._restore(path, _with_cancellation(_ignore_progress, go_on), go_on)
-                    await copy._copy_to(self, progress, go_on)
+                    await copy._copy_to(self, progress, go_on, copy.driver)
 
     async def optimize(self) -> None:
         """Build what speeds up large databases: HNSW indexes in PostgreSQL, vector blocks in SQLite."""
@@ -280,14 +305,14 @@ class Database:
             while await self.driver.write(tenant, write):
                 continue
 
-    async def _copy_to(self, other: "Database", progress: Progress, go_on: CheckCancelled) -> None:
+    async def _copy_to(self, other: "Database", progress: Progress, go_on: CheckCancelled, source: Driver) -> None:
         total = 0
         async for _ in self.all_tenants():
             total += 1
         done = 0
         async for name in self.all_tenants():
             take = partial(other._take, tenant=name, go_on=go_on)  # noqa: SLF001 - another one of this class
-            await self.driver.read(name, self._keyring.reading(take))
+            await source.read(name, self._keyring.reading(take))
             done += 1
             progress(done, max(done, total))  # a tenant may have come meanwhile
 
@@ -349,6 +374,7 @@ def connect(
     *,
     migrate: bool = True,
     wait: float | None = None,
+    replica: str | None = None,
     keys: Keys | None = None,
     tuning: Tuning = DEFAULT_TUNING,
 ) -> Database:
@@ -356,7 +382,7 @@ def connect(
 
     Open it with `async with connect("sqlite:///chat.db") as database` or `await database.open()`.
     """
-    return Database(url, migrate=migrate, wait=wait, keys=keys, tuning=tuning)
+    return Database(url, migrate=migrate, wait=wait, replica=replica, keys=keys, tuning=tuning)
 
 
 def _decode_job(row: Row) -> Job:
@@ -391,11 +417,11 @@ def _validate_wait(wait: object) -> float:
     return seconds
 
 
-def _make_driver(target: Target, wait: float, tuning: Tuning) -> Driver:
-    if target.kind == "sqlite":
-        return SqliteDriver(target, wait=wait, tuning=tuning)
+def _validate_replica(target: Target, url: str) -> Target:
     try:
-        from brimful.stores.backends.postgres import PostgresDriver  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise MissingExtra("postgres", "a PostgreSQL store") from error
-    return PostgresDriver(target, wait=wait, tuning=tuning)
+        replica = parse_url(url)
+    except InvalidValue as error:
+        raise InvalidValue("replica", error.reason) from None
+    if target.kind != "postgres" or replica.kind != "postgres":
+        raise InvalidValue("replica", "must be the URL of a PostgreSQL server, and so must that of the store")
+    return replica

@@ -33,7 +33,7 @@ from brimful.stores.tables import messages as _messages
 from brimful.stores.tables import removal as _removal
 from brimful.stores.tables import summaries as _summaries
 from brimful.stores.tables.contents import ContentCache
-from brimful.stores.transactions import ReadMethod, Transactions, WriteMethod
+from brimful.stores.transactions import ReadMethod, ReplicaMethod, Transactions, WriteMethod
 from brimful.stores.vectors import embedders as _embedders
 
 R = TypeVar("R", bound=Entity)
@@ -182,7 +182,7 @@ class Store(Transactions):
     save_response = WriteMethod(_responses.save_response)
     follow = ReadMethod(_responses.follow_log)
     responses = ReadMethod(_responses.list_responses)
-    statistics = ReadMethod(_statistics.compute_statistics)
+    statistics = ReplicaMethod(_statistics.compute_statistics)
 
     async def contexts_of(self, message: str, *, limit: int = 20) -> list[str]:
         """Return the ids of contexts that a message is the answer to, then of those that answer it, newest first."""
@@ -214,13 +214,13 @@ class Store(Transactions):
 
     save_usage = WriteMethod(_usage.save_usage)
     usage_reports = ReadMethod(_usage.list_usage)
-    accuracy = ReadMethod(_usage.compute_accuracy)
+    accuracy = ReplicaMethod(_usage.compute_accuracy)
 
     # -- export and import -------------------------------------------------------------------------------------------
 
     def export_records(self) -> AsyncIterator[Record]:
         """Yield all records, each after those it refers to. Deleted messages are not included."""
-        return export.export_records(self._read)
+        return export.export_records(self.replica._read)  # noqa: SLF001 - of this class
 
     async def load_records(self, records: Iterable[Record], make_entry: Callable[[Any], IndexEntry]) -> int:
         """Write records of any kind unchanged, messages with their `seq`, and return their number.

@@ -1,6 +1,7 @@
 """Transactions of one tenant, and methods that run a function in one."""
 
 from collections.abc import Callable, Coroutine
+from copy import copy
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from brimful.stores.backends.driver import Driver
@@ -21,6 +22,7 @@ class Transactions:
         self._tenant = tenant
         self._keyring = keyring
         self._registered = False
+        self._stale = False
 
     def __repr__(self) -> str:
         """Name the tenant."""
@@ -31,8 +33,19 @@ class Transactions:
         """The name of the tenant."""
         return self._tenant
 
+    @property
+    def replica(self) -> Self:
+        """The same store, which reads from the replica of the database if there is one.
+
+        What was written in the last seconds may be missing.
+        """
+        replica = copy(self)
+        replica._stale = True  # noqa: SLF001 - of this class
+        return replica
+
     async def _read(self, function: Callable[[Session], T]) -> T:
-        return await self._driver.read(self._tenant, self._keyring.reading(function))
+        read = self._driver.read_stale if self._stale else self._driver.read
+        return await read(self._tenant, self._keyring.reading(function))
 
     async def _write(self, function: Callable[[Session], T]) -> T:
         result = await self._driver.write(self._tenant, self._keyring.writing(self._registering(function)))
@@ -75,6 +88,13 @@ class ReadMethod(Generic[P, T]):
             return instance._read(lambda session: self.function(session, *args, **kwargs))  # noqa: SLF001
 
         return call
+
+
+class ReplicaMethod(ReadMethod[P, T]):
+    """An async method that runs a function of a session in a read transaction of the replica, if there is one."""
+
+    def _bind(self, instance: Transactions) -> Callable[P, Coroutine[Any, Any, T]]:
+        return super()._bind(instance.replica)
 
 
 class WriteMethod(ReadMethod[P, T]):

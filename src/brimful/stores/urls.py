@@ -17,10 +17,11 @@ _INVALID: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%00|\s")
 """What libpq rejects, with an error message that would show the password."""
 _FILE_NAME: Final = re.compile(r"[\w./\\~-]{1,200}")
 _SAFE_SETTINGS: Final = ("host", "port", "dbname", "user")  # settings without secrets
-_OWN_SETTINGS: Final = ("connections", "wait", "prepare")  # the others are libpq's
+_OWN_SETTINGS: Final = ("connections", "wait", "prepare", "max_lag")  # the others are libpq's
 _SWITCH: Final = {"on": True, "off": False}
 DEFAULT_WAIT: Final = 10.0
 DEFAULT_CONNECTIONS: Final = 8
+DEFAULT_MAX_LAG: Final = 60.0
 _CONNECTIONS: Final = re.compile(r"[1-9]\d{0,2}", re.ASCII)
 _SECONDS: Final = re.compile(r"\d{1,6}(\.\d{1,6})?", re.ASCII)
 
@@ -29,7 +30,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The location of a store. `shown` has no password, for errors and logs.
 
     `wait` is the number of seconds to wait for a lock or a connection. PostgreSQL gets up to `connections`, and
-    prepares statements if `prepare` says so; None: if there is no pooler in between.
+    prepares statements if `prepare` says so; None: if there is no pooler in between. A replica is not read if it lags
+    more than `max_lag` seconds.
     """
 
     kind: Literal["sqlite", "postgres"]
@@ -39,6 +41,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     wait: float = DEFAULT_WAIT
     connections: int = DEFAULT_CONNECTIONS
     prepare: bool | None = None
+    max_lag: float = DEFAULT_MAX_LAG
 
     def __repr__(self) -> str:
         """Show no password."""
@@ -114,6 +117,7 @@ def _postgres(url: str) -> Target:
         url=f"{scheme}://{login}{at}{location}{'?' if theirs else ''}{theirs}",
         wait=_parse_seconds("wait", own["wait"]) if "wait" in own else DEFAULT_WAIT,
         connections=_parse_connections(own["connections"]) if "connections" in own else DEFAULT_CONNECTIONS,
+        max_lag=_parse_seconds("max_lag", own["max_lag"]) if "max_lag" in own else DEFAULT_MAX_LAG,
         prepare=_parse_switch("prepare", own["prepare"]) if "prepare" in own else None,
     )
 

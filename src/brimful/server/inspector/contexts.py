@@ -80,7 +80,7 @@ class Contexts:
     async def list_page(self, call: Call) -> ContextList:
         """List contexts, newest first."""
         query: ContextsQuery = call.query
-        store = self._tenants.store(call.tenant)
+        store = self._tenants.store(call.tenant).replica
         builds = await store.builds(
             room=query.room,
             persona=query.persona,

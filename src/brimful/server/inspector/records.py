@@ -84,7 +84,7 @@ class RecordEndpoints(Generic[R]):
     async def list_page(self, call: Call) -> msgspec.Struct:
         """List records by id."""
         query: ListQuery = call.query
-        store = self._tenants.store(call.tenant)
+        store = self._tenants.store(call.tenant).replica
         records = await store.list_records(self._kind, after=query.after, limit=query.limit)
         after = records[-1].id if len(records) == query.limit else None
         return self._make_list(tuple(await self._views(store, records, query.model)), after)

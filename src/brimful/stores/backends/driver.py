@@ -58,6 +58,14 @@ class Driver(Protocol):
         """Run a function in a read transaction."""
         ...
 
+    async def read_stale(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function in a read transaction that may miss the newest writes."""
+        ...
+
+    async def stale(self) -> "Driver":
+        """Return the database for a long read that may miss the newest writes: a replica, or this one."""
+        ...
+
     def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
         """Run a function in a write transaction on the current thread."""
         ...

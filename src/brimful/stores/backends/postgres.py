@@ -19,8 +19,9 @@ from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
 
 from brimful.errors import InvalidValue, MigrationError, StoreCorrupt, StoreError, StoreUnavailable
 from brimful.stores.backends import citus
-from brimful.stores.backends.driver import Finding, raise_if_closed
+from brimful.stores.backends.driver import Driver, Finding, raise_if_closed
 from brimful.stores.backends.postgres_index import PostgresTextIndex, PostgresVectorIndex
+from brimful.stores.backends.replica import Replica
 from brimful.stores.migrations import pending_migrations
 from brimful.stores.session import Row, Session
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
@@ -33,7 +34,8 @@ _LOST: Final = "the connection is lost; call again: what was written twice is th
 _UNREACHABLE: Final = "cannot be reached; check the address, the user and the password, and that the server runs"
 _UNAVAILABLE: Final = (
     ((errors.DiskFull,), "the server's disk is full; make room and try again"),
-    ((errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction), "the role may not do this; grant it what it needs"),
+    ((errors.InsufficientPrivilege,), "the role may not do this; grant it what it needs"),
+    ((errors.ReadOnlySqlTransaction,), "the server can only be read: it is a replica, or set so; use the primary"),
 )
 _BUSY_REASON: Final = (
     "is too busy, or out of reach; try again, or allow more seconds to wait for a connection in the URL: ?wait=30"
@@ -68,7 +70,7 @@ _BEGIN_READ: Final = (
     "SET LOCAL hnsw.iterative_scan = strict_order",
 )
 _BEGIN_WRITE: Final = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    "BEGIN ISOLATION LEVEL READ COMMITTED",
     "SET LOCAL synchronous_commit = on",  # a commit returns when it is on the server's disk
 )
 # The best index depends on the values: one scope or a hundred, an embedder with or without an HNSW index.
@@ -193,16 +195,20 @@ logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 class PostgresDriver:
     """Runs functions in transactions of a PostgreSQL database."""
 
-    def __init__(self, target: Target, *, wait: float, tuning: Tuning = DEFAULT_TUNING) -> None:
+    def __init__(
+        self, target: Target, *, wait: float, tuning: Tuning = DEFAULT_TUNING, replica: Replica | None = None
+    ) -> None:
         """Open no connection yet. A call waits up to `wait` seconds for one."""
         self.dialect = PostgresDialect(tuning)
         self._target = target
         self._wait = wait
+        self._replica = replica
         self._settings: tuple[str, ...] = ()
         self._prepares = False
         self._one_by_one = False
         self._acts_as_role = False
         self._bound = True
+        self._read_only = False
         # As many threads as connections: a call waits for a thread, however long, and then has a connection.
         self._threads = ThreadPoolExecutor(target.connections, "brimful-postgres")
         self._pool = ConnectionPool(
@@ -217,8 +223,8 @@ class PostgresDriver:
 
     @property
     def read_only(self) -> bool:
-        """Return False: a server that cannot be written is not opened."""
-        return False
+        """Return whether the server is a replica."""
+        return self._read_only
 
     async def open(self, *, migrate: bool) -> None:
         """Connect and apply pending migrations."""
@@ -226,6 +232,8 @@ class PostgresDriver:
 
     async def close(self) -> None:
         """Close all connections after running calls have ended."""
+        if self._replica is not None:
+            await self._replica.close()
         await asyncio.to_thread(self._threads.shutdown)
         await asyncio.to_thread(self._pool.close)
 
@@ -236,6 +244,14 @@ class PostgresDriver:
     async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
         """Run a function in a read transaction."""
         return await self._on(lambda: self._attempt(tenant, function, reads=True))
+
+    async def read_stale(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function in a read transaction of the replica, if there is one."""
+        return await (self._replica.read(self, tenant, function) if self._replica else self.read(tenant, function))
+
+    async def stale(self) -> Driver:
+        """Return the replica, if there is one that can be used."""
+        return await self._replica.choose(self) if self._replica else self
 
     def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
         """Run a function in a write transaction on the current thread."""
@@ -325,6 +341,7 @@ class PostgresDriver:
                     *((_PLAN_EACH,) if self._prepares else ()),
                 )
                 self._bound = may_act or not bypasses
+                self._read_only = _is_true(connection, "SELECT pg_is_in_recovery()")
             self._pool.open(wait=True, timeout=self._wait)
             if is_distributed:
                 self._check_cluster()
@@ -399,6 +416,13 @@ class PostgresDriver:
             )
         if is_distributed:  # tables that are new
             citus.distribute_tables(connection, self._target.shown)
+
+
+def make_replica(target: Target, tuning: Tuning) -> Replica:
+    """Return a replica, which is not opened yet."""
+    return Replica(
+        lambda: PostgresDriver(target, wait=target.wait, tuning=tuning), target.shown, max_lag=target.max_lag
+    )
 
 
 class _StaleConnectionError(psycopg.OperationalError):

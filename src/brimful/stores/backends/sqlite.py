@@ -21,7 +21,7 @@ import msgspec
 
 from brimful.errors import InvalidValue, MigrationError, StoreCorrupt, StoreError, StoreUnavailable
 from brimful.stores.admin import backup
-from brimful.stores.backends.driver import Finding, raise_if_closed
+from brimful.stores.backends.driver import Driver, Finding, raise_if_closed
 from brimful.stores.backends.sqlite_index import SqliteTextIndex, SqliteVectorIndex
 from brimful.stores.migrations import Migration, pending_migrations
 from brimful.stores.session import Row, Session
@@ -188,6 +188,14 @@ class SqliteDriver:
     async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
         """Run a function in a read transaction."""
         return await self._on(self._readers, lambda: self._transact("BEGIN", tenant, function))
+
+    async def read_stale(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function in a read transaction: a file has no replica."""
+        return await self.read(tenant, function)
+
+    async def stale(self) -> Driver:
+        """Return this database."""
+        return self
 
     def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
         """Run a function in a write transaction on the current thread."""

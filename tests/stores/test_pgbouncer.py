@@ -1,0 +1,61 @@
+"""A store behind PgBouncer in transaction mode. `make pgbouncer` runs all tests of PostgreSQL behind it."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from brimful.stores import connect
+from stores.samples import make_message
+from stores.test_connections import PREPARED
+
+SESSION = "SELECT current_user::text, current_setting('brimful.tenant', true), current_setting('plan_cache_mode')"
+TENANTS = ("acme", "other")
+
+
+@pytest.fixture
+def pooled_url(postgres_url, pgbouncer):
+    return pgbouncer(postgres_url)
+
+
+def test_more_clients_than_sessions_share_them(pooled_url, run):
+    async def talk(database, tenant):
+        store = database.tenant(tenant)
+        for number in range(12):  # often enough for prepared statements
+            await store.post([make_message(f"{tenant}{number}")])
+            found = await store.history("general", limit=1)
+            assert found[0].message.id == f"{tenant}{number}"
+
+    async def story():
+        async with connect(pooled_url) as one, connect(pooled_url) as two:
+            await asyncio.gather(*(talk(*each) for each in zip((one, two), TENANTS, strict=True)))
+            return await one.tenants(), await one.check()
+
+    assert run(story()) == (["acme", "other"], [])
+
+
+def test_nothing_is_prepared_and_nothing_stays_in_a_session(pooled_url, run):
+    async def story():
+        async with connect(pooled_url) as database:
+            for _ in range(10):
+                ((count,),) = await database.driver.write("acme", lambda session: session.rows(PREPARED))
+            return count
+
+    assert run(story()) == 0
+    with psycopg.connect(pooled_url) as connection:
+        assert connection.execute(SESSION).fetchone() == ("postgres", "", "auto")
+
+
+def test_a_new_database_is_migrated_and_optimized_through_a_pooler(pooled_url, run, tmp_path):
+    with psycopg.connect(pooled_url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+
+    async def story():
+        async with connect(pooled_url) as database:
+            await database.tenant("acme").post([make_message("m1")])
+            await database.driver.index_vectors("static", 8)
+            await database.backup(tmp_path / "copy.db")
+            return await database.check()
+
+    assert run(story()) == []
