@@ -40,6 +40,10 @@ _UNAVAILABLE: Final = (
 _BUSY_REASON: Final = (
     "is too busy, or out of reach; try again, or allow more seconds to wait for a connection in the URL: ?wait=30"
 )
+_MAY_NOT_CREATE_VECTOR: Final = (
+    "needs the extension vector, which this role may not create; as a superuser, run CREATE EXTENSION vector in this "
+    "database once"
+)
 _TOO_LONG: Final = "an id, or the ids that a record names, are too long for the server's index; give shorter ones"
 _MISSING_FEATURE: Final = (errors.FeatureNotSupported, errors.UndefinedFile)
 _VECTOR: Final = 'extension "vector"'
@@ -119,7 +123,8 @@ def _to_store_error(store: str, error: Exception) -> StoreError:
     message = _one_line(error)
     for kinds, reason in _UNAVAILABLE:
         if isinstance(error, kinds):
-            return StoreUnavailable(store, f"{reason} ({message})")
+            what = _MAY_NOT_CREATE_VECTOR if _VECTOR in message else reason
+            return StoreUnavailable(store, f"{what} ({message})")
     if isinstance(error, _MISSING_FEATURE):
         kind, reason = _NO_VECTOR if _VECTOR in message else _NOT_SUPPORTED
         return kind(store, f"{reason} ({message})")
