@@ -39,6 +39,7 @@ import rooms
 import scaling
 import soak
 import startup
+import tenants
 import vectors
 import worth
 from tables import Section, table
@@ -116,6 +117,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "calibration": partial(calibration.report, options.data, quick=options.quick),
         "proxy": partial(proxy.report, quick=options.quick),
         "soak": partial(soak.report, quick=options.quick),
+        "tenants": partial(tenants.report, quick=options.quick),
         "startup": partial(startup.report, quick=options.quick),
     }
     chosen = options.only.split(",") if options.only else list(reports)

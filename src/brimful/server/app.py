@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from brimful.cache import MEBIBYTE, set_cache_limit
 from brimful.core.policy import Policy
-from brimful.engine.retention import Retention
+from brimful.embedding import embedder_for
+from brimful.engine.events import Event
+from brimful.engine.worker import Worker, work_settings
 from brimful.errors import InvalidConfig, StoreError
 from brimful.models import default_registry, load_registry
 from brimful.policies import load_policy, policy_names
@@ -56,13 +58,14 @@ from brimful.server.proxy.recall import RecallLimits
 from brimful.server.proxy.remember_mode import RememberMode
 from brimful.server.proxy.upstreams import Upstreams
 from brimful.server.telemetry import Telemetry
-from brimful.server.tenants import PeriodicJanitor, Tenants
-from brimful.stores import Store, connect
+from brimful.server.tenants import Tenants
+from brimful.stores import connect
 from brimful.stores.urls import parse_url
 from brimful.telemetry.prometheus import METRICS_TYPE
 
 MAX_EVENT_STREAMS: Final = 1_000
 """Concurrent event streams per API key."""
+_WRITES: Final = ("posted", "edited", "remembered", "janitor_ran", "learned")  # after which there is something to embed
 _NOT_FOUND: Final = 404
 _METHOD_NOT_ALLOWED: Final = 405
 _PROXY_PATHS: Final = b"/v1/"
@@ -82,22 +85,28 @@ class Services:
         self._database = connect(config.store, replica=config.replica)
         self._file = parse_url(config.store).path
         self.telemetry = Telemetry(config.telemetry, registry, clock=clock)
+        embedder = embedder_for(config.remember.embedder)
         self._tenants = Tenants(
             self._database,
             config.remember,
+            embedder=embedder,
             policies=_load_policies(config, file),
-            hooks=self.telemetry.hooks,
+            hooks=(*self.telemetry.hooks, self._wake_worker),
             clock=clock,
+            max_open=config.limits.max_engines,
+            idle=config.limits.engine_idle,
         )
+        self._worker = Worker(
+            self._database,
+            work_settings(embedder=embedder, janitor_interval=config.janitor_interval, retention=config.retention),
+            open_engine=self._tenants.engine,
+            clock=clock,
+            hooks=self.telemetry.hooks,
+        )
+        self.telemetry.watch_engines(lambda: self._tenants.engines)
         self._models = ModelResolver(registry, clock)
         self._tasks = BackgroundTasks()
         self._records = RecordWriter(self._tenants, self._tasks, config.records)
-        self._retention = Retention(self._stores, config.retention, clock=clock) if config.retention else None
-        self._janitor = (
-            PeriodicJanitor(self._tenants, self._database.all_tenants, config.janitor_interval)
-            if config.janitor_interval
-            else None
-        )
         self.shutdown = Shutdown()
         self.page = Page()
         self.gateway = self._make_gateway(config, clock)
@@ -140,6 +149,7 @@ class Services:
             access=self.gateway.access,
             tasks=self._tasks,
             shutdown=self.shutdown,
+            running_jobs=lambda: self._worker.running,
             clock=clock,
         )
 
@@ -192,21 +202,19 @@ class Services:
         """Open the store; at the end, wait for pending writes and close everything."""
         async with self._database:
             await asyncio.to_thread(self._models.warm_up, self._config)
-            jobs = [job for job in (self._retention, self._janitor) if job is not None]
-            for job in jobs:
-                job.start()
+            if self._config.background_work and not self._database.read_only:
+                self._worker.start()
             yield
-            for job in jobs:
-                await job.stop()
+            await self._worker.stop()
             await self._tasks.drain()
             await self.mcp.close()
             await self.inspector.close()
             await self._tenants.close()
             await self._upstreams.close()
 
-    async def _stores(self) -> AsyncIterator[Store]:
-        async for name in self._database.all_tenants():
-            yield self._tenants.store(name)
+    def _wake_worker(self, event: Event) -> None:
+        if event.name in _WRITES:
+            self._worker.wake()
 
     async def is_ready(self) -> bool:
         """Return whether requests can be served: not during shutdown, nor without a usable store."""

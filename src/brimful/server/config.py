@@ -98,7 +98,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Limits of the server, with times in seconds.
 
     `concurrency` and `requests_per_minute` apply per API key, or to all requests together if there are no API keys;
-    `failed_keys_per_minute` per address. `grace` is the time that running answers get on shutdown.
+    `failed_keys_per_minute` per address. `max_engines` tenants stay in memory, each until it was idle for `engine_idle`
+    seconds. `grace` is the time that running answers get on shutdown.
     """
 
     max_body_bytes: _PositiveInt = 32 * 1024 * 1024
@@ -110,6 +111,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_header_bytes: _PositiveInt = 32_768
     header_timeout: _Seconds = 20.0
     write_timeout: _Seconds = 60.0
+    max_engines: _PositiveInt = 1_000
+    engine_idle: _Seconds = 900.0
     keep_alive: _Seconds = 75.0  # longer than the 60 of most clients and load balancers
     grace: _Seconds = 30.0
 
@@ -163,7 +166,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     those of web pages that may use it from a browser. `trusted_proxies` are the addresses of reverse proxies whose
     `X-Forwarded-For` is believed.
 
-    `workers` is the number of processes, `cache_mb` the limit of all caches of a process together.
+    `workers` is the number of processes, `cache_mb` the limit of all caches of a process together. With
+    `background_work` off, `brimful work` has to embed, run the janitor and delete old records.
 
     Without `upstreams`, the server only shows existing records.
     """
@@ -177,6 +181,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     unknown_paths: UnknownPaths = "forward"
     retention: _ShortString | None = None
     janitor_interval: _ShortString | None = None
+    background_work: bool = True
     tenant: _ShortString = "default"
     require_keys: bool = False
     hosts: tuple[_ShortString, ...] = ()

@@ -25,6 +25,11 @@ class Telemetry:
         """All enabled hooks; engines use them, too."""
         return tuple(hook for hook in (self.metrics, self._traces) if hook is not None)
 
+    def watch_engines(self, count: Callable[[], int]) -> None:
+        """Show the number of open engines among the metrics."""
+        if self.metrics is not None:
+            self.metrics.watch("brimful_open_engines", count)
+
     def emitter(self, tenant: str) -> Emitter:
         """Return an emitter of a tenant's events."""
         return Emitter(self.hooks, tenant=tenant, clock=self._clock)

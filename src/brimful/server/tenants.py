@@ -1,104 +1,121 @@
-"""Stores, calibrations and engines by tenant, and the janitor that visits all of them periodically."""
+"""Stores, calibrations and engines by tenant. Those of idle tenants are let go."""
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from weakref import WeakValueDictionary
 
 from brimful.core.policy import Policy
 from brimful.engine import Engine, Hook, Retrieval
 from brimful.engine.calibration import Calibrator
-from brimful.engine.retention import PeriodicTask, parse_interval
-from brimful.errors import BrimfulError
+from brimful.protocols import Embedder
 from brimful.server.config import RememberConfig
 from brimful.stores import Database, Store
 
-_log = logging.getLogger("brimful.server")
+
+class _OpenTenant:
+    """What is in memory for a tenant, and when it was used last."""
+
+    __slots__ = ("calibrator", "engine", "store", "used")
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.calibrator = Calibrator(store)
+        self.engine: Engine | None = None
+        self.used = 0.0
 
 
 class Tenants:
-    """All tenants of a database, each opened on first use. `policies` are those that clients may name."""
+    """All tenants of a database, each opened on first use. `policies` are those that clients may name.
+
+    At most `max_open` tenants stay in memory, each until it was idle for `idle` seconds. Nothing is closed then: an
+    engine has no task of its own, since a worker embeds for all tenants, and whoever still uses it keeps it alive.
+    """
 
     def __init__(
         self,
         database: Database,
         remember: RememberConfig,
         *,
+        embedder: Embedder | None,
         policies: Mapping[str, str | Policy],
         hooks: Sequence[Hook] = (),
         clock: Callable[[], float],
+        max_open: int,
+        idle: float,
     ) -> None:
         self._database = database
         self._remember = remember
+        self._embedder = embedder
         self.policies = policies
         self.default_policy = remember.policy
         self._hooks = tuple(hooks)
         self._clock = clock
-        self._stores: dict[str, Store] = {}
-        self._calibrators: dict[str, Calibrator] = {}
-        self._engines: dict[str, Engine] = {}
+        self.max_open = max_open
+        self._idle = idle
+        self._open: OrderedDict[str, _OpenTenant] = OrderedDict()  # the most recently used last
+        self._engines: WeakValueDictionary[str, Engine] = WeakValueDictionary()
         self._opening = asyncio.Lock()
 
-    async def names(self, *, after: str, limit: int) -> list[str]:
-        """Return the names of the tenants after a name, in order."""
-        return await self._database.tenants(after=after, limit=limit)
+    @property
+    def database(self) -> Database:
+        """The database of all tenants."""
+        return self._database
+
+    @property
+    def engines(self) -> int:
+        """The number of engines in memory: those of recent tenants, and those that are still in use."""
+        return len(self._engines)
 
     def store(self, tenant: str) -> Store:
         """Return the store of a tenant."""
-        if tenant not in self._stores:
-            self._stores[tenant] = self._database.tenant(tenant)
-        return self._stores[tenant]
+        return self._use(tenant).store
 
     def calibrator(self, tenant: str) -> Calibrator:
         """Return the calibration of a tenant."""
-        if tenant not in self._calibrators:
-            self._calibrators[tenant] = Calibrator(self.store(tenant))
-        return self._calibrators[tenant]
+        return self._use(tenant).calibrator
 
     async def engine(self, tenant: str) -> Engine:
         """Return the open engine of a tenant."""
         async with self._opening:
-            if tenant not in self._engines:
-                engine = Engine(
-                    self._database,
-                    tenant=tenant,
-                    policy=self._remember.policy,
-                    policies=self.policies,
-                    embedder=self._remember.embedder,
-                    retrieval=Retrieval(other_rooms=self._remember.other_rooms),
-                    hooks=self._hooks,
-                    clock=self._clock,
-                )
-                self._engines[tenant] = await engine.open()
-            return self._engines[tenant]
+            opened = self._use(tenant)
+            if opened.engine is None:
+                opened.engine = self._engines.get(tenant) or await self._open_engine(tenant)
+                self._engines[tenant] = opened.engine
+            return opened.engine
+
+    def release_idle(self, now: float) -> None:
+        """Let go of tenants that are idle, or too many."""
+        while self._open:
+            oldest = next(iter(self._open.values()))
+            if len(self._open) <= self.max_open and oldest.used > now - self._idle:
+                return
+            self._open.popitem(last=False)
 
     async def close(self) -> None:
         """Close all engines, but not the database."""
-        engines, self._engines = self._engines, {}
-        for engine in engines.values():
+        self._open.clear()
+        for engine in list(self._engines.values()):
             await engine.close()
+        if self._embedder is not None:
+            await self._embedder.close()
 
+    def _use(self, tenant: str) -> _OpenTenant:
+        opened = self._open.pop(tenant, None) or _OpenTenant(self._database.tenant(tenant))
+        opened.used = self._clock()
+        self._open[tenant] = opened
+        self.release_idle(opened.used)
+        return opened
 
-class PeriodicJanitor:
-    """Runs the janitor for all tenants at regular intervals."""
-
-    def __init__(self, tenants: Tenants, names: Callable[[], AsyncIterator[str]], interval: str) -> None:
-        self._tenants = tenants
-        self._names = names
-        self._rounds = PeriodicTask(self.run, parse_interval(interval, "janitor_interval"), "the janitor is paused")
-
-    async def run(self) -> None:
-        """Run once. If it fails for a tenant, that is logged and retried in the next round."""
-        async for name in self._names():
-            try:
-                engine = await self._tenants.engine(name)
-                await engine.run_janitor()
-            except BrimfulError as error:
-                _log.warning("the janitor failed for tenant %s: %s", name, error)
-
-    def start(self) -> None:
-        """Start the first round immediately."""
-        self._rounds.start()
-
-    async def stop(self) -> None:
-        """Stop. An unfinished round continues at the next start."""
-        await self._rounds.stop()
+    async def _open_engine(self, tenant: str) -> Engine:
+        return await Engine(
+            self._database,
+            tenant=tenant,
+            policy=self._remember.policy,
+            policies=self.policies,
+            embedder=self._embedder,
+            retrieval=Retrieval(other_rooms=self._remember.other_rooms),
+            hooks=self._hooks,
+            clock=self._clock,
+            indexing="elsewhere",
+        ).open()

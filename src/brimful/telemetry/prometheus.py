@@ -1,8 +1,9 @@
 """A Prometheus hook: contexts, answers, tokens, errors and durations."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from brimful.cache import SHARED_BUDGET, VECTOR_BUDGET
@@ -51,10 +52,14 @@ METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float,
     "brimful_circuit_breaker": ("gauge", "1 for the current state of the embedder's circuit breaker.", ("state",), ()),
     "brimful_cache_bytes": ("gauge", "Estimated memory of caches.", ("cache",), ()),
     "brimful_cache_limit_bytes": ("gauge", "Limit of the memory of all caches together.", (), ()),
+    "brimful_memory_bytes": ("gauge", "Resident memory.", (), ()),
+    "brimful_open_engines": ("gauge", "Engines in memory.", (), ()),
 }
 """All metrics: kind, description, labels and buckets. Counters get the suffix `_total`."""
 _GAUGE_MODES: Final = {"brimful_circuit_breaker": "livemax"}  # over several processes; all others are summed up
-_PROCESS_METRICS: Final = ("brimful_cache_bytes", "brimful_cache_limit_bytes")  # not of one tenant
+_PROCESS_METRICS: Final = (
+    *("brimful_cache_bytes", "brimful_cache_limit_bytes", "brimful_memory_bytes", "brimful_open_engines"),
+)  # not of one tenant
 _CACHE_INTERVAL: Final = 5.0  # seconds between two updates of these, unless they are read
 
 
@@ -67,6 +72,15 @@ def forget_process(process: int) -> None:
 def _load_multiprocess() -> Any:
     """Import a module without types."""
     return import_module("prometheus_client.multiprocess")
+
+
+def memory_bytes() -> int:
+    """Return the resident memory of this process; 0 if it is not known."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 class Prometheus:
@@ -101,8 +115,13 @@ class Prometheus:
                 bounds["multiprocess_mode"] = _GAUGE_MODES.get(name, "livesum")
             extra = () if name in _PROCESS_METRICS else self._extra_labels
             self._metrics[name] = kinds[kind](name, about, (*labels, *extra), registry=self.registry, **bounds)
+        self._watched: dict[str, Callable[[], int]] = {"brimful_memory_bytes": memory_bytes}
         self._caches_at = float("-inf")
         self._update_caches()
+
+    def watch(self, name: str, value: Callable[[], int]) -> None:
+        """Set a gauge to the result of a function whenever metrics are read."""
+        self._watched[name] = value
 
     def __call__(self, event: Event) -> None:
         """Count an event."""
@@ -146,6 +165,8 @@ class Prometheus:
         self._metrics["brimful_cache_limit_bytes"].set(SHARED_BUDGET.max_bytes + VECTOR_BUDGET.max_bytes)
         for name, size in (SHARED_BUDGET.sizes() | VECTOR_BUDGET.sizes()).items():
             self._metrics["brimful_cache_bytes"].labels(name).set(size)
+        for name, value in self._watched.items():
+            self._metrics[name].set(value())
 
     def _record_context(self, event: Event) -> None:
         facts = event.facts

@@ -1,9 +1,14 @@
-"""Endpoints for the operators of a server: the names of all tenants."""
+"""Endpoints for the operators of a server: tenants, background jobs, and what is in memory."""
 
+from collections.abc import Callable
+
+from brimful.cache import SHARED_BUDGET, VECTOR_BUDGET
 from brimful.server.inspector.operation import Call
-from brimful.server.inspector.queries import TenantsQuery
+from brimful.server.inspector.queries import JobsQuery, TenantsQuery
 from brimful.server.inspector.views import View
 from brimful.server.tenants import Tenants
+from brimful.stores.tables.jobs import Job
+from brimful.telemetry.prometheus import memory_bytes
 
 
 class TenantList(View, frozen=True, kw_only=True):
@@ -13,15 +18,53 @@ class TenantList(View, frozen=True, kw_only=True):
     next: str | None
 
 
+class JobList(View, frozen=True, kw_only=True):
+    """Background jobs of all tenants, in the order in which they are due."""
+
+    jobs: tuple[Job, ...]
+
+
+class Status(View, frozen=True, kw_only=True):
+    """What one server process holds in memory, and the background jobs that it does now.
+
+    `engines` are open, one for each recent tenant; `max_engines` is their limit. `memory_bytes` is the resident memory
+    of the process, 0 if it is not known; `cache_bytes` is the part of it that caches use.
+    """
+
+    engines: int
+    max_engines: int
+    running_jobs: int
+    memory_bytes: int
+    cache_bytes: int
+
+
 class Administration:
     """The endpoints of the scope `admin`."""
 
-    def __init__(self, tenants: Tenants) -> None:
+    def __init__(self, tenants: Tenants, running_jobs: Callable[[], int]) -> None:
         self._tenants = tenants
+        self._running_jobs = running_jobs
 
     async def list_tenants(self, call: Call) -> TenantList:
         """Return a page of tenants, in order of name."""
         query: TenantsQuery = call.query
-        names = await self._tenants.names(after=query.after, limit=query.limit + 1)
+        names = await self._tenants.database.tenants(after=query.after, limit=query.limit + 1)
         page = tuple(names[: query.limit])
         return TenantList(tenants=page, next=page[-1] if len(names) > query.limit else None)
+
+    async def list_jobs(self, call: Call) -> JobList:
+        """Return jobs of all tenants."""
+        query: JobsQuery = call.query
+        return JobList(jobs=tuple(await self._tenants.database.list_jobs(failed=query.failed, limit=query.limit)))
+
+    async def status(self, call: Call) -> Status:
+        """Return what this process holds in memory."""
+        del call
+        sizes = SHARED_BUDGET.sizes() | VECTOR_BUDGET.sizes()
+        return Status(
+            engines=self._tenants.engines,
+            max_engines=self._tenants.max_open,
+            running_jobs=self._running_jobs(),
+            memory_bytes=memory_bytes(),
+            cache_bytes=sum(sizes.values()),
+        )

@@ -14,7 +14,7 @@ from brimful.server.access import Authenticator
 from brimful.server.background import BackgroundTasks, Shutdown
 from brimful.server.config import FitConfig
 from brimful.server.inspector import queries, record_views, views
-from brimful.server.inspector.administration import Administration, TenantList
+from brimful.server.inspector.administration import Administration, JobList, Status, TenantList
 from brimful.server.inspector.catalogue import Catalogue, ContentCounter
 from brimful.server.inspector.chat import AssembledView, Chat, InspectionView, ReplyList
 from brimful.server.inspector.context_cache import ContextCache
@@ -48,6 +48,7 @@ class Inspector:
         access: Authenticator,
         tasks: BackgroundTasks,
         shutdown: Shutdown,
+        running_jobs: Callable[[], int],
         clock: Callable[[], float],
     ) -> None:
         cache, prices, self._executor = ContextCache(clock), Prices(registry), NewestFirstExecutor()
@@ -72,7 +73,7 @@ class Inspector:
             clock=clock,
         )
         self.janitor = JanitorEndpoints(tenants, models)
-        self.administration = Administration(tenants)
+        self.administration = Administration(tenants, running_jobs)
         self.fitting = Fitting(tenants, registry, config=fit, records=records, prices=prices, tasks=tasks, clock=clock)
 
     async def close(self) -> None:
@@ -209,6 +210,23 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
             query=queries.TenantsQuery,
         ),
         lambda to: to.administration.list_tenants,
+    ),
+    (
+        Operation(
+            method="GET",
+            path="/jobs",
+            summary="List background jobs",
+            scope="admin",
+            answer=JobList,
+            query=queries.JobsQuery,
+        ),
+        lambda to: to.administration.list_jobs,
+    ),
+    (
+        Operation(
+            method="GET", path="/status", summary="Show what the process holds in memory", scope="admin", answer=Status
+        ),
+        lambda to: to.administration.status,
     ),
     (_get("/rooms", "List rooms", record_views.RoomList, queries.ListQuery), lambda to: to.rooms.list_page),
     (_post("/rooms", "Create a room", record_views.RoomView, queries.RoomBody), lambda to: to.rooms.create),

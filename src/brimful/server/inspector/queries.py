@@ -80,6 +80,13 @@ class TenantsQuery(Input, frozen=True, kw_only=True):
     limit: _PageSize = 100
 
 
+class JobsQuery(Input, frozen=True, kw_only=True):
+    """All jobs, or those that failed."""
+
+    failed: bool = False
+    limit: _PageSize = 100
+
+
 class MessagesQuery(ModelQuery, frozen=True, kw_only=True):
     """Page through the messages of a room by `seq`, or search for `q`."""
 
