@@ -46,6 +46,7 @@ pgbouncer: pooler $(VENV)/.dev
 	BRIMFUL_TEST_PGBOUNCER=1 $(BIN)/python -m pytest --numprocesses auto tests/stores tests/engine tests/janitor tests/server tests/cli
 
 # Each adapter with its framework, in an environment of its own. All of them take minutes and gigabytes: ONLY='langchain litellm'.
+# ONLY=--newest tries the newest versions of the frameworks, ONLY=--lock makes them the ones to test with.
 adapters: $(VENV)/.dev
 	$(BIN)/python tools/adapters.py $(ONLY)
 

@@ -1,10 +1,9 @@
 """Test adapters, each in an environment with its framework: `python tools/adapters.py langchain litellm`.
 
-Without names, all are tested. Environments are in `.venv/adapters`, made by uv if it is installed, or else by pip.
+Without names, all are tested. Environments are in `.venv/adapters`, with the versions in `tests/adapters/locks`.
 """
 
 import argparse
-import shutil
 import subprocess
 import sys
 import time
@@ -13,36 +12,38 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 ENVIRONMENTS = ROOT / ".venv" / "adapters"
+LOCKS = ROOT / "tests" / "adapters" / "locks"
+UV = (sys.executable, "-m", "uv", "--quiet", "--system-certs")
 COMMON = ("hypothesis", "pytest")
 
 
 class Environment(NamedTuple):
-    """What to install, what to test, and the pages whose examples run. `tests` are names in `tests/adapters`."""
+    """What to install, the modules to test, and the pages whose examples run."""
 
     extras: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
-    tests: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
 
 
 TABLE = {
-    "adk": Environment(extras=("adk",), tests=("adk",), pages=("adapters/google-adk.md",)),
+    "adk": Environment(extras=("adk",), modules=("adk",), pages=("adapters/google-adk.md",)),
     "agent-framework": Environment(
-        extras=("agent-framework",), tests=("agent_framework",), pages=("adapters/agent-framework.md",)
+        extras=("agent-framework",), modules=("agent_framework",), pages=("adapters/agent-framework.md",)
     ),
     "autogen": Environment(
         packages=("autogen-agentchat>=0.7,<0.8", "autogen-ext>=0.7,<0.8"), pages=("adapters/autogen.md",)
     ),
     "claude-agent": Environment(
-        extras=("claude-agent", "server"), tests=("claude_agent",), pages=("adapters/claude-agent-sdk.md",)
+        extras=("claude-agent", "server"), modules=("claude_agent",), pages=("adapters/claude-agent-sdk.md",)
     ),
     "crewai": Environment(packages=("crewai>=1.15,<2",), pages=("adapters/crewai.md",)),
     "dspy": Environment(packages=("dspy>=3.4,<4",), pages=("adapters/dspy.md",)),
-    "haystack": Environment(extras=("haystack",), tests=("haystack",), pages=("adapters/haystack.md",)),
+    "haystack": Environment(extras=("haystack",), modules=("haystack",), pages=("adapters/haystack.md",)),
     "langchain": Environment(
         extras=("langchain", "langgraph"),
         packages=("langchain-tests>=1.1,<2", "pytest-asyncio>=1", "pytest-socket"),
-        tests=("langchain", "langgraph"),
+        modules=("langchain", "langgraph"),
         pages=(
             "adapters/langchain.md",
             "adapters/langgraph.md",
@@ -53,18 +54,18 @@ TABLE = {
     "litellm": Environment(
         extras=("litellm",),
         packages=("litellm[proxy]",),
-        tests=("litellm",),
+        modules=("litellm",),
         pages=("adapters/litellm.md", "migrate/litellm-trimming.md"),
     ),
     "llama-index": Environment(
         extras=("llama-index",),
-        tests=("llama_index",),
+        modules=("llama_index",),
         pages=("adapters/llama-index.md", "migrate/chat-memory-buffer.md"),
     ),
     "openai-agents": Environment(
-        extras=("openai-agents",), tests=("openai_agents",), pages=("adapters/openai-agents.md",)
+        extras=("openai-agents",), modules=("openai_agents",), pages=("adapters/openai-agents.md",)
     ),
-    "pydantic-ai": Environment(extras=("pydantic-ai",), tests=("pydantic_ai",), pages=("adapters/pydantic-ai.md",)),
+    "pydantic-ai": Environment(extras=("pydantic-ai",), modules=("pydantic_ai",), pages=("adapters/pydantic-ai.md",)),
     "smolagents": Environment(packages=("smolagents>=1.26,<2",), pages=("adapters/smolagents.md",)),
 }
 
@@ -73,35 +74,57 @@ def main() -> int:
     """Test the environments that are named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(TABLE)}; by default all")
-    names = parser.parse_args().names or list(TABLE)
+    parser.add_argument("--types", action="store_true", help="check the adapters against the types of their frameworks")
+    parser.add_argument("--newest", action="store_true", help="try the newest versions instead of the locked ones")
+    parser.add_argument("--lock", action="store_true", help="like --newest, and lock these versions if they pass")
+    given = parser.parse_args()
+    names = given.names or list(TABLE)
     if unknown := sorted(set(names) - TABLE.keys()):
         parser.error(f"unknown: {', '.join(unknown)}; choose from {', '.join(TABLE)}")
-    failed = [name for name in names if not _test(name, TABLE[name])]
+    failed = [name for name in names if not _check(name, given)]
     print(f"{len(names) - len(failed)} of {len(names)} passed" + (f"; failed: {', '.join(failed)}" if failed else ""))
     return bool(failed)
 
 
-def _test(name: str, environment: Environment) -> bool:
+def _check(name: str, given: argparse.Namespace) -> bool:
     started = time.monotonic()
     print(f"== {name}", flush=True)
-    python = ENVIRONMENTS / name / "bin" / "python"
-    own = f"{ROOT}[{','.join(environment.extras)}]" if environment.extras else str(ROOT)
-    packages = (*COMMON, *environment.packages, "--editable", own)
-    uv = shutil.which("uv")
-    make = [uv, "venv", "--quiet", "--clear"] if uv else [sys.executable, "-m", "venv", "--clear"]
-    pip = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
-    pages = [f"tests/test_docs.py::test_every_example_of_the_page_runs[docs/{page}]" for page in environment.pages]
-    tests = [f"tests/adapters/test_{test}.py" for test in environment.tests]
-    # Warnings of frameworks are not ours to mend, and fixtures of our other tests need more than is installed here.
-    test = [python, "-m", "pytest", "--confcutdir", "tests/adapters", "-p", "no:cacheprovider", "-W", "ignore"]
-    test += ["-o", "filterwarnings=", "--hypothesis-profile", "ci"]
-    done = (
-        (python.exists() or _run([*make, ENVIRONMENTS / name]))
-        and _run([*pip, "--quiet", *packages])
-        and all(_run([*test, *group]) for group in (tests, *([page] for page in pages)) if group)  # pages keep state
+    python, lock, environment = ENVIRONMENTS / name / "bin" / "python", LOCKS / f"{name}.txt", TABLE[name]
+    passed = (
+        _install(python, environment, None if given.newest or given.lock else lock)
+        and _test(python, environment)
+        and (not given.types or _check_types(python, environment))
     )
-    print(f"== {name}: {'passed' if done else 'FAILED'} in {time.monotonic() - started:.0f} s", flush=True)
-    return done
+    if passed and given.lock:
+        versions = [*UV, "pip", "freeze", "--python", python, "--exclude-editable"]
+        lock.write_bytes(subprocess.run(versions, check=True, stdout=subprocess.PIPE).stdout)
+    print(f"== {name}: {'passed' if passed else 'FAILED'} in {time.monotonic() - started:.0f} s", flush=True)
+    return passed
+
+
+def _install(python: Path, environment: Environment, lock: Path | None) -> bool:
+    own = f"{ROOT}[{','.join(environment.extras)}]" if environment.extras else str(ROOT)
+    versions = [] if lock is None else ["--constraint", lock]
+    packages = [*COMMON, *environment.packages, "--editable", own]
+    return _run([*UV, "venv", "--clear", "--python", sys.executable, python.parent.parent]) and _run(
+        [*UV, "pip", "install", "--python", python, *versions, *packages]
+    )
+
+
+def _test(python: Path, environment: Environment) -> bool:
+    pages = [f"tests/test_docs.py::test_every_example_of_the_page_runs[docs/{page}]" for page in environment.pages]
+    tests = [f"tests/adapters/test_{name}.py" for name in environment.modules]
+    # Warnings of frameworks are not ours to mend, and fixtures of our other tests need more than is installed here.
+    pytest = [python, "-m", "pytest", "--confcutdir", "tests/adapters", "-p", "no:cacheprovider", "-W", "ignore"]
+    pytest += ["-o", "filterwarnings=", "--hypothesis-profile", "ci"]
+    return all(_run([*pytest, *group]) for group in (tests, *([page] for page in pages)) if group)  # pages keep state
+
+
+def _check_types(python: Path, environment: Environment) -> bool:
+    modules = [f"src/brimful/adapters/{name}.py" for name in environment.modules]
+    cache = ROOT / ".mypy_cache" / python.parent.parent.name
+    mypy = [sys.executable, "-m", "mypy", "--python-executable", python, "--cache-dir", cache]
+    return not modules or _run([*mypy, *modules])
 
 
 def _run(command: list[str | Path]) -> bool:
