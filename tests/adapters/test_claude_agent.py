@@ -272,7 +272,7 @@ def test_a_memory_cannot_leave_its_label():
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(InvalidValue, match=r"engine: must be an Engine or a SyncEngine, not 'chat\.db'"):
+    with pytest.raises(InvalidValue, match=r"engine: must be a brimful\.Engine or brimful\.SyncEngine, not str"):
         BrimfulSessionStore("chat.db")
     with pytest.raises(InvalidValue, match="engine: must be"):
         memory_hook(None)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import brimful
 from adapter_properties import Case, chats, check
-from brimful.adapters.fitter import Fitter, count_request, find_refusal
+from brimful.adapters.fitter import Fitter, arun, count_request, describe_hit, find_refusal, read_newest, run
 from brimful.errors import ContextOverflow, InvalidValue
 
 
@@ -130,6 +130,63 @@ def test_a_refused_request_is_fitted_again_and_the_window_is_remembered():
     assert fitter.fit(given_).context.budget.window <= 4_000
     assert fitter.refit(given_, fitted, RuntimeError("a bad key")) is None
     assert find_refusal(ContextOverflow("x", "too long", window=7)).window == 7
+
+
+class TooLong(Exception):
+    """An error of a framework whose text says nothing."""
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("text", ["maximum context length is 4000 tokens", "no"])
+def test_a_call_that_is_refused_as_too_long_is_made_once_more(text, is_async):
+    sent = []
+
+    def send(fitted):
+        sent.append(fitted.context.tokens)
+        if len(sent) == 1:
+            raise TooLong(text)
+        return "Yes."
+
+    async def asend(fitted):
+        return send(fitted)
+
+    def call(fitter):
+        sent.clear()
+        if is_async:
+            return asyncio.run(fitter.acall(list(steps(60)), asend, lambda _: {}))
+        return fitter.call(list(steps(60)), send, lambda _: {})
+
+    assert call(Fitter(model="gpt-4o", completion=200, refusals=(TooLong,))) == "Yes."
+    assert sent[1] < sent[0]
+    if text == "no":
+        with pytest.raises(TooLong):
+            call(Fitter(model="gpt-4o"))
+
+
+def test_the_recall_tool_is_offered_if_something_is_left_out():
+    fitter = Fitter(model="gpt-4o", window=2_000, completion=200, recall=True, overrides={"forms.kinds": []})
+    assert not fitter.fit(list(steps(2))).offers_recall
+    assert fitter.fit(list(steps(60))).offers_recall
+    assert not Fitter(model="gpt-4o", window=2_000, completion=200).fit(list(steps(60))).offers_recall
+
+
+def test_an_engine_of_either_kind_is_used():
+    async def story(engine):
+        for at in range(600):
+            await engine.post(room="tea", content=f"Message {at}.")
+        hit = (await engine.search("Message 7.", room="tea")).hits[0]
+        return len(await read_newest(engine, "tea")), len(await read_newest(engine, "tea", 3)), describe_hit(hit)
+
+    async def with_engine():
+        async with brimful.Engine("sqlite://", indexing=False) as engine:
+            with pytest.raises(InvalidValue, match="engine: is asynchronous"):
+                run(engine, story)
+            return await arun(engine, story)
+
+    with brimful.SyncEngine("sqlite://", indexing=False) as engine:
+        found, few, known = run(engine, story)
+    assert (found, few, known["kind"], known["room"]) == (600, 3, "message", "tea")
+    assert asyncio.run(with_engine())[:2] == (600, 3)
 
 
 def test_usage_is_observed_in_an_engine(tmp_path):

@@ -453,6 +453,18 @@ def test_records_become_documents(tmp_path):
     pipeline.get_component("retriever").close()
 
 
+def test_a_retriever_of_an_asynchronous_engine():
+    async def run():
+        async with brimful.Engine("sqlite:///:memory:", indexing=False) as engine:
+            await engine.remember("Mia likes tea.")
+            retriever = BrimfulRetriever(engine)
+            with pytest.raises(InvalidValue, match="is asynchronous"):
+                retriever.run("tea")
+            return await retriever.run_async("tea")
+
+    assert [each.content for each in asyncio.run(run())["documents"]] == ["Mia likes tea."]
+
+
 def test_a_retriever_needs_an_engine():
-    with pytest.raises(InvalidValue, match=r"must be a brimful\.SyncEngine or the URL"):
-        BrimfulRetriever(brimful.Engine("sqlite:///:memory:")).run("tea")
+    with pytest.raises(InvalidValue, match=r"must be a brimful\.Engine"):
+        BrimfulRetriever(None).run("tea")

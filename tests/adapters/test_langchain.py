@@ -228,6 +228,30 @@ def test_streamed_answers_and_their_usage(tmp_path):
     assert all(answer.usage.prompt for answer in answers)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_model_recalls_what_was_left_out(is_async):
+    offered = []
+
+    class Recalling(ScriptedModel):
+        def answer(self, messages, tools):
+            offered.append("recall" in [tool["function"]["name"] for tool in tools])
+            answer = super().answer(messages, tools)
+            call = {"name": "recall", "args": {"query": "W1-0"}, "id": "r"}
+            return AIMessage("", tool_calls=[call]) if len(offered) == 19 else answer
+
+    model = Recalling(steps=20, window=2_000)
+    agent = make_agent(model, BrimfulMiddleware(window=2_000, completion=200, recall=True))
+    if is_async:
+        messages = asyncio.run(agent.ainvoke({"messages": [("user", "Task")]}, thread("t")))["messages"]
+    else:
+        messages = ask(agent, "Task")
+    assert offered == sorted(offered)  # only when something is left out
+    assert (offered[0], offered[-1]) == (False, True)
+    assert messages[2].text in messages[-2].text
+    assert all(messages[2].text not in message.text for message in model.requests["Task"][-2])
+    assert not model.refused
+
+
 # -- all adapters ------------------------------------------------------------------------------------------------------
 
 
@@ -407,6 +431,17 @@ async def test_an_asynchronous_engine_in_a_synchronous_call_is_an_error_that_say
     async with brimful.Engine("sqlite:///:memory:", indexing=False) as engine:
         with pytest.raises(InvalidValue, match="SyncEngine"):
             run(request_for(chat(2)), BrimfulMiddleware(engine=engine))
+
+
+@pytest.mark.parametrize("more", [[], [{"type": "text", "text": "And now?"}]])
+def test_shortened_results_in_a_users_message_stay_results(more):
+    call = AIMessage([{"type": "tool_use", "id": "c1", "name": "get_order", "input": {"order": "W1"}}])
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": "A long line of a log.\n" * 500}
+    messages = [HumanMessage("Look."), call, HumanMessage([result, *more])]
+    sent = run(request_for(messages), BrimfulMiddleware(max_prompt_tokens=900)).messages[-1]
+    assert [block["type"] for block in sent.content] == ["tool_result", *(each["type"] for each in more)]
+    assert sent.content[0]["tool_use_id"] == "c1"
+    assert len(sent.content[0]["content"]) < len(result["content"])
 
 
 # -- translation -------------------------------------------------------------------------------------------------------
@@ -603,7 +638,7 @@ async def test_the_retriever_of_an_asynchronous_engine():
         await engine.remember("Mia likes green tea.")
         retriever = BrimfulRetriever(engine=engine)
         assert [each.page_content for each in await retriever.ainvoke("tea")] == ["Mia likes green tea."]
-        with pytest.raises(InvalidValue, match="ainvoke"):
+        with pytest.raises(InvalidValue, match="is asynchronous"):
             retriever.invoke("tea")
 
 

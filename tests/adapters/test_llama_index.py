@@ -708,7 +708,7 @@ def test_an_asynchronous_engine_is_awaited():
         async with brimful.Engine("sqlite:///:memory:") as engine:
             await engine.remember("Mia likes tea.")
             retriever = BrimfulRetriever(engine)
-            with pytest.raises(InvalidValue, match="call `aretrieve`"):
+            with pytest.raises(InvalidValue, match="use the asynchronous methods"):
                 retriever.retrieve("tea")
             return [node.text for node in await retriever.aretrieve("What does Mia like?")]
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import brimful
+from adapter_properties import Case, chats, check
 from brimful.errors import InvalidValue
 
 pytest.importorskip("agents.testing")
@@ -144,6 +145,17 @@ def test_an_agent_runs_far_past_its_window(count, streamed):
     assert {(report.cached, report.completion, report.reasoning) for report in reports} == {(5, 20, 3)}
 
 
+def test_a_model_recalls_what_was_left_out():
+    brim = BrimfulFilter(model="gpt-4o", window=2_000, completion=200)
+    model = scripted(*steps(12), [function_call("recall", {"query": "card_0"}, call_id="r")])
+    agent = Agent(name="Clerk", model=model, tools=[get_order, brim.recall_tool])
+    config = RunConfig(call_model_input_filter=brim)
+    Runner.run_sync(agent, TASK, run_config=config, max_turns=20)
+    assert '"card_0"' not in str(model.calls[-2].input)
+    assert '"paid_with": "card_0"' in model.calls[-1].input[-1]["output"]
+    assert "left out" in asyncio.run(brim.recall_tool.on_invoke_tool(None, "{}"))  # outside of a run
+
+
 IMAGE = {"type": "input_image", "image_url": "https://example.org/cat.png", "detail": "low"}
 ITEMS = st.lists(
     st.one_of(
@@ -198,42 +210,46 @@ def test_a_subsequence_is_sent_that_fits(groups):
     assert brimful.fit(request, wire="responses", max_prompt_tokens=900, policy="fit").request["input"] == sent
 
 
-@settings(max_examples=60, deadline=None)
-@given(ITEMS)
-def test_the_default_adds_a_ledger_and_may_shorten(groups):
-    items = number_calls(groups)
-    sent = apply(BrimfulFilter(model="gpt-4o", max_prompt_tokens=900), items).input
-    assert_pairs_whole(sent)
-    assert_reasoning_is_followed(items, sent)
-    own = {id(item) for item in items}
-    added = [item for item in sent if id(item) not in own and "<history" in str(item.get("content"))]
-    assert len(added) <= 1
-    assert sent[-1] is items[-1]
-
-
 def test_what_fits_is_not_changed():
     items = [user("Hi"), *call_items("c1"), user("Thanks")]
     assert apply(BrimfulFilter(), items).input is items
 
 
-def test_two_conversations_do_not_disturb_each_other():
-    def histories(name):
-        items = [user(f"The task of {name}.")]
-        for at in range(30):
-            items = [*items, *call_items(f"{name}-{at}")]
-            yield items
+def from_openai(messages):
+    """Return messages as items; each of several parallel calls is one."""
+    items = []
+    for message in messages:
+        match message:
+            case {"role": "tool", "tool_call_id": id, "content": text}:
+                items.append({"type": "function_call_output", "call_id": id, "output": text})
+            case {"tool_calls": calls}:
+                items += [{"type": "function_call", "call_id": call["id"], **call["function"]} for call in calls]
+            case _:
+                items.append(dict(message))
+    return items
 
-    def run(brim, *names):
-        for turn in zip(*map(histories, names), strict=True):
-            for name, items in zip(names, turn, strict=True):
-                seen.setdefault(name, []).append(apply(brim, items, context=name).input)
 
-    seen, options = {}, {"model": "gpt-4o", "max_prompt_tokens": 900, "conversation": lambda data: data.context}
-    run(BrimfulFilter(**options), "Mia", "Ben")
-    together, seen = seen, {}
-    run(BrimfulFilter(**options), "Mia")
-    run(BrimfulFilter(**options), "Ben")
-    assert together == seen
+def to_openai(item):
+    match item:
+        case {"type": "function_call_output", "call_id": id, "output": text}:
+            return [{"role": "tool", "tool_call_id": id, "content": text}]
+        case {"type": "function_call", "call_id": id, "name": name, "arguments": arguments}:
+            function = {"name": name, "arguments": arguments}
+            calls = [{"id": id, "type": "function", "function": function}]
+            return [{"role": "assistant", "content": None, "tool_calls": calls}]
+        case _:
+            return [dict(item)]
+
+
+def sender(options):
+    brim = BrimfulFilter(**options, conversation=lambda data: data.context)
+    return lambda items, name: apply(brim, items, context=name).input
+
+
+@settings(max_examples=30, deadline=None)
+@given(chats(), chats())
+def test_the_properties_of_adapters_hold(messages, other):
+    check(Case(make=from_openai, sender=sender, wire=to_openai), messages, other)
 
 
 def test_a_compaction_item_and_a_shortened_output():

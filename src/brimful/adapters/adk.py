@@ -3,14 +3,14 @@
 import hashlib
 import time
 import uuid
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar, Unpack
+from typing import Any, Final, Unpack
 from urllib.parse import quote
 
 import msgspec
 
-from brimful.adapters.fitter import Fitted, Fitter, RequestDetails, WireMessage
+from brimful.adapters.fitter import Fitted, Fitter, RequestDetails, WireMessage, arun, require_engine
 from brimful.assembly.fit import FitOptions
 from brimful.engine import Engine, SyncEngine
 from brimful.errors import InvalidValue, MissingExtra
@@ -29,8 +29,6 @@ try:
     from google.genai import types
 except ImportError as error:
     raise MissingExtra("adk", "brimful.adapters.adk") from error
-
-T = TypeVar("T")
 
 _DELETED_ROOM: Final = "adk:deleted"  # no search includes it
 _MAX_READ: Final = 500  # memories that are read at once
@@ -173,7 +171,7 @@ class BrimfulMemoryService(BaseMemoryService):
     """
 
     def __init__(self, engine: Engine | SyncEngine, *, limit: int = 10, min_relevance: float | None = None) -> None:
-        self._engine = engine
+        self._engine = require_engine(engine)
         self._limit = limit
         self._min_relevance = min_relevance
 
@@ -231,10 +229,11 @@ class BrimfulMemoryService(BaseMemoryService):
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return what a user of an app may know about a query, most relevant first."""
-        found = await self._run(
-            _async_engine(self._engine).search(
+        found = await arun(
+            self._engine,
+            lambda engine: engine.search(
                 query, persona=app_name, user=user_id, limit=self._limit, min_relevance=self._min_relevance
-            )
+            ),
         )
         records = (hit.record for hit in found)
         return SearchMemoryResponse(memories=[_make_entry(record) for record in records if isinstance(record, Memory)])
@@ -244,26 +243,23 @@ class BrimfulMemoryService(BaseMemoryService):
         if not memory_id:
             return
         id = _make_id(app_name, user_id, memory_id)
-        known = await self._run(self._engine.store.memories(ids=[id]))
+        known = await arun(self._engine, lambda engine: engine.store.memories(ids=[id]))
         if known and not known[0].metadata.get("deleted"):
             mark = Memory(id=id, content="(deleted)", room=_DELETED_ROOM, metadata={"deleted": True})
-            await self._run(_async_engine(self._engine).remember_many([mark]))
+            await arun(self._engine, lambda engine: engine.remember_many([mark]))
 
     async def _add(self, memories: Sequence[Memory]) -> None:
-        new = {memory.id: memory for memory in memories}
-        for start in range(0, len(memories), _MAX_READ):
-            ids = [memory.id for memory in memories[start : start + _MAX_READ]]
-            for known in await self._run(self._engine.store.memories(ids=ids, limit=len(ids))):
-                del new[known.id]
-        if new:
-            await self._run(_async_engine(self._engine).remember_many(list(new.values())))
-
-    async def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return await (self._engine.wait(coroutine) if isinstance(self._engine, SyncEngine) else coroutine)
+        await arun(self._engine, lambda engine: _add_new(engine, {memory.id: memory for memory in memories}))
 
 
-def _async_engine(engine: Engine | SyncEngine) -> Engine:
-    return engine.engine if isinstance(engine, SyncEngine) else engine
+async def _add_new(engine: Engine, memories: dict[str, Memory]) -> None:
+    """Add those memories that the store does not have."""
+    ids, known = list(memories), set[str]()
+    for start in range(0, len(ids), _MAX_READ):
+        part = ids[start : start + _MAX_READ]
+        known.update(memory.id for memory in await engine.store.memories(ids=part, limit=len(part)))
+    if new := [memory for id, memory in memories.items() if id not in known]:
+        await engine.remember_many(new)
 
 
 def _make_memory(

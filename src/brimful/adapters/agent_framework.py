@@ -6,10 +6,11 @@ from typing import Any, Final, TypeVar, Unpack
 
 import msgspec
 
-from brimful.adapters.fitter import Fitted, Fitter, RequestDetails, WireMessage
+from brimful.adapters.fitter import Fitted, Fitter, RequestDetails, WireMessage, arun, require_engine
 from brimful.assembly.assemble import count
 from brimful.assembly.fit import FitOptions
 from brimful.engine import Engine, SyncEngine
+from brimful.engine.options import ResponseOptions
 from brimful.errors import MissingExtra
 from brimful.records import Memory, Usage
 
@@ -61,27 +62,21 @@ class BrimfulMiddleware(ChatMiddleware):
             max_output=options.get("max_tokens"),
             ties=[(at, at + 1) for at, message in enumerate(listed[:-1]) if _is_reasoning(message)],
         )
-        fitted = await self._fitter.afit(messages, **details)
-        context.messages = _rebuild(fitted, listed)
         if context.stream:
-            context.stream_result_hooks.append(lambda response: self._observe(fitted, response))
+            fitted = await self._fitter.afit(messages, **details)
+            context.messages = _rebuild(fitted, listed)
+            context.stream_result_hooks.append(
+                lambda response: self._fitter.aobserve(fitted, **_read_response(response))
+            )
             await call_next()
             return
-        try:
-            await call_next()
-        except Exception as error:
-            smaller = await self._fitter.arefit(messages, fitted, error, **details)
-            if smaller is None:
-                raise
-            fitted, context.messages = smaller, _rebuild(smaller, listed)
-            await call_next()
-        if isinstance(context.result, ChatResponse):
-            await self._observe(fitted, context.result)
 
-    async def _observe(self, fitted: Fitted, response: ChatResponse[Any]) -> None:
-        usage = _read_usage(response.usage_details or {})
-        if usage is not None:
-            await self._fitter.aobserve(fitted, usage=usage, model=response.model or "")
+        async def send(fitted: Fitted) -> Any:
+            context.messages = _rebuild(fitted, listed)
+            await call_next()
+            return context.result
+
+        await self._fitter.acall(messages, send, _read_response, **details)
 
 
 # -- translating messages ----------------------------------------------------------------------------------------------
@@ -222,6 +217,12 @@ def _read_tool(tool: object) -> dict[str, Any]:
     return dict(tool) if isinstance(tool, Mapping) else {"name": str(getattr(tool, "name", type(tool).__name__))}
 
 
+def _read_response(response: object) -> ResponseOptions:
+    if not isinstance(response, ChatResponse):  # of other middleware
+        return {}
+    return {"usage": _read_usage(response.usage_details or {}), "model": response.model or ""}
+
+
 def _read_usage(reported: Mapping[str, Any]) -> Usage | None:
     if not reported.get("input_token_count"):
         return None
@@ -264,7 +265,7 @@ class BrimfulContextProvider(ContextProvider):
         source_id: str = "brimful",
     ) -> None:
         super().__init__(source_id)
-        self._engine = engine
+        self._engine = require_engine(engine)
         self._persona = persona
         self._user = user
         self._limit = limit
@@ -278,11 +279,12 @@ class BrimfulContextProvider(ContextProvider):
         query = "\n".join(message.text for message in context.input_messages if message.text)
         if not query:
             return
-        engine = self._engine.engine if isinstance(self._engine, SyncEngine) else self._engine
-        search = engine.search(
-            query, persona=self._persona, user=self._user, limit=self._limit, min_relevance=self._min_relevance
+        found = await arun(
+            self._engine,
+            lambda engine: engine.search(
+                query, persona=self._persona, user=self._user, limit=self._limit, min_relevance=self._min_relevance
+            ),
         )
-        found = await (self._engine.wait(search) if isinstance(self._engine, SyncEngine) else search)
         lines = [f"- {hit.record.content}" for hit in found if isinstance(hit.record, Memory)]
         if lines:
             context.extend_messages(self, [Message("user", ["\n".join((_MEMORIES, *lines))])])

@@ -3,9 +3,9 @@
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote, unquote
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from brimful import Engine, SyncEngine
+from brimful.adapters.fitter import arun, read_newest, require_engine
 from brimful.assembly.assemble import counter as counter_for
 from brimful.cache import LRU
 from brimful.core.labels import RELATED_CLOSE, RELATED_OPEN, labeled_text
@@ -36,8 +37,6 @@ try:
 except ImportError as error:
     raise MissingExtra("claude-agent", "the adapter for the Claude Agent SDK") from error
 
-T = TypeVar("T")
-
 MemoryHook = Callable[[Any, str | None, Any], Awaitable[dict[str, Any]]]
 
 _ROOT: Final = "claude"  # of the names of all rooms with transcripts
@@ -55,18 +54,18 @@ class BrimfulSessionStore(SessionStore):
     """
 
     def __init__(self, engine: Engine | SyncEngine, *, user: str | None = None) -> None:
-        self._engine = _require_engine(engine)
+        self._engine = require_engine(engine)
         self._user = user
         self._appending: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Append entries to a transcript. One with the `uuid` of an earlier one is ignored."""
         if entries:
-            await _run(self._engine, lambda engine: self._append(engine, key, entries))
+            await arun(self._engine, lambda engine: self._append(engine, key, entries))
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return all entries of a transcript, or None if there are none."""
-        return await _run(self._engine, lambda engine: _load(engine, room_for(key)))
+        return await arun(self._engine, lambda engine: _load(engine, room_for(key)))
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project, with the times of their last changes."""
@@ -77,7 +76,7 @@ class BrimfulSessionStore(SessionStore):
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """Return the summaries of a project's sessions, as the SDK made them."""
-        rooms = await _run(self._engine, lambda engine: _list_rooms(engine, f"{_name(_ROOT, project_key)}/"))
+        rooms = await arun(self._engine, lambda engine: _list_rooms(engine, f"{_name(_ROOT, project_key)}/"))
         return [
             json.loads(room.metadata["summary"])
             for room in rooms
@@ -86,12 +85,12 @@ class BrimfulSessionStore(SessionStore):
 
     async def delete(self, key: SessionKey) -> None:
         """Delete a session and the transcripts of its subagents; with a `subpath`, only that transcript."""
-        await _run(self._engine, lambda engine: _delete(engine, key))
+        await arun(self._engine, lambda engine: _delete(engine, key))
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the subpaths of the transcripts of a session's subagents."""
         prefix = f"{_name(_ROOT, key['project_key'], key['session_id'])}/"
-        rooms = await _run(self._engine, lambda engine: _list_rooms(engine, prefix))
+        rooms = await arun(self._engine, lambda engine: _list_rooms(engine, prefix))
         return [unquote(room.id.removeprefix(prefix), errors="surrogatepass") for room in rooms]
 
     async def _append(self, engine: Engine, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
@@ -133,7 +132,7 @@ def memory_hook(
     A memory is added once in a session. Use the hook for `PreCompact` as well: then memories are added again after
     Claude has compacted the session.
     """
-    _require_engine(engine)
+    require_engine(engine)
     if not is_whole_number(budget):
         raise InvalidValue("budget", f"must be a positive whole number of tokens, not {preview(budget)}")
     counter = counter_for(model)
@@ -145,7 +144,7 @@ def memory_hook(
             sessions.pop(session)
             return {}
         prompt = input["prompt"]
-        found = await _run(engine, lambda opened: opened.search(prompt, user=user, persona=persona, limit=limit))
+        found = await arun(engine, lambda opened: opened.search(prompt, user=user, persona=persona, limit=limit))
         known = sessions.get(session) or set()
         memories = [hit.record for hit in found if isinstance(hit.record, Memory) and hit.record.id not in known]
         text, added = await asyncio.to_thread(_render, memories, prompt, budget, counter)
@@ -212,12 +211,8 @@ def _parse_time(timestamp: object, now: float) -> float:
 
 
 async def _load(engine: Engine, room: str) -> list[SessionStoreEntry] | None:
-    entries: list[SessionStoreEntry] = []
-    before: int | None = None
-    while page := await engine.store.history(room, limit=_PAGE, before=before, include_archived=True):
-        entries += [json.loads(counted.message.metadata["entry"]) for counted in page]
-        before = page[-1].message.seq
-    return entries[::-1] or None
+    messages = await read_newest(engine, room)
+    return [json.loads(message.metadata["entry"]) for message in reversed(messages)] or None
 
 
 async def _delete(engine: Engine, key: SessionKey) -> None:
@@ -241,14 +236,3 @@ async def _list_rooms(engine: Engine, prefix: str) -> list[Room]:
 
 def _name(*parts: str) -> str:
     return "/".join(quote(part, safe="", errors="surrogatepass") for part in parts)
-
-
-def _require_engine(engine: object) -> Engine | SyncEngine:
-    if not isinstance(engine, Engine | SyncEngine):
-        raise InvalidValue("engine", f"must be an Engine or a SyncEngine, not {preview(engine)}")
-    return engine
-
-
-async def _run(engine: Engine | SyncEngine, call: Callable[[Engine], Coroutine[Any, Any, T]]) -> T:
-    """Call the engine on its own event loop."""
-    return await (engine.wait(call(engine.engine)) if isinstance(engine, SyncEngine) else call(engine))

@@ -5,8 +5,9 @@ that came in, so that ids, signatures, citations and everything else that a tran
 """
 
 import asyncio
+import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from itertools import pairwise
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
@@ -24,16 +25,25 @@ from brimful.engine.exchange import get_retry_window
 from brimful.engine.options import ResponseOptions
 from brimful.errors import BudgetExceeded, ContextOverflow, InvalidValue
 from brimful.models import default_registry
-from brimful.providers import find_overflow
+from brimful.policies import Overrides
+from brimful.providers import Overflow, find_overflow
+from brimful.records import Message
 from brimful.render.incoming import MESSAGE_FIELDS, IncomingWire, read_incoming
+from brimful.retrieval.search import Hit
 
 M = TypeVar("M")
+R = TypeVar("R")
 WireMessage = dict[str, Any]
 """A message in OpenAI's format, or an item of its Responses API."""
+
+NOTHING_LEFT_OUT: Final = "Nothing of this conversation was left out."
+"""The result of a recall without a request."""
 
 _USER_FIRST: Final = ("anthropic", "gemini")  # APIs in which the user speaks first
 _SYSTEM_FIELDS: Final = {"responses": "instructions", "anthropic": "system", "gemini": "systemInstruction"}
 
+_PAGE: Final = 500  # messages that are read at once
+_RECORD_FIELDS: Final = ("room", "user", "persona", "sender", "type", "at")
 _OUTPUT_FIELDS: Final = {"responses": "max_output_tokens", "gemini": "maxOutputTokens"}
 
 
@@ -82,6 +92,11 @@ class Fitted(msgspec.Struct, frozen=True, kw_only=True):
     count: int  # of the framework's messages
 
     @property
+    def offers_recall(self) -> bool:
+        """Whether the request must offer the recall tool, which is counted already."""
+        return self.context.inputs.recall
+
+    @property
     def is_unchanged(self) -> bool:
         """Whether all messages are sent as they are."""
         return len(self.pieces) == self.count and not any(piece.wire or piece.index is None for piece in self.pieces)
@@ -125,18 +140,28 @@ class Fitter:
     """Fits the requests of a framework's conversations.
 
     The options are those of `brimful.fit`. With an `engine`, counts are calibrated by the usage that providers report,
-    and every request is recorded in its store, where the inspector shows it.
+    and every request is recorded in its store, where the inspector shows it. `refusals` are errors of the framework
+    that mean that a request is too long, whatever their text is. With `recall`, a request that leaves something out
+    offers the recall tool: see `Fitted.offers_recall`.
     """
 
-    def __init__(self, *, engine: Engine | SyncEngine | None = None, **options: Unpack[FitOptions]) -> None:
-        if engine is not None and not hasattr(engine, "observe"):
-            reason = f"must be a brimful.Engine or brimful.SyncEngine, not {type(engine).__name__}"
-            raise InvalidValue("engine", reason)
+    def __init__(
+        self,
+        *,
+        engine: Engine | SyncEngine | None = None,
+        refusals: tuple[type[Exception], ...] = (),
+        recall: bool = False,
+        **options: Unpack[FitOptions],
+    ) -> None:
         unknown = sorted(options.keys() - FitOptions.__annotations__.keys())
         if unknown:
             known = ", ".join(sorted(FitOptions.__annotations__))
             raise InvalidValue(unknown[0], f"is not an option; the options are engine, {known}")
-        self.engine = engine
+        self.engine = None if engine is None else require_engine(engine)
+        self._refusals = refusals
+        if recall:
+            given = options.get("overrides") or {}
+            options["overrides"] = {**(given.keys() if isinstance(given, Overrides) else given), "recall": "tool"}
         self._options = options
         self._conversations = Conversations()
         self._windows: dict[tuple[str, str], int] = {}  # by model and route, as providers named them
@@ -170,7 +195,7 @@ class Fitter:
         **details: Unpack[RequestDetails],
     ) -> Fitted | None:
         """Fit a request again that a provider refused as too long; None for another error, or if nothing fits."""
-        overflow = find_refusal(error)
+        overflow = find_refusal(error, self._refusals)
         if overflow is None:
             return None
         self.observe_overflow(fitted, overflow)
@@ -187,7 +212,7 @@ class Fitter:
         **details: Unpack[RequestDetails],
     ) -> Fitted | None:
         """Like `refit`, without blocking the event loop."""
-        overflow = find_refusal(error)
+        overflow = find_refusal(error, self._refusals)
         if overflow is None:
             return None
         await self.aobserve_overflow(fitted, overflow)
@@ -195,6 +220,47 @@ class Fitter:
             return await self.afit(messages, **_with_limit(details, fitted, overflow))
         except BudgetExceeded:
             return None
+
+    def call(
+        self,
+        messages: Sequence[Sequence[WireMessage]],
+        send: Callable[[Fitted], R],
+        read: Callable[[R], ResponseOptions],
+        **details: Unpack[RequestDetails],
+    ) -> R:
+        """Fit a request, send it, and record what `read` finds in the response.
+
+        A request that the provider refuses as too long is sent once more, smaller.
+        """
+        fitted = self.fit(messages, **details)
+        try:
+            response = send(fitted)
+        except Exception as error:
+            smaller = self.refit(messages, fitted, error, **details)
+            if smaller is None:
+                raise
+            fitted, response = smaller, send(smaller)
+        self.observe(fitted, **read(response))
+        return response
+
+    async def acall(
+        self,
+        messages: Sequence[Sequence[WireMessage]],
+        send: Callable[[Fitted], Awaitable[R]],
+        read: Callable[[R], ResponseOptions],
+        **details: Unpack[RequestDetails],
+    ) -> R:
+        """Like `call`, without blocking the event loop."""
+        fitted = await self.afit(messages, **details)
+        try:
+            response = await send(fitted)
+        except Exception as error:
+            smaller = await self.arefit(messages, fitted, error, **details)
+            if smaller is None:
+                raise
+            fitted, response = smaller, await send(smaller)
+        await self.aobserve(fitted, **read(response))
+        return response
 
     def observe(self, fitted: Fitted, **response: Unpack[ResponseOptions]) -> None:
         """Record what the provider reported about a request: `usage`, `model`, `seconds`, `finish`."""
@@ -263,8 +329,8 @@ class Fitter:
         return request, options
 
 
-def find_refusal(error: Exception) -> ContextOverflow | None:
-    """Return an error of any SDK as an overflow, or None if it is another error.
+def find_refusal(error: Exception, refusals: tuple[type[Exception], ...] = ()) -> ContextOverflow | None:
+    """Return an error of any SDK as an overflow, or None if it is another error. All of `refusals` are overflows.
 
     >>> find_refusal(RuntimeError("This model's maximum context length is 8192 tokens.")).window
     8192
@@ -272,8 +338,55 @@ def find_refusal(error: Exception) -> ContextOverflow | None:
     if isinstance(error, ContextOverflow):
         return error
     status = getattr(error, "status_code", None)
-    found = find_overflow(status if type(status) is int else None, str(error).encode())
+    status = status if type(status) is int else None
+    found = find_overflow(status, str(error).encode()) or (Overflow() if isinstance(error, refusals) else None)
     return None if found is None else ContextOverflow("", str(error), status=status, **msgspec.structs.asdict(found))
+
+
+# -- the engine --------------------------------------------------------------------------------------------------------
+
+
+def require_engine(engine: object) -> Engine | SyncEngine:
+    """Return an engine, and refuse anything else."""
+    if isinstance(engine, Engine | SyncEngine):
+        return engine
+    raise InvalidValue("engine", f"must be a brimful.Engine or brimful.SyncEngine, not {type(engine).__name__}")
+
+
+def run(engine: Engine | SyncEngine, use: Callable[[Engine], Coroutine[Any, Any, R]]) -> R:
+    """Use an engine where calls are synchronous."""
+    if isinstance(engine, SyncEngine):
+        return engine.run(use(engine.engine))
+    reason = "is asynchronous: use the asynchronous methods of the framework, or pass a brimful.SyncEngine"
+    raise InvalidValue("engine", reason)
+
+
+async def arun(engine: Engine | SyncEngine, use: Callable[[Engine], Coroutine[Any, Any, R]]) -> R:
+    """Use an engine on its own event loop."""
+    return await (engine.wait(use(engine.engine)) if isinstance(engine, SyncEngine) else use(engine))
+
+
+async def read_newest(engine: Engine, room: str, limit: int = sys.maxsize) -> list[Message]:
+    """Return the latest messages of a room, the newest first; all of them, if there is no limit."""
+    messages: list[Message] = []
+    while len(messages) < limit:
+        size = min(_PAGE, limit - len(messages))
+        before = messages[-1].seq if messages else None
+        page = await engine.store.history(room, before=before, limit=size, include_archived=True)
+        messages += [each.message for each in page]
+        if len(page) < size:
+            break
+    return messages
+
+
+def describe_hit(hit: Hit) -> dict[str, Any]:
+    """Return what is known about a record that a search found, for the metadata of a framework's documents."""
+    record = hit.record
+    known = {name: value for name in _RECORD_FIELDS if (value := getattr(record, name, None))}
+    return {**getattr(record, "metadata", {}), "kind": record.__struct_config__.tag, **known}
+
+
+# -- pieces of a request -----------------------------------------------------------------------------------------------
 
 
 def _with_limit(details: RequestDetails, fitted: Fitted, overflow: ContextOverflow) -> RequestDetails:

@@ -12,10 +12,10 @@ from threading import Lock
 from typing import Any, Final
 
 from brimful import Engine, SyncEngine
-from brimful.adapters.fitter import Fitted, Fitter, RequestDetails, WireMessage
+from brimful.adapters.fitter import Fitted, Fitter, RequestDetails, WireMessage, arun, describe_hit, require_engine, run
+from brimful.engine.options import ResponseOptions
 from brimful.errors import BudgetExceeded, InvalidValue, MissingExtra
 from brimful.packagers.records import plain_text
-from brimful.records import Message
 from brimful.retrieval.search import Hit
 
 try:
@@ -40,7 +40,6 @@ except ImportError as error:
 
 _OUTPUT_LIMITS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens")
 _COMPACTION_KEY: Final = "context_compaction"  # Haystack's mark of messages that a compactor wrote
-_DOCUMENT_FIELDS: Final = ("room", "user", "persona", "sender", "type", "at")  # of a record, as meta of a document
 
 
 # -- translation -------------------------------------------------------------------------------------------------------
@@ -217,18 +216,13 @@ class BrimfulChatGenerator:
         """Fit the messages and let the wrapped generator answer."""
         self.warm_up()
         listed = _listed(messages)
-        wire, details = to_openai(listed), self._details(generation_kwargs, tools, conversation)
         inputs = _inputs(streaming_callback=streaming_callback, generation_kwargs=generation_kwargs, tools=tools)
-        fitted = self._fitter.fit(wire, **details)
-        try:
-            result = self._run(_rebuild(fitted, listed), inputs)
-        except Exception as error:
-            smaller = self._fitter.refit(wire, fitted, error, **details)
-            if smaller is None:
-                raise
-            fitted, result = smaller, self._run(_rebuild(smaller, listed), inputs)
-        self._fitter.observe(fitted, **_response(result))
-        return result
+        return self._fitter.call(
+            to_openai(listed),
+            lambda fitted: self.generator.run(messages=_rebuild(fitted, listed), **inputs),
+            _read_response,
+            **self._details(generation_kwargs, tools, conversation),
+        )
 
     @component.output_types(replies=list[ChatMessage])
     async def run_async(
@@ -243,18 +237,13 @@ class BrimfulChatGenerator:
         """Fit the messages and let the wrapped generator answer."""
         await self.warm_up_async()
         listed = _listed(messages)
-        wire, details = to_openai(listed), self._details(generation_kwargs, tools, conversation)
         inputs = _inputs(streaming_callback=streaming_callback, generation_kwargs=generation_kwargs, tools=tools)
-        fitted = await self._fitter.afit(wire, **details)
-        try:
-            result = await self._run_async(_rebuild(fitted, listed), inputs)
-        except Exception as error:
-            smaller = await self._fitter.arefit(wire, fitted, error, **details)
-            if smaller is None:
-                raise
-            fitted, result = smaller, await self._run_async(_rebuild(smaller, listed), inputs)
-        await self._fitter.aobserve(fitted, **_response(result))
-        return result
+        return await self._fitter.acall(
+            to_openai(listed),
+            lambda fitted: self._run_async(_rebuild(fitted, listed), inputs),
+            _read_response,
+            **self._details(generation_kwargs, tools, conversation),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Serialize the component and the generator that it wraps."""
@@ -307,9 +296,6 @@ class BrimfulChatGenerator:
             "max_output": next((limit for limit in limits if type(limit) is int and limit > 0), None),
         }
 
-    def _run(self, messages: list[ChatMessage], inputs: dict[str, Any]) -> dict[str, Any]:
-        return self.generator.run(messages=messages, **inputs)
-
     async def _run_async(self, messages: list[ChatMessage], inputs: dict[str, Any]) -> dict[str, Any]:
         run_async = getattr(self.generator, "run_async", None)
         if run_async is None:
@@ -335,8 +321,8 @@ def _rebuild(fitted: Fitted, messages: list[ChatMessage]) -> list[ChatMessage]:
     return fitted.rebuild(messages, shorten=_shorten, add=_note)
 
 
-def _response(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the provider reported about a request, as arguments of `Engine.observe`."""
+def _read_response(result: Mapping[str, Any]) -> ResponseOptions:
+    """Return what the provider reported about a request."""
     meta: Mapping[str, Any] = next((reply.meta for reply in result.get("replies", ())), {})
     usage = meta.get("usage")
     known = isinstance(usage, Mapping) and not usage.keys().isdisjoint(("prompt_tokens", "input_tokens"))
@@ -403,11 +389,11 @@ class BrimfulCompactor:
 class BrimfulRetriever:
     """Searches the memories of an engine and the messages of a room.
 
-    `engine` is a `SyncEngine`, or the URL of a store. The options are those of `Engine.search`: `room`, `user`,
-    `persona`, `types`, `min_relevance` …
+    `engine` is an engine, or the URL of a store; calls without `await` need a `SyncEngine` or a URL. The options are
+    those of `Engine.search`: `room`, `user`, `persona`, `types`, `min_relevance` …
     """
 
-    def __init__(self, engine: SyncEngine | str, *, top_k: int = 10, **options: Any) -> None:
+    def __init__(self, engine: Engine | SyncEngine | str, *, top_k: int = 10, **options: Any) -> None:
         self.top_k = top_k
         self.options = options
         self._source = _EngineSource(engine)
@@ -415,13 +401,18 @@ class BrimfulRetriever:
     @component.output_types(documents=list[Document])
     def run(self, query: str, top_k: int | None = None) -> dict[str, Any]:
         """Return the most relevant records as documents."""
-        engine = self._source.open()
-        if not isinstance(engine, SyncEngine):
-            raise InvalidValue("engine", "must be a brimful.SyncEngine or the URL of a store")
+        return run(require_engine(self._source.open()), lambda engine: self._search(engine, query, top_k))
+
+    @component.output_types(documents=list[Document])
+    async def run_async(self, query: str, top_k: int | None = None) -> dict[str, Any]:
+        """Like `run`, without blocking the event loop."""
+        engine = require_engine(await asyncio.to_thread(self._source.open))
+        return await arun(engine, lambda opened: self._search(opened, query, top_k))
+
+    async def _search(self, engine: Engine, query: str, top_k: int | None) -> dict[str, Any]:
         limit = top_k or self.top_k
-        return {
-            "documents": [_document(hit) for hit in engine.search(query, **{**self.options, "limit": limit})][:limit]
-        }
+        found = await engine.search(query, **{**self.options, "limit": limit})
+        return {"documents": [_document(hit) for hit in found][:limit]}
 
     def to_dict(self) -> dict[str, Any]:
         """Serialize the component."""
@@ -442,12 +433,5 @@ class BrimfulRetriever:
 
 
 def _document(hit: Hit) -> Document:
-    record = hit.record
-    details = {name: getattr(record, name, None) for name in _DOCUMENT_FIELDS}
-    kind = "message" if isinstance(record, Message) else "memory"
-    meta = {
-        "kind": kind,
-        **{name: value for name, value in details.items() if value},
-        **getattr(record, "metadata", {}),
-    }
-    return Document(id=record.id, content=plain_text(record.content), meta=meta, score=hit.relevance)
+    text = plain_text(hit.record.content)
+    return Document(id=hit.record.id, content=text, meta=describe_hit(hit), score=hit.relevance)

@@ -7,16 +7,27 @@ by file id.
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, Final, Unpack
+from typing import Any, Final, TypeVar, Unpack
 
-import msgspec
-
-from brimful.adapters.fitter import Fitted, Fitter, RequestDetails, WireMessage, count_request
+from brimful.adapters.fitter import (
+    NOTHING_LEFT_OUT,
+    Fitted,
+    Fitter,
+    RequestDetails,
+    WireMessage,
+    arun,
+    count_request,
+    describe_hit,
+    run,
+)
 from brimful.assembly.fit import FitOptions
+from brimful.assembly.recall_tool import RECALL, recall_tool
+from brimful.cache import LRU
+from brimful.core.context import Context
 from brimful.engine import Engine, SyncEngine
-from brimful.errors import ContextOverflow, InvalidValue, MissingExtra
+from brimful.engine.options import ResponseOptions
+from brimful.errors import MissingExtra
 from brimful.packagers.records import plain_text
-from brimful.providers import Overflow, find_overflow
 from brimful.records import Usage
 from brimful.retrieval.search import Hit
 
@@ -38,12 +49,14 @@ try:
         convert_to_messages,
     )
     from langchain_core.retrievers import BaseRetriever
-    from langchain_core.tools import BaseTool
+    from langchain_core.tools import BaseTool, StructuredTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.config import get_config
+    from langgraph.prebuilt import ToolRuntime
 except ImportError as error:
     raise MissingExtra("langchain", "brimful.adapters.langchain") from error
 
+B = TypeVar("B", bound=BaseMessage)
 
 # -- translation -------------------------------------------------------------------------------------------------------
 
@@ -78,7 +91,7 @@ def _user_messages(message: BaseMessage) -> list[dict[str, Any]]:
     results = [
         {"role": "tool", "tool_call_id": str(block.get("tool_use_id")), "content": _content(block.get("content", ""))}
         for block in blocks
-        if _is_result(block)
+        if isinstance(block, dict) and _is_result(block)
     ]
     content = _content(message.content)
     if results and not content:
@@ -168,6 +181,7 @@ def _media(kind: str, block: dict[str, Any]) -> dict[str, Any]:
 
 _NAME_FIELDS: Final = ("model_name", "model", "model_id", "deployment_name")
 """Where chat models of LangChain have the name of their model."""
+_MAX_CONTEXTS: Final = 1_000  # of conversations that may recall something
 _LIMIT_FIELDS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
 """Where they have the length of the answer."""
 
@@ -179,59 +193,66 @@ class BrimfulMiddleware(AgentMiddleware[Any, Any, Any]):
     pass them here. With an `engine`, every request is recorded in its store, and counts are calibrated by the usage
     that the provider reports. Pass a `SyncEngine` if the agent is called without `await`.
 
-    A request that the provider refuses as too long is made smaller and sent once more.
+    A request that the provider refuses as too long is made smaller and sent once more. With `recall`, a request that
+    leaves something out offers the model a tool to get it back.
     """
 
-    def __init__(self, *, engine: Engine | SyncEngine | None = None, **options: Unpack[FitOptions]) -> None:
+    def __init__(
+        self, *, engine: Engine | SyncEngine | None = None, recall: bool = False, **options: Unpack[FitOptions]
+    ) -> None:
         super().__init__()
-        self._fitter = Fitter(engine=engine, **options)
+        self._fitter = Fitter(engine=engine, refusals=(ContextOverflowError,), recall=recall, **options)
+        self._contexts: LRU[str, Context] = LRU(max_entries=_MAX_CONTEXTS)
+        schema = {"name": RECALL.name, "description": RECALL.description, "args_schema": RECALL.parameters}
+        self.tools = [StructuredTool.from_function(self._recall, **schema)] if recall else []
+
+    def _recall(self, runtime: ToolRuntime, **arguments: Any) -> str:
+        """Answer a call of the recall tool, for the latest request of its conversation."""
+        context = self._contexts.get(_find_conversation(runtime.state["messages"]))
+        return NOTHING_LEFT_OUT if context is None else recall_tool(context)(arguments)
+
+    def _apply(self, request: ModelRequest[Any], fitted: Fitted) -> ModelRequest[Any]:
+        """Return a request with what is sent."""
+        changed: dict[str, Any] = {}
+        messages = fitted.rebuild(request.messages, shorten=_shorten, add=HumanMessage)
+        if messages is not request.messages:
+            changed["messages"] = messages
+        if self.tools and fitted.offers_recall:
+            self._contexts[fitted.conversation] = fitted.context
+        elif self.tools:
+            changed["tools"] = self._list_others(request)
+        return request.override(**changed) if changed else request
+
+    def _list_others(self, request: ModelRequest[Any]) -> list[BaseTool | dict[str, Any]]:
+        """Return the tools of a request without the recall tool, which is counted if it is needed."""
+        return [tool for tool in request.tools if not any(tool is own for own in self.tools)]
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Fit a request, and call the model."""
-        messages, details = _translate(request)
+        messages, details = _translate(request, self._list_others(request))
         if not messages:
             return handler(request)
-        fitted = self._fitter.fit(messages, **details)
-        try:
-            response = handler(_with_fitted(request, fitted))
-        except ContextOverflowError as error:
-            smaller = self._fitter.refit(messages, fitted, _read_overflow(error), **details)
-            if smaller is None:
-                raise
-            fitted = smaller
-            response = handler(_with_fitted(request, fitted))
-        self._fitter.observe(fitted, usage=_find_usage(response))
-        return response
+        return self._fitter.call(
+            messages, lambda fitted: handler(self._apply(request, fitted)), _read_response, **details
+        )
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Fit a request, and call the model, without blocking the event loop."""
-        messages, details = _translate(request)
+        messages, details = _translate(request, self._list_others(request))
         if not messages:
             return await handler(request)
-        fitted = await self._fitter.afit(messages, **details)
-        try:
-            response = await handler(_with_fitted(request, fitted))
-        except ContextOverflowError as error:
-            smaller = await self._fitter.arefit(messages, fitted, _read_overflow(error), **details)
-            if smaller is None:
-                raise
-            fitted = smaller
-            response = await handler(_with_fitted(request, fitted))
-        await self._fitter.aobserve(fitted, usage=_find_usage(response))
-        return response
+        return await self._fitter.acall(
+            messages, lambda fitted: handler(self._apply(request, fitted)), _read_response, **details
+        )
 
 
-def _read_overflow(error: ContextOverflowError) -> ContextOverflow:
-    """Return an error of LangChain with the numbers in its text, if any."""
-    found = find_overflow(None, str(error).encode()) or Overflow()
-    return ContextOverflow("", str(error), **msgspec.structs.asdict(found))
-
-
-def _translate(request: ModelRequest[Any]) -> tuple[list[list[WireMessage]], RequestDetails]:
+def _translate(
+    request: ModelRequest[Any], tools: Sequence[BaseTool | dict[str, Any]]
+) -> tuple[list[list[WireMessage]], RequestDetails]:
     """Return the messages of a request, and everything else that is counted."""
     details = RequestDetails(
         conversation=_find_conversation(request.messages),
@@ -239,7 +260,7 @@ def _translate(request: ModelRequest[Any]) -> tuple[list[list[WireMessage]], Req
         window=(request.model.profile or {}).get("max_input_tokens"),
         max_output=_find_max_output(request),
         system=None if request.system_message is None else str(request.system_message.text),
-        tools=[*map(_tool, request.tools), *_response_tools(request.response_format)],
+        tools=[*map(_tool, tools), *_response_tools(request.response_format)],
     )
     return [to_openai(message) for message in request.messages], details
 
@@ -266,7 +287,7 @@ def _find_max_output(request: ModelRequest[Any]) -> int | None:
     return next((limit for limit in limits if type(limit) is int and limit > 0), None)
 
 
-def _tool(tool: object) -> dict[str, Any]:
+def _tool(tool: Any) -> dict[str, Any]:
     """Return a tool in OpenAI's format, or a tool of another provider as it is."""
     try:
         converted: dict[str, Any] = convert_to_openai_tool(tool)
@@ -289,15 +310,11 @@ def _response_tools(response_format: Any) -> Iterator[dict[str, Any]]:
         yield {"type": "function", "function": function}
 
 
-def _with_fitted(request: ModelRequest[Any], fitted: Fitted) -> ModelRequest[Any]:
-    messages = fitted.rebuild(request.messages, shorten=_shorten, add=HumanMessage)
-    return request if messages is request.messages else request.override(messages=messages)
-
-
-def _shorten(message: BaseMessage, shortened: Sequence[WireMessage]) -> BaseMessage:
+def _shorten(message: B, shortened: Sequence[WireMessage]) -> B:
     """Return a copy of a message with the shorter texts that `fit` gave it."""
     results = {each["tool_call_id"]: each["content"] for each in shortened if each["role"] == "tool"}
-    content = _merge(message.content, shortened[-1]["content"])
+    is_own = isinstance(message, ToolMessage) or shortened[-1]["role"] != "tool"
+    content = _merge(message.content, shortened[-1]["content"]) if is_own else message.content
     if isinstance(content, list):
         content = [
             {**block, "content": _merge(block.get("content", ""), results[str(block.get("tool_use_id"))])}
@@ -324,6 +341,10 @@ def _shorten_block(block: Any, shortened: dict[str, Any]) -> Any:
             return shortened
         case _:
             return block
+
+
+def _read_response(response: object) -> ResponseOptions:
+    return {"usage": _find_usage(response)}
 
 
 def _find_usage(response: object) -> Usage | None:
@@ -397,9 +418,7 @@ class BrimfulRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain passes it
         k: int | None = None,
     ) -> list[Document]:
-        if not isinstance(self.engine, SyncEngine):
-            raise InvalidValue("engine", "is asynchronous: call `ainvoke`, or pass a brimful.SyncEngine")
-        return self.engine.run(self._search(self.engine.engine, query, k))
+        return run(self.engine, lambda engine: self._search(engine, query, k))
 
     async def _aget_relevant_documents(
         self,
@@ -408,9 +427,7 @@ class BrimfulRetriever(BaseRetriever):
         run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain passes it
         k: int | None = None,
     ) -> list[Document]:
-        if isinstance(self.engine, SyncEngine):
-            return await self.engine.wait(self._search(self.engine.engine, query, k))
-        return await self._search(self.engine, query, k)
+        return await arun(self.engine, lambda engine: self._search(engine, query, k))
 
     async def _search(self, engine: Engine, query: str, k: int | None) -> list[Document]:
         limit = self.k if k is None else k
@@ -427,15 +444,9 @@ class BrimfulRetriever(BaseRetriever):
 
 
 def _document(hit: Hit) -> Document:
-    record, passage = hit.record, hit.passage
-    text = plain_text(record.content)
-    owners = {key: value for key in ("user", "persona", "room") if (value := getattr(record, key, None))}
-    metadata = {
-        "kind": record.__struct_config__.tag,
-        "relevance": hit.relevance,
-        "at": getattr(record, "at", None),
-        **owners,
-    }
+    passage, text = hit.passage, plain_text(hit.record.content)
     return Document(
-        id=record.id, page_content=text if passage is None else text[passage.start : passage.stop], metadata=metadata
+        id=hit.record.id,
+        page_content=text if passage is None else text[passage.start : passage.stop],
+        metadata={**describe_hit(hit), "relevance": hit.relevance},
     )

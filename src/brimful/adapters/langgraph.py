@@ -8,6 +8,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from brimful.adapters.fitter import arun, require_engine, run
 from brimful.core.validation import preview
 from brimful.engine import Engine, SyncEngine
 from brimful.errors import InvalidValue, MissingExtra
@@ -52,26 +53,18 @@ class BrimfulStore(BaseStore):
     """
 
     def __init__(self, engine: Engine | SyncEngine, *, fields: Sequence[str] = (_WHOLE,)) -> None:
-        if not hasattr(engine, "remember"):
-            reason = f"must be a brimful.Engine or brimful.SyncEngine, not {type(engine).__name__}"
-            raise InvalidValue("engine", reason)
         if isinstance(fields, str) or not all(isinstance(path, str) for path in fields):
             raise InvalidValue("fields", f"must be a list of paths, not {preview(fields)}")
-        self._engine = engine
+        self._engine = require_engine(engine)
         self._fields = tuple(fields)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations one after the other."""
-        if not isinstance(self._engine, SyncEngine):
-            reason = "is asynchronous: use `aget`, `aput` and `asearch`, or pass a brimful.SyncEngine"
-            raise InvalidValue("engine", reason)
-        return self._engine.run(self._run(self._engine.engine, ops))
+        return run(self._engine, lambda engine: self._run(engine, ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations one after the other."""
-        if isinstance(self._engine, SyncEngine):
-            return await self._engine.wait(self._run(self._engine.engine, ops))
-        return await self._run(self._engine, ops)
+        return await arun(self._engine, lambda engine: self._run(engine, ops))
 
     async def _run(self, engine: Engine, ops: Iterable[Op]) -> list[Result]:
         results = []

@@ -101,9 +101,7 @@ class _CallFitter(Fitter):
 
     def limit_retry(self, call_id: str, fitted: Fitted, error: Exception) -> ContextOverflow | None:
         """Make the next attempt of a call smaller if the provider refused it as too long; None for another error."""
-        overflow = find_refusal(error)
-        if overflow is None and isinstance(error, litellm.ContextWindowExceededError):
-            overflow = ContextOverflow(fitted.route, str(error))
+        overflow = find_refusal(error, (litellm.ContextWindowExceededError,))
         if overflow is not None:
             self._retries[call_id] = get_retry_window(fitted.context, overflow)
         return overflow

@@ -9,12 +9,21 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from io import IOBase
-from typing import Any, Final, Self
-
-import msgspec
+from typing import Any, Final
 
 from brimful import Engine, SyncEngine
-from brimful.adapters.fitter import Fitted, Fitter, RequestDetails, WireMessage
+from brimful.adapters.fitter import (
+    Fitted,
+    Fitter,
+    RequestDetails,
+    WireMessage,
+    arun,
+    describe_hit,
+    read_newest,
+    require_engine,
+    run,
+)
+from brimful.engine.options import ResponseOptions
 from brimful.errors import InvalidValue, MissingExtra
 from brimful.packagers.records import plain_text
 from brimful.records import Message
@@ -22,7 +31,6 @@ from brimful.retrieval.search import Hit
 
 try:
     from llama_index.core.base.base_retriever import BaseRetriever
-    from llama_index.core.base.llms.generic_utils import messages_to_prompt
     from llama_index.core.base.llms.types import (
         AudioBlock,
         CachePoint,
@@ -48,7 +56,7 @@ try:
     from llama_index.core.llms.function_calling import FunctionCallingLLM
     from llama_index.core.llms.llm import LLM, ToolSelection
     from llama_index.core.memory.types import BaseMemory
-    from llama_index.core.prompts.base import BasePromptTemplate
+    from llama_index.core.prompts.base import BasePromptTemplate, ChatPromptTemplate
     from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
     from llama_index.core.tools.types import BaseTool
 except ImportError as error:
@@ -63,8 +71,6 @@ _ROLES: Final = {
 _UNKNOWN_MODEL: Final = "unknown"  # LlamaIndex's name for it
 _HISTORY_SHARE: Final = 0.75  # of the window, as in ChatMemoryBuffer
 _METADATA_KEY: Final = "llama_index"  # of a stored message, for what text and calls do not say
-_PAGE: Final = 1_000  # messages read at once
-_NODE_FIELDS: Final = ("room", "user", "persona", "sender", "type", "at")  # of a record, as metadata of a node
 _OWN_FIELDS: Final = ("room", "history", "options", "model", "limit", "whole")
 _LIMITING_OPTIONS: Final = ("model", "window", "max_prompt_tokens")
 
@@ -228,33 +234,21 @@ def _user_message(text: str) -> ChatMessage:
 # -- usage -------------------------------------------------------------------------------------------------------------
 
 
-def _find_usage(response: ChatResponse) -> Mapping[str, Any] | None:
+def _read_response(response: ChatResponse | None) -> ResponseOptions:
     """Return the usage that a provider reported, in its own format. Integrations put it in different places."""
+    if response is None:  # a stream without a chunk
+        return {}
     raw = _plain(response.raw)
     extra = response.additional_kwargs
     fields = raw if isinstance(raw, Mapping) else {}
     for usage in (_plain(fields.get("usage")), _plain(extra.get("usage")), extra):
         match usage:
             case {"prompt_tokens": int()} | {"input_tokens": int()}:
-                return usage
-    return None
+                return {"usage": usage}
+    return {}
 
 
 # -- the LLM -----------------------------------------------------------------------------------------------------------
-
-
-class _Attempt(msgspec.Struct, frozen=True):
-    """A fitted request of a list of messages."""
-
-    messages: list[ChatMessage]
-    wire: list[list[WireMessage]]
-    details: RequestDetails
-    fitted: Fitted
-
-    @property
-    def sent(self) -> list[ChatMessage]:
-        """The messages to send."""
-        return self.fitted.rebuild(self.messages, shorten=_shorten, add=_user_message)
 
 
 class BrimfulLLM(FunctionCallingLLM):
@@ -319,33 +313,25 @@ class BrimfulLLM(FunctionCallingLLM):
         tools: Sequence[BaseTool],
         user_msg: str | ChatMessage | None = None,
         chat_history: list[ChatMessage] | None = None,
-        verbose: bool = False,
-        allow_parallel_tool_calls: bool = False,
-        tool_required: bool = False,
+        *args: Any,
         **kwargs: Any,
     ) -> ChatResponse:
         """Fit the messages and let the wrapped LLM answer or call tools."""
-        llm = self._function_calling
-        options = _tool_options(verbose=verbose, parallel=allow_parallel_tool_calls, required=tool_required) | kwargs
-        return self._send(
-            _join(chat_history, user_msg), tools, lambda sent: llm.chat_with_tools(tools, chat_history=sent, **options)
-        )
+        call = self._function_calling.chat_with_tools
+        return self._send(_join(chat_history, user_msg), tools, lambda sent: call(tools, None, sent, *args, **kwargs))
 
     async def achat_with_tools(
         self,
         tools: Sequence[BaseTool],
         user_msg: str | ChatMessage | None = None,
         chat_history: list[ChatMessage] | None = None,
-        verbose: bool = False,
-        allow_parallel_tool_calls: bool = False,
-        tool_required: bool = False,
+        *args: Any,
         **kwargs: Any,
     ) -> ChatResponse:
         """Fit the messages and let the wrapped LLM answer or call tools."""
-        llm = self._function_calling
-        options = _tool_options(verbose=verbose, parallel=allow_parallel_tool_calls, required=tool_required) | kwargs
+        call = self._function_calling.achat_with_tools
         return await self._asend(
-            _join(chat_history, user_msg), tools, lambda sent: llm.achat_with_tools(tools, chat_history=sent, **options)
+            _join(chat_history, user_msg), tools, lambda sent: call(tools, None, sent, *args, **kwargs)
         )
 
     def stream_chat_with_tools(
@@ -353,37 +339,25 @@ class BrimfulLLM(FunctionCallingLLM):
         tools: Sequence[BaseTool],
         user_msg: str | ChatMessage | None = None,
         chat_history: list[ChatMessage] | None = None,
-        verbose: bool = False,
-        allow_parallel_tool_calls: bool = False,
-        tool_required: bool = False,
+        *args: Any,
         **kwargs: Any,
     ) -> ChatResponseGen:
         """Fit the messages and stream the answer or the calls of the wrapped LLM."""
-        llm = self._function_calling
-        options = _tool_options(verbose=verbose, parallel=allow_parallel_tool_calls, required=tool_required) | kwargs
-        return self._stream(
-            _join(chat_history, user_msg),
-            tools,
-            lambda sent: llm.stream_chat_with_tools(tools, chat_history=sent, **options),
-        )
+        call = self._function_calling.stream_chat_with_tools
+        return self._stream(_join(chat_history, user_msg), tools, lambda sent: call(tools, None, sent, *args, **kwargs))
 
     async def astream_chat_with_tools(
         self,
         tools: Sequence[BaseTool],
         user_msg: str | ChatMessage | None = None,
         chat_history: list[ChatMessage] | None = None,
-        verbose: bool = False,
-        allow_parallel_tool_calls: bool = False,
-        tool_required: bool = False,
+        *args: Any,
         **kwargs: Any,
     ) -> ChatResponseAsyncGen:
         """Fit the messages and stream the answer or the calls of the wrapped LLM."""
-        llm = self._function_calling
-        options = _tool_options(verbose=verbose, parallel=allow_parallel_tool_calls, required=tool_required) | kwargs
+        call = self._function_calling.astream_chat_with_tools
         return await self._astream(
-            _join(chat_history, user_msg),
-            tools,
-            lambda sent: llm.astream_chat_with_tools(tools, chat_history=sent, **options),
+            _join(chat_history, user_msg), tools, lambda sent: call(tools, None, sent, *args, **kwargs)
         )
 
     def get_tool_calls_from_response(
@@ -392,19 +366,9 @@ class BrimfulLLM(FunctionCallingLLM):
         """Return the tool calls in an answer of the wrapped LLM."""
         return self._function_calling.get_tool_calls_from_response(response, error_on_no_tool_call, **kwargs)
 
-    def _prepare_chat_with_tools(
-        self,
-        tools: Sequence[BaseTool],
-        user_msg: str | ChatMessage | None = None,
-        chat_history: list[ChatMessage] | None = None,
-        verbose: bool = False,
-        allow_parallel_tool_calls: bool = False,
-        tool_required: bool = False,
-        **kwargs: Any,
-    ) -> dict[str, Any]:
+    def _prepare_chat_with_tools(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Prepare a request as the wrapped LLM does."""
-        options = _tool_options(verbose=verbose, parallel=allow_parallel_tool_calls, required=tool_required) | kwargs
-        return self._function_calling._prepare_chat_with_tools(tools, user_msg, chat_history, **options)  # noqa: SLF001
+        return self._function_calling._prepare_chat_with_tools(*args, **kwargs)  # noqa: SLF001
 
     @property
     def _function_calling(self) -> FunctionCallingLLM:
@@ -414,63 +378,47 @@ class BrimfulLLM(FunctionCallingLLM):
 
     # -- completion --------------------------------------------------------------------------------------------------
 
-    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+    def complete(self, prompt: str, *args: Any, **kwargs: Any) -> CompletionResponse:
         """Let the wrapped LLM complete a prompt."""
-        return self.llm.complete(prompt, formatted=formatted, **kwargs)
+        return self.llm.complete(prompt, *args, **kwargs)
 
-    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+    async def acomplete(self, prompt: str, *args: Any, **kwargs: Any) -> CompletionResponse:
         """Let the wrapped LLM complete a prompt."""
-        return await self.llm.acomplete(prompt, formatted=formatted, **kwargs)
+        return await self.llm.acomplete(prompt, *args, **kwargs)
 
-    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
+    def stream_complete(self, prompt: str, *args: Any, **kwargs: Any) -> CompletionResponseGen:
         """Stream the completion of the wrapped LLM."""
-        return self.llm.stream_complete(prompt, formatted=formatted, **kwargs)
+        return self.llm.stream_complete(prompt, *args, **kwargs)
 
-    async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseAsyncGen:
+    async def astream_complete(self, prompt: str, *args: Any, **kwargs: Any) -> CompletionResponseAsyncGen:
         """Stream the completion of the wrapped LLM."""
-        return await self.llm.astream_complete(prompt, formatted=formatted, **kwargs)
+        return await self.llm.astream_complete(prompt, *args, **kwargs)
 
     # -- structured output -------------------------------------------------------------------------------------------
 
     def structured_predict(
-        self,
-        output_cls: type[Any],
-        prompt: BasePromptTemplate,
-        llm_kwargs: dict[str, Any] | None = None,
-        **prompt_args: Any,
+        self, output_cls: type[Any], prompt: BasePromptTemplate, llm_kwargs: Any = None, **prompt_args: Any
     ) -> Any:
         """Fit the messages of a prompt and let the wrapped LLM answer with an object."""
         fitted = self._fit_prompt(output_cls, prompt, prompt_args)
         return self.llm.structured_predict(output_cls, fitted, llm_kwargs=llm_kwargs)
 
     async def astructured_predict(
-        self,
-        output_cls: type[Any],
-        prompt: BasePromptTemplate,
-        llm_kwargs: dict[str, Any] | None = None,
-        **prompt_args: Any,
+        self, output_cls: type[Any], prompt: BasePromptTemplate, llm_kwargs: Any = None, **prompt_args: Any
     ) -> Any:
         """Fit the messages of a prompt and let the wrapped LLM answer with an object."""
         fitted = await self._afit_prompt(output_cls, prompt, prompt_args)
         return await self.llm.astructured_predict(output_cls, fitted, llm_kwargs=llm_kwargs)
 
     def stream_structured_predict(
-        self,
-        output_cls: type[Any],
-        prompt: BasePromptTemplate,
-        llm_kwargs: dict[str, Any] | None = None,
-        **prompt_args: Any,
+        self, output_cls: type[Any], prompt: BasePromptTemplate, llm_kwargs: Any = None, **prompt_args: Any
     ) -> Iterator[Any]:
         """Fit the messages of a prompt and stream the object that the wrapped LLM answers with."""
         fitted = self._fit_prompt(output_cls, prompt, prompt_args)
         return self.llm.stream_structured_predict(output_cls, fitted, llm_kwargs=llm_kwargs)
 
     async def astream_structured_predict(
-        self,
-        output_cls: type[Any],
-        prompt: BasePromptTemplate,
-        llm_kwargs: dict[str, Any] | None = None,
-        **prompt_args: Any,
+        self, output_cls: type[Any], prompt: BasePromptTemplate, llm_kwargs: Any = None, **prompt_args: Any
     ) -> AsyncIterator[Any]:
         """Fit the messages of a prompt and stream the object that the wrapped LLM answers with."""
         fitted = await self._afit_prompt(output_cls, prompt, prompt_args)
@@ -487,41 +435,16 @@ class BrimfulLLM(FunctionCallingLLM):
             "tools": [tool.metadata.to_openai_tool(skip_length_check=True) for tool in tools],
         }
 
-    def _fit(self, messages: Sequence[ChatMessage], details: RequestDetails) -> _Attempt:
-        listed = messages if isinstance(messages, list) else list(messages)
-        wire = to_openai(listed)
-        return _Attempt(listed, wire, details, self._fitter.fit(wire, **details))
-
-    async def _afit(self, messages: Sequence[ChatMessage], details: RequestDetails) -> _Attempt:
-        listed = messages if isinstance(messages, list) else list(messages)
-        wire = to_openai(listed)
-        return _Attempt(listed, wire, details, await self._fitter.afit(wire, **details))
-
-    def _refit(self, attempt: _Attempt, error: Exception) -> _Attempt | None:
-        """Fit a refused request again; None if it was not refused as too long."""
-        smaller = self._fitter.refit(attempt.wire, attempt.fitted, error, **attempt.details)
-        return None if smaller is None else msgspec.structs.replace(attempt, fitted=smaller)
-
-    async def _arefit(self, attempt: _Attempt, error: Exception) -> _Attempt | None:
-        smaller = await self._fitter.arefit(attempt.wire, attempt.fitted, error, **attempt.details)
-        return None if smaller is None else msgspec.structs.replace(attempt, fitted=smaller)
-
     def _send(
         self,
         messages: Sequence[ChatMessage],
         tools: Sequence[BaseTool],
         send: Callable[[list[ChatMessage]], ChatResponse],
     ) -> ChatResponse:
-        attempt = self._fit(messages, self._details(tools))
-        try:
-            response = send(attempt.sent)
-        except Exception as error:
-            smaller = self._refit(attempt, error)
-            if smaller is None:
-                raise
-            attempt, response = smaller, send(smaller.sent)
-        self._fitter.observe(attempt.fitted, usage=_find_usage(response))
-        return response
+        listed = _listed(messages)
+        return self._fitter.call(
+            to_openai(listed), lambda fitted: send(_rebuild(fitted, listed)), _read_response, **self._details(tools)
+        )
 
     async def _asend(
         self,
@@ -529,16 +452,10 @@ class BrimfulLLM(FunctionCallingLLM):
         tools: Sequence[BaseTool],
         send: Callable[[list[ChatMessage]], Awaitable[ChatResponse]],
     ) -> ChatResponse:
-        attempt = await self._afit(messages, self._details(tools))
-        try:
-            response = await send(attempt.sent)
-        except Exception as error:
-            smaller = await self._arefit(attempt, error)
-            if smaller is None:
-                raise
-            attempt, response = smaller, await send(smaller.sent)
-        await self._fitter.aobserve(attempt.fitted, usage=_find_usage(response))
-        return response
+        listed = _listed(messages)
+        return await self._fitter.acall(
+            to_openai(listed), lambda fitted: send(_rebuild(fitted, listed)), _read_response, **self._details(tools)
+        )
 
     def _stream(
         self,
@@ -546,21 +463,23 @@ class BrimfulLLM(FunctionCallingLLM):
         tools: Sequence[BaseTool],
         send: Callable[[list[ChatMessage]], ChatResponseGen],
     ) -> ChatResponseGen:
-        first = self._fit(messages, self._details(tools))
+        listed, details = _listed(messages), self._details(tools)
+        wire = to_openai(listed)
+        first = self._fitter.fit(wire, **details)
 
         def responses() -> ChatResponseGen:
-            attempt, response = first, None
+            fitted, response = first, None
             try:
-                for response in send(attempt.sent):
+                for response in send(_rebuild(fitted, listed)):
                     yield response
             except Exception as error:
-                smaller = self._refit(attempt, error) if response is None else None
+                smaller = self._fitter.refit(wire, fitted, error, **details) if response is None else None
                 if smaller is None:
                     raise
-                attempt = smaller
-                for response in send(attempt.sent):
+                fitted = smaller
+                for response in send(_rebuild(fitted, listed)):
                     yield response
-            self._fitter.observe(attempt.fitted, usage=None if response is None else _find_usage(response))
+            self._fitter.observe(fitted, **_read_response(response))
 
         return responses()
 
@@ -570,21 +489,23 @@ class BrimfulLLM(FunctionCallingLLM):
         tools: Sequence[BaseTool],
         send: Callable[[list[ChatMessage]], Awaitable[ChatResponseAsyncGen]],
     ) -> ChatResponseAsyncGen:
-        first = await self._afit(messages, self._details(tools))
+        listed, details = _listed(messages), self._details(tools)
+        wire = to_openai(listed)
+        first = await self._fitter.afit(wire, **details)
 
         async def responses() -> ChatResponseAsyncGen:
-            attempt, response = first, None
+            fitted, response = first, None
             try:
-                async for response in await send(attempt.sent):
+                async for response in await send(_rebuild(fitted, listed)):
                     yield response
             except Exception as error:
-                smaller = await self._arefit(attempt, error) if response is None else None
+                smaller = await self._fitter.arefit(wire, fitted, error, **details) if response is None else None
                 if smaller is None:
                     raise
-                attempt = smaller
-                async for response in await send(attempt.sent):
+                fitted = smaller
+                async for response in await send(_rebuild(fitted, listed)):
                     yield response
-            await self._fitter.aobserve(attempt.fitted, usage=None if response is None else _find_usage(response))
+            await self._fitter.aobserve(fitted, **_read_response(response))
 
         return responses()
 
@@ -592,13 +513,15 @@ class BrimfulLLM(FunctionCallingLLM):
         self, output_cls: type[Any], prompt: BasePromptTemplate, prompt_args: dict[str, Any]
     ) -> BasePromptTemplate:
         messages = prompt.format_messages(llm=self.llm, **prompt_args)
-        return _FixedPrompt.of(self._fit(messages, self._schema_details(output_cls)).sent, prompt)
+        fitted = self._fitter.fit(to_openai(messages), **self._schema_details(output_cls))
+        return _FixedPrompt.from_messages(_rebuild(fitted, messages), output_parser=prompt.output_parser)
 
     async def _afit_prompt(
         self, output_cls: type[Any], prompt: BasePromptTemplate, prompt_args: dict[str, Any]
     ) -> BasePromptTemplate:
         messages = prompt.format_messages(llm=self.llm, **prompt_args)
-        return _FixedPrompt.of((await self._afit(messages, self._schema_details(output_cls))).sent, prompt)
+        fitted = await self._fitter.afit(to_openai(messages), **self._schema_details(output_cls))
+        return _FixedPrompt.from_messages(_rebuild(fitted, messages), output_parser=prompt.output_parser)
 
     def _schema_details(self, output_cls: type[Any]) -> RequestDetails:
         """Count the schema of an object as the tool that it is sent as, and the system prompt that is added later."""
@@ -607,10 +530,12 @@ class BrimfulLLM(FunctionCallingLLM):
         return {**details, "tools": [{"type": "function", "function": function}], "system": self.llm.system_prompt}
 
 
-def _tool_options(*, verbose: bool, parallel: bool, required: bool) -> dict[str, Any]:
-    """Return the options of a request with tools. Older integrations do not know `tool_required`."""
-    options = {"verbose": verbose, "allow_parallel_tool_calls": parallel}
-    return options | ({"tool_required": True} if required else {})
+def _listed(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    return messages if isinstance(messages, list) else list(messages)
+
+
+def _rebuild(fitted: Fitted, messages: list[ChatMessage]) -> list[ChatMessage]:
+    return fitted.rebuild(messages, shorten=_shorten, add=_user_message)
 
 
 def _join(history: list[ChatMessage] | None, message: str | ChatMessage | None) -> list[ChatMessage]:
@@ -619,40 +544,14 @@ def _join(history: list[ChatMessage] | None, message: str | ChatMessage | None) 
     return [*(history or ()), _user_message(message) if isinstance(message, str) else message]
 
 
-class _FixedPrompt(BasePromptTemplate):
-    """A prompt without variables: messages that were fitted."""
-
-    messages: list[ChatMessage]
-
-    @classmethod
-    def of(cls, messages: list[ChatMessage], prompt: BasePromptTemplate) -> Self:
-        """Make a prompt of fitted messages in place of another one."""
-        return cls(
-            messages=messages,
-            metadata=prompt.metadata,
-            template_vars=[],
-            kwargs={},
-            output_parser=prompt.output_parser,
-        )
-
-    def partial_format(self, **kwargs: Any) -> Self:
-        """Return the prompt: there is nothing to format."""
-        del kwargs
-        return self
-
-    def format(self, llm: Any = None, **kwargs: Any) -> str:
-        """Return the messages as one string, for LLMs that do not chat."""
-        convert = kwargs.get("messages_to_prompt") or getattr(llm, "messages_to_prompt", None) or messages_to_prompt
-        return str(convert(self.messages))
+class _FixedPrompt(ChatPromptTemplate):
+    """Messages that were fitted. Braces in them are text, not variables."""
 
     def format_messages(self, llm: Any = None, **kwargs: Any) -> list[ChatMessage]:
         """Return the messages."""
         del llm, kwargs
-        return self.messages if self.output_parser is None else self.output_parser.format_messages(self.messages)
-
-    def get_template(self, llm: Any = None) -> str:
-        """Return the messages as one string."""
-        return self.format(llm)
+        messages = self.message_templates
+        return messages if self.output_parser is None else self.output_parser.format_messages(messages)
 
 
 # -- the memory --------------------------------------------------------------------------------------------------------
@@ -723,8 +622,7 @@ class BrimfulMemory(BaseMemory):
         details = RequestDetails(conversation=self.room, model=self.model)
         if limit is not None:
             details["max_prompt_tokens"] = max(limit - initial_token_count, 1)
-        fitted = self._fitter.fit(to_openai(messages), **details)
-        return fitted.rebuild(messages, shorten=_shorten, add=_user_message)
+        return _rebuild(self._fitter.fit(to_openai(messages), **details), messages)
 
     def get_all(self) -> list[ChatMessage]:
         """Return the whole history."""
@@ -756,13 +654,7 @@ class BrimfulMemory(BaseMemory):
 
     def _load(self, engine: SyncEngine) -> None:
         """Read the history of the room."""
-        records: list[Message] = []
-        while True:
-            before = records[-1].seq if records else None
-            page = engine.run(engine.store.history(self.room, before=before, limit=_PAGE, include_archived=True))
-            records += [counted.message for counted in page]
-            if len(page) < _PAGE:
-                break
+        records = engine.run(read_newest(engine.engine, self.room))
         shown = [record for record in reversed(records) if not (record.hidden or record.superseded)]
         self._ids = [record.id for record in shown]
         self.history = [_restored(record) for record in shown]
@@ -807,34 +699,20 @@ class BrimfulRetriever(BaseRetriever):
 
     def __init__(self, engine: Engine | SyncEngine, *, callback_manager: Any = None, **options: Any) -> None:
         super().__init__(callback_manager=callback_manager)
-        if not isinstance(engine, Engine | SyncEngine):
-            raise InvalidValue("engine", f"must be a brimful.Engine or brimful.SyncEngine, not {type(engine).__name__}")
-        self._engine = engine
+        self._engine = require_engine(engine)
         self._options = options
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        if not isinstance(self._engine, SyncEngine):
-            raise InvalidValue("engine", "is asynchronous: call `aretrieve`, or pass a brimful.SyncEngine")
-        return [_node(hit) for hit in self._engine.search(query_bundle.query_str, **self._options)]
+        found = run(self._engine, lambda engine: engine.search(query_bundle.query_str, **self._options))
+        return [_node(hit) for hit in found]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        if isinstance(self._engine, SyncEngine):
-            search = self._engine.engine.search(query_bundle.query_str, **self._options)
-            hits = await self._engine.wait(search)
-        else:
-            hits = await self._engine.search(query_bundle.query_str, **self._options)
-        return [_node(hit) for hit in hits]
+        found = await arun(self._engine, lambda engine: engine.search(query_bundle.query_str, **self._options))
+        return [_node(hit) for hit in found]
 
 
 def _node(hit: Hit) -> NodeWithScore:
-    record = hit.record
-    details = {name: getattr(record, name, None) for name in _NODE_FIELDS}
-    kind = "message" if isinstance(record, Message) else "memory"
-    metadata = {
-        "kind": kind,
-        **{name: value for name, value in details.items() if value},
-        **getattr(record, "metadata", {}),
-    }
+    metadata = describe_hit(hit)
     metadata.pop(_METADATA_KEY, None)
-    node = TextNode(id_=record.id, text=plain_text(record.content), metadata=metadata)
+    node = TextNode(id_=hit.record.id, text=plain_text(hit.record.content), metadata=metadata)
     return NodeWithScore(node=node, score=hit.relevance)

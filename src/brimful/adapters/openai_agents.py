@@ -7,14 +7,16 @@ import json
 import sys
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, Self, TypeVar, Unpack, cast
+from operator import methodcaller
+from typing import Any, Final, Self, Unpack, cast
 
-from brimful.adapters.fitter import Fitted, Fitter, RequestDetails
+from brimful.adapters.fitter import NOTHING_LEFT_OUT, Fitted, Fitter, RequestDetails, arun, read_newest, require_engine
 from brimful.assembly.fit import FitOptions
+from brimful.assembly.recall_tool import RECALL, recall_tool
 from brimful.core.content import Role, ToolCall, ToolResult
 from brimful.core.validation import clean_text
 from brimful.engine import Engine, SyncEngine
@@ -28,6 +30,7 @@ try:
         Agent,
         AgentOutputSchema,
         AgentOutputSchemaBase,
+        FunctionTool,
         Handoff,
         Model,
         ModelResponse,
@@ -45,7 +48,6 @@ try:
 except ImportError as error:
     raise MissingExtra("openai-agents", "brimful.adapters.openai_agents") from error
 
-T = TypeVar("T")
 Item = dict[str, Any]
 
 _session_id: ContextVar[str] = ContextVar("brimful_session_id", default="")
@@ -85,6 +87,14 @@ class BrimfulFilter(RunHooks[Any]):
     ) -> None:
         self._fitter = Fitter(engine=engine, **options)
         self._conversation = conversation
+        self.recall_tool = FunctionTool(
+            name=RECALL.name,
+            description=RECALL.description,
+            params_json_schema=RECALL.parameters,
+            on_invoke_tool=self._recall,
+            strict_json_schema=False,
+        )
+        """A tool for agents, with which the model gets back what was left out."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return the same filter: model settings are copied with their retry policy, and an engine cannot be."""
@@ -129,6 +139,12 @@ class BrimfulFilter(RunHooks[Any]):
         latest.fitted = smaller
         latest.sent.input = _rebuild(smaller, latest.given)  # which the SDK sends in the next attempt
         return True
+
+    async def _recall(self, context: object, arguments: str) -> str:
+        """Answer a call of the recall tool, for the latest request of the run."""
+        del context
+        latest = _latest.get()
+        return NOTHING_LEFT_OUT if latest is None else recall_tool(latest.fitted.context)(arguments)
 
     def _find_conversation(self, data: CallModelData[Any]) -> str:
         own = self._conversation
@@ -179,7 +195,6 @@ _TEXT_FIELDS: Final = {
     "custom_tool_call_output": "output",
 }
 _ROLES: Final[dict[str, Role]] = {"assistant": "assistant", "system": "system", "developer": "system"}
-_PAGE: Final = 500  # messages that are read at a time
 _ALL: Final = sys.maxsize
 
 
@@ -194,13 +209,9 @@ class BrimfulSession:
     ) -> None:
         if not isinstance(session_id, str) or not session_id:
             raise InvalidValue("session_id", "must be a string that is not empty")
-        if not hasattr(engine, "observe"):
-            reason = f"must be a brimful.Engine or brimful.SyncEngine, not {type(engine).__name__}"
-            raise InvalidValue("engine", reason)
         self.session_id = session_id
         self.session_settings = session_settings
-        self._shared = engine
-        self._engine = engine.engine if isinstance(engine, SyncEngine) else engine
+        self._engine = require_engine(engine)
 
     async def get_items(self, limit: int | None = None) -> list[Any]:
         """Return the latest items, at most `limit`, in order.
@@ -225,40 +236,27 @@ class BrimfulSession:
         if items:
             now = time.time()
             messages = [_to_message(item, self.session_id, now, f"items[{at}]") for at, item in enumerate(items)]
-            await self._run(self._engine.post_many(messages))
+            await arun(self._engine, lambda engine: engine.post_many(messages))
 
     async def pop_item(self) -> Any:
         """Remove and return the latest item, or None if there is none."""
         while newest := await self._read_newest(1):
             with suppress(UnknownRecord):  # removed by somebody else in the meantime
-                await self._run(self._engine.delete(newest[0].id))
+                await arun(self._engine, methodcaller("delete", newest[0].id))
                 if (item := _to_item(newest[0])) is not None:
                     return item
         return None
 
     async def clear_session(self) -> None:
         """Remove all items, and everything else that is stored for the session, such as the records of its requests."""
-        await self._run(self._engine.store.remove(Room, self.session_id))
+        await arun(self._engine, lambda engine: engine.store.remove(Room, self.session_id))
 
     async def _read_items(self, limit: int) -> list[Item]:
         messages = await self._read_newest(limit)
         return [item for message in reversed(messages) if (item := _to_item(message)) is not None]
 
     async def _read_newest(self, limit: int) -> list[Message]:
-        messages: list[Message] = []
-        while len(messages) < limit:
-            size = min(_PAGE, limit - len(messages))
-            before = messages[-1].seq if messages else None
-            page = await self._run(
-                self._engine.store.history(self.session_id, before=before, limit=size, include_archived=True)
-            )
-            messages += [each.message for each in page]
-            if len(page) < size:
-                break
-        return messages
-
-    async def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return await (self._shared.wait(coroutine) if isinstance(self._shared, SyncEngine) else coroutine)
+        return await arun(self._engine, lambda engine: read_newest(engine, self.session_id, limit))
 
 
 def _has_all_calls(items: Sequence[Item]) -> bool:

@@ -5,6 +5,7 @@ after them, are kept or dropped one by one.
 """
 
 import copy
+import json
 import operator
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Self, Unpack
 
-from brimful.adapters.fitter import Fitted, Fitter, RequestDetails, WireMessage, find_refusal
+from brimful.adapters.fitter import NOTHING_LEFT_OUT, Fitted, Fitter, RequestDetails, WireMessage
 from brimful.assembly.fit import FitOptions
+from brimful.assembly.recall_tool import RECALL, recall_tool
 from brimful.engine import Engine, SyncEngine
-from brimful.errors import ContextOverflow, MissingExtra
+from brimful.errors import MissingExtra
 from brimful.records import Usage
 
 try:
@@ -55,6 +57,8 @@ try:
     from pydantic_ai.models import AbstractModel, Model, ModelRequestContext, ModelRequestParameters, StreamedResponse
     from pydantic_ai.models.wrapper import WrapperModel
     from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.tools import Tool
+    from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 except ImportError as error:
     raise MissingExtra("pydantic-ai", "brimful.adapters.pydantic_ai") from error
 
@@ -64,11 +68,14 @@ class BrimfulCapability(AbstractCapability[Any]):
 
     The options are those of `brimful.fit`. With an `engine`, every request is recorded in its store. The history of a
     run is not changed: `all_messages()` returns all of it. If the provider refuses a request as too long, a smaller one
-    is sent.
+    is sent. With `recall`, a request that leaves something out offers the model a tool to get it back.
     """
 
-    def __init__(self, *, engine: Engine | SyncEngine | None = None, **options: Unpack[FitOptions]) -> None:
-        self._fitter = Fitter(engine=engine, **options)
+    def __init__(
+        self, *, engine: Engine | SyncEngine | None = None, recall: bool = False, **options: Unpack[FitOptions]
+    ) -> None:
+        self._fitter = Fitter(engine=engine, refusals=(ModelContextWindowExceededError,), recall=recall, **options)
+        self._has_recall = recall
         self._sent: Fitted | None = None
 
     async def for_run(self, ctx: RunContext[Any]) -> Self:
@@ -79,14 +86,27 @@ class BrimfulCapability(AbstractCapability[Any]):
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Replace the messages by those that fit."""
+        """Replace the messages by those that fit, and remove the recall tool if nothing is left out."""
+        given = request_context.model_request_parameters
+        tools = [tool for tool in given.function_tools if not (self._has_recall and tool.name == RECALL.name)]
+        others = replace(given, function_tools=tools)
         request_context.messages = await self._fit(
-            request_context.messages,
-            request_context.model,
-            request_context.model_request_parameters,
-            ctx.conversation_id or "",
+            request_context.messages, request_context.model, others, ctx.conversation_id or ""
         )
+        if self._sent is None or not self._sent.offers_recall:
+            request_context.model_request_parameters = others
         return request_context
+
+    def get_toolset(self) -> AbstractToolset[Any] | None:
+        """Return the recall tool."""
+        if not self._has_recall:
+            return None
+        tool = Tool.from_schema(self._recall, RECALL.name, RECALL.description, RECALL.parameters)
+        return FunctionToolset([tool])
+
+    def _recall(self, **arguments: Any) -> str:
+        """Answer a call of the recall tool, for the latest request of the run."""
+        return NOTHING_LEFT_OUT if self._sent is None else recall_tool(self._sent.context)(arguments)
 
     def get_wrapper_model(self, model: Model) -> Model:
         """Return a model that sends a smaller request if one is refused as too long."""
@@ -141,7 +161,7 @@ class BrimfulCapability(AbstractCapability[Any]):
         if error is None or self._sent is None:
             fitted = await self._fitter.afit(wire, **details)
         else:
-            smaller = await self._fitter.arefit(wire, self._sent, _find_cause(error), **details)
+            smaller = await self._fitter.arefit(wire, self._sent, error, **details)
             if smaller is None:
                 raise error
             fitted = smaller
@@ -152,12 +172,6 @@ class BrimfulCapability(AbstractCapability[Any]):
             add=lambda text: _Unit(message=len(messages), part=0, value=UserPromptPart(text)),
         )
         return messages if sent is units else list(_regroup(messages, sent))
-
-
-def _find_cause(error: ModelAPIError) -> Exception:
-    """Return an error, as an overflow if Pydantic AI says that it is one and its text does not."""
-    is_overflow = isinstance(error, ModelContextWindowExceededError) and find_refusal(error) is None
-    return ContextOverflow("", error.message) if is_overflow else error
 
 
 class _RetryModel(WrapperModel):
@@ -285,8 +299,7 @@ def _to_wire(value: Any) -> list[WireMessage]:  # noqa: PLR0911 - one for each k
         case UserPromptPart():
             return [_user_message(_content(value.content))]
         case ToolReturnPart():
-            items = value.content_items(mode="str") if value.files else value.model_response_str()
-            return [_tool_message(value.tool_call_id, _content(items))]
+            return [_tool_message(value.tool_call_id, _result_content(value))]
         case RetryPromptPart() if value.tool_name is not None:
             return [_tool_message(value.tool_call_id, value.model_response())]
         case RetryPromptPart() | RetryFeedbackPart():
@@ -297,6 +310,20 @@ def _to_wire(value: Any) -> list[WireMessage]:  # noqa: PLR0911 - one for each k
             return [_user_message(list(_part_blocks(value)))]
         case _:
             return [_user_message([_unknown_block(value)])]
+
+
+def _result_content(result: ToolReturnPart) -> str | list[dict[str, Any]]:
+    """Return the content of a result. An error has a block more, for what some providers are sent it in."""
+    text = result.model_response_str(wrap_if_error=False)
+    content = _content(_result_items(result) if result.files else text)
+    if result.outcome not in ERROR_OUTCOMES:
+        return content
+    blocks = [_block(content)] if isinstance(content, str) else content
+    return [*blocks, {"type": "error", "error": "\\" * (len(json.dumps(text)) - len(text))}]
+
+
+def _result_items(result: ToolReturnPart) -> Sequence[Any]:
+    return result.content_items(mode="str", wrap_if_error=False)
 
 
 def _user_message(content: str | list[dict[str, Any]]) -> WireMessage:
@@ -405,12 +432,9 @@ def _shorten(value: Any, wire: WireMessage) -> Any:
         case UserPromptPart():
             return replace(value, content=_shorten_items(value.content, content))
         case ToolReturnPart():
-            # The text of an error has its wrapper already.
-            outcome = "success" if value.outcome in ERROR_OUTCOMES else value.outcome
-            items = value.content_items(mode="str") if value.files else ""
-            return replace(value, content=_shorten_items(items, content), outcome=outcome)
+            return replace(value, content=_shorten_items(_result_items(value) if value.files else "", content))
         case RetryPromptPart() if value.tool_name is not None:
-            return ToolReturnPart(tool_name=value.tool_name, content=content, tool_call_id=value.tool_call_id)
+            return ToolReturnPart(value.tool_name, content, tool_call_id=value.tool_call_id, outcome="retried")
         case SystemPromptPart():
             return replace(value, content=content)
         case _:
@@ -420,7 +444,7 @@ def _shorten(value: Any, wire: WireMessage) -> Any:
 def _shorten_items(items: str | Sequence[Any], content: str | list[dict[str, Any]]) -> str | list[Any]:
     """Return content with the texts of shortened blocks; a medium that became a text is one."""
     if isinstance(items, str) or isinstance(content, str):
-        return content if isinstance(content, str) else "".join(block["text"] for block in content)
+        return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
     blocks = iter(content)
     return [item if isinstance(item, CachePoint) else _shorten_item(item, next(blocks)) for item in items]
 
