@@ -1,0 +1,199 @@
+"""How much processor time a build takes, here and in another checkout, in alternation.
+
+BENCH_DATA=folder python benchmarks/build_time.py --against ../other        SQLite
+BENCH_DATA=folder python benchmarks/build_time.py --against ../other --postgres postgresql:///postgres
+
+The last column says how many of the finished contexts are equal, record included. `--postgres` is a server on which
+databases may be created; each checkout gets one, and they are dropped afterwards.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import urlsplit
+
+from evidence_data import Asked, Talk, spread, talks
+from tables import duration, table
+
+HERE = Path(__file__).parent.parent
+WINDOW = 8_192
+QUESTIONS = 60  # of each collection, evenly spread over its conversations
+MODEL = "gpt-4"
+ROOM = "talk"
+
+_START = multiprocessing.get_context("spawn")
+
+Build = tuple[float, str]
+"""The processor time of a build, all threads together, and a hash of the finished context."""
+
+
+def main() -> None:
+    """Print a table: collections by row."""
+    options = _options()
+    rows = []
+    for name, conversations in talks(options.data).items():
+        asked = [
+            (talk, question)
+            for talk in conversations
+            for question in spread(talk.questions, options.questions // len(conversations))
+        ]
+        print(f"{name}: {len(asked)} questions", flush=True)
+        for saved in (False, True):
+            checkouts = [HERE] if options.against is None else [HERE, options.against]
+            rows.append([name, "yes" if saved else "no", *_cells(_measure(checkouts, asked, options, saved=saved))])
+    print(table(["conversations", "saved", "here", "there", "here / there", "equal"], rows, words=2))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA"), help="folder of conversations")
+    parser.add_argument("--against", type=Path, help="another checkout, with `src/brimful` in it")
+    parser.add_argument("--questions", type=int, default=QUESTIONS, help="of each collection")
+    parser.add_argument("--rounds", type=int, default=5, help="builds of each question; their median counts")
+    parser.add_argument("--window", type=int, default=WINDOW, help="tokens")
+    parser.add_argument("--postgres", default="", help="URL of a server; SQLite without it")
+    options = parser.parse_args()
+    if options.data is None:
+        parser.error("pass --data or set BENCH_DATA")
+    return options
+
+
+def _measure(
+    checkouts: Sequence[Path], asked: Sequence[tuple[Talk, Asked]], options: argparse.Namespace, *, saved: bool
+) -> list[list[Build]]:
+    """Return the builds of each checkout, question by question."""
+    builds: list[list[Build]] = [[] for _ in checkouts]
+    with ExitStack() as stack:
+        workers = [stack.enter_context(_worker(each, options, saved=saved)) for each in checkouts]
+        talk = None
+        for its_talk, question in asked:
+            if its_talk is not talk:
+                talk = its_talk
+                for worker in workers:
+                    _ask(worker, talk)
+            rounds = [[_ask(worker, question) for worker in workers] for _ in range(options.rounds)]
+            for mine, found in zip(builds, zip(*rounds, strict=True), strict=True):
+                mine.append((median(seconds for seconds, _ in found), found[0][1]))
+    return builds
+
+
+def _cells(builds: Sequence[Sequence[Build]]) -> list[str]:
+    medians = [median(seconds for seconds, _ in mine) for mine in builds]
+    if len(builds) == 1:
+        return [duration(medians[0]), "–", "–", "–"]
+    pairs = list(zip(*builds, strict=True))
+    ratio = median(here / there for (here, _), (there, _) in pairs)
+    equal = sum(here == there for (_, here), (_, there) in pairs)
+    return [*map(duration, medians), f"{ratio:.2f}", f"{equal} of {len(pairs)}"]
+
+
+# -- in a process of its own, with the code of a checkout -------------------------------------------------------------
+
+
+@contextmanager
+def _worker(checkout: Path, options: argparse.Namespace, *, saved: bool) -> Iterator[Connection]:
+    mine, theirs = _START.Pipe()
+    arguments = (theirs, str(checkout.resolve() / "src"), options.postgres, options.window, saved)
+    process = _START.Process(target=_serve, args=arguments, daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        yield mine
+    finally:
+        mine.close()
+        process.join()
+
+
+def _ask(worker: Connection, what: Talk | Asked) -> Build:
+    worker.send(what)
+    answer: Build = worker.recv()
+    return answer
+
+
+def _serve(connection: Connection, source: str, postgres: str, window: int, saved: bool) -> None:  # noqa: FBT001
+    sys.path.insert(0, source)  # before anything imports brimful
+    try:
+        asyncio.run(_answer(connection, postgres, {"window": window, "save": saved}))
+    except EOFError:
+        return
+
+
+async def _answer(connection: Connection, postgres: str, build: dict[str, Any]) -> None:
+    talk: Talk = await asyncio.to_thread(connection.recv)
+    while True:
+        with _store(postgres) as url:
+            talk = await _converse(connection, talk, url, build)
+
+
+async def _converse(connection: Connection, talk: Talk, url: str, build: dict[str, Any]) -> Talk:
+    """Build for each question to a conversation, until the next one comes."""
+    from brimful.engine import Engine  # noqa: PLC0415 - of the checkout
+    from brimful.engine.options import Retrieval  # noqa: PLC0415
+
+    now = max((turn.at or 0.0) for turn in talk.turns)
+    async with Engine(url, model=MODEL, embedder="static", retrieval=Retrieval(cache_ttl=0.0)) as engine:
+        await engine.post_many(_messages(talk))
+        await engine.index()
+        connection.send((0.0, ""))
+        while isinstance(question := await asyncio.to_thread(connection.recv), Asked):
+            began = time.process_time()
+            context = await engine.assemble(
+                room=ROOM, message=question.text, sender=talk.asker, now=now, **build
+            )
+            connection.send((time.process_time() - began, _hash(context)))
+    return question
+
+
+def _messages(talk: Talk) -> list[Any]:
+    from brimful.records import Message  # noqa: PLC0415 - of the checkout
+
+    return [
+        Message(
+            id=turn.id,
+            room=ROOM,
+            sender=turn.speaker,
+            role="user" if turn.speaker == talk.asker or not talk.asker else "assistant",
+            content=turn.text,
+            at=turn.at or 0.0,
+        )
+        for turn in talk.turns
+    ]
+
+
+def _hash(context: Any) -> str:
+    import msgspec  # noqa: PLC0415
+
+    plain = msgspec.structs.replace(context, id="")
+    return hashlib.sha256(msgspec.msgpack.encode(plain)).hexdigest()
+
+
+@contextmanager
+def _store(postgres: str) -> Iterator[str]:
+    if not postgres:
+        with tempfile.TemporaryDirectory() as folder:
+            yield f"sqlite:///{folder}/talk.db"
+        return
+    import psycopg  # noqa: PLC0415 - SQLite needs none
+
+    name = f"build_time_{os.getpid()}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        try:
+            yield urlsplit(postgres)._replace(path=f"/{name}").geturl()
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+if __name__ == "__main__":
+    main()
