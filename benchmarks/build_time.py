@@ -146,13 +146,13 @@ async def _converse(connection: Connection, talk: Talk, url: str, build: dict[st
         await engine.post_many(_messages(talk))
         await engine.index()
         connection.send((0.0, ""))
-        while isinstance(question := await asyncio.to_thread(connection.recv), Asked):
+        while True:
+            question: Talk | Asked = await asyncio.to_thread(connection.recv)
+            if isinstance(question, Talk):
+                return question
             began = time.process_time()
-            context = await engine.assemble(
-                room=ROOM, message=question.text, sender=talk.asker, now=now, **build
-            )
+            context = await engine.assemble(room=ROOM, message=question.text, sender=talk.asker, now=now, **build)
             connection.send((time.process_time() - began, _hash(context)))
-    return question
 
 
 def _messages(talk: Talk) -> list[Any]:

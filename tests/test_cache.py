@@ -220,3 +220,11 @@ def test_threads_share_a_cache():
     for thread in threads:
         thread.join()
     assert len(cache) <= 50
+
+
+def test_absent_keys_are_named_without_counting_as_a_use():
+    cache = LRU(max_entries=2)
+    cache["a"], cache["b"] = 1, 2
+    assert cache.absent(["a", "x", "b", "y"]) == ["x", "y"]
+    cache["c"] = 3
+    assert list(cache) == ["b", "c"]

@@ -203,6 +203,11 @@ class LRU(Generic[K, V]):
                     found[key] = entries[key]
         return found
 
+    def absent(self, keys: Iterable[K]) -> list[K]:
+        """Return the keys that have no entry. Does not count as a use."""
+        entries = self._entries
+        return [key for key in keys if key not in entries]
+
     def __setitem__(self, key: K, value: V) -> None:
         """Set a value as the most recently used one, and evict what no longer fits."""
         with self._changing():

@@ -78,15 +78,25 @@ def test_a_count_stored_later_is_read(store, run):
     assert run(store.messages_at("general", [1], tokenizer="t2"))[0].tokens is None
 
 
-def test_what_another_one_writes_is_read_at_once(database, store, run):
-    run(store.post([make_message("a", "one"), make_message("b", "two")]))
-    run(store.history("general"))
+@pytest.mark.parametrize("tokenizer", ["", "t1"])
+def test_what_another_one_writes_is_read_at_once(database, store, run, tokenizer):
+    run(store.post([make_message("a", "one"), make_message("b", "two"), make_message("c", "two")]))
+    run(store.history("general", tokenizer=tokenizer))
     other = database.tenant(store.tenant)
     run(other.edit("a", "three", words("three"), at=5.0))
     run(other.delete("b", erase=True))
-    assert [each.message.content for each in run(store.history("general"))] == ["three"]
+    run(other.hide(["c"]))
+    found = [each.message for each in run(store.history("general", tokenizer=tokenizer))]
+    assert [(message.content, message.hidden) for message in found] == [("two", True), ("three", False)]
     run(other.edit("a", "two", words("two"), at=6.0))
-    assert [each.message.content for each in run(store.messages_at("general", [1, 2]))] == ["two"]
+    found = run(store.messages_at("general", [1, 2], tokenizer=tokenizer))
+    assert [each.message.content for each in found] == ["two"]
+
+
+def test_a_caller_may_change_the_metadata_of_a_message(store, run):
+    run(store.post([make_message("a", "one")]))
+    run(store.history("general"))[0].message.metadata["seen"] = True
+    assert run(store.history("general"))[0].message.metadata == {}
 
 
 def test_a_text_that_reads_like_parts_is_another_content(store, run):

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from brimful.cache import LRU
@@ -35,7 +35,7 @@ class CountCache(Generic[C]):
 
     def counts(self, texts: Sequence[str]) -> list[C]:
         """Count each text; those that are not cached are counted in one batch."""
-        keys = [text if len(text) <= MAX_KEY_CHARACTERS else _key(text) for text in texts]
+        keys = _keys(texts)
         known = self._known.get_many(keys)
         if len(known) == len(keys):  # all different and all cached, as most often
             return list(known.values())
@@ -55,9 +55,10 @@ class CountCache(Generic[C]):
         >>> cache.counts(["abc"])
         [3]
         """
-        new = {key: tokens for text, tokens in counts.items() if (key := _key(text)) not in self._known}
+        keys = dict(zip(_keys(counts), counts.values(), strict=True))
+        new = self._known.absent(keys)
         if new:  # seldom: the same history is read every turn
-            self._known.update(new)
+            self._known.update({key: keys[key] for key in new})
 
     def missing(self, texts: Sequence[str]) -> list[str]:
         """Return the texts that are not cached.
@@ -67,10 +68,14 @@ class CountCache(Generic[C]):
         >>> cache.missing(["abc", "xyz"])
         ['xyz']
         """
-        return [text for text in texts if _key(text) not in self._known]
+        keys = _keys(texts)
+        absent = set(self._known.absent(keys))
+        return [text for text, key in zip(texts, keys, strict=True) if key in absent] if absent else []
 
 
-def _key(text: str) -> _Key:
-    if len(text) <= MAX_KEY_CHARACTERS:
-        return text
+def _keys(texts: Iterable[str]) -> list[_Key]:
+    return [text if len(text) <= MAX_KEY_CHARACTERS else _hash(text) for text in texts]
+
+
+def _hash(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -3,12 +3,12 @@
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, Protocol
 
 from brimful.core.content import Part, Text, ToolCall, ToolResult
 from brimful.core.model import Runtime
-from brimful.core.tokens import Count, sum_counts
+from brimful.core.tokens import Basis, Count, sum_counts
 from brimful.counting.calibration import Calibration, round_up
 from brimful.counting.count_cache import CountCache
 from brimful.counting.features import CHARACTER_CLASSES, Features, count_characters, sum_characters
@@ -20,6 +20,8 @@ UNVERIFIED_MARGIN: Final = 0.01
 """The margin of a vocabulary that could not be compared with an independent implementation."""
 
 _MARKERS: Final = re.compile(r"<[|｜][^<>|｜\s]{1,40}[|｜]>")  # such as <|im_start|> and <｜User｜>
+
+_CACHED_COUNTS: Final = 4_096  # different counts; they take about 1 MB
 
 _caches: dict[str, CountCache[int]] = {}
 _caches_lock = threading.Lock()
@@ -93,9 +95,8 @@ class ExactTextCounter:
         return self._count(count_with_special_tokens(self.base, text))
 
     def _count(self, tokens: int) -> Count:
-        if self._exact:
-            return Count(tokens=tokens, basis="exact", tokenizer=self.name)
-        return Count(tokens=tokens, basis="calibrated", tokenizer=self.name, margin=round_up(tokens * self._margin))
+        margin = 0 if self._exact else round_up(tokens * self._margin)
+        return _make_count(tokens, "exact" if self._exact else "calibrated", self.name, margin)
 
 
 class CalibratedTextCounter:
@@ -143,6 +144,12 @@ class CalibratedTextCounter:
         """Return the features of a rendered chat template."""
         pieces = _MARKERS.split(text)
         return self.measure(pieces) | {"fixed": len(pieces) - 1}
+
+
+@lru_cache(_CACHED_COUNTS)
+def _make_count(tokens: int, basis: Basis, tokenizer: str, margin: int) -> Count:
+    """Return a count. Cached, because a context has hundreds of texts, and most of them are short."""
+    return Count(tokens=tokens, basis=basis, tokenizer=tokenizer, margin=margin)
 
 
 def get_count_cache(tokenizer: str) -> CountCache[int]:

@@ -289,13 +289,13 @@ class LoadedContent(msgspec.Struct, frozen=True, kw_only=True):
     memory_summaries: list[Memory]
 
     def contents(self) -> Iterator[Content]:
-        """Yield all contents except history, whose counts came with it."""
+        """Yield all contents except those whose counts came with them: history, and most search hits."""
         yield from (memory.content for memory in self.known.pinned)
         yield from (entry.text for entry in self.lore.activated)
         yield from (self.lore_index.entries[exclusion.entry].text for exclusion in self.lore.excluded)
         yield from (summary.content for summary in self.known.summaries)
         yield from (memory.content for memory in self.memory_summaries)
-        yield from (plain_text(hit.record.content) for hit in self.hits)
+        yield from (plain_text(hit.record.content) for hit in self.hits if hit.tokens is None)
 
 
 class CandidateCollector:

@@ -26,7 +26,7 @@ from brimful.packagers.records import (
 )
 from brimful.records import LoreEntry, Memory, Message, Summary
 from brimful.retrieval.documents import searchable_text
-from brimful.retrieval.search import Hit
+from brimful.retrieval.search import Hit, Parts
 
 JANITOR_RELEVANCE = 0.01  # of the janitor's summaries: likely answers come first, and unrelated texts after them
 TRIGGERED_RELEVANCE = 1.0  # of lore whose keyword appeared
@@ -263,10 +263,16 @@ def _hit_cost(hit: Hit, count: Count) -> int:
 
 def _hit_metadata(hit: Hit) -> dict[str, Any]:
     """Return what the record says about a hit: its relevance, and what speaks for it."""
-    parts = {name: round(value, 2) for name, value in msgspec.structs.asdict(hit.parts).items() if value}
-    passage = {} if hit.passage is None else {"passage": msgspec.structs.asdict(hit.passage)}
-    relevance, recency = _round(hit.relevance), _round(hit.recency)
-    return {"query": hit.query, "relevance": relevance, "recency": recency, "parts": parts, **passage}
+    parts = zip(Parts.__struct_fields__, msgspec.structs.astuple(hit.parts), strict=True)
+    facts: dict[str, Any] = {
+        "query": hit.query,
+        "relevance": _round(hit.relevance),
+        "recency": _round(hit.recency),
+        "parts": {name: round(value, 2) for name, value in parts if value},
+    }
+    if hit.passage is not None:
+        facts["passage"] = msgspec.structs.asdict(hit.passage)
+    return facts
 
 
 def _round(value: float) -> float:

@@ -84,7 +84,10 @@ def package_message(
         "name": record.sender,
         "timestamp": record.at,
         "position": record.seq,
-        "metadata": {**_without_keys(record.metadata, _SOURCE), **_sender_metadata(record)},
+        "metadata": {
+            **_without_keys(record.metadata, _SOURCE),
+            **_sender_metadata(record.sender, record.persona, record.role),
+        },
     }
     if cluster is not None:
         options["cluster"] = cluster
@@ -96,54 +99,54 @@ def package_recalled_message(
 ) -> ContentPackage:
     """Package an older message found by retrieval, as text for a labeled block."""
     text = plain_text(record.content)
-    facts = {
-        **_without_keys(record.metadata, _SOURCE),
-        **_sender_metadata(record),
-        **({"source": source} if source else {}),
-    }
-    recalled = _Recalled(
-        id=id or record.id,
-        text=text,
-        name=record.sender or ("tool" if record.role == "tool" else ""),
-        role=None if record.role == "tool" else record.role,
-        at=record.at,
-        position=record.seq,
-        facts=tuple(facts.items()),
-        tokens=counter.text(text) if tokens is None else tokens,
-    )
     make = _cached_recalled if len(text) <= _MAX_CACHED_CHARACTERS and not record.metadata else _package_recalled
-    return make(recalled, counter)
+    return make(
+        id or record.id,
+        text,
+        record.sender,
+        record.persona,
+        record.role,
+        record.at,
+        record.seq,
+        source,
+        counter.text(text) if tokens is None else tokens,
+        counter,
+        tuple(_without_keys(record.metadata, _SOURCE).items()),
+    )
 
 
-class _Recalled(msgspec.Struct, frozen=True, kw_only=True):
-    """What the package of an older message depends on."""
-
-    id: str
-    text: str
-    name: str
-    role: Role | None
-    at: float
-    position: int
-    facts: tuple[tuple[str, Any], ...]
-    tokens: Count
-
-
-def _package_recalled(message: _Recalled, counter: TokenCounter) -> ContentPackage:
+def _package_recalled(  # noqa: PLR0913, PLR0917 - a key of the cache
+    id: str,
+    text: str,
+    sender: str,
+    persona: str | None,
+    role: Role,
+    at: float,
+    position: int,
+    source: str,
+    tokens: Count,
+    counter: TokenCounter,
+    metadata: tuple[tuple[str, Any], ...],
+) -> ContentPackage:
     options: PackageOptions = {
-        "id": message.id,
-        "name": message.name,
-        "timestamp": message.at,
-        "position": message.position,
-        "metadata": dict(message.facts),
-        "tokens": message.tokens,
+        "id": id,
+        "name": sender or ("tool" if role == "tool" else ""),
+        "timestamp": at,
+        "position": position,
+        "metadata": {
+            **dict(metadata),
+            **_sender_metadata(sender, persona, role),
+            **({"source": source} if source else {}),
+        },
+        "tokens": tokens,
     }
-    if message.role is not None:
-        options["role"] = message.role
-    return package("message-older", message.text, counter=counter, **options)
+    if role != "tool":
+        options["role"] = role
+    return package("message-older", text, counter=counter, **options)
 
 
 _cached_recalled: Final = memoize(
-    _package_recalled, name="packages", size=lambda args, _: _PACKAGE_BYTES + content_bytes(args[0].text)
+    _package_recalled, name="packages", size=lambda args, _: _PACKAGE_BYTES + content_bytes(args[1])
 )
 """Cached, because the same messages of a room are found again and again."""
 
@@ -284,11 +287,10 @@ def _without_keys(metadata: dict[str, Any], names: AbstractSet[str]) -> dict[str
     return metadata if names.isdisjoint(metadata) else {key: metadata[key] for key in metadata if key not in names}
 
 
-def _sender_metadata(record: Message) -> dict[str, str]:
+def _sender_metadata(sender: str, persona: str | None, role: Role) -> dict[str, str]:
     """Return the id of a message's sender, and whether it is a user, a persona, a tool or the system."""
-    by_persona = record.persona is not None or record.role == "assistant"
-    kind = "persona" if by_persona else record.role
-    return {"sender": record.persona or record.sender, SENDER_KEY: kind}
+    kind = "persona" if persona is not None or role == "assistant" else role
+    return {"sender": persona or sender, SENDER_KEY: kind}
 
 
 def _part_text(part: Text | Media | ToolCall | ToolResult) -> str:

@@ -22,7 +22,7 @@ from brimful.records.base import (
 Content = str | tuple[Part, ...]
 
 
-class Message(Record, frozen=True, kw_only=True, tag="message"):
+class Message(Record, frozen=True, kw_only=True, gc=False, tag="message"):
     """A message in a room: text, media, tool calls or tool results. `seq` counts from 1 in its room.
 
     `persona` is the id of the persona that wrote an answer. Its name may change; `sender` is the name at that time.

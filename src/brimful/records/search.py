@@ -36,14 +36,14 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
     rest: int = 0
 
 
-class CountedMessage(msgspec.Struct, frozen=True, kw_only=True):
+class CountedMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message with its stored token count: None if the tokenizer never counted it, or it is not plain text."""
 
     message: Message
     tokens: int | None
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True):
+class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A document of the search index, and the record it belongs to.
 
     `part` is the number of the passage, from `start` to `stop` in the text; -1 is the first one of a text that is to be
@@ -100,7 +100,7 @@ class VectorQuery(msgspec.Struct, frozen=True, kw_only=True):
     vector: Vectors
 
 
-class VectorHit(msgspec.Struct, frozen=True, kw_only=True):
+class VectorHit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A document near a query vector, with its cosine similarity."""
 
     doc: int

@@ -61,7 +61,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the question names this speaker, or is a first-person question of this speaker."""
         if speaker in self.addressees or (self.about_asker and speaker == self.asker):
             return True
-        return not _name_terms(speaker).isdisjoint(self.terms)
+        return _is_named(speaker, self.terms)
 
 
 def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) -> Question:
@@ -118,6 +118,12 @@ def _word_terms(word: str, language: str) -> tuple[str, ...]:
 def _name_terms(speaker: str) -> frozenset[str]:
     """Return the terms of a speaker's name. A role such as "user" is not a name."""
     return frozenset() if speaker.casefold() in ROLES else frozenset(analyze_query(speaker, ENGLISH))
+
+
+@lru_cache(maxsize=_CACHED_WORDS)
+def _is_named(speaker: str, terms: tuple[str, ...]) -> bool:
+    """Whether the terms name a speaker. Cached, because hundreds of matches have the same few speakers."""
+    return not _name_terms(speaker).isdisjoint(terms)
 
 
 QueryName = Literal["event", "human", "action", "focus"]

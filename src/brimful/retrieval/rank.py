@@ -170,11 +170,18 @@ def add_speaker(match: Match, question: Question, *, speaker: str, text: str) ->
     own = FIRST_PERSON * _first_person_share(text) if speaker else 0.0
     if not (about or time or own):
         return match
+    parts = match.parts
     return Match(
         position=match.position,
         log_odds=match.log_odds + about + time + own,
         doc=match.doc,
-        parts=msgspec.structs.replace(match.parts, speaker=about + own, time=time),
+        parts=Parts(
+            words=parts.words,
+            meaning=parts.meaning,
+            neighbours=parts.neighbours,
+            speaker=about + own,
+            time=time,
+        ),
     )
 
 

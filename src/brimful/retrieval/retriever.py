@@ -128,7 +128,9 @@ class Retriever:
             names = [] if postings is None or group.room is None else _find_names(queries, postings[at])
             resolved = await self._resolve(group, ranking.matches, names, request)
             found = _calibrate(resolved, group, ranking.documents, embedder)
-            hits += [_with_recency(hit, request, now) for hit in found]
+            hits += (
+                found if request.half_life is None else [_with_recency(hit, request.half_life, now) for hit in found]
+            )
         degraded = (*lexical_notices, *vector_notices, *self._unknown_language(queries))
         hits = [hit for hit in hits if hit.relevance >= request.min_relevance]
         if self._reranking is not None and queries:
@@ -377,7 +379,7 @@ def _may_have_passages(record: Message | Memory | LoreEntry) -> bool:
     return len(searchable_text(record)) > MIN_DIVIDED_CHARS
 
 
-class _Found(msgspec.Struct, frozen=True):
+class _Found(msgspec.Struct, frozen=True, gc=False):
     """A record that was found, without its relevance yet, and what that depends on: `length` is that of its text."""
 
     record: Message | Memory | LoreEntry
@@ -430,12 +432,12 @@ def _calibrate(found: Sequence[_Found], group: Group, documents: int, embedder: 
             yield each.hit(value)
 
 
-def _with_recency(hit: Hit, request: SearchRequest, now: float) -> Hit:
-    """Return the hit with its relevance multiplied by its recency, if the request has a half-life."""
+def _with_recency(hit: Hit, half_life: float, now: float) -> Hit:
+    """Return the hit with its relevance multiplied by its recency."""
     at = 0.0 if isinstance(hit.record, LoreEntry) else hit.record.at
-    if request.half_life is None or not at:
+    if not at:
         return hit
-    recency = 0.5 ** (max(0.0, now - at) / (request.half_life * SECONDS_PER_DAY))
+    recency = 0.5 ** (max(0.0, now - at) / (half_life * SECONDS_PER_DAY))
     return msgspec.structs.replace(hit, relevance=hit.relevance * recency, recency=recency)
 
 

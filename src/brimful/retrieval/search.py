@@ -108,7 +108,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     room: str | None = None
 
 
-class Passage(msgspec.Struct, frozen=True, kw_only=True):
+class Passage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A passage of a long text: its number, counted from 0, and where it starts and stops in the text."""
 
     number: int
@@ -141,7 +141,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return format_parts(msgspec.structs.asdict(self))
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class Hit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A search hit: a record, its relevance, what speaks for it, and the query that found it.
 
     `relevance` is the probability that the record helps to answer the query, multiplied by the weight of that query
@@ -165,9 +165,12 @@ def relevance_order(hit: Hit) -> tuple[float, str]:
 
 def limit_hits(request: SearchRequest, hits: Iterable[Hit]) -> tuple[Hit, ...]:
     """Return the most relevant hits, at most as many of each record type as requested."""
+    ordered = sorted(hits, key=relevance_order)
+    if len(ordered) <= request.memory_limit:
+        return tuple(ordered)
     counts: Counter[type] = Counter()
     limited = []
-    for hit in sorted(hits, key=relevance_order):
+    for hit in ordered:
         counts[type(hit.record)] += 1
         limit = request.memory_limit if isinstance(hit.record, Memory) else request.limit
         if counts[type(hit.record)] <= limit:

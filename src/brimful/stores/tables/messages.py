@@ -1,12 +1,12 @@
 """Messages: read by page, by id and by position; posted, edited, hidden and deleted."""
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from brimful.cache import content_bytes
+from brimful.cache import content_bytes, memoize
 from brimful.core.content import Role
 from brimful.core.validation import MAX_INTEGER
 from brimful.packagers.records import ephemeral_id, janitor_session
@@ -24,12 +24,15 @@ from brimful.stores.tables.writes import erase_record, release_replaced
 
 Detail = tuple[str, Role, dict[str, Any], str | None, bool, bool]
 """Sender, role, metadata, persona, hidden and superseded."""
+MessageFields = tuple[str, str, int, float, float | None, bytes, Content]
+"""Room, id, position, time, time of the last edit, detail and content."""
 _DETAIL: Final = msgspec.json.Decoder(Detail)
 
 _ERASED: Final[CachedContent] = ("", None)
 
 _COLUMNS: Final = "r.id, m.id, m.seq, m.at, m.edited, m.detail, m.hash"
 _ADDRESS: Final = 6  # the index of the content's address
+_MESSAGE_BYTES: Final = 600  # of a cached message besides its content and twice its detail
 _TABLES: Final = "FROM messages m JOIN rooms r ON r.tenant = m.tenant AND r.number = m.room"
 _CONTENTS: Final = "LEFT JOIN contents c ON c.tenant = m.tenant AND c.hash = m.hash"
 READ_MESSAGES: Final = f"SELECT {_COLUMNS}, c.body, m.room {_TABLES} {_CONTENTS}"
@@ -130,7 +133,8 @@ def encode_detail(session: Session, message: Message, hash: str) -> bytes:
 
 def decode_message(session: Session, row: Row) -> Message:
     """Return the message of a row that includes its content."""
-    return _decode_message_row(session, row, decode_content(session, row[_ADDRESS + 1], row[_ADDRESS]))
+    content = decode_content(session, row[_ADDRESS + 1], row[_ADDRESS])
+    return _decode_message_row(session, row, content, _make_message)
 
 
 def _with_counts(session: Session, cache: ContentCache, rows: Sequence[Row], tokenizer: str) -> list[CountedMessage]:
@@ -141,8 +145,10 @@ def _with_counts(session: Session, cache: ContentCache, rows: Sequence[Row], tok
     if missing:
         contents |= _read_contents(session, cache, missing, tokenizer)
     complete = [(row, *contents.get(row[_ADDRESS], _ERASED)) for row in rows]
+    # Only builds ask for counts, and they change nothing. Other callers get messages of their own.
+    make = _cached_message if tokenizer else _make_message
     return [
-        CountedMessage(message=_decode_message_row(session, row, content), tokens=tokens)
+        CountedMessage(message=_decode_message_row(session, row, content, make), tokens=tokens)
         for row, content, tokens in complete
     ]
 
@@ -160,11 +166,17 @@ def _read_contents(
     return contents
 
 
-def _decode_message_row(session: Session, row: Row, content: Content) -> Message:
+def _decode_message_row(
+    session: Session, row: Row, content: Content, make: Callable[[*MessageFields], Message]
+) -> Message:
     room, id, seq, at, edited, detail, hash, *_ = row
-    sender, role, metadata, persona, hidden, superseded = _DETAIL.decode(
-        decrypt(session, detail, "messages", id, room, hash)
-    )
+    return make(room, id, seq, at, edited, decrypt(session, detail, "messages", id, room, hash), content)
+
+
+def _make_message(  # noqa: PLR0917 - a key of the cache
+    room: str, id: str, seq: int, at: float, edited: float | None, detail: bytes, content: Content
+) -> Message:
+    sender, role, metadata, persona, hidden, superseded = _DETAIL.decode(detail)
     return Message(
         id=id,
         room=room,
@@ -179,6 +191,15 @@ def _decode_message_row(session: Session, row: Row, content: Content) -> Message
         superseded=superseded,
         metadata=metadata,
     )
+
+
+def _message_bytes(fields: tuple[*MessageFields], _: Message) -> int:
+    *_others, detail, content = fields
+    return _MESSAGE_BYTES + 2 * len(detail) + content_bytes(content)
+
+
+_cached_message: Final = memoize(_make_message, name="messages", size=_message_bytes)
+"""Cached, because most messages of a context are in the next one, too."""
 
 
 class _LockedMessage(msgspec.Struct, frozen=True):
