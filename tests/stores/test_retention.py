@@ -83,7 +83,7 @@ def test_contents_go_with_the_last_build_that_saw_them(store, run):
     assert (removed.builds, removed.contents) == (1, 1)
     assert removed.bytes > len("only once")
     assert run(store.snapshot("new")).context == new
-    assert run(store.prune(before=START + 9 * DAY)).contents == 2
+    assert run(store.prune(before=START + 9 * DAY)).contents == 3  # with the policy of the last context
 
 
 def test_contents_that_a_message_says_stay(store, run):
@@ -92,7 +92,7 @@ def test_contents_that_a_message_says_stay(store, run):
         run(store.save_context(build_of(text, f"s{number}", START)))
     run(store.delete("m2"))
     removed = run(store.prune(before=START + 2 * DAY))
-    assert removed.contents == 2  # what was deleted, and the question that was never posted
+    assert removed.contents == 3  # what was deleted, the question that was never posted, and the policy
     assert run(store.messages(["m1"]))[0].content == "said and seen"
     again = build_of("said and deleted", "s9", START + 3 * DAY)
     run(store.save_context(again))

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-import msgspec
-
 from brimful.stores.backends.driver import Finding, Severity
+from brimful.stores.log.context_codec import decode_addresses
 from brimful.stores.session import Session
 
 _USES: Final = """
@@ -97,7 +96,7 @@ def _count_orphans(session: Session) -> int:
     while orphans:
         rows = session.rows(_REFS, last=last)
         for number, refs in rows:
-            orphans.difference_update(msgspec.json.decode(refs, type=list[str]))
+            orphans.difference_update(decode_addresses(refs))
             last = number
         if not rows:
             break

@@ -7,11 +7,11 @@ from typing import Final
 import msgspec
 
 from brimful.errors import StoreUnavailable
-from brimful.packagers.records import RECALLED_SUFFIX
 from brimful.records import Memory, Message, Summary
 from brimful.records.janitor import JanitorChange, JanitorRun, LearningChange, MakeIndexEntry, MessagePosition
 from brimful.stores.encryption.cipher import decrypt, encrypt, storage_address
 from brimful.stores.index import documents
+from brimful.stores.log.candidates import find_included, find_known
 from brimful.stores.session import Row, Session
 from brimful.stores.tables import messages as _messages
 from brimful.stores.tables.contents import erase_unused
@@ -63,13 +63,9 @@ _MESSAGES_AT: Final = f"""
 {MESSAGES} WHERE m.tenant = :tenant AND m.room = {_IN_ROOM} AND m.seq IN :seqs AND m.deleted = 0
 ORDER BY m.seq
 """
-_UNUSED_MESSAGES: Final = f"""
+_OLD_MESSAGES: Final = f"""
 SELECT m.seq, m.id FROM messages m
 WHERE m.tenant = :tenant AND m.room = {_IN_ROOM} AND m.deleted = 0 AND m.archived_by IS NULL AND m.at < :before
-  AND NOT EXISTS (SELECT 1 FROM inclusions i WHERE i.tenant = m.tenant AND i.item = m.id
-    AND i.outcome IN ('kept', 'shrunk'))
-  AND NOT EXISTS (SELECT 1 FROM inclusions i WHERE i.tenant = m.tenant AND i.item = m.id || '{RECALLED_SUFFIX}'
-    AND i.outcome IN ('kept', 'shrunk'))
 ORDER BY m.seq
 """  # noqa: S608 - our own
 _UNUSED_MEMORIES: Final = f"""
@@ -301,8 +297,7 @@ def _remove_summaries(session: Session, ids: Sequence[str]) -> None:
     """Remove summaries. Contents that are in no context are erased."""
     for id in ids:
         address = remove_row(session, "summaries", "summary", id)
-        seen = session.row("SELECT 1 FROM inclusions WHERE tenant = :tenant AND item = :id LIMIT 1", id=id)
-        if address is not None and seen is None:
+        if address is not None and not find_known(session, [id]):
             erase_unused(session, [address])
 
 
@@ -345,8 +340,13 @@ class JanitorStore(Transactions):
 
     async def unused_messages(self, room: str, *, before: float) -> list[tuple[int, str]]:
         """Return position and id of messages before a time that are in no stored context."""
-        rows = await self._read(lambda session: session.rows(_UNUSED_MESSAGES, room=room, before=before))
-        return [(seq, id) for seq, id in rows]
+
+        def read(session: Session) -> list[tuple[int, str]]:
+            old = session.rows(_OLD_MESSAGES, room=room, before=before)
+            included = find_included(session, room, [id for _, id in old])
+            return [(seq, id) for seq, id in old if id not in included]
+
+        return await self._read(read)
 
     async def unused_memories(self, *, before: float, after: str = "", limit: int = 1000) -> list[Memory]:
         """Return memories before a time that were never used and are not pinned, in order of id."""

@@ -15,6 +15,7 @@ from brimful.stores.encryption.cipher import decrypt, encrypt, is_keyed_address,
 from brimful.stores.encryption.tenant_keys import KEYED_PREFIX
 from brimful.stores.index.documents import list_embedders
 from brimful.stores.index.terms import passage_address, rekey_tokens
+from brimful.stores.log.context_codec import decode_addresses, replace_addresses
 from brimful.stores.session import Row, Session
 from brimful.stores.tables.contents import rekey_contents, save_counts
 
@@ -152,12 +153,11 @@ def _rekeyed_row(session: Session, table: str, row: Row, moved: Mapping[str, str
 
 
 def _rekey_snapshot(session: Session, id: str, room: str, refs: bytes, body: bytes) -> int:
-    addresses = msgspec.json.decode(refs, type=list[str])
-    plain = _plain_addresses(addresses)
+    plain = _plain_addresses(decode_addresses(refs))
     if not plain:
         return 0
     moved = rekey_contents(session, dict.fromkeys(plain, 0))
-    named = msgspec.json.encode([moved.get(each, each) for each in addresses])
+    named = replace_addresses(refs, moved)
     return session.run(
         "UPDATE snapshots SET refs = :named, body = :encrypted WHERE tenant = :tenant AND id = :id AND body = :body",
         id=id,

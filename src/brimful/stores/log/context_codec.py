@@ -1,36 +1,54 @@
 """Encode a context without its contents, and decode it again.
 
-The contents of packages, and the strings of the request, are stored once and referenced from the context. This keeps
-contexts small, and erasing a content erases it from past contexts too.
+The contents of packages, and the strings of the request, are stored once and referenced from the context; so are its
+policy, model and tools, which many contexts share. This keeps contexts small, and erasing a content erases it from
+past contexts too. Candidates and decisions are packed by column, and what follows from another value is left out.
 """
 
 import copy
+import re
 import zlib
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import exp
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.context import Context
+from brimful.core.decision import NEUTRAL_RELEVANCE, SECONDS_PER_DAY, Score
 from brimful.core.frame import part_text
+from brimful.core.policy import Weights
 from brimful.errors import InvalidRecord
+from brimful.packagers.records import RECALLED_SUFFIX
 from brimful.records import Content
+from brimful.stores.log.columns import Packed, pack, pack_structs, unpack, unpack_rows
+from brimful.stores.tables.contents import hash_content
 
+_VERSION: Final = b"\2"  # before this one, a body was compressed JSON
+_LEVEL: Final = 6  # of compression
 _MARK: Final = "\0"  # starts a reference to a string that is stored in pieces
 _MIN_LENGTH: Final = 8  # characters of a content that is searched within other strings
 _EMPTY_TEXT: Final = Text(text="")
 _NO_ARGUMENTS: Final = "{}"
+_SHARED: Final = ("policy", "model", "tools")
+_HASHES: Final = ("hash", "normalized_hash")
+_LENGTH_BYTES: Final = 4
+_HEXADECIMAL: Final = re.compile("(?:[0-9a-f]{2})+")
+_USUAL_FLEX: Final = {"priority": 5}
+_UNKNOWN: Final = "-"  # the hash of a package before its content is known
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 Piece = str | tuple[int, int]
 """A string, or a reference: the index of a package, and the index of one of its strings."""
+Name = int | str
+"""The id of a candidate. A number stands for a message of the room: twice its `seq`, and one more if it is recalled."""
 
 
 class EncodedContext(msgspec.Struct, frozen=True, array_like=True):
-    """An encoded context. `loose` are packages whose content may be in the request in another form."""
+    """An encoded context as it was stored before. `loose` are packages with content in the request in another form."""
 
     context: msgspec.Raw
     request: Any
@@ -38,55 +56,163 @@ class EncodedContext(msgspec.Struct, frozen=True, array_like=True):
     loose: tuple[int, ...]
 
 
+class _Head(msgspec.Struct, frozen=True, array_like=True):
+    """The ids of all candidates, packages first, and the decisions without their scores. An id is an index here."""
+
+    names: list[Name]
+    packages: int
+    decisions: int
+    columns: dict[str, Packed]
+
+
+class _Rest(msgspec.Struct, frozen=True, array_like=True):
+    """All other fields. `hashes` are those that do not follow from the content, by position."""
+
+    context: dict[str, Any]
+    inputs: dict[str, Any]
+    packages: dict[str, Packed]
+    hashes: dict[int, tuple[str, str]]
+    scores: list[Packed]
+    request: Any
+    texts: list[Any]
+    loose: tuple[int, ...]
+
+
 _DECODER: Final = msgspec.json.Decoder(EncodedContext)
+_HEAD_DECODER: Final = msgspec.msgpack.Decoder(_Head)
+_REST_DECODER: Final = msgspec.msgpack.Decoder(_Rest)
 
 
-def encode_context(context: Context) -> tuple[bytes, list[Content]]:
-    """Encode a context without its contents, and return the contents in the order of its packages."""
+def shared_inputs(context: Context) -> str:
+    """Return what many contexts have in common, as JSON: stored as one content."""
+    return msgspec.json.encode([getattr(context.inputs, field) for field in _SHARED]).decode()
+
+
+def candidate_names(context: Context) -> list[str]:
+    """Return the ids of all candidates of a context, packages first."""
+    packages = [package.id for package in context.inputs.packages]
+    known = set(packages)
+    return [*packages, *dict.fromkeys(each.id for each in context.decisions if each.id not in known)]
+
+
+def encode_context(context: Context, seqs: Mapping[str, int]) -> bytes:
+    """Encode a context without its contents. `seqs` are the numbers of messages of its room, by id."""
     packages = context.inputs.packages
     included = {decision.id for decision in context.decisions if decision.included}
     positions = [at for at, package in enumerate(packages) if package.id in included]
     pieces = _RequestEncoder(packages, positions)
     request = pieces.replace(context.request)
-    bare = copy.copy(context.inputs)
-    msgspec.structs.force_setattr(bare, "packages", tuple([_empty_package(package) for package in packages]))
-    shell = copy.copy(context)
-    msgspec.structs.force_setattr(shell, "inputs", bare)
-    msgspec.structs.force_setattr(shell, "request", {})
-    encoded = EncodedContext(
-        msgspec.Raw(msgspec.json.encode(shell)),
-        request,
-        tuple(pieces.texts),
-        tuple(at for at in positions if at not in pieces.met),
+    names = candidate_names(context)
+    bare = [_empty_package(package) for package in packages]
+    rest = _Rest(
+        context=_fields(context, ("inputs", "decisions", "request")),
+        inputs=_fields(context.inputs, ("packages", *_SHARED)),
+        packages=pack_structs(bare, ("id", *_HASHES)),
+        hashes={
+            at: (package.hash, package.normalized_hash)
+            for at, package in enumerate(packages)
+            if (package.hash, package.normalized_hash) != hash_content(package.content)
+        },
+        scores=_pack_scores(context),
+        request=request,
+        texts=_subtract(map(_shorten_pieces, pieces.texts)),
+        loose=tuple(at for at in positions if at not in pieces.met),
     )
-    return _compress(encoded), [package.content for package in packages]
+    return _join(_encode_head(context, names, seqs), rest)
 
 
-def decode_context(body: bytes, addresses: Sequence[str], contents: Mapping[str, Content]) -> Context:
-    """Decode a context. Contents that are missing are empty."""
-    encoded = _decompress(body)
-    context = Context.from_json(bytes(encoded.context))
-    for package, address in zip(context.inputs.packages, addresses, strict=True):
-        if address in contents:
-            msgspec.structs.force_setattr(package, "content", contents[address])
-    erased = any(addresses[at] not in contents for at in encoded.loose)
-    texts = [content_strings(package.content) for package in context.inputs.packages]
-    msgspec.structs.force_setattr(context, "request", {} if erased else _decode_request(encoded, texts))
+def decode_context(
+    body: bytes, addresses: Sequence[str], contents: Mapping[str, Content], ids: Mapping[int, str]
+) -> Context:
+    """Decode a context. Contents that are missing are empty. `ids` are the messages of its room by `seq`."""
+    if not body.startswith(_VERSION):
+        return _decode_json(body, addresses, contents)
+    head, rest = _read(body)
+    *of_packages, shared = addresses
+    names = [resolve_name(name, ids) for name in _accumulate(head.names)]
+    context = _make_context(head, rest, names, contents.get(shared))
+    for at, (package, address) in enumerate(zip(context.inputs.packages, of_packages, strict=True)):
+        content = contents.get(address)
+        hashes = rest.hashes.get(at) or ((address, address) if content is None else hash_content(content))
+        if content is not None:
+            msgspec.structs.force_setattr(package, "content", content)
+        for field, hash in zip(_HASHES, hashes, strict=True):
+            msgspec.structs.force_setattr(package, field, hash)
+    erased = any(addresses[at] not in contents for at in rest.loose)
+    texts = [[(each, 0)] if isinstance(each, int) else each for each in _accumulate(rest.texts)]
+    msgspec.structs.force_setattr(context, "request", {} if erased else _decode_request(context, rest.request, texts))
     return context
 
 
-def package_positions(body: bytes, ids: Collection[str]) -> list[int]:
-    """Return the positions of all packages with these ids."""
-    context = Context.from_json(bytes(_decompress(body).context))
-    return [at for at, package in enumerate(context.inputs.packages) if package.id in ids]
+def read_names(body: bytes) -> list[Name]:
+    """Return the ids of all candidates, packages first."""
+    if body.startswith(_VERSION):
+        return _accumulate(_read_head(body).names)
+    return list(candidate_names(_read_json(body)[0]))
 
 
-def without_request(body: bytes, positions: Sequence[int]) -> bytes | None:
+def read_decisions(body: bytes) -> list[dict[str, Any]]:
+    """Return the fields of all decisions, but for scores. An `id` is an index in the names."""
+    if body.startswith(_VERSION):
+        return _unpack_decisions(_read_head(body))
+    context = _read_json(body)[0]
+    at = {name: at for at, name in enumerate(candidate_names(context))}
+    return [msgspec.structs.asdict(each) | {"id": at[each.id]} for each in context.decisions]
+
+
+def read_relevance(body: bytes) -> list[float | None]:
+    """Return the relevance of each package, in the order of the names."""
+    if body.startswith(_VERSION):
+        head, rest = _read(body)
+        return [each.get("relevance") for each in unpack_rows(rest.packages, head.packages)]
+    return [package.relevance for package in _read_json(body)[0].inputs.packages]
+
+
+def without_request(body: bytes, positions: Collection[int]) -> bytes | None:
     """Return a context without its request, if that may contain one of these packages in another form; else None."""
-    encoded = _decompress(body)
-    if not set(encoded.loose) & set(positions):
-        return None
-    return _compress(msgspec.structs.replace(encoded, request={}, texts=(), loose=()))
+    if body.startswith(_VERSION):
+        head, rest = _read(body)
+        bare = msgspec.structs.replace(rest, request={}, texts=[], loose=())
+        return _join(head, bare) if set(rest.loose) & set(positions) else None
+    encoded = _read_json(body)[1]
+    bare_json = msgspec.structs.replace(encoded, request={}, texts=(), loose=())
+    return zlib.compress(msgspec.json.encode(bare_json)) if set(encoded.loose) & set(positions) else None
+
+
+def encode_addresses(addresses: Sequence[str]) -> bytes:
+    """Encode the addresses of contents: hashes of one length, and what they start with.
+
+    >>> [decode_addresses(encode_addresses(each)) for each in (["b2:00ff", "p:b2:1234"], ["tea", "k1:00"])]
+    [['b2:00ff', 'p:b2:1234'], ['tea', 'k1:00']]
+    """
+    parts = [address.rpartition(":") for address in addresses]
+    hashes = [hash for _, _, hash in parts]
+    joined = "".join(hashes)
+    if len({*map(len, hashes)}) > 1 or not _HEXADECIMAL.fullmatch(joined):
+        parts, joined = [(address, "", "") for address in addresses], ""
+    starts = pack([start + colon for start, colon, _ in parts])
+    return _VERSION + msgspec.msgpack.encode([len(addresses), starts, bytes.fromhex(joined)])
+
+
+def decode_addresses(refs: bytes) -> list[str]:
+    """Decode the addresses of contents."""
+    if not refs.startswith(_VERSION):
+        return msgspec.json.decode(refs, type=list[str])
+    count, starts, hashes = msgspec.msgpack.decode(refs[len(_VERSION) :], type=tuple[int, Packed, bytes])
+    size = len(hashes) // count
+    return [start + hashes[at * size : (at + 1) * size].hex() for at, start in enumerate(unpack(starts, count))]
+
+
+def package_addresses(refs: bytes) -> list[str]:
+    """Return the addresses of packages alone, without that of what contexts share."""
+    addresses = decode_addresses(refs)
+    return addresses[:-1] if refs.startswith(_VERSION) else addresses
+
+
+def replace_addresses(refs: bytes, moved: Mapping[str, str]) -> bytes:
+    """Return references in which these addresses are replaced."""
+    addresses = [moved.get(address, address) for address in decode_addresses(refs)]
+    return encode_addresses(addresses) if refs.startswith(_VERSION) else msgspec.json.encode(addresses)
 
 
 def content_strings(content: Content) -> list[str]:
@@ -132,6 +258,8 @@ class _RequestEncoder:
         else:
             self.texts.append(pieces)
             mark = f"{_MARK}{len(self.texts) - 1}"
+            self._marks[text] = mark
+            return _MARK  # the next text
         self._marks[text] = mark
         return mark
 
@@ -163,19 +291,178 @@ class _RequestEncoder:
         return sorted(((at, known) for at, known in found if at >= 0), key=lambda each: (each[0], -len(each[1])))
 
 
-def _decode_request(encoded: EncodedContext, texts: Sequence[Sequence[str]]) -> Any:
-    written = ["".join(_decode_piece(piece, texts) for piece in pieces) for pieces in encoded.texts]
+def _fields(value: msgspec.Struct, without: Collection[str]) -> dict[str, Any]:
+    return {field: getattr(value, field) for field in value.__struct_fields__ if field not in without}
+
+
+def _encode_head(context: Context, names: Sequence[str], seqs: Mapping[str, int]) -> _Head:
+    at = {name: at for at, name in enumerate(names)}
+    columns = pack_structs(context.decisions, ("id", "score", "cost"))
+    costs = pack([decision.cost - decision.tokens for decision in context.decisions])  # most have the same difference
+    return _Head(
+        names=_subtract([_shorten_name(name, seqs) for name in names]),
+        packages=len(context.inputs.packages),
+        decisions=len(context.decisions),
+        columns={"id": pack([at[decision.id] for decision in context.decisions]), **columns, "cost": costs},
+    )
+
+
+def _unpack_decisions(head: _Head) -> list[dict[str, Any]]:
+    decisions = unpack_rows(head.columns, head.decisions)
+    for decision in decisions:
+        decision["cost"] += decision["tokens"]
+    return decisions
+
+
+def _shorten_name(name: str, seqs: Mapping[str, int]) -> Name:
+    if (seq := seqs.get(name)) is not None:
+        return 2 * seq
+    recalled = seqs.get(name.removesuffix(RECALLED_SUFFIX)) if name.endswith(RECALLED_SUFFIX) else None
+    return name if recalled is None else 2 * recalled + 1
+
+
+def resolve_name(name: Name, ids: Mapping[int, str]) -> str:
+    """Return the id of a candidate. `ids` are the messages of its room by `seq`.
+
+    >>> resolve_name(14, {7: "m7"}), resolve_name(15, {7: "m7"}), resolve_name("tea", {})
+    ('m7', 'm7/recalled', 'tea')
+    """
+    if isinstance(name, str):
+        return name
+    seq, recalled = divmod(name, 2)
+    if seq not in ids:
+        raise InvalidRecord("context", f"its record is damaged: message {seq} of its room is gone")
+    return ids[seq] + RECALLED_SUFFIX if recalled else ids[seq]
+
+
+def _subtract(values: Iterable[Any]) -> list[Any]:
+    """Write each number among other values as the difference to the number before.
+
+    >>> _subtract([7, 9, "tea", 10]), _accumulate([7, 2, "tea", 1])
+    ([7, 2, 'tea', 1], [7, 9, 'tea', 10])
+    """
+    last, found = 0, []
+    for value in values:
+        found.append(value - last if isinstance(value, int) else value)
+        last = value if isinstance(value, int) else last
+    return found
+
+
+def _accumulate(values: Iterable[Any]) -> list[Any]:
+    last, found = 0, []
+    for value in values:
+        last += value if isinstance(value, int) else 0
+        found.append(last if isinstance(value, int) else value)
+    return found
+
+
+def _make_context(head: _Head, rest: _Rest, names: Sequence[str], shared: Content | None) -> Context:
+    if not isinstance(shared, str):
+        raise InvalidRecord("context", "its record is damaged: its policy is gone")
+    common = dict(zip(_SHARED, msgspec.json.decode(shared), strict=True))
+    packages = unpack_rows(rest.packages, head.packages)
+    for package, id in zip(packages, names, strict=False):
+        package.update(id=id, hash=_UNKNOWN, normalized_hash=_UNKNOWN)
+    decisions = _unpack_decisions(head)
+    for decision in decisions:
+        decision["id"] = names[decision["id"]]
+    weights, now = msgspec.convert(common["policy"].get("weights", {}), Weights), rest.inputs["now"]
+    _add_scores(decisions, rest.scores, packages, weights, now)
+    inputs = {**rest.inputs, **common, "packages": packages}
+    return msgspec.convert({**rest.context, "inputs": inputs, "decisions": decisions, "request": {}}, Context)
+
+
+def _pack_scores(context: Context) -> list[Packed]:
+    """Pack the scores of decisions. A part is None if it follows from the package."""
+    weights, now = context.inputs.policy.weights, context.inputs.now
+    packages = {package.id: package for package in context.inputs.packages}
+    rows: list[tuple[float | None, ...]] = []
+    for decision in context.decisions:
+        score = decision.score
+        if score is None:
+            continue
+        package = packages.get(decision.id)
+        parts = (score.total, score.priority, score.importance, score.relevance, score.recency)
+        if package is not None:
+            total = _total(weights, *parts[1:])
+            of = package.flex.priority, package.importance, package.relevance, package.timestamp
+            rows.append(tuple(map(_unless_equal, parts, (total, *_expected(*of, weights, now)))))
+        else:
+            rows.append(parts)
+    return [pack([decision.score is not None for decision in context.decisions]), *map(pack, zip(*rows, strict=True))]
+
+
+def _unless_equal(value: float, expected: float) -> float | None:
+    return None if value == expected else value
+
+
+def _add_scores(
+    decisions: Sequence[dict[str, Any]],
+    scores: Sequence[Packed],
+    packages: Sequence[dict[str, Any]],
+    weights: Weights,
+    now: float,
+) -> None:
+    present, *columns = scores
+    scored = [each for each, has in zip(decisions, unpack(present, len(decisions)), strict=True) if has]
+    by_id = {package["id"]: package for package in packages}
+    for decision, *parts in zip(scored, *(unpack(column, len(scored)) for column in columns), strict=True):
+        package = by_id.get(decision["id"])
+        if package is not None:
+            priority = package.get("flex", _USUAL_FLEX)["priority"]
+            importance, timestamp = package.get("importance", 0.5), package.get("timestamp", 0.0)
+            expected = _expected(priority, importance, package.get("relevance"), timestamp, weights, now)
+            parts[1:] = [known if part is None else part for part, known in zip(parts[1:], expected, strict=True)]
+            parts[0] = _total(weights, *parts[1:]) if parts[0] is None else parts[0]
+        decision["score"] = dict(zip(Score.__struct_fields__, parts, strict=True))
+
+
+# The formulas of scores when this format was defined. They only predict: a score that differs from them is written out.
+
+
+def _expected(
+    priority: int, importance: float, relevance: float | None, timestamp: float, weights: Weights, now: float
+) -> tuple[float, float, float, float]:
+    age_days = (now - timestamp) / SECONDS_PER_DAY
+    recency = exp(-age_days / weights.recency_days) if timestamp and age_days > 0 else 1.0
+    return priority / 10, importance, NEUTRAL_RELEVANCE if relevance is None else relevance, recency
+
+
+def _total(weights: Weights, priority: float, importance: float, relevance: float, recency: float) -> float:
+    merit = weights.priority * priority + weights.importance * importance + weights.recency * recency
+    whole = weights.priority + weights.importance + weights.recency
+    if not weights.multiply_by_relevance:
+        return merit + weights.relevance * relevance
+    return relevance * merit / whole if whole else 0.0
+
+
+def _shorten_pieces(pieces: Sequence[Piece]) -> Any:
+    """Write a text that is the first string of a package as the index of that package."""
+    match pieces:
+        case [[int() as at, 0]]:
+            return at
+        case _:
+            return pieces
+
+
+def _decode_request(context: Context, request: Any, texts: Sequence[Sequence[Piece]]) -> Any:
+    """Return a request with its strings. A mark alone is the next string, one with a number is that string again."""
+    strings = [content_strings(package.content) for package in context.inputs.packages]
+    written = ["".join(_decode_piece(piece, strings) for piece in pieces) for pieces in texts]
+    following = iter(written)
 
     def whole(value: Any) -> Any:
         if isinstance(value, str):
-            return written[int(value[1:])] if value.startswith(_MARK) else value
+            if not value.startswith(_MARK):
+                return value
+            return next(following) if value == _MARK else written[int(value[1:])]
         if isinstance(value, dict):
             return {key: whole(item) for key, item in value.items()}
         if isinstance(value, list):
             return [whole(item) for item in value]
         return value
 
-    return whole(encoded.request)
+    return whole(request)
 
 
 def _decode_piece(piece: Piece, texts: Sequence[Sequence[str]]) -> str:
@@ -207,12 +494,51 @@ def _with(value: S, field: str, content: object) -> S:
     return bare
 
 
-def _compress(encoded: EncodedContext) -> bytes:
-    return zlib.compress(msgspec.json.encode(encoded), 1)
+def _join(head: _Head, rest: _Rest) -> bytes:
+    first = zlib.compress(msgspec.msgpack.encode(head), _LEVEL)
+    second = zlib.compress(msgspec.msgpack.encode(rest), _LEVEL)
+    return b"".join((_VERSION, len(first).to_bytes(_LENGTH_BYTES, "big"), first, second))
 
 
-def _decompress(body: bytes) -> EncodedContext:
+def _read_head(body: bytes) -> _Head:
+    return _unzip(_HEAD_DECODER, _split(body)[0])
+
+
+def _read(body: bytes) -> tuple[_Head, _Rest]:
+    first, second = _split(body)
+    return _unzip(_HEAD_DECODER, first), _unzip(_REST_DECODER, second)
+
+
+def _split(body: bytes) -> tuple[bytes, bytes]:
+    start = len(_VERSION) + _LENGTH_BYTES
+    end = start + int.from_bytes(body[len(_VERSION) : start], "big")
+    return body[start:end], body[end:]
+
+
+def _unzip(decoder: msgspec.msgpack.Decoder[S], data: bytes) -> S:
     try:
-        return _DECODER.decode(zlib.decompress(body))
+        return decoder.decode(zlib.decompress(data))
     except (zlib.error, msgspec.DecodeError) as error:
         raise InvalidRecord("context", f"its record is damaged: {error}") from None
+
+
+# -- compressed JSON, as contexts were stored before -------------------------------------------------------------------
+
+
+def _read_json(body: bytes) -> tuple[Context, EncodedContext]:
+    try:
+        encoded = _DECODER.decode(zlib.decompress(body))
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise InvalidRecord("context", f"its record is damaged: {error}") from None
+    return Context.from_json(bytes(encoded.context)), encoded
+
+
+def _decode_json(body: bytes, addresses: Sequence[str], contents: Mapping[str, Content]) -> Context:
+    context, encoded = _read_json(body)
+    for package, address in zip(context.inputs.packages, addresses, strict=True):
+        if address in contents:
+            msgspec.structs.force_setattr(package, "content", contents[address])
+    erased = any(addresses[at] not in contents for at in encoded.loose)
+    request = {} if erased else _decode_request(context, encoded.request, encoded.texts)
+    msgspec.structs.force_setattr(context, "request", request)
+    return context

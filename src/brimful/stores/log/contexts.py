@@ -1,7 +1,8 @@
 """Built contexts: snapshots with every decision, and their one-line summaries."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from itertools import islice
+from typing import Final
 
 import msgspec
 
@@ -14,7 +15,27 @@ from brimful.records import Inclusion, Snapshot
 from brimful.records.contexts import Build
 from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.log import event_log
-from brimful.stores.log.context_codec import decode_context, encode_context
+from brimful.stores.log.candidates import (
+    clean_name,
+    find_contexts,
+    hash_items,
+    message_ids,
+    message_seqs,
+    remove_unused_items,
+    save_items,
+)
+from brimful.stores.log.context_codec import (
+    candidate_names,
+    decode_addresses,
+    decode_context,
+    encode_addresses,
+    encode_context,
+    read_decisions,
+    read_names,
+    read_relevance,
+    resolve_name,
+    shared_inputs,
+)
 from brimful.stores.log.event_log import LogEvent
 from brimful.stores.log.tallies import TallyKey, day_of, tally_build
 from brimful.stores.session import Row, Session, validate_limit, validate_optional_time
@@ -26,20 +47,12 @@ SELECT l.position, s.id, s.room, s.digest
 FROM log l JOIN snapshots s ON s.tenant = l.tenant AND s.id = l.item
 WHERE l.tenant = :tenant AND l.kind = 'build'
 """
+_NEWEST: Final = "SELECT id, room, at, refs, body FROM snapshots WHERE tenant = :tenant"
 _DECODER: Final = msgspec.json.Decoder(Build)
 _INSERT: Final = """
-INSERT INTO snapshots (tenant, id, room, persona, at, message, digest, refs, body)
-VALUES (:tenant, :id, :room, :persona, :at, :message, :digest, :refs, :body)
-ON CONFLICT DO NOTHING RETURNING number
-"""
-_INCLUDE: Final = """
-INSERT INTO inclusions (tenant, snapshot, position, item, kind, outcome, reason, tokens, relevance)
-VALUES (:tenant, :snapshot, :position, :item, :kind, :outcome, :reason, :tokens, :relevance)
-"""
-_INCLUSIONS: Final = """
-SELECT s.id, i.item, i.kind, i.outcome, i.reason, i.tokens, i.relevance, s.at
-FROM inclusions i JOIN snapshots s ON s.tenant = i.tenant AND s.number = i.snapshot
-WHERE i.tenant = :tenant
+INSERT INTO snapshots (tenant, id, room, persona, at, message, digest, items, refs, body)
+VALUES (:tenant, :id, :room, :persona, :at, :message, :digest, :items, :refs, :body)
+ON CONFLICT DO NOTHING RETURNING 1
 """
 
 
@@ -126,8 +139,10 @@ def remove_context(session: Session, id: str) -> bool:
 
     Statistics are kept. Contents that only this context refers to are removed when contexts are pruned next.
     """
-    if not session.run("DELETE FROM snapshots WHERE tenant = :tenant AND id = :id", id=id):
+    rooms = session.rows("DELETE FROM snapshots WHERE tenant = :tenant AND id = :id RETURNING room", id=id)
+    if not rooms:
         return False
+    remove_unused_items(session, [room for (room,) in rooms])
     answers = session.rows("DELETE FROM responses WHERE tenant = :tenant AND context = :id RETURNING id", id=id)
     event_log.clear_items(session, "build", [id])
     event_log.clear_items(session, "response", [answer for (answer,) in answers])
@@ -171,9 +186,10 @@ def get_snapshot(session: Session, id: str) -> Snapshot | None:
     if found is None:
         return None
     room, persona, at, message, digest, refs, body = found
-    addresses = msgspec.json.decode(refs, type=list[str])
+    addresses = decode_addresses(refs)
     packed = decrypt(session, body, "snapshots", id, room, refs)
-    context = decode_context(packed, addresses, get_contents(session, addresses))
+    ids = message_ids(session, room, read_names(packed))
+    context = decode_context(packed, addresses, get_contents(session, addresses), ids)
     user = _DECODER.decode(decrypt(session, digest, "snapshots", id, room)).user
     return Snapshot(id=id, room=room, context=context, persona=persona, user=user, at=at, message=message)
 
@@ -182,26 +198,55 @@ def list_inclusions(
     session: Session, *, item: str | None = None, snapshot: str | None = None, limit: int = 1000
 ) -> list[Inclusion]:
     """Return the decisions about an item in each context, or about all items of one context, newest first."""
-    which = "" if item is None else " AND i.item = :item"
-    which += "" if snapshot is None else " AND s.id = :snapshot"
-    found = session.rows(
-        f"{_INCLUSIONS}{which} ORDER BY s.at DESC, i.snapshot DESC, i.position LIMIT :limit",
-        item=None if item is None else clean_name(item),
-        snapshot=snapshot,
-        limit=validate_limit(limit),
-    )
-    return [Inclusion(**dict(zip(Inclusion.__struct_fields__, row, strict=True))) for row in found]
+    validate_limit(limit)
+    if item is not None:
+        name, contexts = clean_name(item), find_contexts(session, [item])
+        which: Iterable[tuple[str, str, float, bytes]] = (
+            (each.id, each.room, each.at, each.body) for each in contexts if snapshot in (None, each.id)
+        )
+    else:
+        name, which = None, _read_contexts(session, snapshot, limit)
+    found = (each for context in which for each in _read_inclusions(session, *context) if name in (None, each.item))
+    return list(islice(found, limit))
+
+
+def _read_contexts(session: Session, id: str | None, limit: int) -> Iterator[tuple[str, str, float, bytes]]:
+    only = "" if id is None else " AND id = :id"
+    rows = session.rows(f"{_NEWEST}{only} ORDER BY at DESC, number DESC LIMIT :limit", id=id, limit=limit)
+    for each, room, at, refs, body in rows:
+        yield each, room, at, decrypt(session, body, "snapshots", each, room, refs)
+
+
+def _read_inclusions(session: Session, id: str, room: str, at: float, body: bytes) -> Iterator[Inclusion]:
+    written = read_names(body)
+    ids = message_ids(session, room, written)
+    names = [clean_name(resolve_name(name, ids)) for name in written]
+    relevance = dict(zip(names, read_relevance(body), strict=False))
+    for decision in read_decisions(body):
+        item = names[decision["id"]]
+        yield Inclusion(
+            snapshot=id,
+            item=item,
+            kind=clean_name(decision["kind"]),
+            outcome=decision["outcome"],
+            reason=decision["reason"],
+            tokens=decision["tokens"],
+            relevance=relevance.get(item),
+            at=at,
+        )
 
 
 def save_snapshot(session: Session, snapshot: Snapshot) -> tuple[Build, LogEvent] | None:
     """Save a snapshot, and return its summary and its log event; None if there is one with this id.
 
-    For requests that the client wrote itself, no inclusions are stored: their items are only positions in the request,
-    and indexing them would cost more than everything else.
+    Of requests that the client wrote itself, no candidates can be looked up: they are only positions in the request.
     """
     context = snapshot.context
-    packed, contents = encode_context(context)
-    refs = msgspec.json.encode(save_context_contents(session, contents, day=day_of(snapshot.at)))
+    names = [] if context.inputs.is_fitted else candidate_names(context)
+    seqs = message_seqs(session, snapshot.room, names)
+    contents = [package.content for package in context.inputs.packages]
+    addresses = save_context_contents(session, contents, shared_inputs(context), day=day_of(snapshot.at))
+    body, refs = encode_context(context, seqs), encode_addresses(addresses)
     digest = make_build(snapshot)
     row = session.row(
         _INSERT,
@@ -211,13 +256,13 @@ def save_snapshot(session: Session, snapshot: Snapshot) -> tuple[Build, LogEvent
         at=snapshot.at,
         message=snapshot.message,
         digest=encrypt_build(session, digest),
+        items=hash_items(names),
         refs=refs,
-        body=encrypt(session, packed, "snapshots", snapshot.id, snapshot.room, refs),
+        body=encrypt(session, body, "snapshots", snapshot.id, snapshot.room, refs),
     )
     if row is None:
         return None
-    if not context.inputs.is_fitted:
-        session.many(_INCLUDE, _inclusion_rows(snapshot, row[0]))
+    save_items(session, snapshot.room, names, seqs)
     record_access(session, _included_memories(context), at=snapshot.at)
     return digest, build_event(digest, context)
 
@@ -249,23 +294,3 @@ def build_event(build: Build, context: Context) -> LogEvent:
 def tally_key(build: Build) -> TallyKey:
     """Return the tally key of a build."""
     return TallyKey(build.persona or "", clean_name(build.model), clean_name(build.policy))
-
-
-def _inclusion_rows(snapshot: Snapshot, number: int) -> Iterator[dict[str, Any]]:
-    relevance = {package.id: package.relevance for package in snapshot.context.inputs.packages}
-    for position, decision in enumerate(snapshot.context.decisions):
-        yield {
-            "snapshot": number,
-            "position": position,
-            "item": clean_name(decision.id),
-            "kind": clean_name(decision.kind),
-            "outcome": decision.outcome,
-            "reason": decision.reason,
-            "tokens": decision.tokens,
-            "relevance": relevance.get(decision.id),
-        }
-
-
-def clean_name(text: str) -> str:
-    """Replace null characters, which databases reject. Ids of packages, kinds and models may contain them."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in text else text

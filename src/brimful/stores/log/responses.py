@@ -10,7 +10,8 @@ from brimful.records.contexts import Build, LogPage
 from brimful.records.usage import UsageReport
 from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.log import event_log
-from brimful.stores.log.contexts import builds_at_positions, clean_name, get_build, save_snapshot, tally_key
+from brimful.stores.log.candidates import clean_name
+from brimful.stores.log.contexts import builds_at_positions, get_build, save_snapshot, tally_key
 from brimful.stores.log.event_log import LogEvent
 from brimful.stores.log.tallies import TallyKey, tally_response
 from brimful.stores.log.usage import save_usage
@@ -40,7 +41,7 @@ def save_context(session: Session, snapshot: Snapshot, response: Response | None
     """Save a context with every decision, and its response if that is known.
 
     Contents are stored by reference, and every memory in the context counts an access. For requests that the client
-    wrote itself, no inclusions are stored: their items are positions in the request.
+    wrote itself, candidates cannot be looked up: they are positions in the request.
     """
     save_records(session, [snapshot] if response is None else [snapshot, response])
 

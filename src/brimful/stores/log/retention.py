@@ -8,6 +8,7 @@ from typing import Final
 
 from brimful.records.contexts import PruneReport
 from brimful.stores.log import event_log
+from brimful.stores.log.candidates import remove_unused_items
 from brimful.stores.log.tallies import HOUR, day_of, hour_of
 from brimful.stores.session import Session
 
@@ -15,10 +16,11 @@ BATCH: Final = 200  # events per transaction
 _OLD: Final = """
 SELECT position, kind, item FROM log WHERE tenant = :tenant AND at < :before ORDER BY at LIMIT :limit
 """
-_SNAPSHOTS: Final = """
-SELECT count(*), coalesce(sum(length(digest) + length(refs) + length(body)), 0)
+_BYTES: Final = "length(digest) + coalesce(length(items), 0) + length(refs) + length(body)"
+_SNAPSHOTS: Final = f"""
+SELECT count(*), coalesce(sum({_BYTES}), 0)
 FROM snapshots WHERE tenant = :tenant AND id IN :ids
-"""
+"""  # noqa: S608 - our own
 _RESPONSES: Final = (
     "SELECT count(*), coalesce(sum(length(body)), 0) FROM responses WHERE tenant = :tenant AND id IN :ids"
 )
@@ -28,12 +30,12 @@ SELECT hash, length(body) FROM contents WHERE tenant = :tenant AND uses <= 0 AND
 _UNUSED_SIZE: Final = """
 SELECT count(*), coalesce(sum(length(body)), 0) FROM contents WHERE tenant = :tenant AND uses <= 0 AND seen < :day
 """
-_OLD_BUILDS: Final = """
+_OLD_BUILDS: Final = f"""
 SELECT count(*), coalesce(sum((
-  SELECT length(digest) + length(refs) + length(body) FROM snapshots s WHERE s.tenant = l.tenant AND s.id = l.item
+  SELECT {_BYTES} FROM snapshots s WHERE s.tenant = l.tenant AND s.id = l.item
 )), 0)
 FROM log l WHERE tenant = :tenant AND at < :before AND kind = 'build' AND item IS NOT NULL
-"""
+"""  # noqa: S608 - our own
 _OLD_ANSWERS: Final = """
 SELECT count(*), coalesce(sum((
   SELECT length(body) FROM responses r WHERE r.tenant = l.tenant AND r.id = l.item
@@ -115,7 +117,10 @@ def _delete_rows(session: Session, table: str, sizes: str, ids: list[str]) -> tu
     if not ids:
         return 0, 0
     count, size = _sizes(session, sizes, ids=ids)
-    session.run(f"DELETE FROM {table} WHERE tenant = :tenant AND id IN :ids", ids=ids)  # noqa: S608 - our own tables
+    sql = f"DELETE FROM {table} WHERE tenant = :tenant AND id IN :ids RETURNING room"  # noqa: S608 - our own tables
+    rooms = [room for (room,) in session.rows(sql, ids=ids)]
+    if table == "snapshots":
+        remove_unused_items(session, rooms)
     return count, size
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.cache import LRU, content_bytes, memoize
-from brimful.core.content import content_hash
+from brimful.core.content import content_hash, content_hashes
 from brimful.records import Content
 from brimful.stores.encryption.cipher import decrypt, encrypt, storage_address
 from brimful.stores.session import Session
@@ -19,6 +19,7 @@ CachedContent = tuple[Content, int | None]
 _DECODER: Final = msgspec.json.Decoder(Content)
 _MAX_CACHED_CHARACTERS: Final = 4_096  # of a text whose hash is cached
 _PARTS_PREFIX: Final = "p:"  # keeps a string apart from parts with the same encoding
+_SHARED_PREFIX: Final = "s:"  # keeps what contexts share apart from contents
 _PUT: Final = """
 INSERT INTO contents (tenant, hash, body, uses) VALUES (:tenant, :hash, :body, :uses)
 ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses
@@ -70,16 +71,21 @@ class ContentCache:
         self._entries[tokenizer, address] = known, size
 
 
-_cached_hash: Final = memoize(content_hash, name="hashes", size=lambda args, _: content_bytes(args[0]))
+_cached_hashes: Final = memoize(content_hashes, name="hashes", size=lambda args, _: content_bytes(args[0]))
 """Clients resend the whole conversation with every turn, and each of its texts has an address."""
+
+
+def hash_content(content: Content) -> tuple[str, str]:
+    """Return the hash of a content, and of its normalized text."""
+    if isinstance(content, str) and len(content) <= _MAX_CACHED_CHARACTERS:
+        return _cached_hashes(content)
+    return content_hashes(content)
 
 
 def content_address(session: Session, content: Content) -> str:
     """Return the address of a content."""
-    if not isinstance(content, str):
-        return storage_address(session, _PARTS_PREFIX + content_hash(content))
-    hash = content_hash(content) if len(content) > _MAX_CACHED_CHARACTERS else _cached_hash(content)
-    return storage_address(session, hash)
+    hash, _ = hash_content(content)
+    return storage_address(session, hash if isinstance(content, str) else _PARTS_PREFIX + hash)
 
 
 def add_contents(session: Session, contents: Sequence[Content]) -> list[str]:
@@ -91,9 +97,14 @@ def add_contents(session: Session, contents: Sequence[Content]) -> list[str]:
     return addresses
 
 
-def save_context_contents(session: Session, contents: Sequence[Content], *, day: int) -> list[str]:
-    """Save contents of a context built on that day, and return their addresses."""
+def save_context_contents(session: Session, contents: Sequence[Content], shared: str, *, day: int) -> list[str]:
+    """Save contents of a context built on that day, and what it shares with others; return their addresses.
+
+    What is shared has an address of its own kind, so that erasing a message with the same text does not erase it.
+    """
     addresses = [content_address(session, content) for content in contents]
+    addresses.append(storage_address(session, _SHARED_PREFIX + content_hash(shared)))
+    contents = [*contents, shared]
     found = session.rows(
         "SELECT hash, seen FROM contents WHERE tenant = :tenant AND hash IN :addresses",
         addresses=list(dict.fromkeys(addresses)),

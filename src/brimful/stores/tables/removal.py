@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from brimful.packagers.records import janitor_session, learning_session
 from brimful.records import Entity, Lorebook, Persona, Room, User
 from brimful.stores.index import documents
 from brimful.stores.log import event_log
+from brimful.stores.log.candidates import remove_room_items
+from brimful.stores.log.context_codec import package_addresses
 from brimful.stores.log.usage import clear_room
 from brimful.stores.session import Session
 from brimful.stores.tables.contents import erase_unused, release_contents
@@ -71,8 +71,9 @@ def _remove_room_data(session: Session, id: str) -> None:
 def remove_contexts(session: Session, room: str) -> None:
     """Remove the contexts of a room and their responses, and contents that only they refer to."""
     deleted = session.rows("DELETE FROM snapshots WHERE tenant = :tenant AND room = :room RETURNING refs", room=room)
-    seen = {address for (refs,) in deleted for address in msgspec.json.decode(refs, type=list[str])}
+    seen = {address for (refs,) in deleted for address in package_addresses(refs)}
     erase_unused(session, sorted(seen))
+    remove_room_items(session, room)
     session.run("DELETE FROM responses WHERE tenant = :tenant AND room = :room", room=room)
     clear_room(session, room)
     event_log.clear_room(session, room)

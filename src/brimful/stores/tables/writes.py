@@ -3,23 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeVar
 
-import msgspec
-
 from brimful.packagers.records import context_ids
 from brimful.records import LoreEntry, Memory, Summary
 from brimful.records.search import DocumentKind, IndexEntry
-from brimful.stores.encryption.cipher import decrypt, encrypt
+from brimful.stores.encryption.cipher import encrypt
 from brimful.stores.index import documents
 from brimful.stores.index.documents import NewDocument
-from brimful.stores.log.context_codec import package_positions, without_request
+from brimful.stores.log.candidates import find_contexts, find_known
+from brimful.stores.log.context_codec import package_addresses, without_request
 from brimful.stores.session import Session
 from brimful.stores.tables.contents import add_contents, erase_unseen, erase_unused, release_contents
-
-_SEEN_IN: Final = """
-SELECT DISTINCT s.id, s.room, s.refs, s.body
-FROM inclusions i JOIN snapshots s ON s.tenant = i.tenant AND s.number = i.snapshot
-WHERE i.tenant = :tenant AND i.item IN :names
-"""
 
 
 def erase_record(session: Session, item: str, hash: str | None) -> None:
@@ -28,24 +21,17 @@ def erase_record(session: Session, item: str, hash: str | None) -> None:
     A request may contain only a part of it, such as an excerpt: then the whole request is erased.
     """
     erased = [] if hash is None else [hash]
-    names = context_ids(item)
-    for id, room, refs, body in session.rows(_SEEN_IN, names=names):
-        packed = decrypt(session, body, "snapshots", id, room, refs)
-        positions = package_positions(packed, names)
-        addresses = msgspec.json.decode(refs, type=list[str])
-        erased += [addresses[at] for at in positions]
-        _erase_request(session, (id, room, refs), without_request(packed, positions))
+    for context in find_contexts(session, context_ids(item)):
+        packages = package_addresses(context.refs)
+        erased += [packages[at] for at in context.items if at < len(packages)]
+        _erase_request(session, (context.id, context.room, context.refs), without_request(context.body, context.items))
     erase_unused(session, erased)
 
 
 def release_replaced(session: Session, old: Sequence[tuple[str, str]]) -> None:
     """Release the old contents of replaced records (id, address). Contents that are in no context are erased."""
     release_contents(session, [hash for _, hash in old], erase=False)
-    seen = session.rows(
-        "SELECT DISTINCT item FROM inclusions WHERE tenant = :tenant AND item IN :names",
-        names=[name for id, _ in old for name in context_ids(id)],
-    )
-    known = {item for (item,) in seen}
+    known = find_known(session, [name for id, _ in old for name in context_ids(id)])
     erase_unseen(session, [hash for id, hash in old if known.isdisjoint(context_ids(id))])
 
 

@@ -1,0 +1,187 @@
+"""Records of builds are small: candidates are packed by column, and found again without a row for each."""
+
+import sqlite3
+import zlib
+from contextlib import closing
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.core.content import content_hash
+from brimful.errors import InvalidRecord
+from brimful.packagers import memory, message
+from brimful.records import Room, Snapshot
+from brimful.stores import connect
+from brimful.stores.log.columns import pack, pack_rows, unpack, unpack_rows
+from brimful.stores.log.contexts import make_build
+from brimful.stores.migrations import load_migrations
+from brimful.stores.tuning import DEFAULT_TUNING, Tuning
+from stores.samples import known, make_message
+from stores.test_migrations import rows
+from strategies import COUNTER, NOW
+from support import build
+
+SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text()
+VALUES = st.recursive(SCALARS, lambda each: st.lists(each) | st.dictionaries(st.text(), each), max_leaves=5)
+
+
+def stored(value):
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(value))
+
+
+@given(
+    st.lists(VALUES)
+    | st.lists(st.integers(-(2**63), 2**63 - 1))
+    | st.lists(st.floats(allow_nan=False))
+    | st.lists(st.integers(0, 10**16).map(lambda each: each / 1_000_000))
+    | st.lists(st.sampled_from("abc"), min_size=8)
+)
+def test_a_column_comes_back(values):
+    assert repr(unpack(stored(pack(values)), len(values))) == repr(values)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES)))
+def test_rows_come_back_without_the_fields_they_lack(table):
+    assert unpack_rows(stored(pack_rows(table)), len(table)) == table
+
+
+@pytest.mark.parametrize("packed", [[99], [2, ["a"], b"\1"], [3, ["a"]], [0, [1]], [4, b"123"], [7, b"", [0, []]]])
+def test_a_damaged_column_is_an_error(packed):
+    with pytest.raises(InvalidRecord, match="its record is damaged"):
+        unpack(packed, 2)
+
+
+def talk(room, texts, **more):
+    """Return candidates that are messages of a room."""
+    return [
+        message(f"{room}: {text}", counter=COUNTER, id=f"{room}-{at}", timestamp=NOW - 9 + at, **more)
+        for at, text in enumerate(texts)
+    ]
+
+
+def question(id="now"):
+    return message("What does Ada drink?", counter=COUNTER, id=id, current=True, timestamp=NOW)
+
+
+def saved(id, room, packages, at=7.0, **options):
+    return Snapshot(id=id, room=room, context=build(packages, **options), at=at)
+
+
+TEXTS = ["Ada is here.", "Hello!", "She drinks tea."]
+
+
+def posted(room):
+    return [make_message(f"{room}-{at}", f"{room}: {text}", room=room) for at, text in enumerate(TEXTS)]
+
+
+def test_messages_of_the_room_need_no_rows_and_other_items_one_a_room(store, run, url):
+    run(store.post([*posted("r1"), *posted("r2")]))
+    tea = memory("Ada drinks tea.", counter=COUNTER, id="tea", timestamp=NOW - 50)
+    for number in range(3):
+        run(store.save_context(saved(f"s{number}", "r1", [tea, *talk("r1", TEXTS), question()], at=float(number))))
+    run(store.save_context(saved("s3", "r2", [tea, *talk("r2", TEXTS), *talk("r1", TEXTS[:1]), question()], at=9.0)))
+    sql = "SELECT item, room FROM context_items ORDER BY item, room"
+    assert rows(url, sql) == [("now", "r1"), ("now", "r2"), ("r1-0", "r2"), ("tea", "r1"), ("tea", "r2")]
+    assert [each.snapshot for each in run(store.inclusions(item="tea"))] == ["s3", "s2", "s1", "s0"]
+    assert [each.snapshot for each in run(store.inclusions(item="r1-0"))] == ["s3", "s2", "s1", "s0"]
+    assert [each.snapshot for each in run(store.inclusions(item="r2-0"))] == ["s3"]
+    assert [each.snapshot for each in run(store.inclusions(item="tea", snapshot="s1"))] == ["s1"]
+    assert {each.item for each in run(store.inclusions(snapshot="s0"))} == {"tea", "r1-0", "r1-1", "r1-2", "now"}
+    run(store.delete("r1-0", erase=True))
+    for number in range(4):
+        found = run(store.snapshot(f"s{number}")).context
+        assert b"r1: Ada is here" not in found.to_json()
+        assert b"She drinks tea" in found.to_json()
+    run(store.remove(Room, "r2"))
+    assert rows(url, sql) == [("now", "r1"), ("tea", "r1")]
+    assert [each.snapshot for each in run(store.inclusions(item="r1-0"))] == ["s2", "s1", "s0"]
+
+
+def test_items_of_pruned_contexts_are_forgotten(store, run, url):
+    run(store.put(Room(id="r1")))
+    tea = memory("Ada drinks tea.", counter=COUNTER, id="tea", timestamp=NOW - 50)
+    run(store.save_context(saved("s1", "r1", [tea, question()], at=7.0)))
+    run(store.save_context(saved("s2", "r1", [question()], at=9_000.0)))
+    run(store.prune(before=4_000.0))
+    assert run(store.inclusions(item="tea")) == []
+    run(store.prune(before=90_000.0))
+    assert rows(url, "SELECT item FROM context_items") == []
+
+
+def test_what_contexts_share_is_stored_once_and_no_message_can_erase_it(store, run, url):
+    contexts = [saved(f"s{number}", f"r{number}", [question()]) for number in range(3)]
+    for each in contexts:
+        run(store.put(Room(id=each.room)))
+        run(store.save_context(each))
+    bodies = [body for (body,) in rows(url, "SELECT hash FROM contents")]
+    assert len(bodies) == 2  # the question, and the policy with the model
+    run(store.remove(Room, "r0"))
+    policy = msgspec.json.encode(contexts[1].context.inputs.policy).decode()
+    run(store.post([make_message("m1", policy, room="r1")]))
+    run(store.delete("m1", erase=True))
+    assert run(store.snapshot("s1")).context.inputs.policy == contexts[1].context.inputs.policy
+
+
+BEFORE = Tuning(
+    migrations=lambda dialect: [each for each in load_migrations(dialect) if not each.name.endswith("_records")]
+)
+OLD_INCLUSIONS = """
+INSERT INTO inclusions (tenant, snapshot, position, item, kind, outcome, reason, tokens)
+SELECT tenant, number, 0, 'k1', 'memory-semantic', 'kept', 'fits', 5 FROM snapshots
+"""
+
+
+def old_body(context):
+    """Return a context as it was stored before: compressed JSON, without contents."""
+    packages = [{**msgspec.to_builtins(each), "content": ""} for each in context.inputs.packages]
+    inputs = {**msgspec.to_builtins(context.inputs), "packages": packages}
+    written = {**msgspec.to_builtins(context), "inputs": inputs, "request": {}}
+    texts = [[[at, 0]] for at in range(len(packages))]
+    request = msgspec.to_builtins(context.request)
+    request["messages"][-1]["content"] = f"\0{len(packages) - 1}"
+    return zlib.compress(msgspec.json.encode([written, request, texts, [0]]), 1)
+
+
+def test_a_store_with_a_row_for_each_candidate_is_migrated(sqlite_url, run):
+    context = build([memory("Ada drinks tea.", counter=COUNTER, id="k1", timestamp=NOW - 50), question()])
+    snapshot = Snapshot(id="s1", room="general", context=context, at=7.0)
+    contents = {content_hash(each.content): msgspec.json.encode(each.content) for each in context.inputs.packages}
+
+    async def opened(tuning):
+        async with connect(sqlite_url, tuning=tuning) as database:
+            store = database.tenant("acme")
+            return [
+                await store.snapshot("s1"),
+                *[await store.inclusions(**by) for by in ({"item": "k1"}, {"snapshot": "s1"})],
+            ]
+
+    async def erased():
+        async with connect(sqlite_url) as database:
+            store = database.tenant("acme")
+            await store.save_memories([known("k1", "Ada drinks tea.")])
+            await store.remove_memory("k1", erase=True)
+            return await store.snapshot("s1")
+
+    async def migrated(tuning):
+        async with connect(sqlite_url, tuning=tuning):
+            pass
+
+    run(migrated(BEFORE))
+    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as old:
+        old.executemany(
+            "INSERT INTO contents (tenant, hash, body, uses, seen) VALUES ('acme', ?, ?, 0, 1)", contents.items()
+        )
+        old.execute(
+            "INSERT INTO snapshots (tenant, id, room, at, digest, refs, body) "
+            "VALUES ('acme', 's1', 'general', 7, ?, ?, ?)",
+            (msgspec.json.encode(make_build(snapshot)), msgspec.json.encode(list(contents)), old_body(context)),
+        )
+        old.execute(OLD_INCLUSIONS)
+        old.commit()
+    found, of_item, of_context = run(opened(DEFAULT_TUNING))
+    assert found.context.to_json() == context.to_json()
+    assert [each.snapshot for each in of_item] == ["s1"]
+    assert [each.item for each in of_context] == [each.id for each in context.decisions]
+    assert b"drinks tea" not in run(erased()).context.to_json()
