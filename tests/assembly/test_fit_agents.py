@@ -3,12 +3,15 @@
 import json
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import brimful
 from brimful.core.context import Context
+from brimful.core.model import CacheRule
+from brimful.models import resolve
 from strategies import examples
 
 TASK = "Cancel the oldest order of ada_4711, please."
@@ -377,6 +380,45 @@ def test_a_limit_on_messages_holds_beside_the_ledger():
     assert context.positions[:2] == (0, 1)
     assert len(context.positions) - 1 <= 6
     assert {each.reason for each in context.decisions if each.outcome == "dropped"} == {"max-items"}
+
+
+@pytest.mark.parametrize("words", [60, 100])
+@pytest.mark.parametrize("sizes", [[2] * 12, [30] * 6, [1, 1, 1, 60]])
+def test_a_task_stays_word_for_word_beside_large_results(words, sizes):
+    messages = run(0)
+    messages[1]["content"] = " ".join(f"word{at}" for at in range(words))
+    context = None
+    for number, size in enumerate(sizes):
+        messages += step(number, json.dumps([{"id": f"item_{number}_{row}", "price": row} for row in range(size)]))
+        context = fitted(messages, 1_000, previous=context)
+        assert context.request["messages"][1] == messages[1]
+
+
+def test_the_ledger_gives_way_before_the_task():
+    messages = run(30, words=1)
+    messages[1]["content"] = " ".join(f"word{at}" for at in range(75))
+    context = fitted(messages, 260)
+    assert context.request["messages"][1] == messages[1]
+    assert context.ledger == ""
+
+
+@pytest.mark.parametrize("least", [0.5, 700])
+def test_a_trim_clears_as_much_as_the_policy_asks_for(least):
+    messages = run(30)
+    default = fitted(messages, 1_400)
+    context = fitted(messages, 1_400, overrides={"pools.recent.ledger.clear_at_least": least})
+    assert context.tokens < 850 < default.tokens
+
+
+def test_a_trim_is_deeper_if_that_pays_at_the_prices_of_the_model():
+    messages = run(60, words=400)
+    fixed = {"pools.recent.ledger.clear_at_least": 0}
+    cheap = msgspec.structs.replace(resolve("gpt-4o"), cache=CacheRule(minimum_tokens=1_024, read=0.05, write=1.25))
+    for model, is_deeper in ((cheap, True), (msgspec.structs.replace(cheap, cache=None), False)):
+        options = {"model": model, "completion": 16, "window": 12_000, "now": 0}
+        request = {"messages": messages}
+        context = brimful.fit(request, **options)
+        assert (context.tokens < brimful.fit(request, overrides=fixed, **options).tokens) == is_deeper
 
 
 def test_many_short_steps_are_trimmed_in_rare_large_steps():

@@ -137,6 +137,7 @@ MISTAKES = {
     '[models.a]\nwindow = 5\nprior = { tokenizer = "x" }': "models.a.prior",
     '[models.a]\nwindow = 5\nprior = { tokenizer = "x", factor = 1, margin = 0, z = 1 }': "models.a.prior.z",
     "[models.a]\nwindow = 5\ncache = { minimum_tokens = -1 }": "models.a.cache.minimum_tokens",
+    "[models.a]\nwindow = 5\ncache = { minimum_tokens = 1, read = 0 }": "models.a.cache.read",
     '[models.a]\nlike = "nobody"': "models.a.like",
     "[models.a]\nlike = 1": "models.a.like",
     '[models.a]\nlike = "a"': "models.a.like",

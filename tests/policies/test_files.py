@@ -50,6 +50,8 @@ def test_a_policy_of_ones_own(tmp_path):
         (VALID + "low_water = 0.5", "pools.all.low_water", "contiguous"),
         (VALID + "contiguous = true\nledger = {}", "pools.all.ledger", "combined with contiguous"),
         (VALID + "ledger = { newest = 1.5 }", "pools.all.ledger.newest", "from 0 to 1"),
+        (VALID + "ledger = { clear_at_least = -1.0 }", "pools.all.ledger.clear_at_least", "from 0"),
+        (VALID + 'ledger = { clear_at_least = "much" }', "pools.all.ledger.clear_at_least", "much"),
         (VALID + "contiguous = true\nlow_water = 1.5", "pools.all.low_water", "from 0 to 1"),
         (VALID + "need = { newest = 0.5, decay = 2.0 }", "pools.all.need", "contiguous"),
         (VALID + "contiguous = true\nneed = { newest = 1.5, decay = 2.0 }", "pools.all.need.newest", "from 0 to 0.999"),

@@ -10,6 +10,7 @@ a summary stands for its oldest steps.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from math import sqrt
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +23,7 @@ from brimful.core.decision import Score
 from brimful.core.forms import Shaper
 from brimful.core.handles import Handles
 from brimful.core.labels import HISTORY_CLOSE, HISTORY_OPEN, escape_tags, one_line
+from brimful.core.model import CacheRule
 from brimful.core.policy import LedgerRules, Pool
 from brimful.core.prompt import Message, TokenCounter, Tool
 from brimful.core.selection import LEDGER_ID, HistoryStart, LedgerState
@@ -44,6 +46,9 @@ _MAX_TITLE: Final = 100  # characters of a message in a line
 _FOLDED_SHARE: Final = 0.15  # of the ledger, for the summary of the oldest steps
 _NEW_LINE: Final = "\n"
 _READ: Final = 32  # units that a summary is made of; of older ones it only counts the calls
+_TASK_SHARE: Final = 0.6  # of the room: a task that takes more is shortened
+_RECENT: Final = 8  # units whose mean is how much a request grows
+_LINES_FACTOR: Final = 4.0  # times what a line for every step takes, at least, stays
 _SLACK: Final = 0.3  # of what a trim leaves free may be used up by lines that are longer than estimated
 _MIN_SCALE: Final = 0.5  # if not even half of the lines leave that much free, the first choice that fits will do
 _SCALES: Final = (1.0, 0.85, 0.7, 0.5, 0.3, 0.1, 0.0)  # of the room for the ledger, tried until the whole fits
@@ -94,11 +99,13 @@ class LedgerWriter:
         handles: Handles,
         shaper: Shaper,
         tools: Sequence[Tool],
+        cache: CacheRule | None = None,
     ) -> None:
         self._counter = counter
         self._cost_of = cost_of
         self._handles = handles
         self._shaper = shaper
+        self._cache = cache
         self._parameters = {name for tool in tools for name in _parameter_names(tool)}
         self._entries: dict[str, _Entry] = {}
 
@@ -201,14 +208,17 @@ class LedgerWriter:
     def _trim(
         self, pool: Pool, units: Sequence[Unit], fixed: Sequence[Unit], tokens: int, state: LedgerState
     ) -> Choice:
-        rules, target = pool.ledger or LedgerRules(), int(tokens * (pool.low_water or 1.0))
+        rules = pool.ledger or LedgerRules()
+        target = self._find_target(pool, rules, units, tokens)
         units = [unit if unit.whole else self._shaper.without_reasoning(unit) or unit for unit in units]
         before = self._repeat(units, fixed, state)
         if total_cost(before.units) <= target:  # without the model's reasoning
             return msgspec.structs.replace(before, stepped=True)
-        if before.ledger is None or before.ledger.cost > rules.max_share * target:
+        users = self._keep_users(before.chosen, int(rules.users * target), int(_TASK_SHARE * tokens))
+        most = min(int(rules.max_share * target), tokens - total_cost(users))
+        if before.ledger is not None and before.ledger.cost > most:
             state, before = LedgerState(), Choice(list(units))
-        users = self._keep_users(before.chosen, int(rules.users * target))
+            users = self._keep_users(before.chosen, int(rules.users * target), int(_TASK_SHARE * tokens))
         held = {unit.key for unit in users}
         others = [unit for unit in before.chosen if unit.key not in held]
         ledger = before.ledger.cost if before.ledger else 0
@@ -224,17 +234,32 @@ class LedgerWriter:
             fits += [choice] if used <= tokens else []
             if fits and scale <= _MIN_SCALE:
                 return fits[0]
-        return self._give_way(choice, tokens)
+        return self._give_way(choice.chosen, tokens)
 
-    def _keep_users(self, units: Sequence[Unit], tokens: int) -> list[Unit]:
-        """Return what the user said: the first message, and the newest ones that fit, shortened if they are huge."""
+    def _find_target(self, pool: Pool, rules: LedgerRules, units: Sequence[Unit], tokens: int) -> int:
+        """Return to how many tokens to trim: to the low water, or lower if that pays."""
+        low, least = int(tokens * (pool.low_water or 1.0)), rules.clear_at_least
+        if least != "prices":
+            return min(low, max(0, tokens - int(least if least >= 1 else least * tokens)))
+        if self._cache is None or tokens < self._cache.minimum_tokens:
+            return low
+        steps = [(unit.whole or unit).cost for unit in units[-_RECENT:]]
+        pays = find_paying_clear(tokens, sum(steps) / len(steps), self._cache)
+        return min(low, max(tokens - pays, int(_LINES_FACTOR * self.min_cost(units))))
+
+    def _keep_users(self, units: Sequence[Unit], tokens: int, task: int) -> list[Unit]:
+        """Return what the user said: the first message, and the newest ones that fit, shortened if they are huge.
+
+        The first message, which is the task, may take more than the others.
+        """
         users = [unit for unit in units if is_from_user(unit)]
         kept: list[Unit] = []
         for unit in (*users[:1], *reversed(users[1:])):
+            limit = tokens if kept else max(tokens, task)
             taken = unit
-            if unit.cost > tokens:
-                taken = (unit.may_shrink and self._shaper.shrink(unit, tokens)) or unit
-            if taken.cost > tokens and unit is not users[0]:
+            if unit.cost > limit:
+                taken = (unit.may_shrink and self._shaper.shrink(unit, limit)) or unit
+            if taken.cost > limit and kept:
                 break
             kept.append(taken)
             tokens -= taken.cost
@@ -307,15 +332,11 @@ class LedgerWriter:
                 room -= cost
         return {key: tuple(sorted(each)) for key, each in picks.items()}
 
-    def _give_way(self, choice: Choice, tokens: int) -> Choice:
-        """Leave out the oldest units until the rest fits, then what the user said, then the task and the ledger."""
-        ledger = choice.ledger
-        task = min(filter(is_from_user, choice.chosen), key=_start, default=None)
-        chosen = sorted(choice.chosen, key=lambda unit: (is_from_user(unit), unit is task, _start(unit)))
-        while chosen and total_cost(chosen) + (ledger.cost if ledger else 0) > tokens:
-            chosen.pop(0)
-        fits = ledger is not None and total_cost([*chosen, ledger]) <= tokens
-        return Choice(chosen, ledger if fits else None, choice.state if fits else None, stepped=True)
+    def _give_way(self, chosen: list[Unit], tokens: int) -> Choice:
+        """Return a choice for a room that has no place for the task, which is shortened or left out."""
+        task = min(filter(is_from_user, chosen), key=_start, default=None)
+        smaller = self._shaper.shrink(task, tokens) if task and task.may_shrink else None
+        return Choice([] if smaller is None else [smaller], stepped=True)
 
     # -- lines -------------------------------------------------------------------------------------------------------
 
@@ -342,6 +363,21 @@ class LedgerWriter:
             tokens=sum(line.tokens for line in lines),
             is_step=bool(calls),
         )
+
+
+def find_paying_clear(tokens: int, growth: float, cache: CacheRule) -> int:
+    """Return how many of so many tokens a trim must clear to save more than it costs, if requests grow by `growth`.
+
+    What stays is written to the cache again instead of being read from it. What is cleared is not read by any request
+    until as much has grown back.
+
+    >>> find_paying_clear(100_000, 2_000, CacheRule(minimum_tokens=1_024, read=0.1, write=1.25))
+    37817
+    >>> find_paying_clear(100_000, 2_000, CacheRule(minimum_tokens=1_024))
+    0
+    """
+    more = (cache.write - cache.read) * growth / cache.read  # cleared² / growth × read = (tokens - cleared) × more
+    return int((sqrt(more * more + 4 * more * tokens) - more) / 2) if more > 0 else 0
 
 
 class _Line(msgspec.Struct, frozen=True, gc=False):

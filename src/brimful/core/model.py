@@ -41,9 +41,15 @@ _TOKENIZER_SUFFIXES: Final = (".json", ".gguf")
 
 
 class CacheRule(msgspec.Struct, frozen=True, kw_only=True):
-    """When a provider caches a prompt prefix. `breakpoints` is 0 if caching is automatic."""
+    """When a provider caches a prompt prefix. `breakpoints` is 0 if caching is automatic.
+
+    `read` and `write` are the prices of tokens that are read from the cache, and that are read for the first time and
+    stored, as shares of the input price. A `read` of 1 means that no discount is known.
+    """
 
     minimum_tokens: int
+    read: float = 1.0
+    write: float = 1.0
     breakpoints: int = 0
     lookback_blocks: int = 0
     source: str = ""

@@ -86,11 +86,14 @@ class LedgerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     - `users`: the share of the pool for what the user said. The first message stays in any case.
     - `newest`: the share of the rest that the newest steps may take in full, even if the ledger needs more.
     - `max_share`: a ledger that takes more of the pool is written again, with a summary of the oldest steps.
+    - `clear_at_least`: how much a trim clears, besides what `low_water` asks for: tokens, a share of the pool below 1,
+      or `prices`: as much as saves more until the next trim than it costs that the provider reads the rest again.
     """
 
     users: float = 0.25
     newest: float = 0.25
     max_share: float = 0.6
+    clear_at_least: float | Literal["prices"] = "prices"
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -350,6 +353,8 @@ def _ledger_violations(at: str, pool: Pool) -> Iterator[tuple[str, str]]:
             yield at, f"cannot be combined with {key}"
     for key in ("users", "newest", "max_share"):
         yield from _check_number(f"{at}.{key}", getattr(pool.ledger, key), 0.0, 1.0)
+    if pool.ledger is not None and pool.ledger.clear_at_least != "prices":
+        yield from _check_number(f"{at}.clear_at_least", pool.ledger.clear_at_least, 0.0, 1e9)
 
 
 def _need_violations(at: str, need: Need) -> Iterator[tuple[str, str]]:

@@ -187,7 +187,7 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
         names=names,
         make_id=make_id_function(inputs.packages),
         shaper=shaper,
-        writer=LedgerWriter(counter, cost_of, handles, shaper, inputs.tools),
+        writer=LedgerWriter(counter, cost_of, handles, shaper, inputs.tools, inputs.model.cache),
         counter=counter,
         renderer=renderer,
     )

@@ -41,6 +41,7 @@ _MAX_FACTOR: Final = 10  # tokens per token of another tokenizer
 
 _Tokens = Annotated[int, Meta(ge=1, le=_MAX_TOKENS)]
 _Amount = Annotated[int, Meta(ge=0, le=_MAX_TOKENS)]
+_PriceShare = Annotated[float, Meta(gt=0, le=_MAX_FACTOR)]
 _Word = Annotated[str, Meta(min_length=1)]
 _UNKNOWN: Final = unknown_model("")  # an unknown model but for its wire format, which depends on the name
 EMPTY_REGISTRY: Final = Registry(rows={}, hosted={}, local={})
@@ -59,6 +60,8 @@ class _PriorFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 class _CacheFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     minimum_tokens: _Amount
+    read: _PriceShare = 1.0
+    write: _PriceShare = 1.0
     breakpoints: _Amount = 0
     lookback_blocks: _Amount = 0
     source: str = ""
