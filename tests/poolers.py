@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ import psycopg
 import pytest
 
 PATIENCE = 60
+PREFIX = "brimful-pgbouncer-"
 # Few sessions, so that clients take turns. Tests end sessions, so each one is checked before it is used.
 SETTINGS = """
 [databases]
@@ -24,7 +26,8 @@ listen_port = 6432
 unix_socket_dir = {folder}
 logfile = {folder}/log
 pool_mode = transaction
-default_pool_size = {sessions}
+default_pool_size = 4
+query_wait_timeout = 10
 max_client_conn = 1000
 server_check_delay = 0
 server_login_retry = 1
@@ -45,14 +48,21 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="session")
+def directly(server):
+    """Return a function from the address of a database to one that leads around the pooler, where there is one."""
+    host = psycopg.conninfo.conninfo_to_dict(server)["host"]
+    return lambda address: re.sub(rf"host=[^&]*{PREFIX}[^&]*&port=6432", f"host={host}", address)
+
+
+@pytest.fixture(scope="session")
 def pgbouncer(server, server_user):
     """Start PgBouncer, and return a function from the address of a database to one that leads through it."""
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         pytest.skip("PgBouncer is not installed (apt-get install pgbouncer)")
-    folder = Path(tempfile.mkdtemp(prefix="brimful-pgbouncer-"))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     host = psycopg.conninfo.conninfo_to_dict(server)["host"]
-    (folder / "settings.ini").write_text(SETTINGS.format(server=host, folder=folder, sessions=2))
+    (folder / "settings.ini").write_text(SETTINGS.format(server=host, folder=folder))
     (folder / "users").write_text('"postgres" ""\n')
     folder.chmod(0o755)
     if server_user:

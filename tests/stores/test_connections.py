@@ -24,16 +24,17 @@ VALUES (99999, 'citus', 10, 'public'::regnamespace, false, '1')
 
 
 @pytest.fixture(params=["together", "one by one"])
-def defaults_url(request, another_postgres):
+def defaults_url(request, another_postgres, directly):
     """Return a database whose defaults are other ones than ours, also with Citus, to which settings go one by one."""
-    with psycopg.connect(another_postgres, autocommit=True) as connection:
+    url = directly(another_postgres)  # a session has the defaults of the time when it began
+    with psycopg.connect(url, autocommit=True) as connection:
         name = sql.Identifier(connection.info.dbname)
         for setting in ("synchronous_commit = off", "hnsw.iterative_scan = off"):
             connection.execute(sql.SQL("ALTER DATABASE {} SET {}").format(name, sql.SQL(setting)))
         if request.param == "one by one":
             connection.execute(IS_CITUS)
             connection.execute("CREATE TABLE pg_dist_partition (logicalrelid regclass)")  # nothing is distributed
-    return another_postgres
+    return url
 
 
 def test_every_transaction_has_its_own_settings(defaults_url, run):
@@ -68,9 +69,9 @@ PREPARED = "SELECT count(*) FROM pg_prepared_statements WHERE :tenant::text <> '
 
 
 @pytest.mark.parametrize(("settings", "prepares"), [("", True), ("&prepare=on", True), ("&prepare=off", False)])
-def test_statements_are_prepared_unless_the_url_says_otherwise(postgres_url, run, settings, prepares):
+def test_statements_are_prepared_unless_the_url_says_otherwise(postgres_url, directly, run, settings, prepares):
     async def prepared():
-        async with connect(f"{postgres_url}{settings}&connections=1") as database:
+        async with connect(f"{directly(postgres_url)}{settings}&connections=1") as database:
             for _ in range(10):
                 ((count,),) = await database.driver.read("acme", lambda session: session.rows(PREPARED))
             return count

@@ -333,9 +333,9 @@ def test_a_lost_connection_is_reported_and_the_next_call_works(postgres_url, run
     assert run(story()) == []
 
 
-def test_an_exhausted_pool_is_reported(postgres_url, run):
+def test_an_exhausted_pool_is_reported(postgres_url, directly, run):
     async def story():
-        async with connect(postgres_url, wait=0.3) as database:
+        async with connect(directly(postgres_url), wait=0.3) as database:
             store = database.tenant("acme")
             await store.post([make_message("m1")])
             with no_new_connections(postgres_url):

@@ -1,13 +1,16 @@
 """A store behind PgBouncer in transaction mode. `make pgbouncer` runs all tests of PostgreSQL behind it."""
 
 import asyncio
+from contextlib import suppress
 
 import psycopg
 import pytest
 
+from brimful.errors import StoreUnavailable
 from brimful.stores import connect
 from stores.samples import make_message
 from stores.test_connections import PREPARED
+from stores.test_failures import no_new_connections
 
 SESSION = "SELECT current_user::text, current_setting('brimful.tenant', true), current_setting('plan_cache_mode')"
 TENANTS = ("acme", "other")
@@ -44,6 +47,22 @@ def test_nothing_is_prepared_and_nothing_stays_in_a_session(pooled_url, run):
     assert run(story()) == 0
     with psycopg.connect(pooled_url) as connection:
         assert connection.execute(SESSION).fetchone() == ("postgres", "", "auto")
+
+
+def test_a_server_that_is_down_behind_a_pooler_is_reported(pooled_url, directly, run):
+    async def story():
+        async with connect(pooled_url, wait=0.3) as database:
+            store = database.tenant("acme")
+            await store.post([make_message("m1")])
+            with no_new_connections(directly(pooled_url)):
+                with pytest.raises(StoreUnavailable) as caught:
+                    await store.history("general")
+                assert caught.value.retriable
+            while True:  # the pooler tries again after a while
+                with suppress(StoreUnavailable):
+                    return len(await store.history("general"))
+
+    assert run(story()) == 1
 
 
 def test_a_new_database_is_migrated_and_optimized_through_a_pooler(pooled_url, run, tmp_path):

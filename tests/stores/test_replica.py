@@ -23,10 +23,10 @@ WARNING = "because the replica cannot be used"
 
 
 @pytest.fixture
-def replica_url(postgres_url, standby):
+def replica_url(postgres_url, standby, directly):
     """Return the address of the database on the server that follows, which has all there was."""
-    host = psycopg.conninfo.conninfo_to_dict(postgres_url)["host"]
-    address = postgres_url.replace(host, str(standby))
+    primary = directly(postgres_url)
+    address = primary.replace(psycopg.conninfo.conninfo_to_dict(primary)["host"], str(standby))
     catch_up(postgres_url, address)
     yield address
     with psycopg.connect(address, autocommit=True) as connection:

@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import logging
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -297,6 +298,7 @@ class PostgresDriver:
         connection.prepare_threshold = PREPARE_AFTER if self._prepares else None
 
     def _attempt(self, tenant: str, function: Callable[[Session], T], *, reads: bool) -> T:
+        until = time.monotonic() + self._wait
         with raise_store_errors(self._target.shown):
             for _ in range(ATTEMPTS - 1):
                 try:
@@ -304,6 +306,8 @@ class PostgresDriver:
                 except RETRYABLE:
                     continue
                 except _StaleConnectionError:
+                    if time.monotonic() > until:  # a pooler accepts connections while the server is down
+                        raise
                     self._pool.check()
             return self._transact(tenant, function, reads=reads)
 
