@@ -14,7 +14,7 @@ from brimful.stores.migrations import Migration, load_migrations, split_statemen
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from stores.samples import make_message
 
-OWN_TABLES = re.compile(r"text_index|vector_log|vector_blocks|sqlite_|postings")
+OWN_TABLES = re.compile(r"text_index|vector_log|vector_blocks|sqlite_|postings|term_")
 """How each of them searches."""
 
 

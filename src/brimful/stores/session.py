@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import msgspec
+
 from brimful.core.validation import is_whole_number, preview, require_timestamp
 from brimful.errors import InvalidValue
 from brimful.records.search import VectorHit
@@ -20,6 +22,18 @@ if TYPE_CHECKING:
     """Four rows: the documents that contain a token, their `seq`, their length, and the frequency of the token."""
 
 Row = tuple[Any, ...]
+
+
+class IndexedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A document of the full-text index: the number of its scope, and its tokens with repeats."""
+
+    doc: int
+    scope: int
+    seq: int
+    length: int
+    tokens: list[str]
+
+
 DocumentRef = tuple[int, int, str]
 """The number of a document, the number of its scope, and the address of its passage."""
 Values = dict[str, Any]
@@ -80,8 +94,12 @@ class Dialect(Protocol):
         """Return a list as a query parameter."""
         ...
 
-    def decode_list(self, stored: Any) -> list[str]:
-        """Return a list read from the database."""
+    def encode_terms(self, tokens: list[str]) -> list[str]:
+        """Return the tokens of a document as a list to store."""
+        ...
+
+    def decode_terms(self, scope: int, stored: Any) -> list[str]:
+        """Return the tokens of a stored document of a scope, in any order."""
         ...
 
     def next_doc_numbers(self, session: "Session", count: int) -> list[int]:
@@ -101,27 +119,48 @@ class Dialect(Protocol):
         ...
 
 
-class TextIndex(Protocol):
-    """The full-text index: which documents contain a token, and how often. A token belongs to one scope."""
+class TermLookup(Protocol):
+    """Tokens that were looked up."""
 
-    def add(self, session: "Session", documents: Sequence[tuple[int, Sequence[str]]]) -> None:
-        """Add documents with their tokens, including repeats."""
+    @property
+    def totals(self) -> Mapping[str, int]:
+        """The number of documents that contain each token. Unknown tokens may be omitted."""
         ...
 
-    def remove(self, session: "Session", documents: Sequence[tuple[int, Sequence[str]]]) -> None:
-        """Remove documents. Their tokens must be those they were added with."""
+    def occurrences(self, tokens: Sequence[str]) -> "dict[str, Occurrences]":
+        """Return all documents that contain each of some tokens, oldest first."""
         ...
 
-    def postings(self, session: "Session", tokens: Sequence[str]) -> "dict[str, Occurrences]":
-        """Return all documents that contain each token, oldest first."""
-        ...
-
-    def newest(self, session: "Session", token: str, limit: int) -> "Occurrences":
+    def newest(self, token: str, limit: int) -> "Occurrences":
         """Return the newest documents that contain a token, oldest first."""
         ...
 
+
+class TextIndex(Protocol):
+    """The full-text index: which documents contain a token, and how often. A token belongs to one scope."""
+
+    def add(self, session: "Session", documents: Sequence[IndexedDocument]) -> None:
+        """Add documents, any number of them."""
+        ...
+
+    def remove(self, session: "Session", documents: Sequence[IndexedDocument]) -> None:
+        """Remove documents. Their tokens must be those they were added with."""
+        ...
+
+    def find(self, session: "Session", tokens: Sequence[str]) -> TermLookup:
+        """Look up tokens."""
+        ...
+
+    def convert(self, session: "Session", limit: int) -> int:
+        """Convert some documents of an index of an earlier version, and return their number; 0 if nothing is left."""
+        ...
+
+    def count_unconverted(self, session: "Session") -> int:
+        """Return the number of documents of an index of an earlier version."""
+        ...
+
     def count_mismatches(self, session: "Session") -> int:
-        """Return the number of tokens whose stored document count is wrong."""
+        """Return the number of tokens whose documents in the index are wrong, or their number."""
         ...
 
     def compact(self, session: "Session") -> None:

@@ -16,6 +16,8 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     max_float_bytes: int = 24 * 2**20  # vectors of a scope held as float32: 24,576 of 256 dimensions
     max_int8_bytes: int = 384 * 2**20  # vectors of a scope held as int8: 1,572,864; beyond that, only their signs
     block_entries: int = 1_024  # entries of the vector log per stored block
+    tail_writes: int = 16  # to a scope, or documents of one write, before PostgreSQL merges their postings
+    segment_documents: int = 16_384  # documents of a segment that is not merged any more
     hnsw_threshold: int = 20_000  # documents from which PostgreSQL uses an HNSW index
 
 

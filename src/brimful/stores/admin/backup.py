@@ -13,7 +13,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from brimful.errors import InvalidValue, StoreCorrupt
-from brimful.stores.index.documents import list_embedders
+from brimful.stores.index.documents import insert_documents, list_embedders
 from brimful.stores.log.usage import USAGE_COLUMNS as OBSERVED
 from brimful.stores.session import Row, Session
 
@@ -162,12 +162,13 @@ def _insert_rows(target: Session, *, source: Session, table: str, rows: list[Row
     names = ", ".join(["tenant", *columns])
     values = ", ".join(f":{name}" for name in ["tenant", *columns])
     written = [dict(zip(COPIED_TABLES[table][1], row, strict=True)) for row in rows]
+    statement = f"INSERT INTO {table} ({names}) VALUES ({values})"  # noqa: S608 - our own tables
     if table == "documents":
         for row in written:
-            row["terms"] = source.dialect.decode_list(row["terms"])
-    target.many(f"INSERT INTO {table} ({names}) VALUES ({values})", written)  # noqa: S608 - our own tables
-    if table == "documents":
-        target.dialect.text_index.add(target, [(row["doc"], row["terms"]) for row in written])
+            row["terms"] = source.dialect.decode_terms(row["scope"], row["terms"])
+        insert_documents(target, statement, written)
+    else:
+        target.many(statement, written)
     if table in NUMBERED_TABLES:
         target.dialect.advance_sequence(target, table, max(row[0] for row in rows))
 

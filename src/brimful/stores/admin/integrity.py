@@ -78,7 +78,7 @@ def check_tenant(session: Session) -> list[Finding]:
     """Return problems with the rows of a tenant."""
     found = [Finding(level, f"{count} {what}") for sql, level, what in _CHECKS if (count := _count(session, sql))]
     if miscounted := session.dialect.text_index.count_mismatches(session):
-        found.append(Finding("error", f"{miscounted} terms whose number of documents is wrong"))
+        found.append(Finding("error", f"{miscounted} terms whose documents are wrong"))
     orphans = _count_orphans(session)
     return [*found, Finding("warning", f"{orphans} contents that nothing refers to")] if orphans else found
 

@@ -12,6 +12,7 @@ from brimful.stores.session import Session
 from brimful.stores.tables import lore_entries, memories, messages, summaries
 
 BATCH: Final = 16  # records per transaction, so that other writers do not wait long
+CONVERTED: Final = 500  # documents of an index of an earlier version per transaction
 _AGAIN: Final = -1  # the first part of a text that is to be indexed again; smaller numbers are for the rest of a text
 _UNDIVIDED: Final = "SELECT kind, item, part FROM documents WHERE tenant = :tenant AND part < 0 LIMIT :limit"
 _UNDIVIDED_ITEMS: Final = """
@@ -36,7 +37,7 @@ _TABLES: Final[dict[DocumentKind, str]] = {
 def count_undivided(session: Session) -> int:
     """Return the number of texts that are to be indexed again, or not indexed to their end."""
     row = session.row("SELECT count(*) FROM documents WHERE tenant = :tenant AND part < 0")
-    return int(row[0]) if row else 0
+    return (int(row[0]) if row else 0) + session.dialect.text_index.count_unconverted(session)
 
 
 def divide_documents(session: Session, make_entry: Callable[[Any, int], IndexEntry], items: Sequence[str] = ()) -> int:
@@ -45,6 +46,8 @@ def divide_documents(session: Session, make_entry: Callable[[Any, int], IndexEnt
     Until then, a text is found by what was indexed before. A text whose terms and passages stay the same keeps its
     documents, and so its vectors. With `items`, only texts with these ids are indexed.
     """
+    if not items and (converted := session.dialect.text_index.convert(session, CONVERTED)):
+        return converted
     if items:
         found = session.rows(_UNDIVIDED_ITEMS, kinds=list(_TABLES), items=list(items), limit=BATCH)
     else:

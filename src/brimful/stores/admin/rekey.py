@@ -13,10 +13,10 @@ import msgspec
 from brimful.stores.admin.rotate_keys import BATCH_ROWS, OWNERS, BatchJob
 from brimful.stores.encryption.cipher import decrypt, encrypt, is_keyed_address, storage_address
 from brimful.stores.encryption.tenant_keys import KEYED_PREFIX
-from brimful.stores.index.documents import list_embedders
+from brimful.stores.index.documents import decode_indexed, list_embedders
 from brimful.stores.index.terms import passage_address, rekey_tokens
 from brimful.stores.log.context_codec import decode_addresses, replace_addresses
-from brimful.stores.session import Row, Session
+from brimful.stores.session import IndexedDocument, Row, Session
 from brimful.stores.tables.contents import rekey_contents, save_counts
 
 # A range, so that an index can be used: ";" follows ":".
@@ -93,16 +93,20 @@ def _rekey_learned(session: Session, after: tuple[str, str]) -> tuple[tuple[str,
 def _rekey_documents(session: Session, after: int) -> tuple[int | None, int]:
     """Hash terms, and change passages and their vectors to keyed addresses."""
     found = session.rows(
-        "SELECT doc, passage, terms FROM documents WHERE tenant = :tenant AND doc > :after ORDER BY doc LIMIT :limit",
+        "SELECT doc, scope, seq, length, terms, passage FROM documents WHERE tenant = :tenant AND doc > :after "
+        "ORDER BY doc LIMIT :limit",
         after=after,
         limit=BATCH_ROWS,
     )
     changed = [document for row in found if (document := _RekeyedDocument.of(session, row)) is not None]
-    session.dialect.text_index.remove(session, [(each.doc, each.old_terms) for each in changed])
-    session.dialect.text_index.add(session, [(each.doc, each.terms) for each in changed])
+    session.dialect.text_index.remove(session, [each.old for each in changed])
+    session.dialect.text_index.add(session, [msgspec.structs.replace(each.old, tokens=each.terms) for each in changed])
     session.many(
         "UPDATE documents SET passage = :passage, terms = :terms WHERE tenant = :tenant AND doc = :doc",
-        ({"doc": each.doc, "passage": each.passage, "terms": each.terms} for each in changed),
+        (
+            {"doc": each.old.doc, "passage": each.passage, "terms": session.dialect.encode_terms(each.terms)}
+            for each in changed
+        ),
     )
     _rekey_vectors(session, {each.old_passage: each.passage for each in changed if each.old_passage != each.passage})
     return (found[-1][0] if len(found) == BATCH_ROWS else None), len(changed)
@@ -126,24 +130,22 @@ def _next_batch(after: int, changed: int) -> tuple[int | None, int]:
 class _RekeyedDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A document with plain terms, or with a plain passage address."""
 
-    doc: int
+    old: IndexedDocument
     old_passage: str
     passage: str
-    old_terms: list[str]
     terms: list[str]
 
     @classmethod
     def of(cls, session: Session, row: Row) -> "_RekeyedDocument | None":
-        doc, old_passage, stored = row
-        old_terms = session.dialect.decode_list(stored)
+        *indexed, old_passage = row
+        old = decode_indexed(session, indexed)
         moved = cls(
-            doc=doc,
+            old=old,
             old_passage=old_passage,
             passage=passage_address(session, old_passage),
-            old_terms=old_terms,
-            terms=rekey_tokens(session, old_terms),
+            terms=rekey_tokens(session, old.tokens),
         )
-        return None if (moved.passage, moved.terms) == (old_passage, old_terms) else moved
+        return None if (moved.passage, moved.terms) == (old_passage, old.tokens) else moved
 
 
 def _rekeyed_row(session: Session, table: str, row: Row, moved: Mapping[str, str]) -> dict[str, Any]:

@@ -1,40 +1,18 @@
-"""Search indexes in PostgreSQL: full text in a table of postings, and vectors with pgvector.
-
-An inverted index (GIN) would take a fifth of the space, but row-level security makes the server check the tenant of
-every row before it applies an array operator, so it would not be used.
-"""
+"""Vector search in PostgreSQL, with pgvector."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from brimful.records.search import VectorHit
-from brimful.stores.index import terms
-from brimful.stores.session import DocumentRef, Row, Session
+from brimful.stores.session import DocumentRef, Session
 
 if TYPE_CHECKING:
     from brimful.protocols import Vectors
-    from brimful.stores.session import Occurrences
 
-
-_ADD_POSTINGS: Final = """
-INSERT INTO postings (tenant, token, doc, seq, length, times)
-SELECT d.tenant, p.token, d.doc, d.seq, d.length, p.times
-FROM unnest(:tokens::text[], :docs::bigint[], :times::bigint[]) AS p (token, doc, times)
-JOIN documents d ON d.tenant = :tenant AND d.doc = p.doc ORDER BY p.token, d.doc
-"""
-_REMOVE_POSTINGS: Final = "DELETE FROM postings WHERE tenant = :tenant AND token IN :tokens AND doc IN :docs"
-_DOCUMENT_COUNTS: Final = "SELECT token, count(*) AS documents FROM postings WHERE tenant = :tenant GROUP BY token"
-_POSTINGS: Final = """
-SELECT token, doc, seq, length, times FROM postings WHERE tenant = :tenant AND token IN :tokens ORDER BY doc
-"""
-_NEWEST: Final = """
-SELECT doc, seq, length, times FROM postings WHERE tenant = :tenant AND token = :token ORDER BY doc DESC LIMIT :limit
-"""
 _INSERT: Final = """
 INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder, :hash, :vector::halfvec)
 ON CONFLICT DO NOTHING
@@ -67,48 +45,6 @@ SELECT e.id, e.dims FROM embedders e WHERE e.tenant = :tenant AND e.dims IS NOT 
   AND (SELECT count(*) FROM vectors v WHERE v.tenant = e.tenant AND v.embedder = e.id) > :many
 """
 _SIZE: Final = "SELECT coalesce(sum(documents), 0) FROM scopes WHERE tenant = :tenant AND number IN :scopes"
-
-
-class PostgresTextIndex:
-    """The full-text index."""
-
-    def add(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
-        """Add documents with their tokens."""
-        rows = [(token, doc, times) for doc, tokens in documents for token, times in Counter(tokens).items()]
-        if rows:
-            tokens, docs, times = zip(*rows, strict=True)
-            session.run(_ADD_POSTINGS, tokens=list(tokens), docs=list(docs), times=list(times))
-        terms.add_counts(session, [tokens for _, tokens in documents])
-
-    def remove(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
-        """Remove documents."""
-        tokens = sorted({token for _, tokens_of in documents for token in tokens_of})
-        session.run(_REMOVE_POSTINGS, tokens=tokens, docs=[doc for doc, _ in documents])
-        terms.subtract_counts(session, [tokens for _, tokens in documents])
-
-    def postings(self, session: Session, tokens: Sequence[str]) -> dict[str, Occurrences]:
-        """Return all documents that contain each token, oldest first."""
-        rows: dict[str, list[Row]] = {token: [] for token in tokens}
-        for token, *row in session.rows(_POSTINGS, tokens=list(tokens)):
-            rows[token].append(tuple(row))
-        return {token: _columns(tokens_of) for token, tokens_of in rows.items()}
-
-    def newest(self, session: Session, token: str, limit: int) -> Occurrences:
-        """Return the newest documents that contain a token, oldest first."""
-        return _columns(session.rows(_NEWEST, token=token, limit=limit)[::-1])
-
-    def count_mismatches(self, session: Session) -> int:
-        """Return the number of tokens whose stored document count is wrong."""
-        return terms.count_mismatches(session, _DOCUMENT_COUNTS)
-
-    def compact(self, session: Session) -> None:
-        """Do nothing: the server vacuums removed rows."""
-
-
-def _columns(rows: Sequence[Row]) -> Occurrences:
-    import numpy as np  # noqa: PLC0415 - only where something is searched
-
-    return np.array(rows, np.int64).reshape(-1, 4).T
 
 
 class PostgresVectorIndex:

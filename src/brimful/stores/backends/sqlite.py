@@ -107,8 +107,13 @@ class SqliteDialect:
         """Return a list as JSON."""
         return msgspec.json.encode(values).decode()
 
-    def decode_list(self, stored: str) -> list[str]:
+    def encode_terms(self, tokens: list[str]) -> list[str]:
+        """Return the tokens unchanged: the newest documents of a token are counted in the stored list."""
+        return tokens
+
+    def decode_terms(self, scope: int, stored: str) -> list[str]:
         """Decode a JSON list."""
+        del scope
         return msgspec.json.decode(stored, type=list[str])
 
     def next_doc_numbers(self, session: Session, count: int) -> list[int]:

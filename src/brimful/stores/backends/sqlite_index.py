@@ -10,7 +10,7 @@ import msgspec
 from brimful.records.search import VectorHit
 from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.index import terms
-from brimful.stores.session import DocumentRef, Row, Session
+from brimful.stores.session import DocumentRef, IndexedDocument, Row, Session
 from brimful.stores.tuning import Tuning
 from brimful.stores.vectors import log
 
@@ -70,39 +70,29 @@ _READ_VECTORS: Final = "SELECT number, vector, hash FROM vectors WHERE tenant = 
 class SqliteTextIndex:
     """The full-text index."""
 
-    def add(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
-        """Add documents with their tokens."""
-        session.many(_ADD_DOCUMENT, ({"doc": doc, "terms": " ".join(tokens)} for doc, tokens in documents))
-        terms.add_counts(session, [tokens for _, tokens in documents])
+    def add(self, session: Session, documents: Sequence[IndexedDocument]) -> None:
+        """Add documents."""
+        session.many(_ADD_DOCUMENT, ({"doc": each.doc, "terms": " ".join(each.tokens)} for each in documents))
+        terms.add_counts(session, [each.tokens for each in documents])
 
-    def remove(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
+    def remove(self, session: Session, documents: Sequence[IndexedDocument]) -> None:
         """Remove documents. A contentless index needs their tokens."""
-        session.many(_REMOVE_DOCUMENT, ({"doc": doc, "terms": " ".join(tokens)} for doc, tokens in documents))
-        terms.subtract_counts(session, [tokens for _, tokens in documents])
+        session.many(_REMOVE_DOCUMENT, ({"doc": each.doc, "terms": " ".join(each.tokens)} for each in documents))
+        terms.subtract_counts(session, [each.tokens for each in documents])
 
-    def postings(self, session: Session, tokens: Sequence[str]) -> dict[str, Occurrences]:
-        """Return all documents that contain each token, oldest first."""
-        import numpy as np  # noqa: PLC0415 - only where something is searched
+    def find(self, session: Session, tokens: Sequence[str]) -> SqliteTerms:
+        """Look up tokens."""
+        return SqliteTerms(session, tokens)
 
-        token, doc = _columns(session.row(_POSTINGS, tokens=list(tokens)))
-        order = np.lexsort((doc, token))
-        token, doc = token[order], doc[order]
-        first = np.flatnonzero(np.diff(doc, prepend=-1) | np.diff(token, prepend=-1))  # one row per token and document
-        token, docs, times = token[first], doc[first], np.diff(first, append=len(doc))
-        ordered = np.sort(docs)  # np.unique is slower and imports numpy.ma
-        unique = ordered[np.diff(ordered, prepend=-1) > 0]
-        located = _columns(session.row(_DOCUMENTS, docs=unique.tolist()))
-        located = located[:, np.argsort(located[0], kind="stable")]
-        at = np.searchsorted(located[0], docs)
-        exists = np.append(located[0], -1)[at] == docs
-        found = np.concatenate([located[:, at[exists]], times[None, exists]])
-        ends = np.searchsorted(token[exists], np.arange(len(tokens)), side="right")
-        return dict(zip(tokens, np.split(found, ends[:-1], axis=1), strict=True))
+    def convert(self, session: Session, limit: int) -> int:
+        """Do nothing: there was no other index."""
+        del session, limit
+        return 0
 
-    def newest(self, session: Session, token: str, limit: int) -> Occurrences:
-        """Return the newest documents that contain a token, oldest first."""
-        found = _columns(session.row(_NEWEST, written=f'"{token}"', limit=limit))
-        return found[:, found[0].argsort()]
+    def count_unconverted(self, session: Session) -> int:
+        """Return 0."""
+        del session
+        return 0
 
     def count_mismatches(self, session: Session) -> int:
         """Return the number of tokens whose stored document count is wrong."""
@@ -111,6 +101,39 @@ class SqliteTextIndex:
     def compact(self, session: Session) -> None:
         """Merge the index into one segment, without removed tokens."""
         session.run("INSERT INTO text_index (text_index) SELECT 'optimize' WHERE :tenant = :tenant")
+
+
+class SqliteTerms:
+    """Tokens that were looked up."""
+
+    def __init__(self, session: Session, tokens: Sequence[str]) -> None:
+        """Read their document counts."""
+        self._session = session
+        self.totals = terms.document_counts(session, tokens)
+
+    def occurrences(self, tokens: Sequence[str]) -> dict[str, Occurrences]:
+        """Return all documents that contain each of some tokens, oldest first."""
+        import numpy as np  # noqa: PLC0415 - only where something is searched
+
+        token, doc = _columns(self._session.row(_POSTINGS, tokens=list(tokens)))
+        order = np.lexsort((doc, token))
+        token, doc = token[order], doc[order]
+        first = np.flatnonzero(np.diff(doc, prepend=-1) | np.diff(token, prepend=-1))  # one row per token and document
+        token, docs, times = token[first], doc[first], np.diff(first, append=len(doc))
+        ordered = np.sort(docs)  # np.unique is slower and imports numpy.ma
+        unique = ordered[np.diff(ordered, prepend=-1) > 0]
+        located = _columns(self._session.row(_DOCUMENTS, docs=unique.tolist()))
+        located = located[:, np.argsort(located[0], kind="stable")]
+        at = np.searchsorted(located[0], docs)
+        exists = np.append(located[0], -1)[at] == docs
+        found = np.concatenate([located[:, at[exists]], times[None, exists]])
+        ends = np.searchsorted(token[exists], np.arange(len(tokens)), side="right")
+        return dict(zip(tokens, np.split(found, ends[:-1], axis=1), strict=True))
+
+    def newest(self, token: str, limit: int) -> Occurrences:
+        """Return the newest documents that contain a token, oldest first."""
+        found = _columns(self._session.row(_NEWEST, written=f'"{token}"', limit=limit))
+        return found[:, found[0].argsort()]
 
 
 def _columns(row: Row | None) -> Numbers:

@@ -10,7 +10,7 @@ from brimful.core.content import content_hash
 from brimful.records.search import Document, DocumentKind, IndexEntry
 from brimful.stores.encryption.cipher import storage_address
 from brimful.stores.index.terms import filter_searchable, index_tokens
-from brimful.stores.session import DocumentRef, Session, prefix_end
+from brimful.stores.session import DocumentRef, IndexedDocument, Session, prefix_end
 from brimful.stores.tables.jobs import add_job
 
 _ADD_TO_SCOPE: Final = """
@@ -167,9 +167,22 @@ def add_documents(session: Session, entries: Sequence[NewDocument]) -> None:
     docs = session.dialect.next_doc_numbers(session, len(passages))
     rows = [_row(session, entry, doc, numbers[entry.scope]) for entry, doc in zip(passages, docs, strict=True)]
     _link_passages(rows)
-    session.many(_INSERT, rows)
-    session.dialect.text_index.add(session, [(row["doc"], row["terms"]) for row in rows])
+    insert_documents(session, _INSERT, rows)
     enqueue_documents(session, [(row["doc"], row["scope"], row["passage"]) for row in rows if row["passage"]])
+
+
+def insert_documents(session: Session, statement: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert rows of documents with their tokens, and add them to the full-text index."""
+    session.many(statement, ({**row, "terms": session.dialect.encode_terms(row["terms"])} for row in rows))
+    session.dialect.text_index.add(
+        session,
+        [
+            IndexedDocument(
+                doc=row["doc"], scope=row["scope"], seq=row["seq"], length=row["length"], tokens=row["terms"]
+            )
+            for row in rows
+        ],
+    )
 
 
 def remove_documents(
@@ -178,18 +191,25 @@ def remove_documents(
     """Remove records from the index, or only their documents with smaller numbers than a part."""
     found = session.rows(
         "DELETE FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items AND part < :before_part "
-        "RETURNING doc, scope, length, passage, terms",
+        "RETURNING doc, scope, seq, length, passage, terms",
         kind=kind,
         items=list(items),
         before_part=before_part,
     )
     totals: dict[int, tuple[int, int]] = {}
-    for _, scope, length, _, _ in found:
+    for _, scope, _, length, _, _ in found:
         documents, words = totals.get(scope, (0, 0))
         totals[scope] = (documents + 1, words + length)
     subtract_from_scopes(session, totals)
-    session.dialect.text_index.remove(session, [(row[0], session.dialect.decode_list(row[4])) for row in found])
-    dequeue_documents(session, [(doc, scope, passage) for doc, scope, _, passage, _ in found if passage])
+    session.dialect.text_index.remove(session, [decode_indexed(session, (*row[:4], row[5])) for row in found])
+    dequeue_documents(session, [(doc, scope, passage) for doc, scope, _, _, passage, _ in found if passage])
+
+
+def decode_indexed(session: Session, row: Sequence[Any]) -> IndexedDocument:
+    """Return what the full-text index has of a stored document."""
+    doc, scope, seq, length, terms = row
+    tokens = session.dialect.decode_terms(scope, terms)
+    return IndexedDocument(doc=doc, scope=scope, seq=seq, length=length, tokens=tokens)
 
 
 def replace_documents(session: Session, entries: Sequence[NewDocument]) -> None:
@@ -208,8 +228,8 @@ def are_unchanged(session: Session, kind: DocumentKind, item: str, entries: Sequ
         item=item,
     )
     rows = [_row(session, each, 0, stored[0][0]) for entry in entries for each in _divide(session, entry)]
-    return [(row["passage"], row["terms"]) for row in sorted(rows, key=itemgetter("part"))] == [
-        (passage, session.dialect.decode_list(terms)) for _, passage, terms in stored
+    return [(row["passage"], sorted(row["terms"])) for row in sorted(rows, key=itemgetter("part"))] == [
+        (passage, sorted(session.dialect.decode_terms(scope, terms))) for scope, passage, terms in stored
     ]
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from brimful.records.search import Postings, TermQuery
 from brimful.stores.index.documents import Scope, get_scopes
-from brimful.stores.index.terms import document_counts, query_tokens
+from brimful.stores.index.terms import query_tokens
 from brimful.stores.session import Session
 
 if TYPE_CHECKING:
-    from brimful.stores.session import Occurrences
+    from brimful.stores.session import Occurrences, TermLookup
 
 
 class _Term(msgspec.Struct, frozen=True):
@@ -43,17 +43,15 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_postings(session: Session, queries: Sequence[TermQuery]) -> list[Postings]:
     """Return the occurrences of terms for each query. Rare terms are read, common ones only counted."""
-    searches = _make_searches(session, queries)
-    tokens = sorted({token for search in searches for term in search.read for token in term.tokens})
-    occurrences = session.dialect.text_index.postings(session, tokens) if tokens else {}
-    return [_make_result(session, search, occurrences) for search in searches]
-
-
-def _make_searches(session: Session, queries: Sequence[TermQuery]) -> list[_Search]:
     scopes = {names: get_scopes(session, names) for names in dict.fromkeys(each.scopes for each in queries)}
     tokens = [[_tokens(session, scopes[each.scopes], term) for term in each.terms] for each in queries]
-    totals = document_counts(session, sorted(set(chain.from_iterable(chain.from_iterable(tokens)))))
-    return [_make_search(each, scopes[each.scopes], mine, totals) for each, mine in zip(queries, tokens, strict=True)]
+    found = session.dialect.text_index.find(session, sorted(set(chain.from_iterable(chain.from_iterable(tokens)))))
+    searches = [
+        _make_search(each, scopes[each.scopes], mine, found.totals) for each, mine in zip(queries, tokens, strict=True)
+    ]
+    read = sorted({token for search in searches for term in search.read for token in term.tokens})
+    occurrences = found.occurrences(read) if read else {}
+    return [_make_result(found, search, occurrences) for search in searches]
 
 
 def _tokens(session: Session, scopes: Sequence[Scope], term: str) -> tuple[str, ...]:
@@ -74,7 +72,7 @@ def _rarity(term: _Term) -> tuple[int, int]:
     return term.total, term.number
 
 
-def _make_result(session: Session, search: _Search, occurrences: Mapping[str, Occurrences]) -> Postings:
+def _make_result(found: TermLookup, search: _Search, occurrences: Mapping[str, Occurrences]) -> Postings:
     rarest = search.rarest
     if rarest is None:
         parts = [
@@ -82,9 +80,7 @@ def _make_result(session: Session, search: _Search, occurrences: Mapping[str, Oc
         ]
     else:
         limit = search.query.limit
-        newest = _merge_by_document(
-            [session.dialect.text_index.newest(session, token, limit) for token in rarest.tokens]
-        )
+        newest = _merge_by_document([found.newest(token, limit) for token in rarest.tokens])
         parts = [(rarest.number, newest[:, ::-1][:, :limit])]
     doc, seq, length, frequency = _join(rows for _, rows in parts)
     return Postings(

@@ -41,6 +41,16 @@ def make_tokens(scope: int, terms: Iterable[str]) -> list[str]:
     return [begin + normalize_term(term) for term in terms]
 
 
+def split_token(token: str) -> tuple[int, str]:
+    """Return the scope and the term of a token.
+
+    >>> split_token("3f:tea")
+    (63, 'tea')
+    """
+    scope, _, term = token.partition(":")
+    return int(scope, 16), term
+
+
 @lru_cache(maxsize=65_536)
 def normalize_term(term: str) -> str:
     """Return a term unchanged, or a hash if an index could not store it unchanged.
@@ -94,8 +104,8 @@ def query_tokens(session: Session, scope: int, term: str) -> list[str]:
 
 
 def _hash_token(keys: TenantKeys, token: str) -> str:
-    scope, _, term = token.partition(":")
-    return token if term.startswith(HASHED_TERM_PREFIX) else keys.token(int(scope, 16), term)
+    scope, term = split_token(token)
+    return token if term.startswith(HASHED_TERM_PREFIX) else keys.token(scope, term)
 
 
 def add_counts(session: Session, token_lists: Iterable[Sequence[str]]) -> None:

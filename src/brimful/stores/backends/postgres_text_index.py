@@ -1,0 +1,475 @@
+"""Full-text search in PostgreSQL: packed postings in segments.
+
+A write adds one row to the tail of its scope. After some writes, the tail is merged into a segment, together with
+earlier segments that are not much larger, so that a scope has few segments and a document is rewritten few times. All
+of this happens in the transaction of a writer, which has locked the row of the scope.
+
+An inverted index (GIN) would not be used: row-level security makes the server check the tenant of every row before it
+applies an array operator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from brimful.core.validation import MAX_INTEGER
+from brimful.stores.index.terms import split_token
+from brimful.stores.session import IndexedDocument, Session, prefix_end
+
+if TYPE_CHECKING:
+    from brimful.stores.index.packing import Listing, Row
+    from brimful.stores.session import Occurrences
+
+_LOCK: Final = """
+INSERT INTO term_scopes (tenant, scope, writes) VALUES (:tenant, :scope, 1)
+ON CONFLICT (tenant, scope) DO UPDATE SET writes = term_scopes.writes + 1
+RETURNING scope, writes, unpacked, segments
+"""
+_READ: Final = """
+SELECT scope, writes, unpacked, segments FROM term_scopes WHERE tenant = :tenant AND scope IN :scopes
+"""
+_SAVE: Final = "UPDATE term_scopes SET segments = :segments WHERE tenant = :tenant AND scope = :scope"
+_INSERT: Final = """
+INSERT INTO term_blocks (tenant, scope, segment, part, term, body)
+VALUES (:tenant, :scope, :segment, :part, :term, :body)
+"""
+_DELETE: Final = """
+DELETE FROM term_blocks b USING unnest(:segments::bigint[], :parts::bigint[], :terms::text[]) AS r (segment, part, term)
+WHERE b.tenant = :tenant AND b.scope = :scope AND b.segment = r.segment AND b.part = r.part AND b.term = r.term
+"""
+_EMPTY: Final = "SELECT number FROM scopes WHERE tenant = :tenant AND number IN :scopes AND documents = 0"
+_DELETE_BLOCKS: Final = "DELETE FROM term_blocks WHERE tenant = :tenant AND scope IN :scopes"
+_DELETE_SCOPES: Final = "DELETE FROM term_scopes WHERE tenant = :tenant AND scope IN :scopes"
+_TAKE: Final = """
+DELETE FROM term_blocks WHERE tenant = :tenant AND scope = :scope AND segment >= :first RETURNING part, term, body
+"""
+# Each lookup is a search in the index of its own: joined otherwise, the server may read all rows of a tenant.
+_FIND: Final = """
+SELECT DISTINCT ON (q.scope, q.segment, b.term) q.scope, q.segment, 0, b.term, b.body
+FROM unnest(:scopes::bigint[], :segments::bigint[], :terms::text[]) AS q (scope, segment, term)
+CROSS JOIN LATERAL (
+  SELECT term, body FROM term_blocks WHERE tenant = :tenant AND scope = q.scope AND segment = q.segment AND part = 0
+    AND term <= q.term ORDER BY term DESC LIMIT 1
+) b
+UNION ALL
+SELECT q.scope, b.segment, b.part, b.term, b.body
+FROM unnest(:all_scopes::bigint[], :ends::bigint[]) AS q (scope, segment)
+CROSS JOIN LATERAL (
+  SELECT segment, part, term, body FROM term_blocks WHERE tenant = :tenant AND scope = q.scope AND segment > q.segment
+  OFFSET 0
+) b
+"""
+_FIND_PARTS: Final = """
+SELECT q.scope, q.segment, q.part, q.term, b.body
+FROM unnest(:scopes::bigint[], :segments::bigint[], :parts::bigint[], :terms::text[]) AS q (scope, segment, part, term)
+CROSS JOIN LATERAL (
+  SELECT body FROM term_blocks WHERE tenant = :tenant AND scope = q.scope AND segment = q.segment AND part = q.part
+    AND term = q.term OFFSET 0
+) b
+"""
+_READ_SCOPE: Final = """
+SELECT scope, segment, part, term, body FROM term_blocks WHERE tenant = :tenant AND scope = :scope
+"""
+_SCOPES: Final = "SELECT number FROM scopes WHERE tenant = :tenant ORDER BY number"
+_READ_DOCUMENTS: Final = """
+SELECT doc, terms FROM documents WHERE tenant = :tenant AND scope = :scope
+"""
+# Postings of a store from before segments, one row each.
+_COUNT_UNPACKED: Final = """
+SELECT token, count(*) FROM postings WHERE tenant = :tenant AND token IN :tokens GROUP BY token
+"""
+_READ_UNPACKED: Final = """
+SELECT token, doc, seq, length, times FROM postings WHERE tenant = :tenant AND token IN :tokens ORDER BY doc
+"""
+_NEWEST_UNPACKED: Final = """
+SELECT doc, seq, length, times FROM postings WHERE tenant = :tenant AND token = :token ORDER BY doc DESC LIMIT :limit
+"""
+_LIST_UNPACKED: Final = """
+SELECT token, doc FROM postings WHERE tenant = :tenant AND token >= :begin AND token < :end
+"""
+_TAKE_UNPACKED: Final = """
+DELETE FROM postings WHERE tenant = :tenant AND token IN :tokens AND doc IN :docs
+RETURNING token, doc, seq, length, times
+"""
+_NEXT_UNPACKED: Final = """
+SELECT scope FROM term_scopes WHERE tenant = :tenant AND unpacked > 0 ORDER BY scope LIMIT 1
+"""
+_NEXT_DOCUMENTS: Final = """
+SELECT doc, terms FROM documents WHERE tenant = :tenant AND scope = :scope AND doc <= :unpacked
+ORDER BY doc DESC LIMIT :limit
+"""
+_COUNT_UNCONVERTED: Final = """
+SELECT coalesce(sum(s.documents), 0) FROM term_scopes t
+JOIN scopes s ON s.tenant = t.tenant AND s.number = t.scope WHERE t.tenant = :tenant AND t.unpacked > 0
+"""
+_MERGE_RATIO: Final = 2  # a segment is merged with an earlier one that has at most so many times as many documents
+
+Key = tuple[int, int, int, str]
+"""The scope, segment, part and first term of a row."""
+
+
+class _Segment(msgspec.Struct, frozen=True):
+    """A segment: how many documents it lists, and the first and the last of them."""
+
+    number: int
+    documents: int
+    first: int
+    last: int
+
+
+class _Scope(msgspec.Struct, frozen=True):
+    """The state of a scope's index: documents up to `unpacked` may still be in the table of postings."""
+
+    number: int
+    writes: int
+    unpacked: int
+    segments: list[_Segment]
+
+    @classmethod
+    def of(cls, number: int, writes: int, unpacked: int, packed: Sequence[int]) -> _Scope:
+        fields = iter(packed)
+        segments = [_Segment(*each) for each in zip(fields, fields, fields, fields, strict=True)]
+        return cls(number, writes, unpacked, segments)
+
+
+class PostgresTextIndex:
+    """The full-text index."""
+
+    def add(self, session: Session, documents: Sequence[IndexedDocument]) -> None:
+        """Add documents with their tokens."""
+        from brimful.stores.index import packing  # noqa: PLC0415 - numpy
+
+        by_scope = _by_scope(documents)
+        for scope in _lock(session, by_scope):
+            added = by_scope[scope.number]
+            _add(session, scope, packing.list_documents(added), len(added))
+
+    def remove(self, session: Session, documents: Sequence[IndexedDocument]) -> None:
+        """Remove documents."""
+        by_scope = _by_scope(documents)
+        scopes = _lock(session, by_scope)
+        empty = {number for (number,) in session.rows(_EMPTY, scopes=list(by_scope))}
+        for scope in scopes:
+            removed = by_scope[scope.number]
+            unpacked = [each for each in removed if each.doc <= scope.unpacked]
+            if unpacked:
+                _take_unpacked(session, unpacked)
+            if scope.number not in empty:
+                _remove(session, scope, removed)
+        session.run(_DELETE_BLOCKS, scopes=list(empty))
+        session.run(_DELETE_SCOPES, scopes=list(empty))
+
+    def find(self, session: Session, tokens: Sequence[str]) -> PostgresTerms:
+        """Look up tokens."""
+        return PostgresTerms(session, tokens)
+
+    def count_unconverted(self, session: Session) -> int:
+        """Return the number of documents in scopes that are not packed completely."""
+        row = session.row(_COUNT_UNCONVERTED)
+        return int(row[0]) if row else 0
+
+    def count_mismatches(self, session: Session) -> int:
+        """Return the number of tokens whose documents in the index are not those that contain it."""
+        return sum(_count_mismatches(session, scope) for (scope,) in session.rows(_SCOPES))
+
+    def compact(self, session: Session) -> None:
+        """Do nothing: the server vacuums removed rows."""
+
+    def convert(self, session: Session, limit: int) -> int:
+        """Pack some documents of a store from before segments, and return their number; 0 if nothing is left."""
+        found = session.row(_NEXT_UNPACKED)
+        if found is None:
+            return 0
+        (scope,) = _lock(session, [found[0]])
+        rows = session.rows(_NEXT_DOCUMENTS, scope=scope.number, unpacked=scope.unpacked, limit=limit)
+        documents = [
+            IndexedDocument(doc=doc, scope=scope.number, seq=0, length=0, tokens=tokens)
+            for doc, terms in rows
+            if (tokens := session.dialect.decode_terms(scope.number, terms))
+        ]
+        taken = _take_unpacked(session, documents)
+        if taken.terms:
+            _add(session, scope, taken, len(documents))
+        session.run(
+            "UPDATE term_scopes SET unpacked = :unpacked WHERE tenant = :tenant AND scope = :scope",
+            scope=scope.number,
+            unpacked=rows[-1][0] - 1 if len(rows) == limit else 0,
+        )
+        return max(1, len(rows))
+
+
+class PostgresTerms:
+    """The terms of a search."""
+
+    def __init__(self, session: Session, tokens: Sequence[str]) -> None:
+        """Read the rows in which the tokens are listed, and count their documents."""
+        self._session = session
+        self._split = {token: split_token(token) for token in tokens}
+        numbers = sorted({scope for scope, _ in self._split.values()})
+        scopes = [_Scope.of(*row) for row in session.rows(_READ, scopes=numbers)]
+        self._last = {(scope.number, each.number): each.last for scope in scopes for each in scope.segments}
+        self._listed = _find(session, scopes, set(self._split.values()))
+        unpacked = {scope.number for scope in scopes if scope.unpacked}
+        self._unpacked = [token for token, (scope, _) in self._split.items() if scope in unpacked]
+        self.totals = self._count()
+
+    def occurrences(self, tokens: Sequence[str]) -> dict[str, Occurrences]:
+        """Return all documents that contain each token, oldest first."""
+        listed = {token: self._listed[self._split[token]] for token in tokens}
+        parts = _read_parts(self._session, [key for found in listed.values() for each in found for key in each.parts])
+        unpacked: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        if chosen := [token for token in tokens if token in self._unpacked]:
+            for token, *row in self._session.rows(_READ_UNPACKED, tokens=chosen):
+                unpacked[token].append(tuple(row))
+        return {
+            token: _in_order(
+                [
+                    _columns(unpacked[token]),
+                    *(each.rows for each in found),
+                    *(parts[key] for each in found for key in each.parts),
+                ]
+            )
+            for token, found in listed.items()
+        }
+
+    def newest(self, token: str, limit: int) -> Occurrences:
+        """Return the newest documents that contain a token, oldest first."""
+        found = self._listed[self._split[token]]
+        rows = [each.rows for each in found]
+        if token in self._unpacked:
+            rows.append(_columns(self._session.rows(_NEWEST_UNPACKED, token=token, limit=limit)))
+        # Parts are in order of their documents, and segments nearly so: the latest ones are read until older ones
+        # cannot contain a newer document.
+        common = sorted((each for each in found if each.parts), key=lambda each: self._last[each.segment], reverse=True)
+        for each in common:
+            newest = _last(_in_order(rows), limit)
+            if newest.shape[1] == limit and newest[0].min(initial=MAX_INTEGER) > self._last[each.segment]:
+                break
+            rows += _read_parts(self._session, each.parts[-_parts_for(limit) :]).values()
+        return _last(_in_order(rows), limit)
+
+    def _count(self) -> dict[str, int]:
+        totals = {token: sum(each.count for each in self._listed[where]) for token, where in self._split.items()}
+        if self._unpacked:
+            for token, documents in self._session.rows(_COUNT_UNPACKED, tokens=self._unpacked):
+                totals[token] += documents
+        return totals
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    """A term in a row: the number of its documents, these documents, or the keys of the rows that list them."""
+
+    segment: tuple[int, int]
+    count: int
+    rows: Occurrences
+    parts: list[Key]
+
+
+def _find(
+    session: Session, scopes: Iterable[_Scope], wanted: set[tuple[int, str]]
+) -> defaultdict[tuple[int, str], list[_Listed]]:
+    """Return where terms of scopes are listed."""
+    found: defaultdict[tuple[int, str], list[_Listed]] = defaultdict(list)
+    for key, listing in _find_blocks(session, scopes, wanted):
+        for term, count, rows in listing.split():
+            if (key[0], term) in wanted:
+                parts = _part_keys(key, term, count, rows)
+                found[key[0], term].append(_Listed(key[:2], count, rows, parts))
+    return found
+
+
+def _find_blocks(
+    session: Session, scopes: Iterable[_Scope], wanted: Iterable[tuple[int, str]], docs: Collection[int] = ()
+) -> list[tuple[Key, Listing]]:
+    """Return the blocks that may list terms of scopes, and the tails of the scopes.
+
+    With `docs`, blocks of segments without any of these documents are omitted.
+    """
+    segments = {scope.number: scope.segments for scope in scopes}
+    places = [
+        (scope, segment.number, term)
+        for scope, term in wanted
+        for segment in segments.get(scope, ())
+        if not docs or any(segment.first <= doc <= segment.last for doc in docs)
+    ]
+    return _decode(
+        session.rows(
+            _FIND,
+            scopes=[scope for scope, _, _ in places],
+            segments=[segment for _, segment, _ in places],
+            terms=[term for _, _, term in places],
+            all_scopes=list(segments),
+            ends=[max((each.number for each in found), default=0) for found in segments.values()],
+        )
+    )
+
+
+def _read_parts(session: Session, keys: Sequence[Key]) -> dict[Key, Occurrences]:
+    """Return the documents of common terms."""
+    if not keys:
+        return {}
+    scopes, segments, parts, terms = map(list, zip(*keys, strict=True))
+    rows = session.rows(_FIND_PARTS, scopes=scopes, segments=segments, parts=parts, terms=terms)
+    return {key: listing.rows for key, listing in _decode(rows)}
+
+
+def _decode(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Key, Listing]]:
+    from brimful.stores.index import packing  # noqa: PLC0415 - numpy
+
+    listings = packing.decode([packing.Row(part, term, body) for _, _, part, term, body in rows])
+    return [
+        ((scope, segment, part, term), listing)
+        for (scope, segment, part, term, _), listing in zip(rows, listings, strict=True)
+    ]
+
+
+def _part_keys(block: Key, term: str, count: int, rows: Occurrences) -> list[Key]:
+    """Return the keys of the rows that list the documents of a term, if its block does not."""
+    from brimful.stores.index import packing  # noqa: PLC0415 - numpy
+
+    if rows.shape[1] == count:
+        return []
+    last = packing.FIRST_PART + -(-count // packing.PART_DOCUMENTS)
+    return [(*block[:2], part, term) for part in range(packing.FIRST_PART, last)]
+
+
+def _parts_for(limit: int) -> int:
+    """Return how many parts have at least so many documents: the last one may have only one."""
+    from brimful.stores.index import packing  # noqa: PLC0415 - numpy
+
+    return 1 + -(-limit // packing.PART_DOCUMENTS)
+
+
+def _add(session: Session, scope: _Scope, listing: Listing, documents: int) -> None:
+    """Write new documents to the tail of a scope, or merge them with the tail and small segments."""
+    from brimful.stores.index import packing  # noqa: PLC0415 - numpy
+
+    tuning = session.dialect.tuning
+    since = scope.segments[-1].number if scope.segments else 0
+    if max(documents, scope.writes - since) < tuning.tail_writes:
+        _insert(session, scope.number, [(scope.writes, row) for row in packing.encode_tail(listing)])
+        return
+    kept = list(scope.segments)
+    size = max(documents, scope.writes - since)
+    while kept and size + kept[-1].documents <= tuning.segment_documents and kept[-1].documents <= _MERGE_RATIO * size:
+        size += kept.pop().documents
+    first = kept[-1].number + 1 if kept else 0
+    taken = session.rows(_TAKE, scope=scope.number, first=first)
+    merged = packing.merge([listing, *packing.decode([packing.Row(*row) for row in taken])])
+    _insert(session, scope.number, [(scope.writes, row) for row in packing.encode_segment(merged)])
+    docs = set(merged.rows[0].tolist())
+    kept.append(_Segment(scope.writes, len(docs), min(docs), max(docs)))
+    packed = [number for each in kept for number in msgspec.structs.astuple(each)]
+    session.run(_SAVE, scope=scope.number, segments=packed)
+
+
+def _remove(session: Session, scope: _Scope, documents: Sequence[IndexedDocument]) -> None:
+    """Write the blocks that list documents again without them."""
+    from brimful.stores.index import packing  # noqa: PLC0415 - numpy
+
+    docs = {each.doc for each in documents}
+    wanted = {split_token(token) for each in documents for token in each.tokens}
+    blocks = _find_blocks(session, [scope], wanted, docs)
+    common = {
+        key: [part for term, count, rows in listing.split() for part in _part_keys(key, term, count, rows)]
+        for key, listing in blocks
+    }
+    parts = _read_parts(session, [key for keys in common.values() for key in keys])
+    old: list[Key] = []
+    new: list[tuple[int, Row]] = []
+    for key, listing in blocks:
+        whole = packing.merge([listing, *(packing.list_term(part[3], parts[part]) for part in common[key])])
+        rest = packing.without(whole, docs)
+        if rest.rows.shape[1] < whole.rows.shape[1]:
+            old += [key, *common[key]]
+            rows = packing.encode_tail(rest) if key[2] == packing.TAIL else packing.encode_segment(rest)
+            new += [(key[1], row) for row in rows]
+    _delete(session, scope.number, old)
+    _insert(session, scope.number, new)
+
+
+def _delete(session: Session, scope: int, keys: Sequence[Key]) -> None:
+    if keys:
+        _, segments, parts, terms = map(list, zip(*keys, strict=True))
+        session.run(_DELETE, scope=scope, segments=segments, parts=parts, terms=terms)
+
+
+def _insert(session: Session, scope: int, rows: Iterable[tuple[int, Row]]) -> None:
+    session.many(
+        _INSERT,
+        (
+            {"scope": scope, "segment": segment, "part": row.part, "term": row.term, "body": row.body}
+            for segment, row in rows
+        ),
+    )
+
+
+def _lock(session: Session, numbers: Iterable[int]) -> list[_Scope]:
+    """Lock scopes for a write, in order of number, so that concurrent writers cannot deadlock."""
+    return [_Scope.of(*row) for number in sorted(numbers) for row in session.rows(_LOCK, scope=number)]
+
+
+def _by_scope(documents: Iterable[IndexedDocument]) -> dict[int, list[IndexedDocument]]:
+    """Return documents with tokens by scope."""
+    found: dict[int, list[IndexedDocument]] = {}
+    for each in documents:
+        if each.tokens:
+            found.setdefault(each.scope, []).append(each)
+    return found
+
+
+def _take_unpacked(session: Session, documents: Sequence[IndexedDocument]) -> Listing:
+    """Remove documents from the table of postings, and return those that were there."""
+    from brimful.stores.index import packing  # noqa: PLC0415 - numpy
+
+    tokens = sorted({token for each in documents for token in each.tokens})
+    rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for token, *row in session.rows(_TAKE_UNPACKED, tokens=tokens, docs=[each.doc for each in documents]):
+        rows[token].append(tuple(row))
+    return packing.merge([packing.list_term(split_token(token)[1], _columns(found)) for token, found in rows.items()])
+
+
+def _count_mismatches(session: Session, scope: int) -> int:
+    """Return the number of terms of a scope whose documents in the index are not those that contain it."""
+    from brimful.stores.index import packing  # noqa: PLC0415 - numpy
+
+    totals: Counter[str] = Counter()
+    listed: dict[str, list[int]] = defaultdict(list)
+    for key, listing in _decode(session.rows(_READ_SCOPE, scope=scope)):
+        for term, count, rows in listing.split():
+            listed[term] += rows[0].tolist()
+            totals[term] += count if key[2] < packing.FIRST_PART else 0
+    begin = f"{scope:x}:"
+    for token, doc in session.rows(_LIST_UNPACKED, begin=begin, end=prefix_end(begin)):
+        listed[split_token(token)[1]].append(doc)
+        totals[split_token(token)[1]] += 1
+    actual: dict[str, list[int]] = defaultdict(list)
+    for doc, terms in session.rows(_READ_DOCUMENTS, scope=scope):
+        for token in set(session.dialect.decode_terms(scope, terms)):
+            actual[split_token(token)[1]].append(doc)
+    return sum(
+        totals[term] != len(actual[term]) or sorted(listed[term]) != sorted(actual[term])
+        for term in {*totals, *listed, *actual}
+    )
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> Occurrences:
+    import numpy as np  # noqa: PLC0415 - only where something is searched
+
+    return np.array(rows, np.int64).reshape(-1, 4).T
+
+
+def _last(rows: Occurrences, limit: int) -> Occurrences:
+    return rows[:, rows.shape[1] - min(limit, rows.shape[1]) :]
+
+
+def _in_order(parts: Sequence[Occurrences]) -> Occurrences:
+    """Join documents, oldest first."""
+    import numpy as np  # noqa: PLC0415 - only where something is searched
+
+    rows = np.concatenate([np.empty((4, 0), np.int64), *parts], axis=1)
+    return rows[:, np.argsort(rows[0], kind="stable")]

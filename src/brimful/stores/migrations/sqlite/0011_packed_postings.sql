@@ -1,0 +1,1 @@
+-- PostgreSQL packs its postings. SQLite's index is packed already.
