@@ -6,13 +6,15 @@ import time
 from collections import Counter
 
 import numpy as np
+import psycopg
 import pytest
 
 from brimful.engine import Engine
 from brimful.engine.worker import LEASE, Worker, WorkSettings
 from brimful.records import Message
 from brimful.stores import connect
-from brimful.stores.tables.jobs import Job
+from brimful.stores.tables.jobs import Job, add_job
+from brimful.stores.tuning import Tuning
 from brimful.testing import HashEmbedder
 
 DAY = 86_400.0
@@ -77,7 +79,7 @@ def test_two_workers_share_the_work_and_embed_nothing_twice(run, url, new_worker
     assert done == (1_000, 0)
     counts = embedded(first, second)
     assert (len(counts), set(counts.values())) == (1_000, {1})
-    assert {job.kind for job in jobs} == {"janitor", "retention"}  # no job to embed is left
+    assert {job.kind for job in jobs} - {"graph"} == {"janitor", "retention"}  # no job to embed is left
 
 
 def test_the_work_of_a_dead_worker_is_taken_up_after_its_lease(run, url, new_worker, clock):
@@ -270,3 +272,39 @@ def test_a_claim_on_a_queue_that_is_empty_removes_the_job(run, sqlite_url, new_w
             return worker.reports[0].count, [job.kind for job in await database.list_jobs() if job.kind == "embed"]
 
     assert run(story()) == (0, [])
+
+
+def test_a_large_tenant_gets_a_graph(run, postgres_url, new_worker, clock, caplog):
+    async def story():
+        async with connect(postgres_url, tuning=Tuning(hnsw_threshold=20)) as database:
+            embedder = HashEmbedder()
+            await post(database, "acme", embedder, [f"text {at}" for at in range(30)])
+            await post(database, "beta", embedder, ["one"])
+            worker = new_worker(database, embedder)
+            await worker.run_due()
+            due = {job.tenant: job.due - clock.now for job in await database.list_jobs() if job.kind == "graph"}
+            clock.now += 2 * DAY
+            await worker.run_due()
+            return due, {report.outcome for report in worker.reports}
+
+    due, outcomes = run(story())
+    assert (due["beta"], outcomes) == (DAY, {"done"})
+    with psycopg.connect(postgres_url) as connection:
+        found = connection.execute("SELECT indexdef FROM pg_indexes WHERE indexname LIKE 'vectors_near_%'").fetchall()
+    assert len(found) == 1
+    assert "'acme'" in found[0][0]
+    assert "without an index" not in caplog.text
+
+
+def test_where_no_graph_can_be_built_search_goes_on_without_one(run, sqlite_url, new_worker, caplog):
+    async def story():
+        async with connect(sqlite_url) as database:  # which refuses it as a role without rights would
+            embedder = HashEmbedder()
+            await post(database, "acme", embedder, ["one"])
+            await database.driver.write("acme", lambda session: add_job(session, "graph", embedder.id))
+            worker = new_worker(database, embedder)
+            await worker.run_due()
+            return {report.kind: report.outcome for report in worker.reports}
+
+    assert run(story()) == {"embed": "done", "graph": "done"}
+    assert "tenant acme is searched without an index" in caplog.text

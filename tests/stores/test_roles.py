@@ -81,7 +81,7 @@ def test_a_plain_role_owns_a_store_once_a_superuser_has_created_the_extension(an
     async def maintained():
         async with connect(addressed_as(another_postgres, role)) as database:
             await database.optimize()
-            await database.driver.index_vectors("static", 8)
+            await database.driver.build_graph("acme", "static", 8)
             await database.backup(tmp_path / "copy.db")
             return await database.tenants(), await database.check()
 

@@ -194,24 +194,77 @@ def test_a_vector_of_nothing_or_of_no_numbers_is_near_to_nothing(store, run):
     assert [value for value, _ in found[1:]] == [0.0, 0.0]
 
 
-def test_a_graph_of_vectors_finds_what_exact_search_finds(postgres_url, run):
+GRAPHS = """
+SELECT indexdef, coalesce(idx_scan, 0) FROM pg_indexes
+JOIN pg_stat_user_indexes s ON s.indexrelname = indexname WHERE indexname LIKE 'vectors_near_%'
+"""
+INVALIDATE = """
+UPDATE pg_index SET indisvalid = false FROM pg_class c WHERE c.oid = indexrelid AND relname LIKE 'vectors_near_%'
+"""
+VALID = "SELECT indisvalid FROM pg_index JOIN pg_class c ON c.oid = indexrelid WHERE relname LIKE 'vectors_near_%'"
+
+
+@pytest.fixture
+def with_graphs(postgres_url, run):
+    """Return a database in which tenants with more than 100 vectors have a graph."""
+
     async def opened():
         return await connect(postgres_url, tuning=Tuning(hnsw_threshold=100)).open()
 
     database = run(opened())
+    yield database
+    run(database.close())
+
+
+def graphs(url):
+    with psycopg.connect(url) as connection:
+        return connection.execute(GRAPHS).fetchall()
+
+
+def test_a_large_tenant_has_a_graph_that_finds_what_exact_search_finds(postgres_url, with_graphs, run):
+    database = with_graphs
+    for name in ("beta", "corp"):
+        run(database.tenant(name).use_embedder("e"))
+        posted(run, database.tenant(name), 60)
+        embed(run, database.tenant(name), seed=3)
     store = database.tenant("acme")
     run(store.use_embedder("e"))
     posted(run, store, 400)
     posted(run, store, 30, room="other")
     kept = embed(run, store)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("ANALYZE")
     run(database.optimize())
     run(database.optimize())
     query = vectors(1, seed=9)[0]
     mine = {item: vector for item, vector in kept.items() if item.startswith("general")}
     agrees(near(run, store, query, limit=10), expected(mine, query, 10))
     agrees(near(run, store, query, ["room:general", "room:other"], 10), expected(kept, query, 10))
-    run(database.close())
-    with psycopg.connect(postgres_url) as connection:
-        found = connection.execute("SELECT indexdef FROM pg_indexes WHERE indexname LIKE 'vectors_near_%'").fetchall()
-    assert len(found) == 1
-    assert "hnsw" in found[0][0]
+    ((definition, _),) = graphs(postgres_url)
+    assert "hnsw" in definition
+    assert "'acme'" in definition
+
+
+def test_a_graph_that_was_not_finished_is_built_again(postgres_url, with_graphs, run):
+    store = with_graphs.tenant("acme")
+    run(store.use_embedder("e"))
+    posted(run, store, 120)
+    embed(run, store)
+    assert run(with_graphs.update_graph("acme", "e")) > 1
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(INVALIDATE)
+        assert connection.execute(VALID).fetchall() == [(False,)]
+        assert run(with_graphs.update_graph("acme", "e")) > 1
+        assert connection.execute(VALID).fetchall() == [(True,)]
+
+
+def test_a_graph_is_dropped_when_few_vectors_are_left(postgres_url, with_graphs, run):
+    store = with_graphs.tenant("acme")
+    run(store.use_embedder("e"))
+    posted(run, store, 120)
+    embed(run, store)
+    run(with_graphs.update_graph("acme", "e"))
+    assert len(graphs(postgres_url)) == 1
+    run(store.drop_embedder("e"))
+    assert run(with_graphs.update_graph("acme", "e")) == 0
+    assert graphs(postgres_url) == []

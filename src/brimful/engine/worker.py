@@ -19,7 +19,7 @@ from brimful.engine.events import Emitter, Hook
 from brimful.engine.indexer import BATCH_DOCUMENTS, Indexer
 from brimful.engine.retention import PRUNE_INTERVAL, parse_interval, parse_retention
 from brimful.engine.writer import new_id
-from brimful.errors import BrimfulError
+from brimful.errors import BrimfulError, StoreError, StoreUnavailable
 from brimful.protocols import Embedder, Summarizer
 from brimful.retrieval.breaker import Breaker
 from brimful.stores import Database
@@ -34,6 +34,10 @@ _FIRST_RETRY: Final = 10.0  # seconds after the first failure; doubled with each
 _LAST_RETRY: Final = 3_600.0  # seconds at most
 _MAX_DOUBLINGS: Final = 16  # of a delay
 _IDLE_ROUNDS: Final = 3  # doublings of the janitor's interval where it finds nothing to do
+
+_NEARLY: Final = 0.25  # of the size from which there is a graph
+_GRAPH_INTERVAL: Final = 3_600.0  # seconds between two looks at the size of such a tenant
+_SMALL_GRAPH_INTERVAL: Final = 86_400.0  # … of a smaller one
 
 Outcome = Literal["done", "failed", "stopped", "lost"]
 """`stopped`: given back when the worker was stopped. `lost`: another worker has taken the job."""
@@ -190,6 +194,7 @@ class Worker:
         kinds: list[tuple[JobKind, str]] = []
         if settings.embedder is not None:
             kinds.append(("embed", settings.embedder.id))
+            kinds.append(("graph", settings.embedder.id))
         if settings.retention is not None:
             kinds.append(("retention", ""))
         if settings.janitor_interval is not None:
@@ -253,6 +258,8 @@ class Worker:
         match job.kind:
             case "embed":
                 return await self._embed(job)
+            case "graph":
+                return await self._update_graph(job)
             case "janitor":
                 return await self._run_janitor(job)
             case "retention":
@@ -277,6 +284,19 @@ class Worker:
             raise RejectedDocumentsError
         await self._database.jobs(job.tenant).finish_embedding(job, self.name)
         return count
+
+    async def _update_graph(self, job: Job) -> int:
+        """Build or drop the graph of a tenant's vectors. If that is not allowed, vectors are compared one by one."""
+        try:
+            share = await self._database.update_graph(job.tenant, job.subject)
+        except StoreError as error:
+            if isinstance(error, StoreUnavailable) and error.retriable:
+                raise
+            share = 0.0
+            _log.warning("tenant %s is searched without an index, which cannot be built: %s", job.tenant, error)
+        wait = _GRAPH_INTERVAL if share > _NEARLY else _SMALL_GRAPH_INTERVAL
+        await self._database.jobs(job.tenant).reschedule(job, self.name, due=self._clock() + wait)
+        return 0
 
     async def _run_janitor(self, job: Job) -> int:
         engine = await self._open_engine(job.tenant)

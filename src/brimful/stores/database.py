@@ -18,6 +18,7 @@ from brimful.stores.backends.driver import Driver, Finding
 from brimful.stores.backends.sqlite import SqliteDriver
 from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.encryption.keys import Keys
+from brimful.stores.index.documents import list_embedders
 from brimful.stores.session import Row, Session, validate_limit
 from brimful.stores.store import Store
 from brimful.stores.tables.jobs import ALL_JOBS, DUE_JOBS, FAILED_JOBS, Job, JobKind
@@ -38,6 +39,7 @@ _log = logging.getLogger("brimful.stores")
 
 CheckCancelled = Callable[[], None]
 """Raises if the caller was cancelled. Long work calls it now and then."""
+_SMALL_GRAPH: Final = 0.25  # of the size from which there is a graph: one with fewer vectors is dropped
 _TENANTS: Final = "SELECT tenant FROM tenants WHERE tenant > :after ORDER BY tenant LIMIT :limit"
 
 
@@ -263,13 +265,24 @@ class Database:
             async for tenant in self.all_tenants():
                 await self._write_missing_blocks(tenant)
             return
-        from brimful.stores.backends.postgres import PostgresDriver  # noqa: PLC0415 - an extra
-        from brimful.stores.backends.postgres_index import large_embedders  # noqa: PLC0415 - an extra
+        async for tenant in self.all_tenants():
+            for embedder in await self.driver.read(tenant, list_embedders):
+                await self.update_graph(tenant, embedder)
 
-        if isinstance(self.driver, PostgresDriver):
-            async for tenant in self.all_tenants():
-                for embedder, dims in await self.driver.read(tenant, large_embedders):
-                    await self.driver.index_vectors(embedder, dims)
+    async def update_graph(self, tenant: str, embedder: str) -> float:
+        """Build or drop a tenant's HNSW graph in PostgreSQL, according to its size, without blocking writers.
+
+        Returns the size as a share of the size from which there is a graph, at most a little more than 1.
+        """
+        from brimful.stores.backends.postgres_index import graph_size  # noqa: PLC0415 - an extra
+
+        driver = self._postgres()
+        size = await driver.read(tenant, lambda session: graph_size(session, embedder))
+        if size.dims is not None and size.vectors > size.threshold:
+            await driver.build_graph(tenant, embedder, size.dims)
+        elif size.vectors < size.threshold * _SMALL_GRAPH:
+            await driver.drop_graph(tenant, embedder)
+        return size.vectors / size.threshold
 
     async def distribute(self, progress: Progress = _ignore_progress, *, shards: int | None = None) -> "Distribution":
         """Distribute the tables of a PostgreSQL database by tenant over the servers of a Citus cluster.

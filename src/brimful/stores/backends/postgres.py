@@ -76,6 +76,7 @@ _MIGRATION_LOCK: Final = 0x6272696D  # one process migrates at a time
 _BEGIN_READ: Final = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     "SET LOCAL hnsw.iterative_scan = strict_order",
+    "SET LOCAL hnsw.ef_search = 200",  # neighbours that a search in a graph compares; 40 find less
 )
 _BEGIN_WRITE: Final = (
     "BEGIN ISOLATION LEVEL READ COMMITTED",
@@ -97,9 +98,16 @@ FROM pg_roles WHERE rolname = '{ROLE}'
 # In Citus, a plain role may not create the extension, even if it exists.
 _CREATE_VECTOR: Final = "CREATE EXTENSION IF NOT EXISTS vector"
 _HAS_VECTOR: Final = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')"
-_CREATE_HNSW: Final = """
+# One graph for each large tenant: in a graph of all tenants, most neighbours would be those of others.
+_CREATE_GRAPH: Final = """
 CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON vectors
-USING hnsw ((vector::halfvec({dims})) halfvec_ip_ops) WHERE embedder = {embedder}
+USING hnsw ((vector::halfvec({dims})) halfvec_ip_ops) WHERE tenant = {tenant} AND embedder = {embedder}
+"""
+_DROP_GRAPH: Final = "DROP INDEX CONCURRENTLY IF EXISTS {name}"
+# A build that was interrupted leaves an invalid index. One that is running is invalid as well, but is listed.
+_GRAPH_STATE: Final = """
+SELECT indisvalid, EXISTS (SELECT FROM pg_stat_progress_create_index WHERE index_relid = indexrelid)
+FROM pg_index WHERE indexrelid = to_regclass(%s)
 """
 
 
@@ -293,9 +301,13 @@ class PostgresDriver:
         """Move a tenant to shards of its own, in a Citus cluster. Return False if it has them."""
         return await self._on(lambda: self._isolate(tenant))
 
-    async def index_vectors(self, embedder: str, dims: int) -> None:
-        """Build an HNSW index of an embedder's vectors, without blocking writers."""
-        await self._on(lambda: self._create_hnsw_index(embedder, dims))
+    async def build_graph(self, tenant: str, embedder: str, dims: int) -> bool:
+        """Build an HNSW graph of a tenant's vectors, without blocking writers. Returns False if there is one."""
+        return await self._on(lambda: self._build_graph(tenant, embedder, dims))
+
+    async def drop_graph(self, tenant: str, embedder: str) -> bool:
+        """Drop the HNSW graph of a tenant's vectors, without blocking writers. Returns False if there is none."""
+        return await self._on(lambda: self._drop_graph(tenant, embedder))
 
     async def _on(self, function: Callable[[], T]) -> T:
         with raise_if_closed(self._target.shown):
@@ -408,11 +420,28 @@ class PostgresDriver:
             self._begin(cursor, _BEGIN_READ[0], *self._settings, _SET_NAMES)
             return cursor.execute(self.dialect.statement(sql).encode(), values).fetchall()
 
-    def _create_hnsw_index(self, embedder: str, dims: int) -> None:
-        name = f"vectors_near_{hashlib.blake2b(embedder.encode(), digest_size=8).hexdigest()}"
-        statement = sql.SQL(_CREATE_HNSW).format(name=sql.Identifier(name), dims=sql.Literal(dims), embedder=embedder)
+    def _build_graph(self, tenant: str, embedder: str, dims: int) -> bool:
+        name = _graph_name(tenant, embedder)
         with raise_store_errors(self._target.shown), psycopg.connect(self._target.url, autocommit=True) as connection:
-            connection.execute(statement)
+            valid, building = connection.execute(_GRAPH_STATE, (name,)).fetchone() or (None, False)
+            if valid or building:
+                return False
+            if valid is not None:
+                connection.execute(sql.SQL(_DROP_GRAPH).format(name=sql.Identifier(name)))
+            connection.execute(
+                sql.SQL(_CREATE_GRAPH).format(
+                    name=sql.Identifier(name), dims=sql.Literal(dims), tenant=tenant, embedder=embedder
+                )
+            )
+        return True
+
+    def _drop_graph(self, tenant: str, embedder: str) -> bool:
+        name = _graph_name(tenant, embedder)
+        with raise_store_errors(self._target.shown), psycopg.connect(self._target.url, autocommit=True) as connection:
+            known = connection.execute(_GRAPH_STATE, (name,)).fetchone()
+            if known is not None:
+                connection.execute(sql.SQL(_DROP_GRAPH).format(name=sql.Identifier(name)))
+        return known is not None
 
     def _migrate(self, connection: Connection, *, migrate: bool) -> None:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
@@ -444,6 +473,11 @@ def make_replica(target: Target, tuning: Tuning) -> Replica:
 
 class _StaleConnectionError(psycopg.OperationalError):
     """A connection was lost before its first statement."""
+
+
+def _graph_name(tenant: str, embedder: str) -> str:
+    digest = hashlib.blake2b(f"{tenant}\0{embedder}".encode(), digest_size=8)
+    return f"vectors_near_{digest.hexdigest()}"
 
 
 def _is_true(connection: Connection, statement: str) -> bool:

@@ -40,9 +40,8 @@ FROM vectors v JOIN documents d ON d.tenant = v.tenant AND d.passage = v.hash
 WHERE v.tenant = :tenant AND v.embedder = :embedder AND d.scope IN :scopes AND d.passage <> ''
 ORDER BY (v.vector::halfvec({dims})) <#> :query::halfvec({dims}) LIMIT :limit
 """
-_LARGE: Final = """
-SELECT e.id, e.dims FROM embedders e WHERE e.tenant = :tenant AND e.dims IS NOT NULL AND e.dropped = 0
-  AND (SELECT count(*) FROM vectors v WHERE v.tenant = e.tenant AND v.embedder = e.id) > :many
+_COUNT_UP_TO: Final = """
+SELECT count(*) FROM (SELECT FROM vectors WHERE tenant = :tenant AND embedder = :embedder LIMIT :many) v
 """
 _SIZE: Final = "SELECT coalesce(sum(documents), 0) FROM scopes WHERE tenant = :tenant AND number IN :scopes"
 
@@ -102,7 +101,17 @@ def format_vector(vector: Vectors) -> str:
     return "[" + ",".join(f"{number:.6g}" for number in vector.tolist()) + "]"
 
 
-def large_embedders(session: Session) -> list[tuple[str, int]]:
-    """Return embedders with many vectors, and their dimensions."""
-    found = session.rows(_LARGE, many=session.dialect.tuning.hnsw_threshold)
-    return [(embedder, dims) for embedder, dims in found]
+class GraphSize(msgspec.Struct, frozen=True, kw_only=True):
+    """How many vectors a tenant has by an embedder, counted up to the size from which it needs a graph."""
+
+    dims: int | None
+    vectors: int
+    threshold: int
+
+
+def graph_size(session: Session, embedder: str) -> GraphSize:
+    """Return how many vectors there are by an embedder."""
+    threshold = session.dialect.tuning.hnsw_threshold
+    used = session.row("SELECT dims FROM embedders WHERE tenant = :tenant AND id = :id AND dropped = 0", id=embedder)
+    count = session.row(_COUNT_UP_TO, embedder=embedder, many=threshold + 1)
+    return GraphSize(dims=used[0] if used else None, vectors=count[0] if count else 0, threshold=threshold)

@@ -10,7 +10,7 @@ import msgspec
 
 from brimful.stores.session import Session
 
-JobKind = Literal["embed", "janitor", "retention"]
+JobKind = Literal["embed", "graph", "janitor", "retention"]
 
 DUE_JOBS: Final = """
 SELECT tenant, kind, subject, due, worker, lease, attempts, error FROM jobs
@@ -46,7 +46,7 @@ WHERE tenant = :tenant AND kind = :kind AND subject = :subject AND due > :now AN
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Work to do for a tenant.
 
-    `subject` is the embedder of a job that embeds. `worker` has claimed it until `lease`. A job that failed has an
+    `subject` is the embedder of a job on vectors. `worker` has claimed it until `lease`. A job that failed has an
     `error`, the type of the exception, and is tried again when it is `due`. `attempts` are those since something was
     done.
     """

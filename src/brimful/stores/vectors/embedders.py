@@ -35,6 +35,8 @@ def use_embedder(session: Session, embedder: str) -> None:
     """Start using an embedder: documents without a vector by it are queued."""
     session.dialect.lock(session, "embedders")
     known = list_embedders(session)
+    if session.dialect.name == "postgres":
+        add_job(session, "graph", embedder)
     if known and known[0] == embedder:
         return
     newest = session.row("SELECT coalesce(max(since), 0) FROM embedders WHERE tenant = :tenant")

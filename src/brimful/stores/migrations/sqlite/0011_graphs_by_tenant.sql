@@ -1,0 +1,1 @@
+-- In PostgreSQL, large tenants get an HNSW graph of their own. A file has nothing to change, but the same version.
