@@ -58,6 +58,8 @@ def directly(server):
 def pgbouncer(server, server_user):
     """Start PgBouncer, and return a function from the address of a database to one that leads through it."""
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    if os.environ.get("BRIMFUL_TEST_POSTGRES"):
+        pytest.skip("only the server of the tests has a pooler")
     if program is None:
         pytest.skip("PgBouncer is not installed (apt-get install pgbouncer)")
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))

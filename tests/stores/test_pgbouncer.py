@@ -22,16 +22,17 @@ def pooled_url(postgres_url, pgbouncer):
 
 
 def test_more_clients_than_sessions_share_them(pooled_url, run):
-    async def talk(database, tenant):
+    async def talk(database, tenant, room):
         store = database.tenant(tenant)
-        for number in range(12):  # often enough for prepared statements
-            await store.post([make_message(f"{tenant}{number}")])
-            found = await store.history("general", limit=1)
-            assert found[0].message.id == f"{tenant}{number}"
+        for number in range(8):  # often enough for prepared statements
+            await store.post([make_message(f"{room} {number}", room=room)])
+            found = await store.history(room, limit=1)
+            assert found[0].message.id == f"{room} {number}"
 
     async def story():
         async with connect(pooled_url) as one, connect(pooled_url) as two:
-            await asyncio.gather(*(talk(*each) for each in zip((one, two), TENANTS, strict=True)))
+            rooms = [(database, tenant, f"{tenant} {n}") for n, database in enumerate((one, two)) for tenant in TENANTS]
+            await asyncio.gather(*(talk(*each[:2], f"{each[2]} {n}") for each in rooms for n in range(3)))
             return await one.tenants(), await one.check()
 
     assert run(story()) == (["acme", "other"], [])
