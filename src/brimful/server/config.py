@@ -210,7 +210,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def shares_store(self) -> bool:
         """Whether other server processes may use the same store: workers, or any server of a PostgreSQL database."""
-        return self.workers > 1 or parse_url(self.store).kind == "postgres"
+        return self.workers > 1 or parse_url(self.store).kind != "sqlite"
 
 
 def load_config(path: str | Path) -> Config:
