@@ -114,20 +114,27 @@ class UnknownPolicy(BrimfulError, LookupError):
 
 
 class BudgetExceeded(BrimfulError):
-    """The required parts alone do not fit: `needed` > `limit`. `required` holds (id, tokens), largest first."""
+    """The required parts alone do not fit: `needed` > `limit`. `required` holds (id, tokens), largest first.
 
-    def __init__(self, *, needed: int, limit: int, required: Sequence[tuple[str, int]], where: str) -> None:
+    `hint` says why the largest part cannot be shortened, if it would be otherwise.
+    """
+
+    def __init__(
+        self, *, needed: int, limit: int, required: Sequence[tuple[str, int]], where: str, hint: str = ""
+    ) -> None:
         """Create the error with all numbers."""
         shown = ", ".join(f"{id} ({tokens:,})" for id, tokens in required[:8])
         more = f" and {len(required) - 8} more" if len(required) > 8 else ""  # noqa: PLR2004 - one line of text
         super().__init__(
             f"required parts need {needed:,} tokens, limit {limit:,} ({where}): {shown}{more}; "
-            "use a larger window, a smaller completion reserve, or let a part shrink (min_tokens)",
+            f"{hint}{'; ' if hint else ''}use a larger window, a smaller completion reserve, "
+            "or let a part shrink (min_tokens)",
         )
         self.needed = needed
         self.limit = limit
         self.required = tuple(required)
         self.where = where
+        self.hint = hint
 
 
 class InvalidRequest(BrimfulError):

@@ -3,6 +3,7 @@
 import pytest
 
 import brimful
+from brimful.assembly.compaction import compact_now
 from brimful.assembly.fit import fit
 from brimful.core.context import Context
 from brimful.render.reasoning import REASONING_RULES
@@ -205,6 +206,12 @@ def test_a_step_is_shortened_further_after_its_reasoning():
     body["messages"][2]["content"][0]["content"] = "Long result. " * 400
     context = fitted(body, "anthropic", 500, ties=[(0, 1, 2, 3, 4)], pin=[])
     assert thoughts(context, "anthropic") == [2]
+
+
+def test_no_summary_stands_for_reasoning():
+    body = request("responses")
+    context = fitted(body, "responses", fitted(body, "responses").tokens - 10)
+    assert compact_now(context) is None
 
 
 def test_every_rule_has_a_source():

@@ -208,7 +208,9 @@ def _left_out(context: Context) -> list[ContentPackage]:
     out = {
         each.id
         for each in context.decisions
-        if each.outcome in ("dropped", "replaced") and (each.group or each.id) not in lined
+        if each.outcome in ("dropped", "replaced")
+        and each.reason != "reasoning"  # which no summary is to repeat
+        and (each.group or each.id) not in lined
     }
     return [each for each in list_messages(context.inputs) if each.id in out and not is_opaque(context.inputs, each)]
 

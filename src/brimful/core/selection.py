@@ -232,13 +232,19 @@ def _why_required(unit: Unit) -> Reason:
     return (unit.tie and unit.tie.reason) or "required"
 
 
+_HINT: Final = "{} is a tool call, whose arguments and reasoning must stay as they are: go back to before it"
+
+
 def make_budget_error(units: Sequence[Unit], budget: ContextBudget, base: BaseCost, needed: int) -> BudgetExceeded:
     """Return the error for required units that do not fit."""
     required = [(package.id, cost) for unit in units for package, cost in zip(unit.packages, unit.costs, strict=True)]
+    packages = [package for unit in units for package in unit.packages]
+    largest = max(packages, key=lambda package: package.tokens.upper, default=None)
     window = f"window {budget.window:,} − completion {budget.completion:,}"
     return BudgetExceeded(
         needed=needed,
         limit=budget.hard_limit,
         required=sorted(required, key=lambda row: (-row[1], row[0])),
         where=f"{window}; {base.required:,} for the request itself",
+        hint=_HINT.format(largest.id) if largest and largest.kind == "tool-call" else "",
     )

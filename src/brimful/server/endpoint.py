@@ -236,7 +236,8 @@ class Endpoint:
         except ApiError as error:
             await self._reject(error, request, send)
         except BrimfulError as error:
-            api_error = to_api_error(error, get_error_format(request.scope["path"], request.headers))
+            path: str = request.scope["path"]
+            api_error = to_api_error(error, get_error_format(path, request.headers), path)
             if api_error.kind == "internal":
                 log_failure(f"serving {request.url.path}", error)
             await self._reject(api_error, request, send)

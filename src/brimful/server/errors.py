@@ -148,11 +148,11 @@ def error_body(error: ApiError, error_format: ErrorFormat) -> bytes:
     return msgspec.json.encode(body)
 
 
-def to_api_error(error: BrimfulError, error_format: ErrorFormat) -> ApiError:  # noqa: PLR0911 - one per type
-    """Convert an error to the response that a client gets."""
+def to_api_error(error: BrimfulError, error_format: ErrorFormat, path: str = "") -> ApiError:  # noqa: PLR0911 - by type
+    """Convert an error to the response that a client of a path gets."""
     match error:
         case BudgetExceeded():
-            return _prompt_too_long(error, error_format)
+            return _prompt_too_long(error, error_format, path)
         case InvalidRequest():
             return ApiError("invalid", "; ".join(error.violations))
         case UnknownPolicy():
@@ -169,17 +169,21 @@ def to_api_error(error: BrimfulError, error_format: ErrorFormat) -> ApiError:  #
             param = "handle" if error.kind == "handle" else "id"
             return ApiError("not_found", str(error), code=f"{error.kind}_not_found", param=param)
         case ProviderError():
-            return _upstream_error(error)
+            return _upstream_error(error, path)
         case StoreError():
             return ApiError("internal", "the store is not available", status=503, retry_after=5.0)
         case _:
             return ApiError("internal", "internal error")
 
 
-def _prompt_too_long(error: BudgetExceeded, error_format: ErrorFormat) -> ApiError:
+def _messages_field(path: str) -> str:
+    return "input" if path.endswith("/responses") else "messages"
+
+
+def _prompt_too_long(error: BudgetExceeded, error_format: ErrorFormat, path: str) -> ApiError:
     """Word the error the way clients expect it."""
     required = ", ".join(f"{id} ({tokens})" for id, tokens in error.required[:5])
-    why = f"the required parts alone do not fit: {required}"
+    why = f"the required parts alone do not fit: {required}{f'; {error.hint}' if error.hint else ''}"
     if error_format == "anthropic":
         message = f"prompt is too long: {error.needed} tokens > {error.limit} maximum; {why}"
     else:
@@ -187,14 +191,14 @@ def _prompt_too_long(error: BudgetExceeded, error_format: ErrorFormat) -> ApiErr
             f"This model's maximum context length is {error.limit} tokens for the prompt. However, your messages "
             f"resulted in {error.needed} tokens: {why}. Please reduce the length of the messages."
         )
-    return ApiError("overflow", message, param="messages")
+    return ApiError("overflow", message, param=_messages_field(path))
 
 
-def _upstream_error(error: ProviderError) -> ApiError:
+def _upstream_error(error: ProviderError, path: str) -> ApiError:
     """Return an upstream's error as it came: status, headers and body."""
     overflow = isinstance(error, ContextOverflow)
     if overflow and error.status is None:  # an event of a stream, before anything else was forwarded
-        return ApiError("overflow", error.reason, param="messages", body=error.body)
+        return ApiError("overflow", error.reason, param=_messages_field(path), body=error.body)
     if error.status is None or error.status not in _ERROR_STATUSES:  # a redirect means that the upstream's URL is wrong
         kind: ErrorKind = "timeout" if isinstance(error, ProviderTimeout) else "upstream"
         return ApiError(kind, str(error))

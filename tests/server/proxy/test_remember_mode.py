@@ -320,6 +320,14 @@ def test_an_impossible_max_tokens_uses_the_policys_reserve(client, upstream, pat
     assert "smaller-reserve" in [warning["kind"] for warning in record["warnings"]]
 
 
+def test_the_recall_tool_is_refused_by_name(client, upstream):
+    answer = client.post(CHAT, json=body([says("user", "When?")]), headers=TALK | {"x-brimful-recall": "tool"})
+    assert (answer.status_code, upstream.bodies) == (400, [])
+    error = answer.json()["error"]
+    assert error["param"] == "x-brimful-recall"
+    assert "set X-Brimful-Mode to fit" in error["message"]
+
+
 def test_a_model_with_an_unknown_window_gets_all_that_the_client_sent(start, upstream):
     client = start(mode="remember", upstream={"window": None})
     messages = [says("assistant" if n % 2 else "user", f"{n}: " + "word " * 300) for n in range(61)]

@@ -215,6 +215,19 @@ def test_an_upstream_may_speak_only_this_wire(start, serve):
     assert client.post("/v1/chat/completions", json={"model": "m", "messages": []}).status_code == 404
 
 
+def test_an_error_names_the_field_of_the_items(start, serve):
+    fake, address = serve()
+    client = start(upstream={"url": f"{address}/v1", "window": 300})
+    call = {"type": "function_call", "call_id": "c1", "name": "write", "arguments": json.dumps({"text": "word " * 500})}
+    items = [{"role": "user", "content": "Write."}, call]
+    items.append({"type": "function_call_output", "call_id": "c1", "output": "ok"})
+    answer = client.post(RESPONSES, json={"model": "gpt-4o", "input": items, "max_output_tokens": 50})
+    assert (answer.status_code, fake.requests) == (400, [])
+    error = answer.json()["error"]
+    assert (error["param"], error["code"]) == ("input", "context_length_exceeded")
+    assert "msg-000001 is a tool call, whose arguments and reasoning must stay as they are" in error["message"]
+
+
 @pytest.mark.parametrize("wrong", [None, [], 7, ["Hi"]])
 def test_what_is_no_input_is_refused_by_name(start, serve, wrong):
     fake, address = serve()

@@ -25,7 +25,7 @@ from brimful.server.proxy.conversation import Conversation, assign_ids, conversa
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.overlap import Overlap, RoomTail, find_overlap, load_tail
 from brimful.server.proxy.reasoning import reasoning_tokens, restore_steps
-from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, run_in_thread_if_large
+from brimful.server.proxy.request import RECALL_HEADER, ProxyRequest, ProxyResult, RecordState, run_in_thread_if_large
 from brimful.server.proxy.storable import check_tool_results
 from brimful.server.proxy.stream import FullListener, StreamListener
 from brimful.server.tenants import Tenants
@@ -81,6 +81,9 @@ class RememberMode:
         if request.wire == "responses":
             message = "the Responses API is not supported in remember mode: set X-Brimful-Mode to fit"
             raise ApiError("invalid", message, param="x-brimful-mode")
+        if request.recall == "tool":
+            message = "the recall tool is not supported in remember mode, which looks up what a request needs itself"
+            raise ApiError("invalid", f"{RECALL_HEADER}: {message}: set X-Brimful-Mode to fit", param=RECALL_HEADER)
         tenant = request.client.tenant
         request.retrieval  # noqa: B018 - refuse an invalid header before anything is stored
         engine = await self._tenants.engine(tenant)
