@@ -11,6 +11,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DATA ?=
 # Benchmarks to run, separated by commas, or adapters to test. Default: all.
 ONLY ?=
+# A tarball with the source of Citus, or the pg_config of a PostgreSQL that has it.
+CITUS_TAR ?=
+PG_CONFIG ?=
 # The inspector's page, built from web/ into the package.
 PAGE := src/brimful/server/static/index.html
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
@@ -21,7 +24,7 @@ CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect test pgbouncer pooler adapters search check lint web browser bench audit mcp-conformance sbom format clean
+.PHONY: demo inspect test pgbouncer pooler adapters citus search check lint web browser bench audit mcp-conformance sbom format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -49,6 +52,11 @@ pgbouncer: pooler $(VENV)/.dev
 # ONLY=--newest tries the newest versions of the frameworks, ONLY=--lock makes them the ones to test with.
 adapters: $(VENV)/.dev
 	$(BIN)/python tools/adapters.py $(ONLY)
+
+# The tests of stores and engines on a Citus cluster of three servers. Citus is compiled from its source, which PyPI does not
+# have: CITUS_TAR=citus-14.0.1.tar.gz. Or PG_CONFIG=… of a PostgreSQL that has it.
+citus: $(VENV)/.dev
+	CITUS_TAR='$(CITUS_TAR)' PG_CONFIG='$(PG_CONFIG)' $(BIN)/python tools/citus.py
 
 # Property tests with new random examples. `make test` always uses the same ones.
 search: web $(VENV)/.dev

@@ -234,16 +234,7 @@ def _make_template(uri):
     """Migrate one database, of which every test gets a copy."""
     name, nodes = _template(), _nodes(uri)
     made = f"{name}_new"  # renamed when it is complete
-    templates = [node.replace("/postgres?", f"/{made}?") for node in nodes]
-    for node in nodes:
-        _execute(node, f"DROP DATABASE IF EXISTS {made} WITH (FORCE)", f"CREATE DATABASE {made}")
-    if len(nodes) > 1:
-        for template in templates:
-            _execute(template, "CREATE EXTENSION citus", "CREATE EXTENSION vector")
-        hosts = [psycopg.conninfo.conninfo_to_dict(node) for node in nodes]
-        first, *others = [f"'{host['host']}', {host['port']}" for host in hosts]
-        _execute(templates[0], f"SELECT citus_set_coordinator_host({first})")
-        _execute(templates[0], *(f"SELECT citus_add_node({other})" for other in others))
+    templates = _create(nodes, made)
     asyncio.run(_migrate(templates[0], distributed=len(nodes) > 1))
     if _lacks_vector_instructions():
         for template in templates:
@@ -251,6 +242,21 @@ def _make_template(uri):
     for template, node in zip(templates, nodes, strict=True):
         _execute(template, END_OTHERS)
         _execute(node, f"ALTER DATABASE {made} RENAME TO {name}")
+
+
+def _create(nodes, name):
+    """Create a database without tables on all servers, and return its address on each."""
+    addresses = [node.replace("/postgres?", f"/{name}?") for node in nodes]
+    for node in nodes:
+        _execute(node, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", f"CREATE DATABASE {name}")
+    if len(nodes) > 1:
+        for address in addresses:
+            _execute(address, "CREATE EXTENSION citus", "CREATE EXTENSION vector")
+        hosts = [psycopg.conninfo.conninfo_to_dict(node) for node in nodes]
+        first, *others = [f"'{host['host']}', {host['port']}" for host in hosts]
+        _execute(addresses[0], f"SELECT citus_set_coordinator_host({first})")
+        _execute(addresses[0], *(f"SELECT citus_add_node({other})" for other in others))
+    return addresses
 
 
 def _execute(address, *statements):
@@ -339,6 +345,12 @@ class Databases:
             self._empty.append(name)
         else:
             self._run(f"DROP DATABASE {name} WITH (FORCE)")
+
+    @contextmanager
+    def lend_without_tables(self):
+        name = f"test_{os.getpid()}_{next(NUMBERS)}"
+        yield _create(self._nodes, name)
+        self._run(f"DROP DATABASE {name} WITH (FORCE)")
 
     def drop(self):
         while self._empty:

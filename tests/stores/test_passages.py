@@ -191,9 +191,10 @@ OLD_ROWS = """
 INSERT INTO documents (tenant, scope, kind, item, seq, at, length, passage, terms)
 VALUES ('acme', 1, 'memory', 'short', 0, 0, 59, '', '{0}'), ('acme', 1, 'memory', 'long', 0, 0, 60, '', '{0}')
 """
-DOWNGRADE = """
-ALTER TABLE documents DROP COLUMN part, DROP COLUMN start, DROP COLUMN stop, ADD UNIQUE (tenant, kind, item)
-"""
+DOWNGRADE = (
+    "ALTER TABLE documents DROP COLUMN part, DROP COLUMN start, DROP COLUMN stop",
+    "ALTER TABLE documents ADD UNIQUE (tenant, kind, item)",
+)
 
 
 def test_every_text_of_an_older_store_is_to_be_indexed_again(url, run):
@@ -208,7 +209,8 @@ def test_every_text_of_an_older_store_is_to_be_indexed_again(url, run):
         change(url, OLD_ROWS.format("[]"))
         change(url, "DELETE FROM documents WHERE item = 'last'")
     else:
-        change(url, DOWNGRADE)
+        for statement in DOWNGRADE:
+            change(url, statement)
         change(url, "DELETE FROM migrations WHERE name LIKE '%_passages' OR name LIKE '%_language'")
         change(url, OLD_ROWS.format("{}"))
     run(opened())

@@ -425,17 +425,17 @@ def isolate(
     db: Db = DEFAULT_DB,
     as_json: Json = False,
 ) -> None:
-    """Move a large tenant of a Citus cluster to shards of its own.
+    """Move a large tenant of a Citus cluster to a shard of its own.
 
-    You can keep using the tenant in the meantime. Afterwards, Citus can move
-    it to another server with citus_move_shard_placement. The user of the
-    database must be a superuser.
+    You can keep using the tenant in the meantime. The shard is created on
+    another worker, if there is one. The user of the database must be a
+    superuser, or have the attribute BYPASSRLS.
     """
     moved = asyncio.run(_with_database(db, lambda database: database.isolate(name)))
     if as_json:
         output.show_json({"tenant": name, "moved": moved})
     else:
-        output.write("moved" if moved else "already has shards of its own")
+        output.write("moved" if moved else "already has a shard of its own")
 
 
 async def _with_database(db: str, work: "Callable[[Database], Awaitable[T]]") -> T:

@@ -326,7 +326,7 @@ class Database:
         return done[0]
 
     async def isolate(self, tenant: str) -> bool:
-        """Move a tenant of a Citus cluster to shards of its own, while it is used. Return False if it has them."""
+        """Move a tenant of a Citus cluster to a shard of its own, while it is used. Return False if it has one."""
         return await self._postgres().isolate(_validate_tenant(tenant))
 
     def _postgres(self) -> "PostgresDriver":

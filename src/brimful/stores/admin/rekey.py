@@ -45,12 +45,17 @@ def _copy_counts(session: Session, after: tuple[str, str]) -> tuple[tuple[str, s
 
 def _rekey_records(table: str, session: Session, after: str) -> tuple[str | None, int]:
     """Change records and their contents to keyed addresses."""
-    found = session.rows(
+    locked = session.rows(
         f"UPDATE {table} SET hash = hash WHERE tenant = :tenant AND id IN "  # noqa: S608 - our own
         f"(SELECT id FROM {table} WHERE tenant = :tenant AND id > :after AND {_PLAIN} ORDER BY id LIMIT :limit) "
-        f"RETURNING id, {OWNERS[table]}, hash, detail, {'deleted' if table == 'messages' else '0'}",
+        "RETURNING id",  # not the owner: Citus allows no subquery there
         after=after,
         limit=BATCH_ROWS,
+    )
+    found = session.rows(
+        f"SELECT id, {OWNERS[table]}, hash, detail, {'deleted' if table == 'messages' else '0'} FROM {table} "  # noqa: S608
+        "WHERE tenant = :tenant AND id IN :ids",
+        ids=[id for (id,) in locked],
     )
     uses = Counter({hash: 0 for _, _, hash, _, _ in found})
     uses.update(hash for _, _, hash, _, erased in found if not erased)

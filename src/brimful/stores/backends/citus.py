@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 import psycopg
-from psycopg import errors, sql
+from psycopg import sql
 
-from brimful.errors import StoreError
+from brimful.errors import MigrationError, StoreError
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -37,7 +37,17 @@ SELECT (SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = to_regclass('ten
 """
 _DISTRIBUTE: Final = "SELECT create_distributed_table(%s, 'tenant', colocate_with => %s, shard_count => %s)"
 _TRUNCATE_LOCAL: Final = "SELECT truncate_local_data_after_distributing_table(%s)"
-_IS_ISOLATED: Final = "has already been isolated"
+# The shard of a tenant, and another server, with the fewest shards.
+_SHARD: Final = """
+SELECT s.shardid, s.shardminvalue::int, s.shardmaxvalue::int, worker_hash(%(tenant)s::text), (
+  SELECT n.nodeid FROM pg_dist_node n LEFT JOIN pg_dist_placement o ON o.groupid = n.groupid
+  WHERE n.isactive AND n.shouldhaveshards AND n.groupid <> p.groupid
+  GROUP BY n.nodeid ORDER BY count(o.shardid) LIMIT 1)
+FROM pg_dist_shard s JOIN pg_dist_placement p ON p.shardid = s.shardid
+WHERE s.shardid = get_shard_id_for_distribution_column('tenants', %(tenant)s::text)
+"""
+# To another server: on the same one, Citus does not find the keys of rows that change while it copies (version 14).
+_SPLIT: Final = "SELECT citus_split_shard_by_split_points(%s, %s::text[], %s::int[], 'force_logical')"
 _MISSING: Final = (
     "has no Citus; install it on every server, run CREATE EXTENSION citus in this database on each of them, and add "
     "the workers with citus_add_node"
@@ -63,6 +73,12 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
 def is_installed(connection: Connection) -> bool:
     """Tell whether a database has the extension."""
     return _is_true(connection, _IS_INSTALLED)
+
+
+def require_coordinator(connection: Connection, store: str) -> None:
+    """Raise if a database belongs to a worker: it has the tables, but migrations and locks are the coordinator's."""
+    if is_installed(connection) and not _is_true(connection, "SELECT citus_is_coordinator()"):
+        raise MigrationError(store, "is a worker of a Citus cluster; connect to its coordinator")
 
 
 def is_distributed(connection: Connection) -> bool:
@@ -105,17 +121,21 @@ def allow_login(connection: Connection, role: str) -> None:
 
 
 def isolate_tenant(connection: Connection, store: str, tenant: str, *, may_copy: bool) -> bool:
-    """Move the rows of a tenant to shards of their own, while they are used. Return False if it has them."""
+    """Move the rows of a tenant to a shard of their own, while they are used. Return False if it has one."""
     if not is_distributed(connection):
         raise StoreError(store, "is not distributed; run `brimful db distribute` first")
     if not may_copy:
         raise StoreError(store, _HIDDEN)
-    try:
-        connection.execute("SELECT isolate_tenant_to_new_shard('tenants', %s::text, 'CASCADE')", (tenant,))
-    except errors.ObjectNotInPrerequisiteState as error:
-        if _IS_ISOLATED not in str(error):
-            raise
+    (shard, first, last, hashed, server), *_ = connection.execute(_SHARD, {"tenant": tenant}).fetchall()
+    if first == last:
         return False
+    points = [str(point) for point in (hashed - 1, hashed) if first <= point < last]
+    if server is None:
+        connection.execute(
+            "SELECT isolate_tenant_to_new_shard('tenants', %s::text, 'CASCADE', 'block_writes')", (tenant,)
+        )
+    else:
+        connection.execute(_SPLIT, (shard, points, [server] * (len(points) + 1)))
     return True
 
 

@@ -298,7 +298,7 @@ class PostgresDriver:
         return await self._on(lambda: self._distribute(shards, progress))
 
     async def isolate(self, tenant: str) -> bool:
-        """Move a tenant to shards of its own, in a Citus cluster. Return False if it has them."""
+        """Move a tenant to a shard of its own, in a Citus cluster. Return False if it has one."""
         return await self._on(lambda: self._isolate(tenant))
 
     async def build_graph(self, tenant: str, embedder: str, dims: int) -> bool:
@@ -357,6 +357,7 @@ class PostgresDriver:
     def _prepare(self, *, migrate: bool) -> None:
         with raise_store_errors(self._target.shown):
             with self._connect() as connection:
+                citus.require_coordinator(connection, self._target.shown)
                 self._migrate(connection, migrate=migrate)
                 bypasses, may_act = _is_true(connection, _BYPASSES), _is_true(connection, _CAN_USE_ROLE)
                 direct = _is_true(connection, _IS_DIRECT.format(connection.info.backend_pid))
