@@ -5,6 +5,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -250,6 +251,24 @@ def test_a_model_recalls_what_was_left_out(is_async):
     assert messages[2].text in messages[-2].text
     assert all(messages[2].text not in message.text for message in model.requests["Task"][-2])
     assert not model.refused
+
+
+def test_runs_in_one_thread_recall_their_own():
+    """A subagent may run in the thread of its caller, at the same time as a recall of the caller."""
+
+    def history(name):
+        texts = [f"The secret is {name} {n}. " + "word " * 60 for n in range(30)]
+        return {"messages": [HumanMessage(text, id=f"{name}-{n}") for n, text in enumerate(texts)]}
+
+    middleware = BrimfulMiddleware(window=1_000, completion=100, recall=True)
+    (recall,) = middleware.tools
+    states = [history("kettle"), history("cello")]
+    with set_config_context(thread("t")) as context:
+        for state in states:
+            context.run(run, request_for(state["messages"], state=state, tools=[recall]), middleware)
+        found = [context.run(recall.func, SimpleNamespace(state=state), query="secret") for state in states]
+    assert ["kettle" in found[0], "cello" in found[0]] == [True, False]
+    assert ["kettle" in found[1], "cello" in found[1]] == [False, True]
 
 
 # -- all adapters ------------------------------------------------------------------------------------------------------

@@ -192,6 +192,19 @@ def test_index(run, run_json, fails):
 
 
 @pytest.mark.usefixtures("known")
+def test_memories_are_searched_by_prefix_and_metadata(run, run_json):
+    def found(*options):
+        hits = run_json("memory", "search", "Is she allergic?", "--embedder", "none", *options)["hits"]
+        return [hit["record"]["id"] for hit in hits]
+
+    assert "nut" in found("--user", "ada")
+    assert found("--user-prefix", "a") == ["nut"]
+    assert found("--user", "ada", "--prefix", "x") == []
+    assert found("--user", "ada", "--metadata", '{"a": 1}') == []
+    run("memory", "search", "nuts", "--metadata", "[1]", code=2)
+
+
+@pytest.mark.usefixtures("known")
 def test_memories_are_listed_by_prefix_and_metadata_and_page_by_page(run_json):
     assert sorted(ids(run_json("memory", "list", "--prefix", "n"))) == ["nova", "nut"]
     assert ids(run_json("memory", "list", "--user-prefix", "a")) == ["nut"]
@@ -207,6 +220,7 @@ def test_memories_are_learned_from_a_file_and_unlearned(run, run_json):
     assert learned.splitlines()[0] == "+ The user lives in Rome."
     assert run("memory", "learn", "said.json", "--user", "ada").stdout.strip() == "nothing new"
     (memory,) = run_json("memory", "list")
+    assert run("janitor", "status").stdout.splitlines()[1].split()[:3] == ["1", "learning", "done"]
     assert run_json("memory", "unlearn")["state"] == "undone"
     assert run_json("memory", "list") == []
     again = run_json("memory", "learn", "said.json", "--user", "ada")

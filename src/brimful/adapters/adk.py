@@ -12,6 +12,7 @@ import msgspec
 
 from brimful.adapters.fitter import Fitted, Fitter, RequestDetails, WireMessage, arun, require_engine
 from brimful.assembly.fit import FitOptions
+from brimful.cache import LRU
 from brimful.engine import Engine, SyncEngine
 from brimful.errors import InvalidValue, MissingExtra
 from brimful.records import Memory, Usage
@@ -31,6 +32,7 @@ except ImportError as error:
     raise MissingExtra("adk", "brimful.adapters.adk") from error
 
 _DELETED_ROOM: Final = "adk:deleted"  # no search includes it
+_MAX_CALLS: Final = 1_000  # that wait for a response; a run that is cancelled does not say so
 _MAX_READ: Final = 500  # memories that are read at once
 
 
@@ -54,7 +56,7 @@ class BrimfulPlugin(BasePlugin):
     ) -> None:
         super().__init__(name)
         self._fitter = Fitter(engine=engine, **options)
-        self._calls: dict[tuple[str, str], _Call] = {}
+        self._calls: LRU[tuple[str, str], _Call] = LRU(max_entries=_MAX_CALLS)
 
     async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
         """Fit a request."""
@@ -77,7 +79,7 @@ class BrimfulPlugin(BasePlugin):
         """Record the usage that a response reports. In a stream, the last part of a response has it."""
         if llm_response.partial:
             return
-        call = self._calls.pop(_call_key(callback_context), None)
+        call = self._calls.pop(_call_key(callback_context))
         if call is not None and (usage := _read_usage(llm_response.usage_metadata)) is not None:
             await self._fitter.aobserve(call.fitted, usage=usage, model=llm_response.model_version or "")
 
@@ -86,7 +88,7 @@ class BrimfulPlugin(BasePlugin):
     ) -> LlmResponse | None:
         """Fit a request again that the provider refused as too long, and send it once more."""
         key = _call_key(callback_context)
-        call = self._calls.pop(key, None)
+        call = self._calls.pop(key)
         if call is None:
             return None
         fitted = await self._fitter.arefit(call.messages, call.fitted, error, **call.details)
@@ -102,7 +104,7 @@ class BrimfulPlugin(BasePlugin):
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Forget calls that had no response."""
         for key in [key for key in self._calls if key[0] == invocation_context.invocation_id]:
-            del self._calls[key]
+            self._calls.pop(key)
 
 
 def _rebuild(fitted: Fitted, contents: list[types.Content]) -> list[types.Content]:

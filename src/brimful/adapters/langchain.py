@@ -6,7 +6,7 @@ by file id.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, Unpack
 
 from brimful.adapters.fitter import (
@@ -202,13 +202,13 @@ class BrimfulMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> None:
         super().__init__()
         self._fitter = Fitter(engine=engine, refusals=(ContextOverflowError,), recall=recall, **options)
-        self._contexts: LRU[str, Context] = LRU(max_entries=_MAX_CONTEXTS)
+        self._contexts: LRU[tuple[str, str], Context] = LRU(max_entries=_MAX_CONTEXTS)
         schema = {"name": RECALL.name, "description": RECALL.description, "args_schema": RECALL.parameters}
         self.tools = [StructuredTool.from_function(self._recall, **schema)] if recall else []
 
     def _recall(self, runtime: ToolRuntime, **arguments: Any) -> str:
         """Answer a call of the recall tool, for the latest request of its conversation."""
-        context = self._contexts.get(_find_conversation(runtime.state["messages"]))
+        context = self._contexts.get(_find_run(runtime.state))
         return NOTHING_LEFT_OUT if context is None else recall_tool(context)(arguments)
 
     def _apply(self, request: ModelRequest[Any], fitted: Fitted) -> ModelRequest[Any]:
@@ -218,7 +218,7 @@ class BrimfulMiddleware(AgentMiddleware[Any, Any, Any]):
         if messages is not request.messages:
             changed["messages"] = messages
         if self.tools and fitted.offers_recall:
-            self._contexts[fitted.conversation] = fitted.context
+            self._contexts[_find_run(request.state)] = fitted.context
         elif self.tools:
             changed["tools"] = self._list_others(request)
         return request.override(**changed) if changed else request
@@ -272,6 +272,11 @@ def _find_conversation(messages: Sequence[BaseMessage]) -> str:
     except RuntimeError:  # outside of a graph
         thread = None
     return str(thread or (messages[0].id if messages else "") or "")
+
+
+def _find_run(state: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the thread and the first message of a run: a subagent runs in the thread of its caller."""
+    return _find_conversation([]), str(state["messages"][0].id)
 
 
 def _find_model(model: object) -> str:

@@ -50,7 +50,7 @@ _ROOM_COLUMNS: Final = columns(
     *("room", "floods", "summaries", "archived", "notes"), right=["floods", "summaries", "archived"]
 )
 _RUN_COLUMNS: Final = columns(
-    *("run", "state", "begun", "floods", "summaries", "messages", "memories"),
+    *("run", "kind", "state", "begun", "floods", "summaries", "messages", "memories"),
     right=["run", "floods", "summaries", "messages", "memories"],
 )
 
@@ -173,6 +173,7 @@ def status(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Jso
     rows = [
         [
             str(run.number),
+            run.kind,
             run.state,
             output.format_time(run.started),
             *(f"{run.facts.get(name, 0):,}" for name in names),

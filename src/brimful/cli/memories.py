@@ -74,6 +74,11 @@ _SUMMARY_HELP: Final = "It stands for the other memories of its cluster, and can
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
 Type = Annotated[MemoryType | None, typer.Option("--type", help="Only memories of this type.")]
+Prefix = Annotated[str, typer.Option("--prefix", metavar="TEXT", help="Only ids that start with this.")]
+UserPrefix = Annotated[
+    str, typer.Option("--user-prefix", metavar="TEXT", help="Only of users whose ids start with this.")
+]
+Metadata = Annotated[str, typer.Option("--metadata", metavar="JSON", help="Only with these values in the metadata.")]
 SourceMessage = Annotated[
     str | None, typer.Option("--source-message", metavar="ID", help="The message it was taken from.")
 ]
@@ -288,13 +293,9 @@ async def find_memories(  # noqa: PLR0913 - the options of a command
         bool | None,
         typer.Option("--pinned/--not-pinned", help="Only pinned memories, or only those that are not pinned."),
     ] = None,
-    prefix: Annotated[str, typer.Option("--prefix", metavar="TEXT", help="Only ids that start with this.")] = "",
-    user_prefix: Annotated[
-        str, typer.Option("--user-prefix", metavar="TEXT", help="Only of users whose ids start with this.")
-    ] = "",
-    metadata: Annotated[
-        str, typer.Option("--metadata", metavar="JSON", help="Only with these values in the metadata.")
-    ] = "",
+    prefix: Prefix = "",
+    user_prefix: UserPrefix = "",
+    metadata: Metadata = "",
     archived: Annotated[bool, typer.Option("--archived", help="Those that were superseded or archived.")] = False,
     after: Annotated[
         str | None, typer.Option("--after", metavar="ID", help="Continue the list after this memory.")
@@ -377,6 +378,9 @@ def search(  # noqa: PLR0913 - the options of a command
         str | None, typer.Option("--room", metavar="ID", help="Also search the memories of this room.")
     ] = None,
     type: Type = None,
+    prefix: Prefix = "",
+    user_prefix: UserPrefix = "",
+    metadata: Metadata = "",
     min_relevance: MinRelevance = None,
     limit: Limit = 10,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
@@ -389,13 +393,22 @@ def search(  # noqa: PLR0913 - the options of a command
     Relevance is the probability that a memory helps to answer. `parts` are
     the log-odds in favor of it: 0.7 more of any part doubles the odds.
     """
+    filter = _read_metadata(metadata)
 
     async def find(engine: "Engine") -> "SearchResult":
         await require_room(engine.store, room)
         await wait_for_index(engine)
-        types = (type,) if type else ()
         return await engine.search(
-            text, room=room, persona=persona, user=user, types=types, min_relevance=min_relevance, limit=limit
+            text,
+            room=room,
+            persona=persona,
+            user=user,
+            types=(type,) if type else (),
+            prefix=prefix,
+            user_prefix=user_prefix,
+            metadata=filter,
+            min_relevance=min_relevance,
+            limit=limit,
         )
 
     result = with_engine(find, db=db, tenant=tenant, embedder=embedder)
