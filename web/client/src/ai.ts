@@ -42,23 +42,40 @@ interface Chunk {
   modelId?: string;
 }
 
+interface Model<R> {
+  modelId: string;
+  doGenerate: (params: never) => PromiseLike<R>;
+  doStream: (params: never) => PromiseLike<R>;
+}
+
+/** A fitted call: its options before it was fitted, and its context. */
+interface Fit {
+  given: CallOptions;
+  fitted: Fitted<WireRequest>;
+  route: string | undefined;
+  started: number;
+}
+
 /**
  * Return middleware for `wrapLanguageModel`. Messages that stay are the SDK's own objects.
+ *
+ * A prompt that the provider refuses as too long is made smaller and sent once more.
  *
  * To name the conversation of a call, pass `providerOptions: { brimful: { conversation } }` to it.
  */
 export function brimfulMiddleware(options: MiddlewareOptions): LanguageModelMiddleware {
   const { client, onFit, onError, waitUntil, ...settings } = options;
-  const fits = new WeakMap<object, { fitted: Fitted<WireRequest>; route: string | undefined; started: number }>();
+  const fits = new WeakMap<object, Fit>();
 
-  const transformParams = async ({ params, model }: { params: CallOptions; model: { modelId: string } }) => {
+  const fitParams = async (params: CallOptions, modelId: string, window = settings.window): Promise<CallOptions> => {
     const translated = translatePrompt(params.prompt);
-    const request: WireRequest = { model: model.modelId, messages: translated.messages, ...otherFields(params) };
+    const request: WireRequest = { model: modelId, messages: translated.messages, ...otherFields(params) };
     let fitted: Fitted<WireRequest>;
     try {
       fitted = await client.fit(request, {
         ...settings,
         ...conversationOf(params),
+        window,
         completion: settings.completion ?? params.maxOutputTokens,
         ties: translated.ties,
         signal: params.abortSignal,
@@ -72,8 +89,26 @@ export function brimfulMiddleware(options: MiddlewareOptions): LanguageModelMidd
     }
     onFit?.(fitted);
     const changed = applyFit(params, translated, fitted, settings.completion);
-    fits.set(changed, { fitted, route: settings.route, started: performance.now() });
+    fits.set(changed, { given: params, fitted, route: settings.route, started: performance.now() });
     return changed;
+  };
+
+  const transformParams = ({ params, model }: { params: CallOptions; model: { modelId: string } }) =>
+    fitParams(params, model.modelId);
+
+  /** Send a prompt; once more, if the provider refuses it as too long. Return what was sent, and the result. */
+  const send = async <R>(params: object, modelId: string, first: () => PromiseLike<R>, again: (smaller: never) => PromiseLike<R>) => {
+    try {
+      return { sent: params, result: await first() };
+    } catch (error) {
+      const fit = fits.get(params);
+      const window = fit === undefined ? undefined : retryWindow(error, fit.fitted);
+      if (fit === undefined || window === undefined) {
+        throw error;
+      }
+      const sent = await fitParams(fit.given, modelId, window);
+      return { sent, result: await again(sent as never) };
+    }
   };
 
   const report = (params: object, finished: Finished): void => {
@@ -88,24 +123,31 @@ export function brimfulMiddleware(options: MiddlewareOptions): LanguageModelMidd
     waitUntil?.(reporting);
   };
 
-  const wrapGenerate = async <R extends Finished>(call: { doGenerate: () => PromiseLike<R>; params: object }) => {
-    const result = await call.doGenerate();
-    report(call.params, result);
+  const wrapGenerate = async <R extends Finished>(call: {
+    doGenerate: () => PromiseLike<R>;
+    params: object;
+    model: Model<R>;
+  }) => {
+    const { doGenerate, params, model } = call;
+    const { sent, result } = await send(params, model.modelId, doGenerate, (smaller) => model.doGenerate(smaller));
+    report(sent, result);
     return result;
   };
 
   const wrapStream = async <R extends { stream: ReadableStream<Chunk> }>(call: {
     doStream: () => PromiseLike<R>;
     params: object;
+    model: Model<R>;
   }) => {
-    const result = await call.doStream();
+    const { doStream, params, model } = call;
+    const { sent, result } = await send(params, model.modelId, doStream, (smaller) => model.doStream(smaller));
     let modelId: string | undefined;
     const listener = new TransformStream<Chunk, Chunk>({
       transform(chunk, controller) {
         modelId = chunk.type === "response-metadata" ? (chunk.modelId ?? modelId) : modelId;
         if (chunk.type === "finish") {
           const response = modelId === undefined ? {} : { modelId };
-          report(call.params, { ...(chunk as unknown as Finished), response });
+          report(sent, { ...(chunk as unknown as Finished), response });
         }
         controller.enqueue(chunk);
       },
@@ -115,6 +157,22 @@ export function brimfulMiddleware(options: MiddlewareOptions): LanguageModelMidd
 
   // The SDK's types differ between its versions; what is read here is the same in both.
   return { specificationVersion: "v3", transformParams, wrapGenerate, wrapStream } as unknown as LanguageModelMiddleware;
+}
+
+const TOO_LONG = /context.?(length|window)|(prompt|input|request) is too long|too many (input )?tokens|exceeds? the (maximum|context)/i;
+const NAMED_WINDOW = /(?:maximum|limit|window)\D{0,40}?([\d,]{3,})|> ([\d,]+) max/i;
+const RETRY_SHARE = 0.75; // of the tokens of a prompt that was refused
+
+/** Return the window to try after a prompt was refused as too long: the one that the error names, or a smaller one. */
+function retryWindow(error: unknown, fitted: Fitted<WireRequest>): number | undefined {
+  const { message, responseBody } = (error ?? {}) as { message?: unknown; responseBody?: unknown };
+  const text = `${String(message)} ${String(responseBody)}`;
+  if (!TOO_LONG.test(text)) {
+    return undefined;
+  }
+  const found = NAMED_WINDOW.exec(text);
+  const named = Number((found?.[1] ?? found?.[2] ?? "").replaceAll(",", ""));
+  return named > 0 && named < fitted.window ? named : Math.floor(fitted.tokens * RETRY_SHARE) + fitted.completion;
 }
 
 function conversationOf(params: CallOptions): { conversation?: string } {

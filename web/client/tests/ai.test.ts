@@ -180,6 +180,32 @@ describe.each(versions)("$name", (version) => {
     expect(limits).toEqual([500, 77]);
   });
 
+  test.each(["generate", "stream"])("a prompt that is refused as too long is sent once more, smaller (%s)", async (kind) => {
+    for (const message of ["This model's maximum context length is 2000 tokens.", "prompt is too long", "Bad key."]) {
+      const script: Script = (call) => {
+        if (call === 0) {
+          throw new Error(message);
+        }
+        return [{ type: "text", text: "Yes." }];
+      };
+      const { model, prompts, fits, reports } = wrap(version, script);
+      const call = { model, messages: HISTORY, maxRetries: 0 };
+      const stream = () => streamText({ ...call, onError: () => {} }).text;
+      const text = kind === "generate" ? generateText(call).then((result) => result.text) : Promise.resolve(stream());
+      if (message === "Bad key.") {
+        await expect(text).rejects.toThrow();
+        expect(prompts.length).toBe(1);
+        continue;
+      }
+      expect(await text).toBe("Yes.");
+      expect(prompts[1]!.length).toBeLessThan(prompts[0]!.length);
+      expect(fits[1]!.tokens).toBeLessThan(fits[0]!.tokens);
+      await Promise.all(reports);
+      expect((await shown(fits[1]!.id)).answers.length).toBe(1);
+      expect((await shown(fits[0]!.id)).answers.length).toBe(0);
+    }
+  });
+
   test("without the server, a call fails, or goes on if you say so", async () => {
     const nobody = new Brimful({ baseURL: "http://127.0.0.1:9" });
     const strict = wrap(version, say("Yes."), { client: nobody });
