@@ -13,6 +13,7 @@ from brimful.records import Message
 from brimful.records.search import IndexEntry
 from brimful.stores import connect
 from brimful.stores.index import packing
+from brimful.stores.index.terms import make_tokens, normalize_term, pack_terms, unpack_terms
 from brimful.stores.session import IndexedDocument
 from brimful.stores.tuning import Tuning
 from stores.samples import occurring, words
@@ -22,8 +23,7 @@ TERMS = [f"w{n}" for n in range(30)]
 BACK = """
 INSERT INTO postings (tenant, token, doc, seq, length, times)
 SELECT d.tenant, t.token, d.doc, d.seq, d.length, count(*) FROM documents d
-CROSS JOIN unnest(string_to_array(trim(d.terms[1]), ' ')) AS w (term)
-CROSS JOIN LATERAL (SELECT to_hex(d.scope) || ':' || w.term AS token) t
+CROSS JOIN unnest(d.terms) AS t (token)
 GROUP BY d.tenant, t.token, d.doc, d.seq, d.length
 """
 numbers = st.integers(1, 2**40)
@@ -70,6 +70,16 @@ def test_a_common_term_has_rows_of_its_own():
         (3, "the"),
     ]
     assert max(len(row.body) for row in rows) < 2_000  # the server would move longer ones to another table
+
+
+@given(st.lists(st.one_of(st.text(max_size=9), st.sampled_from(["tea", "team", "t", "größe", "=a", "x" * 60]))))
+def test_terms_are_the_same_after_packing(terms):
+    stored = sorted(map(normalize_term, terms))
+    assert unpack_terms(pack_terms(stored)) == stored
+
+
+def test_terms_of_the_first_packed_stores_are_read():
+    assert unpack_terms(" cake tea tea") == ["cake", "tea", "tea"]
 
 
 def text(seed):
@@ -195,6 +205,9 @@ def test_a_store_from_before_is_packed_step_by_step(small, postgres_url, run):
     store = small.tenant("acme")
     run(post(store, 0, 50))
     with psycopg.connect(postgres_url) as connection:
+        for doc, scope, [packed] in connection.execute("SELECT doc, scope, terms FROM documents").fetchall():
+            tokens = make_tokens(scope, unpack_terms(packed))
+            connection.execute("UPDATE documents SET terms = %s WHERE doc = %s", (tokens, doc))
         connection.execute(BACK)
         connection.execute("DELETE FROM term_blocks")
         connection.execute("UPDATE term_scopes SET segments = '{}', unpacked = 9223372036854775807")

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import psycopg
-from psycopg import errors, sql
+from psycopg import errors, pq, sql
 from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
 
 from brimful.errors import InvalidValue, MigrationError, StoreCorrupt, StoreError, StoreUnavailable
@@ -24,7 +24,7 @@ from brimful.stores.backends.driver import Driver, Finding, raise_if_closed
 from brimful.stores.backends.postgres_index import PostgresVectorIndex
 from brimful.stores.backends.postgres_text_index import PostgresTextIndex
 from brimful.stores.backends.replica import Replica
-from brimful.stores.index.terms import split_token
+from brimful.stores.index.terms import pack_terms, split_token, unpack_terms
 from brimful.stores.migrations import pending_migrations
 from brimful.stores.session import Row, Session
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
@@ -65,7 +65,6 @@ SELECT setval(s.name, greatest(:number::bigint, coalesce(pg_sequence_last_value(
 FROM (SELECT pg_get_serial_sequence(:table, :column)::regclass AS name) s WHERE :tenant::text <> ''
 """
 PREPARE_AFTER: Final = 5  # runs of a statement
-_PACKED: Final = " "  # starts the terms of a document in one element; no token starts with a space
 ATTEMPTS: Final = 10  # of a transaction that conflicts with others
 ROLE: Final = "brimful_app"
 _IS_TENANT: Final = "SELECT tenant FROM tenants WHERE tenant = :tenant"
@@ -171,12 +170,12 @@ class PostgresDialect:
 
     def encode_terms(self, tokens: list[str]) -> list[str]:
         """Return the terms as one element, without their scope: a list of tokens takes twice the space."""
-        return [_PACKED + " ".join(sorted(split_token(token)[1] for token in tokens))] if tokens else []
+        return [pack_terms(split_token(token)[1] for token in tokens)] if tokens else []
 
     def decode_terms(self, scope: int, stored: list[str]) -> list[str]:
         """Return the tokens. Those of earlier versions are elements."""
-        is_packed = bool(stored) and stored[0].startswith(_PACKED)
-        return [f"{scope:x}:{term}" for term in stored[0][1:].split(" ")] if is_packed else stored
+        is_packed = bool(stored) and ":" not in stored[0]
+        return [f"{scope:x}:{term}" for term in unpack_terms(stored[0])] if is_packed else stored
 
     def next_doc_numbers(self, session: Session, count: int) -> list[int]:
         """Reserve document numbers from the sequence."""
@@ -339,6 +338,7 @@ class PostgresDriver:
                 self._begin(cursor, *begin, *self._settings, _SET_TENANT + sql.quote(tenant, connection))
             except psycopg.OperationalError as error:
                 raise _StaleConnectionError(str(error)) from error
+            cursor.format = pq.Format.BINARY  # bytes are half as long as in text
             return function(Session(cursor, self.dialect, tenant))
 
     def _begin(self, cursor: Cursor, *statements: str) -> None:

@@ -29,9 +29,12 @@ SELECT hash, vector::text FROM vectors WHERE tenant = :tenant AND embedder = :em
 ORDER BY hash LIMIT :limit
 """
 # Vectors have length 1, so the inner product is the cosine; a zero vector gives 0.
+# Each vector is looked up: joined otherwise, the server reads all vectors of the tenant.
 _EXACT: Final = """
 SELECT d.doc, d.seq, -(v.vector <#> :query::halfvec) AS cosine
-FROM documents d JOIN vectors v ON v.tenant = d.tenant AND v.embedder = :embedder AND v.hash = d.passage
+FROM documents d CROSS JOIN LATERAL (
+  SELECT vector FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash = d.passage OFFSET 0
+) v
 WHERE d.tenant = :tenant AND d.scope IN :scopes AND d.passage <> '' ORDER BY cosine DESC, d.doc DESC LIMIT :limit
 """
 _APPROXIMATE: Final = """

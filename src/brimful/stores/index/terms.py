@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from os.path import commonprefix
 from typing import Final
 
 import msgspec
@@ -16,6 +17,8 @@ from brimful.stores.session import Session
 
 _PLAIN_TERM = re.compile(r"[a-z0-9_\u0080-\ud7ff\ue000-\U0010ffff]{1,40}")
 """Terms that every index stores unchanged: short, and neither folded nor split by a tokenizer."""
+_PACKED_TERM = re.compile(r"([A-Z ])([^A-Z ]*)")
+_MAX_SHARED: Final = 25  # characters, one for each letter after A
 _INCREASE: Final = """
 INSERT INTO term_counts (tenant, token, documents) VALUES (:tenant, :token, :documents)
 ON CONFLICT (tenant, token) DO UPDATE SET documents = term_counts.documents + excluded.documents
@@ -49,6 +52,35 @@ def split_token(token: str) -> tuple[int, str]:
     """
     scope, _, term = token.partition(":")
     return int(scope, 16), term
+
+
+def pack_terms(terms: Iterable[str]) -> str:
+    """Return terms as one string: in order, each after a letter that says how much it shares with the one before.
+
+    No stored term contains a capital letter from A to Z.
+
+    >>> pack_terms(["tea", "cake", "team", "tea"])
+    'AcakeAteaDDm'
+    """
+    packed, before = [], ""
+    for term in sorted(terms):
+        shared = len(commonprefix([before, term])[:_MAX_SHARED])  # noqa: RUF071 - of words, not of paths
+        packed += [chr(ord("A") + shared), term[shared:]]
+        before = term
+    return "".join(packed)
+
+
+def unpack_terms(packed: str) -> list[str]:
+    """Return the terms of a string, in order. Some are separated by spaces, which share nothing.
+
+    >>> unpack_terms("AcakeAteaDDm")
+    ['cake', 'tea', 'tea', 'team']
+    """
+    terms, before = [], ""
+    for begin, rest in _PACKED_TERM.findall(packed):
+        before = before[: max(0, ord(begin) - ord("A"))] + rest
+        terms.append(before)
+    return terms
 
 
 @lru_cache(maxsize=65_536)
