@@ -3,6 +3,7 @@
 import numpy as np
 import psycopg
 import pytest
+from psycopg import sql
 
 from brimful.errors import InvalidValue
 from brimful.records import Message, Room
@@ -243,6 +244,29 @@ def test_a_large_tenant_has_a_graph_that_finds_what_exact_search_finds(postgres_
     ((definition, _),) = graphs(postgres_url)
     assert "hnsw" in definition
     assert "'acme'" in definition
+
+
+def test_the_graph_of_a_tenant_is_used(postgres_url, run):
+    async def searched():
+        async with connect(postgres_url, tuning=Tuning(hnsw_threshold=100)) as database:
+            await database.update_graph("acme", "e")
+            await nearest(database.tenant("acme"), ["room:general"], "e", vectors(1)[0], limit=5)
+
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        name = sql.Identifier(connection.info.dbname)
+        connection.execute(sql.SQL("ALTER DATABASE {} SET enable_sort = off").format(name))  # of few rows, it is faster
+
+    async def filled():
+        async with connect(postgres_url) as database:
+            store = database.tenant("acme")
+            await store.use_embedder("e")
+            await store.post([make_message(f"m{at}", f"text {at}") for at in range(200)])
+            documents = await store.backlog("e", limit=999)
+            await store.save_vectors("e", [each.doc for each in documents], vectors(len(documents)))
+
+    run(filled())
+    run(searched())  # the server counts scans when a connection ends
+    assert [scans for _, scans in graphs(postgres_url)] == [1]
 
 
 def test_a_graph_that_was_not_finished_is_built_again(postgres_url, with_graphs, run):
