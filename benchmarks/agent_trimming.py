@@ -42,7 +42,7 @@ from isolated import Failure, Isolated
 from peers import MODEL, load
 from tables import Section, percent, table
 
-BUDGETS, JOINED_BUDGETS = (1_000, 2_000), (2_000,)
+BUDGETS, JOINED_BUDGETS = (1_000, 2_000), (2_000, 4_000)
 WIRE_BUDGETS = (2_000,)
 JOIN = 8
 COMPLETION = 16  # reserved beside the budget, which is for the prompt alone
@@ -261,6 +261,9 @@ class Named:
 
 WAYS = {
     "brimful": Named(("brimful",), Brimful),
+    "brimful, fixed `low_water`": Named(
+        ("brimful",), partial(Brimful, overrides={"pools.recent.ledger.clear_at_least": 0})
+    ),
     "brimful, policy `fit`": Named(("brimful",), partial(Brimful, policy="fit")),
     "langchain trim_messages": Named(("langchain_core.messages.utils",), LangChain),
     "langchain, start_on": Named(("langchain_core.messages.utils",), partial(LangChain, start_on="human")),
