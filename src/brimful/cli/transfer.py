@@ -144,19 +144,22 @@ def _import_records(walk: Reader, tally: "ImportTally", target: _Target, *, salv
             check_files(walk, on_progress=lambda: advance(walk.done_bytes))
     found = walk.records() if salvage else read_checked(walk)
     first = _first_record(found, tally)  # if nothing can be read, no store is created
-    with progress("import", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
 
-        async def write(engine: "Engine") -> None:
+    async def write(engine: "Engine") -> None:
+        with progress("import", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
             await import_records(
                 engine,
                 chain(first, found),
                 tally,
                 on_batch=lambda: advance(walk.done_bytes),
                 get_location=lambda: walk.location,
+                index=False,
             )
+        with progress("index", await engine.store.count_undivided(), quiet=target.quiet, unit="texts") as advance:
+            await engine.index_deferred(advance)
 
-        if first:
-            with_engine(write, db=target.db, tenant=target.tenant, new=True)
+    if first:
+        with_engine(write, db=target.db, tenant=target.tenant, new=True)
 
 
 def _first_record(found: Iterator[ImportedRecord | Skipped], tally: "ImportTally") -> list[ImportedRecord]:

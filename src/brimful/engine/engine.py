@@ -57,6 +57,7 @@ from brimful.records.memory import MemoryFilters, MemoryPage, memory_cursor, par
 from brimful.records.search import IndexProgress
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
+from brimful.retrieval.documents import make_document
 from brimful.retrieval.queries import make_queries
 from brimful.retrieval.rerank import Reranking
 from brimful.retrieval.retriever import Retriever
@@ -430,9 +431,20 @@ class Engine:
         """Write summaries of messages."""
         await self._open.writer.write_summaries(summaries)
 
-    async def load(self, records: Sequence[Record]) -> None:
-        """Write records of any kind unchanged, as an import does. Existing messages stay; others are replaced."""
-        await self._open.writer.load(records)
+    async def load(self, records: Sequence[Record], *, defer: bool = False) -> None:
+        """Write records of any kind unchanged, as an import does. Existing messages stay; others are replaced.
+
+        With `defer`, messages are indexed later, in the background or by `index_deferred`: search finds them then.
+        """
+        await self._open.writer.load(records, defer=defer)
+
+    async def index_deferred(self, on_batch: Callable[[int], None] = lambda _: None) -> int:
+        """Index all messages that were loaded with `defer`; return their number. `on_batch` gets the number so far."""
+        done = 0
+        while count := await self.store.divide_documents(make_document):
+            done += count
+            on_batch(done)
+        return done
 
     # -- embedding and search ----------------------------------------------------------------------------------------
 

@@ -150,7 +150,7 @@ Locations = dict[tuple[type[ImportedRecord], str], str]
 class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a transaction. Messages may hold whole pictures, so bytes are limited, too."""
 
-    max_records: int = 500
+    max_records: int = 2_000
     max_bytes: int = 16 * 2**20
 
 
@@ -165,13 +165,20 @@ async def import_records(
     on_batch: BatchCallback = lambda: None,
     get_location: LocationCallback = lambda: "",
     limits: BatchLimits = _LIMITS,
+    index: bool = True,
 ) -> None:
-    """Write all records. Files are read and parsed in a thread; `on_batch` is called after each batch."""
+    """Write all records. Files are read and parsed in a thread; `on_batch` is called after each batch.
+
+    Messages are written first and indexed after that, so that an import that is interrupted has written as much as it
+    could. Without `index`, they are indexed in the background, or by `engine.index_deferred()`.
+    """
     batches = _make_batches(items, tally, get_location, limits)
     while batch := await asyncio.to_thread(next, batches, None):
         for _, group in groupby(batch[0], key=_group_key):
             await _write_batch(engine, list(group), batch[1], tally)
         on_batch()
+    if index:
+        await engine.index_deferred()
 
 
 async def preview_import(
@@ -252,7 +259,7 @@ async def _write_batch(
 ) -> None:
     new = await _select_new(engine.store, batch, locations, tally)
     if new:
-        await engine.load(new)
+        await engine.load(new, defer=True)
         await _count_written(engine.store, new, locations, tally)
 
 
@@ -328,10 +335,10 @@ async def _count_written(
 ) -> None:
     """Count records that are in the store now. A message that was deleted stays deleted."""
     is_message = isinstance(records[0], Message)
-    stored = await _find_existing(store, records) if is_message else {record.id: record for record in records}
-    tally.add_new(record for record in records if record.id in stored)
+    deleted = set(await store.deleted_messages([each.id for each in records], purged=True) if is_message else ())
+    tally.add_new(record for record in records if record.id not in deleted)
     for record in records:
-        if record.id not in stored:
+        if record.id in deleted:
             tally.add_skipped(Skipped(_describe_location(record, locations), WAS_DELETED))
 
 

@@ -207,16 +207,16 @@ class Writer:
         await self._store.save_summaries(await _make_documents(summaries))
         await self.process_new(summaries)
 
-    async def load(self, records: Sequence[Record]) -> None:
-        """Write records of any kind unchanged."""
+    async def load(self, records: Sequence[Record], *, defer: bool = False) -> None:
+        """Write records of any kind unchanged. With `defer`, messages are indexed later."""
         require_records("records", records, Record)
-        await self._store.load_records(records, make_document)
-        await self.process_new([record for record in records if isinstance(record, Searchable)])
+        await self._store.load_records(records, make_document, defer=defer)
+        await self.process_new([record for record in records if isinstance(record, Searchable)], defer=defer)
 
-    async def process_new(self, records: Sequence[Searchable]) -> None:
+    async def process_new(self, records: Sequence[Searchable], *, defer: bool = False) -> None:
         """Count records that were just stored, index the rest of very long ones, and have them embedded."""
         await self._tokenizers.store_counts(self._store, [record.content for record in records])
-        very_long = [record.id for record in records if len(searchable_text(record)) > PIECE_CHARS]
+        very_long = [record.id for record in records if not defer and len(searchable_text(record)) > PIECE_CHARS]
         while very_long and await self._store.divide_documents(make_document, very_long):
             pass  # one piece after the other, so that other writers do not wait for all of it
         if self._indexer is not None:

@@ -90,6 +90,10 @@ class Dialect(Protocol):
         """Translate a statement. `IN :names` takes a list."""
         ...
 
+    def insert(self, cursor: "Cursor", sql: str, rows: Sequence[Values]) -> None:
+        """Run an INSERT of one row for each of these, no two of which have the same key."""
+        ...
+
     def encode_list(self, values: list[Any]) -> Any:
         """Return a list as a query parameter."""
         ...
@@ -245,6 +249,16 @@ class Session:
                 elif type(value) is list:
                     row[name] = self._encode_list(name, value)
         self._cursor.executemany(self._translate(sql), bound)
+
+    def insert(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Run an INSERT once for each row, or for many rows at once where that is faster.
+
+        No two rows may have the same key.
+        """
+        bound = [self._bind(dict(row)) for row in rows]
+        if bound:
+            require_tenant(sql)
+            self.dialect.insert(self._cursor, sql, bound)
 
     def _translate(self, sql: str) -> str:
         require_tenant(sql)

@@ -222,14 +222,16 @@ class Store(Transactions):
         """Yield all records, each after those it refers to. Deleted messages are not included."""
         return export.export_records(self.replica._read)  # noqa: SLF001 - of this class
 
-    async def load_records(self, records: Iterable[Record], make_entry: Callable[[Any], IndexEntry]) -> int:
+    async def load_records(
+        self, records: Iterable[Record], make_entry: Callable[[Any], IndexEntry], *, defer: bool = False
+    ) -> int:
         """Write records of any kind unchanged, messages with their `seq`, and return their number.
 
-        `make_entry` returns the index entry of a record.
+        `make_entry` returns the index entry of a record. With `defer`, messages are indexed later: `divide_documents`.
         """
         count = 0
         for _, group in groupby(records, key=type):
-            while batch := list(islice(group, export.PAGE_RECORDS)):
-                await self._write(partial(export.load_records, records=batch, make_entry=make_entry))
+            while batch := list(islice(group, export.WRITE_RECORDS)):
+                await self._write(partial(export.load_records, records=batch, make_entry=make_entry, defer=defer))
                 count += len(batch)
         return count

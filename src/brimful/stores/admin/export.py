@@ -28,6 +28,7 @@ from brimful.stores.session import Session
 from brimful.stores.tables import entities, lore_entries, memories, messages, summaries
 
 PAGE_RECORDS: Final = 500  # per page
+WRITE_RECORDS: Final = 2_000  # per transaction; other writers wait about 0.2 s
 Page = tuple[list[Record], Any]
 """Records, and the key of the next page."""
 Pages = Callable[..., Page]
@@ -74,10 +75,15 @@ async def export_records(read: Callable[[Callable[[Session], Page]], Awaitable[P
                 yield record
 
 
-def load_records(session: Session, *, records: Sequence[Record], make_entry: Callable[[Any], IndexEntry]) -> None:
-    """Write records of one kind."""
+def load_records(
+    session: Session, *, records: Sequence[Record], make_entry: Callable[[Any], IndexEntry], defer: bool = False
+) -> None:
+    """Write records of one kind. With `defer`, the terms of messages are added later."""
     kind = type(records[0])
-    if kind in _INDEXED_WRITERS:
+    if kind is Message and defer:
+        deferred = [(record, None) for record in records if isinstance(record, Message)]
+        messages.post_messages(session, deferred, keep_seq=True)
+    elif kind in _INDEXED_WRITERS:
         _INDEXED_WRITERS[kind](session, [(record, make_entry(record)) for record in records])
     if kind in _LOG_WRITERS:
         _LOG_WRITERS[kind](session, records)

@@ -11,6 +11,7 @@ from brimful.stores.index.documents import NewDocument
 from brimful.stores.session import Session
 from brimful.stores.tables import lore_entries, memories, messages, summaries
 
+DEFERRED_BATCH: Final = 256  # messages per transaction that were imported without their terms
 BATCH: Final = 16  # records per transaction, so that other writers do not wait long
 CONVERTED: Final = 500  # documents of an index of an earlier version per transaction
 _AGAIN: Final = -1  # the first part of a text that is to be indexed again; smaller numbers are for the rest of a text
@@ -22,6 +23,13 @@ LIMIT :limit
 _STILL_UNDIVIDED: Final = """
 SELECT item, part, start, seq FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items AND part < 0
 ORDER BY part DESC
+"""
+_DEFERRED: Final = """
+SELECT item FROM documents WHERE tenant = :tenant AND part < 0 AND part = -1 AND length = 0 AND kind = 'message'
+LIMIT :limit
+"""
+_STILL_DEFERRED: Final = """
+SELECT item, doc FROM documents WHERE tenant = :tenant AND kind = 'message' AND item IN :items AND part = -1
 """
 _KEEP: Final = """
 UPDATE documents SET part = 0 WHERE tenant = :tenant AND kind = :kind AND item = :item AND part = -1
@@ -48,6 +56,8 @@ def divide_documents(session: Session, make_entry: Callable[[Any, int], IndexEnt
     """
     if not items and (converted := session.dialect.text_index.convert(session, CONVERTED)):
         return converted
+    if not items and (deferred := _index_deferred(session, make_entry)):
+        return deferred
     if items:
         found = session.rows(_UNDIVIDED_ITEMS, kinds=list(_TABLES), items=list(items), limit=BATCH)
     else:
@@ -71,6 +81,20 @@ def divide_documents(session: Session, make_entry: Callable[[Any, int], IndexEnt
                 else:
                     documents.remove_documents(session, kind, [item])
                 documents.add_documents(session, entries)
+    return len(found)
+
+
+def _index_deferred(session: Session, make_entry: Callable[[Any, int], IndexEntry]) -> int:
+    """Index some messages that were imported without their terms, and return their number."""
+    found = [item for (item,) in session.rows(_DEFERRED, limit=DEFERRED_BATCH)]
+    if not found:
+        return 0
+    session.run("UPDATE messages SET hash = hash WHERE tenant = :tenant AND id IN :ids", ids=found)
+    docs: dict[str, int] = dict(session.rows(_STILL_DEFERRED, items=found))
+    known = messages.get_messages(session, list(docs))
+    entries = messages.message_documents((message, make_entry(message, 0)) for message in known)
+    documents.index_deferred(session, [docs[entry.item] for entry in entries], entries)
+    documents.remove_documents(session, "message", sorted(set(docs) - {entry.item for entry in entries}))
     return len(found)
 
 

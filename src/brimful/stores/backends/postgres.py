@@ -8,7 +8,7 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -26,7 +26,8 @@ from brimful.stores.backends.postgres_text_index import PostgresTextIndex
 from brimful.stores.backends.replica import Replica
 from brimful.stores.index.terms import pack_terms, split_token, unpack_terms
 from brimful.stores.migrations import pending_migrations
-from brimful.stores.session import Row, Session
+from brimful.stores.session import Cursor as AnyCursor
+from brimful.stores.session import Row, Session, Values
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target
 
@@ -57,6 +58,8 @@ _CORRUPT: Final = (errors.DataCorrupted, errors.IndexCorrupted)
 _BUSY: Final = (PoolTimeout, TooManyRequests, errors.TooManyConnections, errors.LockNotAvailable)
 _LISTS: Final = re.compile(r"\bIN (:\w+)")
 _NAMES: Final = re.compile(r"(?<![:\w]):(\w+)")
+_VALUES: Final = re.compile(r"(?<=VALUES )(\([^()]*\))")
+_INSERTED_ROWS: Final = 100  # by one statement
 _NEXT: Final = """
 SELECT nextval(pg_get_serial_sequence('documents', 'doc')) FROM generate_series(1, :count) WHERE :tenant::text <> ''
 """
@@ -163,6 +166,17 @@ class PostgresDialect:
     def statement(self, sql: str) -> str:
         """Translate parameters and lists for psycopg."""
         return _translate(sql)
+
+    def insert(self, cursor: AnyCursor, sql: str, rows: Sequence[Values]) -> None:
+        """Insert many rows with one statement: a statement for each takes several times as long."""
+        whole = len(rows) // _INSERTED_ROWS * _INSERTED_ROWS
+        if whole and isinstance(cursor, psycopg.Cursor):
+            raw, (statement, names) = psycopg.RawCursor(cursor.connection), _repeat_values(sql, _INSERTED_ROWS)
+            for start in range(0, whole, _INSERTED_ROWS):
+                part = rows[start : start + _INSERTED_ROWS]
+                raw.execute(statement, [row[name] for row in part for name in names], prepare=False)
+        if rows[whole:]:
+            cursor.executemany(_translate(sql), rows[whole:])
 
     def encode_list(self, values: list[Any]) -> list[Any]:
         """Return the list unchanged."""
@@ -484,3 +498,13 @@ def _graph_name(tenant: str, embedder: str) -> str:
 def _is_true(connection: Connection, statement: str) -> bool:
     row = connection.execute(statement.encode()).fetchone()
     return bool(row and row[0])
+
+
+@lru_cache
+def _repeat_values(sql: str, rows: int) -> tuple[str, list[str]]:
+    """Return an INSERT of several rows, and the parameters of one of them, in order."""
+    before, values, after = _VALUES.split(sql, maxsplit=1)
+    names = [name.strip().removeprefix(":") for name in values.strip("()").split(",")]
+    count = len(names)
+    repeated = [", ".join(f"${row * count + at}" for at in range(1, count + 1)) for row in range(rows)]
+    return f"{before}({'), ('.join(repeated)}){after}", names

@@ -31,6 +31,13 @@ INSERT INTO documents (tenant, doc, scope, kind, item, part, start, stop, seq, a
 VALUES (:tenant, :doc, :scope, :kind, :item, :part, :start, :stop, :seq, :at, :length, :passage, :terms)
 """
 _ALL_PARTS: Final = 2**31 - 1
+DEFERRED: Final = -1
+"""The part of a text that is indexed later, or again."""
+_DEFERRED_COLUMNS: Final = ("doc", "part", "start", "stop", "length", "passage", "terms")
+_INDEX_DEFERRED: Final = f"""
+UPDATE documents SET {", ".join(f"{name} = :{name}" for name in _DEFERRED_COLUMNS[1:])}
+WHERE tenant = :tenant AND doc = :doc
+"""  # noqa: S608 - our own columns
 _READ_DOCUMENTS: Final = """
 SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at, d.part, d.start, d.stop FROM documents d
 JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope
@@ -127,7 +134,7 @@ def enqueue_documents(session: Session, documents: Sequence[DocumentRef]) -> Non
     for embedder in list_embedders(session):
         known = session.dialect.vector_index.add(session, embedder, documents)
         waiting = [(doc, passage) for doc, _, passage in documents if passage not in known]
-        session.many(_ENQUEUE, ({"embedder": embedder, "doc": doc, "passage": passage} for doc, passage in waiting))
+        session.insert(_ENQUEUE, ({"embedder": embedder, "doc": doc, "passage": passage} for doc, passage in waiting))
         if waiting:
             add_job(session, "embed", embedder)
 
@@ -173,16 +180,46 @@ def add_documents(session: Session, entries: Sequence[NewDocument]) -> None:
 
 def insert_documents(session: Session, statement: str, rows: Sequence[dict[str, Any]]) -> None:
     """Insert rows of documents with their tokens, and add them to the full-text index."""
-    session.many(statement, ({**row, "terms": session.dialect.encode_terms(row["terms"])} for row in rows))
-    session.dialect.text_index.add(
-        session,
-        [
-            IndexedDocument(
-                doc=row["doc"], scope=row["scope"], seq=row["seq"], length=row["length"], tokens=row["terms"]
-            )
-            for row in rows
-        ],
-    )
+    session.insert(statement, ({**row, "terms": session.dialect.encode_terms(row["terms"])} for row in rows))
+    session.dialect.text_index.add(session, _indexed(rows))
+
+
+def _indexed(rows: Sequence[dict[str, Any]]) -> list[IndexedDocument]:
+    return [
+        IndexedDocument(doc=row["doc"], scope=row["scope"], seq=row["seq"], length=row["length"], tokens=row["terms"])
+        for row in rows
+    ]
+
+
+def defer_documents(session: Session, entries: Sequence[NewDocument]) -> None:
+    """Add records to the index without their terms, which are added later: `index_deferred`."""
+    if not entries:
+        return
+    empty = [msgspec.structs.replace(entry, entry=IndexEntry(), part=DEFERRED) for entry in entries]
+    numbers = add_to_scopes(session, _totals(empty))
+    docs = session.dialect.next_doc_numbers(session, len(empty))
+    rows = [_row(session, entry, doc, numbers[entry.scope]) for entry, doc in zip(empty, docs, strict=True)]
+    session.insert(_INSERT, rows)
+    if session.dialect.name == "sqlite":  # FTS5 can only remove what was added
+        session.dialect.text_index.add(session, _indexed(rows))
+
+
+def index_deferred(session: Session, docs: Sequence[int], entries: Sequence[NewDocument]) -> None:
+    """Add the terms of deferred documents. Texts of one passage keep their document, and so their order."""
+    divided = [(doc, entry, _divide(session, entry)) for doc, entry in zip(docs, entries, strict=True)]
+    single = [(doc, passages[0]) for doc, _, passages in divided if len(passages) == 1]
+    totals = _totals([passage for _, passage in single])
+    numbers = add_to_scopes(session, {scope: (0, words) for scope, (_, words) in totals.items()})
+    rows = [_row(session, passage, doc, numbers[passage.scope]) for doc, passage in single]
+    written = [{**row, "terms": session.dialect.encode_terms(row["terms"])} for row in rows]
+    session.many(_INDEX_DEFERRED, ({name: row[name] for name in _DEFERRED_COLUMNS} for row in written))
+    if session.dialect.name == "sqlite":
+        session.dialect.text_index.remove(session, _indexed([{**row, "terms": []} for row in rows]))
+    session.dialect.text_index.add(session, _indexed(rows))
+    enqueue_documents(session, [(row["doc"], row["scope"], row["passage"]) for row in rows if row["passage"]])
+    for _, entry, passages in divided:
+        if len(passages) > 1:
+            replace_documents(session, [entry])
 
 
 def remove_documents(

@@ -84,16 +84,19 @@ def hash_content(content: Content) -> tuple[str, str]:
 
 def content_address(session: Session, content: Content) -> str:
     """Return the address of a content."""
-    hash, _ = hash_content(content)
+    return _address(session, content, hash_content(content)[0])
+
+
+def _address(session: Session, content: Content, hash: str) -> str:
     return storage_address(session, hash if isinstance(content, str) else _PARTS_PREFIX + hash)
 
 
 def add_contents(session: Session, contents: Sequence[Content]) -> list[str]:
     """Save contents that records refer to, and return their addresses."""
-    addresses = [content_address(session, content) for content in contents]
+    addresses = [_address(session, content, content_hash(content)) for content in contents]
     times = Counter(addresses)
     bodies = dict(zip(addresses, contents, strict=True))
-    session.many(_PUT, (_row(session, hash, bodies[hash], times[hash]) for hash in _in_order(bodies)))
+    session.insert(_PUT, (_row(session, hash, bodies[hash], times[hash]) for hash in _in_order(bodies)))
     return addresses
 
 
@@ -213,4 +216,4 @@ def get_counts(session: Session, tokenizer: str, hashes: Sequence[str]) -> dict[
 def save_counts(session: Session, tokenizer: str, counts: Mapping[str, int]) -> None:
     """Save token counts by content hash."""
     rows = sorted((storage_address(session, hash), tokens) for hash, tokens in counts.items())
-    session.many(_UPSERT_COUNT, ({"tokenizer": tokenizer, "hash": hash, "tokens": tokens} for hash, tokens in rows))
+    session.insert(_UPSERT_COUNT, ({"tokenizer": tokenizer, "hash": hash, "tokens": tokens} for hash, tokens in rows))

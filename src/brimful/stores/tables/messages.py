@@ -87,11 +87,12 @@ def get_messages(session: Session, ids: Sequence[str]) -> list[Message]:
     return [found[id] for id in ids if id in found]
 
 
-def list_deleted(session: Session, ids: Sequence[str], *, room: str | None = None) -> list[str]:
-    """Return the ids of messages that were deleted, of all rooms or of one."""
+def list_deleted(session: Session, ids: Sequence[str], *, room: str | None = None, purged: bool = False) -> list[str]:
+    """Return the ids of messages that were deleted, with `purged` also by the janitor, of all rooms or of one."""
     where = "" if room is None else " AND r.id = :room"
     rows = session.rows(
-        f"SELECT m.id {_TABLES} WHERE m.tenant = :tenant AND m.deleted = 1 AND m.id IN :ids{where}",
+        f"SELECT m.id {_TABLES} WHERE m.tenant = :tenant AND m.deleted IN (1, :purged) AND m.id IN :ids{where}",
+        purged=2 if purged else 1,
         ids=list(ids),
         room=room,
     )
@@ -210,12 +211,13 @@ class _LockedMessage(msgspec.Struct, frozen=True):
 
 
 def post_messages(
-    session: Session, messages: Sequence[tuple[Message, IndexEntry]], *, keep_seq: bool = False
+    session: Session, messages: Sequence[tuple[Message, IndexEntry | None]], *, keep_seq: bool = False
 ) -> list[Message]:
     """Append messages to their rooms, and return them as stored: with their `seq`, and the first one of each id.
 
     Missing rooms are created, unless all of their messages are known, perhaps in other rooms.
-    With `keep_seq`, a message keeps its own `seq` if that is larger than the room's last.
+    With `keep_seq`, a message keeps its own `seq` if that is larger than the room's last. A message without an index
+    entry is indexed later.
     """
     first = dict(reversed([(message.id, (message, entry)) for message, entry in messages]))
     taken = messages_by_id(session, list(first), deleted=True)
@@ -298,9 +300,11 @@ def _with_seq(message: Message, room: RoomState, *, keep_seq: bool) -> Message:
     return numbered
 
 
-def _insert(session: Session, messages: Sequence[tuple[Message, IndexEntry]], rooms: dict[str, RoomState]) -> None:
+def _insert(
+    session: Session, messages: Sequence[tuple[Message, IndexEntry | None]], rooms: dict[str, RoomState]
+) -> None:
     hashes = add_contents(session, [message.content for message, _ in messages])
-    session.many(
+    session.insert(
         _INSERT,
         (
             _row(session, message, hash, rooms[message.room])
@@ -308,7 +312,10 @@ def _insert(session: Session, messages: Sequence[tuple[Message, IndexEntry]], ro
         ),
     )
     save_room_states(session, rooms.values())
-    documents.add_documents(session, message_documents(messages))
+    indexed = [(message, entry) for message, entry in messages if entry is not None]
+    documents.add_documents(session, message_documents(indexed))
+    deferred = [(message, IndexEntry()) for message, entry in messages if entry is None]
+    documents.defer_documents(session, message_documents(deferred))
 
 
 def _row(session: Session, message: Message, hash: str, room: RoomState) -> dict[str, Any]:

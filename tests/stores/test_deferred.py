@@ -1,0 +1,57 @@
+"""Messages can be written first and indexed later, and are then found as if they had been indexed at once."""
+
+from brimful.records import Message
+from brimful.records.search import IndexEntry
+from brimful.retrieval.documents import make_document
+from stores.test_migrations import rows
+
+LONG = "\n\n".join(f"Paragraph {number} is about tea, and about number {number}. " * 8 for number in range(12))
+INDEXED = """
+SELECT d.doc - (SELECT min(doc) FROM documents WHERE tenant = d.tenant), s.scope, d.item, d.part, d.seq, d.length,
+  d.passage <> ''
+FROM documents d JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope WHERE d.tenant = '{}' AND d.item <> 'long'
+ORDER BY d.doc
+"""
+TOTALS = "SELECT scope, documents, words FROM scopes WHERE tenant = '{}' ORDER BY scope"
+
+
+def said(count=300):
+    """Return messages in two rooms: more than one statement writes, and than one transaction indexes."""
+    return [
+        Message(id=f"m{at}", room=f"r{at % 2}", content=f"Number {at} is about tea.", at=float(at), hidden=at == 7)
+        for at in range(count)
+    ]
+
+
+def test_what_is_indexed_later_is_indexed_alike(database, run, url):
+    messages = [*said(), Message(id="long", room="r0", content=LONG, at=999.0)]
+    at_once, later = database.tenant("once"), database.tenant("later")
+    run(at_once.load_records(messages, make_document))
+    run(later.load_records(messages, make_document, defer=True))
+    assert run(later.count_undivided()) == 300
+    assert [each.id for each in run(later.messages(["m3", "long"]))] == ["m3", "long"]
+    while run(later.divide_documents(make_document)):
+        pass
+    assert rows(url, INDEXED.format("later")) == rows(url, INDEXED.format("once"))
+    assert rows(url, TOTALS.format("later")) == rows(url, TOTALS.format("once"))
+    assert run(database.check()) == []
+
+
+def test_what_is_deleted_before_it_is_indexed_is_not_indexed(database, run):
+    store = database.tenant("acme")
+    run(store.load_records(said(4), make_document, defer=True))
+    run(store.delete("m1"))
+    run(store.edit("m2", "Coffee.", IndexEntry(terms=("coffee",)), at=9.0))
+    run(store.hide(["m3"]))
+    assert run(store.divide_documents(make_document)) == 1
+    assert run(store.divide_documents(make_document)) == 0
+    assert run(store.count_undivided()) == 0
+    assert run(database.check()) == []
+
+
+def test_messages_that_are_there_are_not_written_again(database, run):
+    store = database.tenant("acme")
+    run(store.load_records(said(250), make_document, defer=True))
+    run(store.load_records(said(260), make_document, defer=True))
+    assert run(store.count_undivided()) == 259
+    assert [each.message.seq for each in run(store.history("r0", limit=500))] == list(range(130, 0, -1))
