@@ -113,8 +113,8 @@ import os, signal
 from brimful.engine import Engine
 from brimful.cli.app import main
 load, left = Engine.load, [{after}]
-async def load_and_die(*args):
-    await load(*args)
+async def load_and_die(*args, **options):
+    await load(*args, **options)
     left[0] -= 1
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
