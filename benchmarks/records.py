@@ -29,8 +29,8 @@ from texts import Texts
 
 CANDIDATES = 251
 MEMORIES = 20
-BUILDS = 60  # of one room, one after the other
-ROOMS = 15  # with one build each
+BUILDS = 24  # of one room, one after the other
+ROOMS = 6  # with one build each
 CALLS = 20  # that are timed
 MODEL = "gpt-4o"
 NOW = 1.7e9
