@@ -63,7 +63,10 @@ Brimful beside the libraries that people use for the same work. `make bench` gen
 
 Machines differ and are noisy, so ratios come first: both sides of a ratio were measured in the same minutes on the same
 machine. Each library runs in a process of its own with a time limit, so that one that hangs or panics costs a row, not
-the run. Nothing is downloaded, and telemetry is off. If a package is not installed, its rows say so."""
+the run. Nothing is downloaded, and telemetry is off. If a package is not installed, its rows say so.
+
+`python benchmarks/build_time.py --against ../other` compares the processor time of a build with that of another
+checkout, in alternation, on SQLite or PostgreSQL, and says how many of the finished contexts are equal."""
 
 
 def main() -> None:

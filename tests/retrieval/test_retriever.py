@@ -28,14 +28,11 @@ class Failing:
     async def find_postings(self, asked):
         raise StoreUnavailable("chat.db", f"no {len(asked)} answers")
 
-    async def find_nearest(self, embedder, asked, *, limit):
+    async def search_vectors(self, embedder, asked, *, limit, max_backlog):
+        del max_backlog
         if self.hang:
             await asyncio.Event().wait()
         raise StoreUnavailable("chat.db", f"no {limit} of {embedder} for {len(asked)}")
-
-    async def backlog(self, embedder, *, limit):
-        del embedder, limit
-        return []
 
 
 def retrieved(store, embedder, breaker, times, time_limit=0.02):

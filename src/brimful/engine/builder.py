@@ -212,7 +212,8 @@ class Builder:
         stored_room = await self._store.get(Room, request.room)
         persona_id = request.persona
         if persona_id is None:
-            persona_id = (await find_addressees(self._store, request.room, request.message)).personas[0]
+            found = await find_addressees(self._store, request.room, request.message, stored=stored_room)
+            persona_id = found.personas[0]
         persona = None if persona_id is None else await self._store.get(Persona, persona_id)
         notices = []
         if persona_id == JANITOR and persona is None:

@@ -116,17 +116,20 @@ class PackageCache:
         """Remember how many messages were needed."""
         self._needed[room, reach] = messages
 
+    def get(self, message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int] | None:
+        """Return the package of a message and its cost in tokens, if they are cached."""
+        return self._packages.get(_package_key(message, counter, cluster))
+
     async def package(self, message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
-        """Return the package of a message and its cost in tokens."""
-        identity = (message.id, message.room, message.seq, message.at, message.edited)
-        key = (*identity, message.sender, message.role, message.persona, message.content, cluster, counter)
-        cached = self._packages.get(key)
-        if cached is None:
-            cached = await run_in_thread_if_long(
-                texts_in(message.content), _package_with_cost, message, counter, cluster
-            )
-            self._packages[key] = cached
-        return cached
+        """Package a message, and return its cost in tokens as well."""
+        made = await run_in_thread_if_long(texts_in(message.content), _package_with_cost, message, counter, cluster)
+        self._packages[_package_key(message, counter, cluster)] = made
+        return made
+
+
+def _package_key(message: Message, counter: TokenCounter, cluster: str | None) -> tuple[object, ...]:
+    identity = (message.id, message.room, message.seq, message.at, message.edited)
+    return (*identity, message.sender, message.role, message.persona, message.content, cluster, counter)
 
 
 def _package_with_cost(message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
@@ -173,7 +176,8 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
             if current is not None and each.id == current.id:
                 continue
             message = clamp_timestamp(each, messages)
-            package, cost = await cache.package(message, counter, clusters.find(message))
+            cluster = clusters.find(message)
+            package, cost = cache.get(message, counter, cluster) or await cache.package(message, counter, cluster)
             messages.append(message)
             packages.append(package)
             capped = cost if reach.item is None else min(cost, reach.item)

@@ -36,15 +36,20 @@ class Addressees(msgspec.Struct, frozen=True, kw_only=True):
     message: Content | Message | None
 
 
-async def find_addressees(store: Store, room: str, message: Content | Message | None) -> Addressees:
-    """Return who answers a message; without one, who answers the last message or tool results of a room."""
+async def find_addressees(
+    store: Store, room: str, message: Content | Message | None, *, stored: Room | None = None
+) -> Addressees:
+    """Return who answers a message; without one, who answers the last message or tool results of a room.
+
+    Pass the `stored` room if it was read already.
+    """
     last = await _find_last(store, room) if message is None else None
     if isinstance(last, Message) and last.role == "assistant":
         return Addressees(personas=(last.persona,), message=None)
     mentioned = await find_mentioned(store, message or last)
     if mentioned:
         return Addressees(personas=mentioned, message=message or last)
-    stored = await store.get(Room, room)
+    stored = stored or await store.get(Room, room)
     return Addressees(personas=(stored.persona if stored else None,), message=message)
 
 

@@ -188,25 +188,22 @@ class Retriever:
         self._breaker.succeeded(self._clock())
         try:
             async with asyncio.timeout_at(until):
-                return await asyncio.gather(self._near(embedder, vectors, queries, groups), self._behind(embedder))
+                return await self._near(embedder, vectors, queries, groups)
         except (BrimfulError, TimeoutError) as error:
             return None, self._lost(error)
 
     async def _near(
         self, embedder: Embedder, vectors: Rows, queries: Sequence[Query], groups: Sequence[Group]
-    ) -> Nearest:
+    ) -> tuple[Nearest, Notices]:
+        """Return the nearest documents, and a notice if many have no vector yet."""
         limits = [_max_neighbours(group) for group in groups]
         asked = [VectorQuery(scopes=group.scopes, vector=vector) for group in groups for vector in vectors]
-        found = iter(await self._store.find_nearest(embedder.id, asked, limit=max(limits)))
-        return [[next(found)[:limit] if query.main else [] for query in queries] for limit in limits]
-
-    async def _behind(self, embedder: Embedder) -> Notices:
-        """Return a notice if many documents have no vector yet, since they can only be found by full text."""
-        if len(await self._store.backlog(embedder.id, limit=LAGGING + 1)) <= LAGGING:
-            return ()
-        found = f"more than {LAGGING} documents have no vector by {embedder.id!r} yet"
-        text = f"vector search is behind ({found}): they are found by full-text search only"
-        return (Notice(kind="vector-search-behind", text=text, facts={"embedder": embedder.id}),)
+        nearest, waiting = await self._store.search_vectors(
+            embedder.id, asked, limit=max(limits), max_backlog=LAGGING + 1
+        )
+        found = iter(nearest)
+        near = [[next(found)[:limit] if query.main else [] for query in queries] for limit in limits]
+        return near, _behind(embedder) if waiting > LAGGING else ()
 
     def _unknown_language(self, queries: Sequence[Query]) -> Notices:
         """Return a notice if the embedder knows certain languages, and most of the question is in another one."""
@@ -260,7 +257,7 @@ class Retriever:
             for query, match in ranking
             if match.position in records
         ]
-        long = [match.doc for _, match, (record, _) in found if _may_have_passages(record)]
+        long = [match.doc for _, match, (record, _) in found if len(searchable_text(record)) > MIN_DIVIDED_CHARS]
         passages = {each.doc: each for each in await self._store.documents(long)} if long else {}
         return [_find(*record, query, match, passages.get(match.doc)) for query, match, record in found]
 
@@ -294,6 +291,13 @@ class Retriever:
         found = {hit.record.id for hit in relevant}
         others = [memory for memory in memories if memory.id not in found][:missing]
         return {each.id: Hit(record=each, relevance=FALLBACK_RELEVANCE, query=RECENT) for each in others}
+
+
+def _behind(embedder: Embedder) -> Notices:
+    """Say that many documents can only be found by full text."""
+    found = f"more than {LAGGING} documents have no vector by {embedder.id!r} yet"
+    text = f"vector search is behind ({found}): they are found by full-text search only"
+    return (Notice(kind="vector-search-behind", text=text, facts={"embedder": embedder.id}),)
 
 
 def _term_queries(query: Query, group: Group) -> list[TermQuery]:
@@ -373,10 +377,6 @@ def _positions_of_names(query: Query, postings: Postings) -> list[int]:
     seqs, terms = np.asarray(postings.seq, np.int64), np.asarray(postings.term, np.int64)
     newest = [np.sort(seqs[terms == postings.terms.index(name)])[-_NAMED_MESSAGES:].tolist() for name in names]
     return sorted({near for found in newest for at in found for near in (at - 1, at, at + 1) if near > 0})
-
-
-def _may_have_passages(record: Message | Memory | LoreEntry) -> bool:
-    return len(searchable_text(record)) > MIN_DIVIDED_CHARS
 
 
 class _Found(msgspec.Struct, frozen=True, gc=False):

@@ -149,6 +149,7 @@ class Store(Transactions):
     # -- the search index --------------------------------------------------------------------------------------------
 
     find_nearest = ReadMethod(_embedders.find_nearest)
+    search_vectors = ReadMethod(_embedders.search_vectors)
     scope_version = ReadMethod(_documents.scope_version)
     use_embedder = WriteMethod(_embedders.use_embedder)
     drop_embedder = WriteMethod(_embedders.drop_embedder)

@@ -95,6 +95,16 @@ def index_progress(session: Session, embedder: str) -> IndexProgress:
     return IndexProgress(done=total - waiting if used else 0, waiting=waiting)
 
 
+def search_vectors(
+    session: Session, embedder: str, queries: Sequence[VectorQuery], *, limit: int, max_backlog: int
+) -> tuple[list[list[VectorHit]], int]:
+    """Return the nearest documents, and how many are queued for a vector: at most `max_backlog` are counted.
+
+    A build needs both, and one transaction costs less than two.
+    """
+    return find_nearest(session, embedder, queries, limit=limit), len(backlog(session, embedder, limit=max_backlog))
+
+
 def find_nearest(
     session: Session, embedder: str, queries: Sequence[VectorQuery], *, limit: int
 ) -> list[list[VectorHit]]:
