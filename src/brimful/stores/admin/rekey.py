@@ -26,8 +26,8 @@ SELECT tokenizer, hash, tokens FROM token_counts
 WHERE tenant = :tenant AND (tokenizer, hash) > (:tokenizer, :hash) AND {_PLAIN} ORDER BY tokenizer, hash LIMIT :limit
 """  # noqa: S608 - our own
 _OLD_COUNTS: Final = f"""
-DELETE FROM token_counts WHERE tenant = :tenant AND (tokenizer, hash) IN
-  (SELECT tokenizer, hash FROM token_counts WHERE tenant = :tenant AND {_PLAIN} LIMIT :limit)
+DELETE FROM token_counts WHERE tenant = :tenant AND hash IN
+  (SELECT hash FROM token_counts WHERE tenant = :tenant AND {_PLAIN} LIMIT :limit)
 """  # noqa: S608 - our own
 _UNUSED: Final = f"""
 DELETE FROM contents WHERE tenant = :tenant AND hash IN
@@ -129,7 +129,7 @@ def _drop_plain_counts(session: Session, after: int) -> tuple[int | None, int]:
 
 def _next_batch(after: int, changed: int) -> tuple[int | None, int]:
     """Continue while a batch was full. Changed rows are not selected again."""
-    return (after if changed == BATCH_ROWS else None), changed
+    return (after if changed >= BATCH_ROWS else None), changed
 
 
 class _RekeyedDocument(msgspec.Struct, frozen=True, kw_only=True):
