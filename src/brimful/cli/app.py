@@ -73,6 +73,7 @@ COMMANDS: Final = {
     "mcp": Entry("mcp", "Serve memories and conversations to an MCP client."),
     "work": Entry("work", "Do the background work of all tenants."),
     "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
+    "sizing": Entry("sizing", "Estimate the machines that a load needs."),
     "help": Entry("app", "Show help for a command."),
     "version": Entry("app", "Show the version."),
 }
