@@ -3,7 +3,7 @@
 from typing import Final
 
 from brimful.stores.backends.driver import Finding, Severity
-from brimful.stores.log.context_codec import decode_addresses
+from brimful.stores.log.contexts import find_unreferenced
 from brimful.stores.session import Session
 
 _USES: Final = """
@@ -71,7 +71,6 @@ _CHECKS: Final[tuple[tuple[str, Severity, str], ...]] = (
     (_UNLOGGED, "error", "builds and answers that are not in the log"),
     (_POSITIONS, "warning", "rooms whose messages are not numbered without gaps"),
 )
-_REFS: Final = "SELECT number, refs FROM snapshots WHERE tenant = :tenant AND number > :last ORDER BY number LIMIT 100"
 
 
 def check_tenant(session: Session) -> list[Finding]:
@@ -91,13 +90,4 @@ def _count(session: Session, sql: str) -> int:
 def _count_orphans(session: Session) -> int:
     """Return the number of contents that no record and no context references."""
     unused = session.rows("SELECT hash FROM contents WHERE tenant = :tenant AND uses <= 0")
-    orphans = {hash for (hash,) in unused}
-    last = 0
-    while orphans:
-        rows = session.rows(_REFS, last=last)
-        for number, refs in rows:
-            orphans.difference_update(decode_addresses(refs))
-            last = number
-        if not rows:
-            break
-    return len(orphans)
+    return len(find_unreferenced(session, [hash for (hash,) in unused]))

@@ -47,6 +47,7 @@ SELECT l.position, s.id, s.room, s.digest
 FROM log l JOIN snapshots s ON s.tenant = l.tenant AND s.id = l.item
 WHERE l.tenant = :tenant AND l.kind = 'build'
 """
+_REFS: Final = "SELECT number, refs FROM snapshots WHERE tenant = :tenant AND number > :last ORDER BY number LIMIT 100"
 _NEWEST: Final = "SELECT id, room, at, refs, body FROM snapshots WHERE tenant = :tenant"
 _DECODER: Final = msgspec.json.Decoder(Build)
 _INSERT: Final = """
@@ -147,6 +148,16 @@ def remove_context(session: Session, id: str) -> bool:
     event_log.clear_items(session, "build", [id])
     event_log.clear_items(session, "response", [answer for (answer,) in answers])
     return True
+
+
+def find_unreferenced(session: Session, addresses: Iterable[str]) -> set[str]:
+    """Return those of the addresses to which no context refers."""
+    left, last = set(addresses), 0
+    while left and (rows := session.rows(_REFS, last=last)):
+        for number, refs in rows:
+            left.difference_update(decode_addresses(refs))
+            last = number
+    return left
 
 
 def _order(key: str | None, message: str | None, since: float | None) -> str:

@@ -8,7 +8,8 @@ from brimful.records import Entity, Lorebook, Persona, Room, User
 from brimful.stores.index import documents
 from brimful.stores.log import event_log
 from brimful.stores.log.candidates import remove_room_items
-from brimful.stores.log.context_codec import package_addresses
+from brimful.stores.log.context_codec import decode_addresses, package_addresses
+from brimful.stores.log.contexts import find_unreferenced
 from brimful.stores.log.usage import clear_room
 from brimful.stores.session import Session
 from brimful.stores.tables.contents import erase_unused, release_contents
@@ -72,7 +73,8 @@ def remove_contexts(session: Session, room: str) -> None:
     """Remove the contexts of a room and their responses, and contents that only they refer to."""
     deleted = session.rows("DELETE FROM snapshots WHERE tenant = :tenant AND room = :room RETURNING refs", room=room)
     seen = {address for (refs,) in deleted for address in package_addresses(refs)}
-    erase_unused(session, sorted(seen))
+    shared = {address for (refs,) in deleted for address in decode_addresses(refs)} - seen
+    erase_unused(session, sorted(seen | find_unreferenced(session, shared)))
     remove_room_items(session, room)
     session.run("DELETE FROM responses WHERE tenant = :tenant AND room = :room", room=room)
     clear_room(session, room)
