@@ -5,19 +5,27 @@
 
 import asyncio
 import itertools
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx2
 import psycopg
 import pytest
 
+from brimful.embedding import StaticEmbedder
+from brimful.engine import Engine
 from brimful.errors import MigrationError, StoreError, StoreUnavailable
+from brimful.records import Message
+from brimful.server.app import create_app
+from brimful.server.config import parse_config
 from brimful.stores import connect
 from brimful.stores.backends import citus
 from brimful.stores.migrations import Migration, load_migrations
 from brimful.stores.tuning import Tuning
+from server.upstream import serving
 from stores.samples import make_message
 
 pytestmark = pytest.mark.skipif("BRIMFUL_TEST_CITUS" not in os.environ, reason="needs a cluster; run `make citus`")
@@ -48,6 +56,12 @@ NOTES = Migration(
     CREATE INDEX rooms_by_color ON rooms (tenant, color);
     """,
 )
+GRAPHS_OF_SHARDS = """
+SELECT sum(result::int) FROM run_command_on_workers(
+    $$SELECT count(*) FROM pg_indexes WHERE tablename LIKE 'vectors\\_%' AND indexname LIKE 'vectors\\_near\\_%'$$)
+"""
+FIRST_DISTRIBUTED = 10  # migrations before the tables that had rows to move
+EARLIER = Tuning(migrations=lambda dialect: load_migrations(dialect)[:FIRST_DISTRIBUTED])
 LATER = Tuning(migrations=lambda dialect: (*load_migrations(dialect), NOTES))
 
 
@@ -133,6 +147,61 @@ def test_a_later_migration_distributes_its_tables(postgres_url, run):
     assert execute(postgres_url, NOT_DISTRIBUTED) == []
     assert execute(postgres_url, "SELECT count(*) FROM rooms WHERE color = 'green'") == [(len(TENANTS),)]
     assert execute(postgres_url, "SELECT count(*) FROM citus_tables WHERE table_name = 'notes'::regclass") == [(1,)]
+
+
+def test_a_distributed_store_of_an_earlier_version_is_migrated(nodes, run):
+    async def distribute_earlier():
+        async with connect(nodes[0], tuning=EARLIER) as database:
+            await database.distribute(shards=4)
+
+    run(distribute_earlier())
+    for tenant in TENANTS:
+        execute(nodes[0], "INSERT INTO tenants (tenant) VALUES (%s)", [tenant])
+        execute(nodes[0], "INSERT INTO scopes (tenant, number, scope) VALUES (%s, 7, 'room general')", [tenant])
+        execute(nodes[0], "INSERT INTO embedders (tenant, id, since) VALUES (%s, 'static', 1)", [tenant])
+    run(post(nodes[0], ["acme"], "m1"))
+    assert execute(nodes[0], NOT_DISTRIBUTED) == []
+    unpacked = execute(nodes[0], "SELECT tenant FROM term_scopes WHERE unpacked > 0 ORDER BY tenant")
+    graphs = execute(nodes[0], "SELECT tenant FROM jobs WHERE kind = 'graph' ORDER BY tenant")
+    assert unpacked == graphs == [(tenant,) for tenant in TENANTS]
+
+
+def test_jobs_of_all_servers_are_done_by_one_worker(postgres_url, run):
+    async def queue():
+        async with connect(postgres_url) as database:
+            for tenant in TENANTS:
+                async with Engine(database, tenant=tenant, indexing="elsewhere") as engine:
+                    await engine.post_many(
+                        [Message(id=id, room="general", content="tea", at=1.0) for id in ("m1", "m2")]
+                    )
+
+    async def waiting():
+        async with connect(postgres_url) as database:
+            return {
+                tenant: (await database.tenant(tenant).index_progress(StaticEmbedder.id)).waiting for tenant in TENANTS
+            }
+
+    run(queue())
+    assert run(waiting()) == dict.fromkeys(TENANTS, 2)
+    done = subprocess.run(
+        [sys.executable, "-m", "brimful", "work", "--once", "--json", "--db", postgres_url],
+        check=True,
+        capture_output=True,
+    )
+    reports = [json.loads(line) for line in done.stdout.splitlines()]
+    assert sorted(each["tenant"] for each in reports if each["kind"] == "embed") == TENANTS
+    assert run(waiting()) == dict.fromkeys(TENANTS, 0)
+
+
+def test_the_graph_of_a_tenant_is_built_on_all_shards(postgres_url, run):
+    async def story():
+        async with connect(postgres_url) as database:
+            built = [await database.driver.build_graph("acme", "static", 8) for _ in range(2)]
+            shards = execute(postgres_url, GRAPHS_OF_SHARDS)
+            return built, shards, await database.driver.drop_graph("acme", "static")
+
+    assert run(story()) == ([True, False], [(4,)], True)
+    assert execute(postgres_url, GRAPHS_OF_SHARDS) == [(0,)]
 
 
 def test_a_setting_that_does_not_reach_the_workers_is_noticed(postgres_url):
@@ -244,6 +313,17 @@ def test_only_tenants_of_a_stopped_worker_wait_for_it(postgres_url, run):
     assert damage == []
     assert [set(found[tenant]) for tenant in stopped] == [{"m1", "m4"}] * len(stopped)
     assert [set(found[tenant]) for tenant in others] == [{"m1", "m2", "m3"}] * len(others)
+
+
+def test_a_server_is_ready_while_a_worker_is_down(postgres_url):
+    upstream = {"name": "local", "url": "http://127.0.0.1:9/v1", "window": 8192}
+    config = parse_config({"upstreams": [upstream], "store": postgres_url}, "brimful.toml")
+    control("stop-worker", 1)
+    try:
+        with serving(create_app(config, environ={})) as (address, _):
+            assert httpx2.get(f"{address}/ready", timeout=60).json() == {"status": "ready"}
+    finally:
+        control("start-worker", 1)
 
 
 async def again(call):
