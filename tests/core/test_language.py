@@ -124,3 +124,10 @@ def test_function_words_belong_to_a_language():
     assert {"der", "möchte"} <= function_words("de")
     assert "не" in function_words("ru")
     assert function_words("ko") == frozenset()
+
+
+@pytest.mark.parametrize(
+    "text", ["Warum? 'Wo' ist_der Bahnhof", "I don't know, it's 'new'", "c'est l'été", "-- 17:45 --"]
+)
+def test_signs_around_words_do_not_hide_the_language(text):
+    assert detect_language(text) == detect_language(text.replace("'", "’") + " →")

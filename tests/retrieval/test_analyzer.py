@@ -98,3 +98,19 @@ def test_a_mark_on_a_letter_that_is_not_latin_is_kept():
 
 def test_a_text_of_nothing_has_no_terms():
     assert analyze("") == analyze("… 👍 __ ' the") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "snake_case, rock'n'roll and the dogs' 'quoted' words; o''clock",
+        "https://example.org/a-b?c=1 costs 3.50 at 10:45",
+        f"a word of {'more' * 12} letters than usual",
+    ],
+)
+def test_a_sign_of_another_script_changes_no_words_around_it(text):
+    assert analyze(f"{text} →") == analyze(text) != []
+
+
+def test_apostrophes_belong_to_a_word_only_inside_it():
+    assert analyze("This is the 'rock'n'roll' clock''work of the dogs'") == ["rocknrol", "clock", "work", "dog"]
