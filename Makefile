@@ -24,7 +24,7 @@ CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect test pgbouncer pooler adapters citus search check lint web browser bench audit mcp-conformance sbom format clean
+.PHONY: demo inspect test pgbouncer pooler adapters citus chaos search check lint web browser bench audit mcp-conformance sbom format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -57,6 +57,11 @@ adapters: $(VENV)/.dev
 # have: CITUS_TAR=citus-14.0.1.tar.gz. Or PG_CONFIG=… of a PostgreSQL that has it.
 citus: $(VENV)/.dev
 	CITUS_TAR='$(CITUS_TAR)' PG_CONFIG='$(PG_CONFIG)' $(BIN)/python tools/citus.py
+
+# Kills servers, workers, PgBouncer and PostgreSQL under load, one after the other, and checks that nothing is lost. On
+# Citus with CITUS_TAR or PG_CONFIG, as above.
+chaos: pooler $(VENV)/.dev
+	CITUS_TAR='$(CITUS_TAR)' PG_CONFIG='$(PG_CONFIG)' $(BIN)/python tools/chaos.py $(if $(CITUS_TAR)$(PG_CONFIG),--citus)
 
 # Property tests with new random examples. `make test` always uses the same ones.
 search: web $(VENV)/.dev

