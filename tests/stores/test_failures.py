@@ -313,6 +313,23 @@ def test_lost_connections_are_restored_before_a_request(postgres_url, run):
     assert run(story()) == 9
 
 
+def test_calls_succeed_soon_after_a_long_outage(postgres_url, run):
+    async def story():
+        async with connect(postgres_url, wait=0.5) as database:
+            store = database.tenant("acme")
+            await store.post([make_message("m1")])
+            with no_new_connections(postgres_url):
+                for _ in range(8):  # each waits for a connection: more than three seconds in all
+                    with pytest.raises(StoreUnavailable):
+                        await store.history("general")
+            for _ in range(3):
+                with suppress(StoreUnavailable):
+                    return len(await store.history("general"))
+            return None
+
+    assert run(story()) == 1
+
+
 def test_a_lost_connection_is_reported_and_the_next_call_works(postgres_url, run):
     async def story():
         async with connect(postgres_url) as database:

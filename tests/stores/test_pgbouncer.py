@@ -74,7 +74,7 @@ def test_a_new_database_is_migrated_and_optimized_through_a_pooler(pooled_url, r
     async def story():
         async with connect(pooled_url) as database:
             await database.tenant("acme").post([make_message("m1")])
-            await database.driver.index_vectors("static", 8)
+            assert await database.driver.build_graph("acme", "static", 8)
             await database.backup(tmp_path / "copy.db")
             return await database.check()
 

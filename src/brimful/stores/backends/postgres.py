@@ -69,6 +69,7 @@ FROM (SELECT pg_get_serial_sequence(:table, :column)::regclass AS name) s WHERE 
 """
 PREPARE_AFTER: Final = 5  # runs of a statement
 ATTEMPTS: Final = 10  # of a transaction that conflicts with others
+RECONNECT_AFTER: Final = 1.0  # seconds between attempts to connect to a server that is down
 ROLE: Final = "brimful_app"
 _IS_TENANT: Final = "SELECT tenant FROM tenants WHERE tenant = :tenant"
 _PROBE: Final = "brimful"  # a tenant, which need not exist
@@ -253,6 +254,7 @@ class PostgresDriver:
             max_size=target.connections,
             open=False,
             timeout=wait,
+            reconnect_timeout=RECONNECT_AFTER,
             configure=self._configure,
         )
 
@@ -344,8 +346,30 @@ class PostgresDriver:
                     self._pool.check()
             return self._transact(tenant, function, reads=reads)
 
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        """Borrow a connection.
+
+        The pool would double its pause after every failed attempt, and serve nobody for minutes after an outage. So it
+        gives up early, and every call makes it connect again at once.
+        """
+        until = time.monotonic() + self._wait
+        while True:
+            left = until - time.monotonic()
+            try:
+                connection = self._pool.getconn(min(left, RECONNECT_AFTER))
+                break
+            except PoolTimeout:
+                if left <= RECONNECT_AFTER:
+                    raise
+        try:
+            with connection:
+                yield connection
+        finally:
+            self._pool.putconn(connection)
+
     def _transact(self, tenant: str, function: Callable[[Session], T], *, reads: bool) -> T:
-        with self._pool.connection() as connection:
+        with self._connection() as connection:
             cursor = connection.cursor()
             begin = _BEGIN_READ if reads else _BEGIN_WRITE
             try:
@@ -426,11 +450,11 @@ class PostgresDriver:
             raise unreachable_error(self._target.shown, error) from error
 
     def _ping(self) -> None:
-        with raise_store_errors(self._target.shown), self._pool.connection() as connection:
+        with raise_store_errors(self._target.shown), self._connection() as connection:
             connection.execute("SELECT 1")
 
     def _read_all(self, sql: str, values: Mapping[str, str | float]) -> list[Row]:
-        with raise_store_errors(self._target.shown), self._pool.connection() as connection:
+        with raise_store_errors(self._target.shown), self._connection() as connection:
             cursor = connection.cursor()
             self._begin(cursor, _BEGIN_READ[0], *self._settings, _SET_NAMES)
             return cursor.execute(self.dialect.statement(sql).encode(), values).fetchall()
