@@ -63,7 +63,7 @@ async def _recall(database: Database, name: str, vectors: Vectors, queries: Vect
     await store.save_vectors(name, list(rows), vectors[list(rows.values())])
     await database.update_graph(name, name)
     asked = [VectorQuery(scopes=("room:general",), vector=query) for query in queries]
-    found = await store.find_nearest(name, asked, limit=NEAREST)
+    found, _ = await store.search_vectors(name, asked, limit=NEAREST, max_backlog=0)
     exact = np.argsort(-(queries @ vectors.T), axis=1)[:, :NEAREST].tolist()
     hits = sum(len({rows[hit.doc] for hit in near} & set(row)) for near, row in zip(found, exact, strict=True))
     return hits / (NEAREST * len(queries))

@@ -5,9 +5,10 @@ import msgspec
 from brimful import counter
 from brimful.core.decision import explain_search
 from brimful.engine import Retrieval
-from brimful.engine.candidates import add_matches, limit_hits, package_hits
+from brimful.engine.candidates import add_matches, limit_hits, limit_misses, package_hits
 from brimful.engine.plan import make_plan
 from brimful.models import resolve
+from brimful.policies import load_policy
 from brimful.records import LoreEntry, Memory, Message, Room
 from brimful.retrieval.search import Hit, Passage, relevance_order
 
@@ -97,3 +98,34 @@ def test_of_hits_that_are_not_worth_their_tokens_only_the_best_are_on_record():
 def test_a_long_text_whose_excerpt_may_be_worth_its_tokens_stays():
     long = [make_hit(f"long{n:02}", f"{n}. {LONG}", 0.001) for n in range(40)]
     assert len(limit_hits(long, counter=COUNTER, tokens=100_000, price=0.000015)) == len(long)
+
+
+def limit_packages(hits, *, now=0.0, **changes):
+    policy = msgspec.structs.replace(load_policy("default"), **changes)
+    packages = package_hits(hits, counter=COUNTER, room="r", books={}, others=())
+    return [each.id for each in limit_misses(packages, policy, now=now)]
+
+
+def test_of_packages_that_are_not_worth_their_tokens_only_the_best_are_on_record():
+    likely = [make_hit(f"likely{n:02}", f"Bicycle {n} is called Rosinante.", 0.2) for n in range(30)]
+    unlikely = [make_hit(f"unlikely{n:02}", f"Lamp {n} is green.", (n + 1) / 1e7) for n in range(50)]
+    names = [hit.record.id for hit in [*likely, *unlikely]]
+    assert limit_packages([*likely, *unlikely]) == [*names[:30], *names[-20:]]
+    assert limit_packages([*likely, *unlikely], price=0.0) == names
+
+
+def test_a_package_is_worth_less_the_older_it_is():
+    message = Message(id="old", room="r", sender="Ada", content="The lamp is green.", at=1.0)
+    hits = [
+        Hit(record=msgspec.structs.replace(message, id=f"m{n:02}", content=f"Lamp {n} is green."), relevance=0.00021)
+        for n in range(40)
+    ]
+    assert len(limit_packages(hits, now=1.0)) == 40
+    assert len(limit_packages(hits, now=1e9)) == 20
+
+
+def test_a_long_package_stays_if_its_excerpt_may_be_worth_its_tokens():
+    long = [make_hit(f"long{n:02}", f"{n}. {LONG}", 0.002) for n in range(40)]
+    assert len(limit_packages(long)) == 40
+    memories = [Hit(record=Memory(id=f"k{n:02}", content=f"{n}. {LONG}"), relevance=0.002) for n in range(40)]
+    assert len(limit_packages(memories)) == 40

@@ -33,6 +33,12 @@ def test_a_clock_that_goes_back_finds_nothing_from_the_future():
     assert cache.get("a", now=99.0) is None
 
 
+def test_what_would_be_too_old_at_once_is_not_kept():
+    cache = Cache[int](ttl=0.0)
+    cache.put("a", 1, now=0.0)
+    assert len(cache) == 0
+
+
 @pytest.mark.parametrize("wrong", [{"max_entries": 0}, {"ttl": -1.0}, {"ttl": float("nan")}])
 def test_wrong_settings_are_refused_by_name(wrong):
     with pytest.raises(InvalidValue, match=next(iter(wrong))):

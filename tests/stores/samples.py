@@ -40,5 +40,6 @@ async def occurring(store, scopes, terms, limit=4000, **more):
 
 async def nearest(store, scopes, embedder, vector, limit):
     """Return the documents of scopes that are nearest to a vector."""
-    [found] = await store.find_nearest(embedder, [VectorQuery(scopes=tuple(scopes), vector=vector)], limit=limit)
+    query = VectorQuery(scopes=tuple(scopes), vector=vector)
+    [found], _ = await store.search_vectors(embedder, [query], limit=limit, max_backlog=0)
     return found

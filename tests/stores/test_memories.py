@@ -52,6 +52,16 @@ def test_the_last_of_an_id_in_one_call_stands(store, run):
     assert run(occurring(store, ["memory:::"], ["one", "two"])).document_frequency == (0, 1)
 
 
+def test_summaries_and_pinned_memories_are_read_together(store, run):
+    run(store.save_memories([known(id, at=float(at), pinned=id != "b") for at, id in enumerate("abcd")]))
+    run(store.save_memories([known("e", user="ada", pinned=True)]))
+    run(store.save_summaries([summed("s1", "one"), summed("s2", "two")]))
+    summaries, pinned = run(store.standing_contents("general", ["memory:::"], max_pinned=2))
+    assert (summaries, ids(pinned)) == (run(store.summaries("general")), ["d", "c"])
+    assert len(summaries) == 2
+    assert run(store.standing_contents("den", (), max_pinned=2)) == ([], [])
+
+
 def test_memories_match_all_filters(store, run):
     run(
         store.save_memories(

@@ -58,6 +58,7 @@ CALLS = {
     "remove_lore": lambda store: store.remove_lore("e2"),
     "save_summaries": lambda store: store.save_summaries([summed("s1", "mine")]),
     "summaries": lambda store: store.summaries("general"),
+    "standing_contents": lambda store: store.standing_contents("general", ["memory:::"], max_pinned=9),
     "remove_summary": lambda store: store.remove_summary("s2"),
     "save_context": lambda store: store.save_context(Snapshot(id="c9", room="general", context=context("mine"))),
     "snapshot": lambda store: store.snapshot("c1"),
@@ -82,7 +83,7 @@ CALLS = {
     "counts": lambda store: store.counts("t", ["b2:a"]),
     "save_counts": lambda store: store.save_counts("t", {"b2:b": 1}),
     "find_postings": lambda store: occurring(store, ["room:general", "memory:::"], SECRET.split()),
-    "find_nearest": lambda store: nearest(store, ["room:general", "memory:::"], "e", VECTOR, limit=9),
+    "search_vectors": lambda store: nearest(store, ["room:general", "memory:::"], "e", VECTOR, limit=9),
     "deleted_messages": lambda store: store.deleted_messages(["m1", "m2"], room="general"),
     "documents": lambda store: store.documents(list(range(1, 100))),
     "count_undivided": lambda store: store.count_undivided(),
@@ -145,7 +146,7 @@ def test_no_method_reaches_another_tenant(database, run, name):
     found = run(CALLS[name](mine))
     assert SECRET not in repr(found)
     telling = ("post", "find_postings", "index_progress", "embedders", "load_records", "follow", "prune")
-    assert found in (None, False, [], {}, "") or name in telling
+    assert found in (None, False, [], {}, "", ([], [])) or name in telling
     assert repr(run(seen(other))) == repr(before)
 
 

@@ -159,6 +159,7 @@ def speaker_name(name: str) -> str:
     return f"({shown})" if folded.startswith(("[", "<", ">")) or ":" in folded or folded in ROLES else shown
 
 
+@lru_cache(1_024)
 def _speaker_label(name: str) -> str:
     return speaker_name(name).translate(_ATTRIBUTE_ESCAPES)
 

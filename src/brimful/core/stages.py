@@ -309,6 +309,8 @@ def record(candidates: Candidates, budget: ContextBudget, done: Attempt) -> Cont
 
 def _credit_summaries(decisions: list[Decision], packages: Sequence[ContentPackage]) -> list[Decision]:
     """Return the decisions, with those on dropped messages that a summary in the context covers, by position or id."""
+    if not any(each.covers or each.kind == "summary" for each in packages):
+        return decisions
     included = {each.id for each in decisions if each.included}
     by_id = {id: each.id for each in packages if each.covers and each.id in included for id in each.covers}
     if by_id:

@@ -329,7 +329,7 @@ class CandidateCollector:
         )
         retrieved = await self._retrieve(plan, known, recent)
         lore_index, lore = await self._activate_lore(plan, known, recent, retrieved)
-        hits = candidates.filter_lore_hits(retrieved.hits, lore)
+        hits = candidates.filter_lore_hits(retrieved.hits, lore) if known.books else list(retrieved.hits)
         loaded = LoadedContent(
             known=known,
             recent=recent,
@@ -355,16 +355,16 @@ class CandidateCollector:
     async def _load_knowledge(self, plan: BuildPlan) -> RoomKnowledge:
         user = plan.user.id if plan.user else None
         room = plan.search_room or plan.room.id
-        scopes = memory_scopes(plan.persona.id if plan.persona else None, user, room)
-        summaries, pinned, books, rooms = await asyncio.gather(
-            self._store.summaries(plan.room.id),
-            self._load_pinned(plan, scopes),
+        persona = plan.persona.id if plan.persona else None
+        scopes = memory_scopes(persona, user, room) if plan.retrieval.memories else ()
+        (summaries, pinned), books, rooms = await asyncio.gather(
+            self._store.standing_contents(plan.room.id, scopes, max_pinned=MAX_PINNED + 1),
             self._load_lorebooks(plan),
             self._find_other_rooms(plan, user),
         )
         fill = make_name_filler(plan.persona, plan.user)
         return RoomKnowledge(
-            scopes=scopes if plan.retrieval.memories else (),
+            scopes=scopes,
             summaries=summaries[:MAX_SUMMARIES],
             pinned=[fill_memory_names(memory, fill) for memory in pinned[:MAX_PINNED]],
             books=books,
@@ -402,11 +402,6 @@ class CandidateCollector:
             clock=time.monotonic,
         )
         return index, activation
-
-    async def _load_pinned(self, plan: BuildPlan, scopes: tuple[str, ...]) -> list[Memory]:
-        if not plan.retrieval.memories:
-            return []
-        return await self._store.memories(scopes=scopes, pinned=True, limit=MAX_PINNED + 1)
 
     async def _load_lorebooks(self, plan: BuildPlan) -> dict[str, Lorebook]:
         return await self._library.books(plan.room, plan.persona, plan.user) if plan.retrieval.lore else {}
@@ -485,9 +480,10 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
     ]
     price = plan.policy.token_price
     hits = candidates.limit_hits(hits, counter=counter, tokens=plan.tokens_for_results, price=price)
-    packages += candidates.package_hits(
+    found = candidates.package_hits(
         diversify(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages
     )
+    packages += candidates.limit_misses(found, plan.policy, now=plan.now)
     if not plan.retrieval.media:
         packages = candidates.exclude_media(packages)
     return candidates.make_ids_unique(packages)

@@ -10,8 +10,11 @@ import msgspec
 
 from brimful.core.content import ContentPackage, with_search
 from brimful.core.cost import make_cost_function
+from brimful.core.decision import make_scorer
+from brimful.core.policy import Forms, Policy
 from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count
+from brimful.core.units import make_pool_lookup
 from brimful.janitor.schedule import LEVEL_KEY
 from brimful.lore import ActivatedEntry, Activation, ActivationReason, LoreExclusion, LoreIndex
 from brimful.packagers.package import PackageOptions
@@ -194,6 +197,25 @@ def limit_hits(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int, price
     return [hits[at] for at, before in zip(order, spent, strict=False) if before < limit]
 
 
+def limit_misses(packages: Sequence[ContentPackage], policy: Policy, *, now: float) -> list[ContentPackage]:
+    """Return the packages of hits, with few of those that are not worth the price of their tokens in any form.
+
+    Unlike `limit_hits`, it knows what a package is worth to the policy. The core would drop all of them one by one.
+    """
+    price = policy.token_price
+    if not price:
+        return list(packages)
+    score_of, pool_of = make_scorer(policy.weights, now), make_pool_lookup(policy)
+    priced = {pool.name for pool in policy.pools if pool.optimize}
+    densities: dict[str, float] = {}
+    for package in packages:
+        worth, least = score_of(package).total, _min_cost(package, policy.forms)
+        if least and worth <= price * least and pool_of(package) in priced:
+            densities[package.id] = worth / least
+    left_out = set(sorted(densities, key=densities.__getitem__, reverse=True)[_NEAR_MISSES:])
+    return [package for package in packages if package.id not in left_out]
+
+
 def exclude_media(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
     """Exclude media items: they do not compete, but are on the record."""
     return [
@@ -251,6 +273,14 @@ def _package_hit(
             package = package_lore_entry(record, counter=counter, book=book, tokens=count)
     matches = () if hit.passage is None else ((hit.passage.start, hit.passage.stop),)
     return with_search(package, relevance=min(1.0, hit.relevance), metadata=metadata, matches=matches)
+
+
+def _min_cost(package: ContentPackage, forms: Forms) -> int:
+    """Return the tokens of the smallest form of a package, at least; 0 if it is not known before its forms are made."""
+    if package.forms or package.flex.min_tokens is not None:
+        return 0
+    tokens = package.tokens.tokens
+    return min(tokens, forms.min_tokens) if package.tokens.upper > forms.over else tokens
 
 
 def _hit_cost(hit: Hit, count: Count) -> int:

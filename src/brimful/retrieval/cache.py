@@ -50,5 +50,6 @@ class Cache(Generic[Value]):
         return value
 
     def put(self, key: Hashable, value: Value, *, now: float) -> None:
-        """Keep a result."""
-        self._entries[key] = (now, value)
+        """Keep a result, unless it would be too old at once."""
+        if self._ttl:
+            self._entries[key] = (now, value)

@@ -253,13 +253,16 @@ class Retriever:
         records = await self._records(group, sorted(positions), request)
         known = {each.query.name: each.query_with_addressees(records) for each in names}
         found = [
-            (known.get(query.name, query), match, records[match.position])
+            (query, match, *counted, searchable_text(counted[0]))
             for query, match in ranking
-            if match.position in records
+            if (counted := records.get(match.position))
         ]
-        long = [match.doc for _, match, (record, _) in found if len(searchable_text(record)) > MIN_DIVIDED_CHARS]
+        long = [match.doc for _, match, _, _, text in found if len(text) > MIN_DIVIDED_CHARS]
         passages = {each.doc: each for each in await self._store.documents(long)} if long else {}
-        return [_find(*record, query, match, passages.get(match.doc)) for query, match, record in found]
+        return [
+            _find(record, tokens, known.get(query.name, query), match, text, passages.get(match.doc))
+            for query, match, record, tokens, text in found
+        ]
 
     async def _records(
         self, group: Group, positions: Sequence[int], request: SearchRequest
@@ -401,11 +404,16 @@ class _Found(msgspec.Struct, frozen=True, gc=False):
 
 
 def _find(
-    record: Message | Memory | LoreEntry, tokens: int | None, query: Query, match: Match, document: Document | None
+    record: Message | Memory | LoreEntry,
+    tokens: int | None,
+    query: Query,
+    match: Match,
+    text: str,
+    document: Document | None,
 ) -> _Found:
     """Take the text of the passage and its speaker into account."""
     speaker = record.sender if isinstance(record, Message) else ""
-    text, passage = searchable_text(record), None
+    passage = None
     if document is not None and document.stop:
         passage = Passage(number=max(0, document.part), start=document.start, stop=document.stop)
         text = text[document.start : document.stop]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, Unpack
 
 from brimful.core import validation
 from brimful.errors import InvalidValue
-from brimful.records import Entity, Record
+from brimful.records import Entity, Memory, Record, Summary
 from brimful.records.contexts import PruneReport
 from brimful.records.memory import MemoryFilters
 from brimful.records.search import CountedMessage, IndexEntry, Postings, TermQuery
@@ -25,6 +25,7 @@ from brimful.stores.log import responses as _responses
 from brimful.stores.log import retention as _retention
 from brimful.stores.log import statistics as _statistics
 from brimful.stores.log import usage as _usage
+from brimful.stores.session import Session
 from brimful.stores.tables import contents as _contents
 from brimful.stores.tables import entities as _entities
 from brimful.stores.tables import lore_entries as _lore_entries
@@ -141,6 +142,17 @@ class Store(Transactions):
     summaries = ReadMethod(_summaries.list_summaries)
     remove_summary = WriteMethod(_summaries.remove_summary)
 
+    async def standing_contents(
+        self, room: str, scopes: Sequence[str], *, max_pinned: int
+    ) -> tuple[list[Summary], list[Memory]]:
+        """Return the summaries of a room and the newest pinned memories of scopes, newest first, in one transaction."""
+
+        def read(session: Session) -> tuple[list[Summary], list[Memory]]:
+            pinned = _memories.list_memories(session, scopes=scopes, pinned=True, limit=max_pinned)
+            return _summaries.list_summaries(session, room), pinned
+
+        return await self._read(read)
+
     # -- token counts ------------------------------------------------------------------------------------------------
 
     counts = ReadMethod(_contents.get_counts)
@@ -148,7 +160,6 @@ class Store(Transactions):
 
     # -- the search index --------------------------------------------------------------------------------------------
 
-    find_nearest = ReadMethod(_embedders.find_nearest)
     search_vectors = ReadMethod(_embedders.search_vectors)
     scope_version = ReadMethod(_documents.scope_version)
     use_embedder = WriteMethod(_embedders.use_embedder)

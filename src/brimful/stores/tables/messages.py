@@ -145,12 +145,12 @@ def _with_counts(session: Session, cache: ContentCache, rows: Sequence[Row], tok
     missing = [address for address in addresses if address not in contents]
     if missing:
         contents |= _read_contents(session, cache, missing, tokenizer)
-    complete = [(row, *contents.get(row[_ADDRESS], _ERASED)) for row in rows]
     # Only builds ask for counts, and they change nothing. Other callers get messages of their own.
     make = _cached_message if tokenizer else _make_message
     return [
         CountedMessage(message=_decode_message_row(session, row, content, make), tokens=tokens)
-        for row, content, tokens in complete
+        for row in rows
+        for content, tokens in (contents.get(row[_ADDRESS], _ERASED),)
     ]
 
 
