@@ -314,6 +314,13 @@ def standby(server):
 
 
 @pytest.fixture
+def one_server(server):
+    """Skip a test on a cluster: it reads a plan or a counter, which only the workers have there."""
+    if len(_nodes(server)) > 1:
+        pytest.skip("needs a single server")
+
+
+@pytest.fixture
 def postgres_url(databases):
     """Return the address of an empty PostgreSQL database."""
     with databases.lend() as address:

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import httpx2
+import numpy as np
 import psycopg
 import pytest
 
@@ -26,7 +27,7 @@ from brimful.stores.backends import citus
 from brimful.stores.migrations import Migration, load_migrations
 from brimful.stores.tuning import Tuning
 from server.upstream import serving
-from stores.samples import make_message
+from stores.samples import make_message, nearest
 
 pytestmark = pytest.mark.skipif("BRIMFUL_TEST_CITUS" not in os.environ, reason="needs a cluster; run `make citus`")
 
@@ -56,9 +57,10 @@ NOTES = Migration(
     CREATE INDEX rooms_by_color ON rooms (tenant, color);
     """,
 )
-GRAPHS_OF_SHARDS = """
-SELECT sum(result::int) FROM run_command_on_workers(
-    $$SELECT count(*) FROM pg_indexes WHERE tablename LIKE 'vectors\\_%' AND indexname LIKE 'vectors\\_near\\_%'$$)
+GRAPHS = r"""
+SELECT sum(split_part(result, ' ', 1)::int) || ' ' || sum(split_part(result, ' ', 2)::int)
+FROM run_command_on_workers($$SELECT count(*) || ' ' || coalesce(sum(idx_scan), 0) FROM pg_stat_user_indexes
+    WHERE indexrelname LIKE 'vectors\_near\_%\_%'$$)  -- those of shards end with a number
 """
 FIRST_DISTRIBUTED = 10  # migrations before the tables that had rows to move
 EARLIER = Tuning(migrations=lambda dialect: load_migrations(dialect)[:FIRST_DISTRIBUTED])
@@ -193,15 +195,27 @@ def test_jobs_of_all_servers_are_done_by_one_worker(postgres_url, run):
     assert run(waiting()) == dict.fromkeys(TENANTS, 0)
 
 
-def test_the_graph_of_a_tenant_is_built_on_all_shards(postgres_url, run):
-    async def story():
-        async with connect(postgres_url) as database:
-            built = [await database.driver.build_graph("acme", "static", 8) for _ in range(2)]
-            shards = execute(postgres_url, GRAPHS_OF_SHARDS)
-            return built, shards, await database.driver.drop_graph("acme", "static")
+def test_the_graph_of_a_tenant_is_built_on_all_shards_and_used(postgres_url, run):
+    vectors = np.random.default_rng(0).normal(size=(200, 16)).astype(np.float32)
 
-    assert run(story()) == ([True, False], [(4,)], True)
-    assert execute(postgres_url, GRAPHS_OF_SHARDS) == [(0,)]
+    async def fill():
+        async with connect(postgres_url) as database:
+            store = database.tenant("acme")
+            await store.use_embedder("e")
+            await store.post([make_message(f"m{at}", f"text {at}") for at in range(200)])
+            documents = await store.backlog("e", limit=999)
+            await store.save_vectors("e", [each.doc for each in documents], vectors)
+
+    async def search():
+        async with connect(postgres_url, tuning=Tuning(hnsw_threshold=100)) as database:
+            await database.update_graph("acme", "e")
+            return await nearest(database.tenant("acme"), ["room:general"], "e", vectors[0], limit=5)
+
+    run(fill())
+    name = psycopg.conninfo.conninfo_to_dict(postgres_url)["dbname"]
+    execute(postgres_url, f"ALTER DATABASE {name} SET enable_sort = off")  # of few rows, sorting is faster
+    assert run(search())[0].similarity == pytest.approx(1.0, abs=1e-3)
+    assert execute(postgres_url, GRAPHS) == [("4 1",)]
 
 
 def test_a_setting_that_does_not_reach_the_workers_is_noticed(postgres_url):

@@ -246,6 +246,7 @@ def test_a_large_tenant_has_a_graph_that_finds_what_exact_search_finds(postgres_
     assert "'acme'" in definition
 
 
+@pytest.mark.usefixtures("one_server")
 def test_the_graph_of_a_tenant_is_used(postgres_url, run):
     async def searched():
         async with connect(postgres_url, tuning=Tuning(hnsw_threshold=100)) as database:
