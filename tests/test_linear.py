@@ -1,4 +1,4 @@
-"""Our own regular expressions search any text in linear time.
+"""Our own regular expressions search any text in linear time, and values in data are found in linear time.
 
 A linear search of these texts takes milliseconds and a quadratic one many seconds, so the time limit has a wide margin
 on both sides.
@@ -11,6 +11,8 @@ import signal
 from contextlib import contextmanager
 
 import pytest
+
+from brimful.shorten.values import find_values
 
 _LENGTH = 20_000  # characters
 _SECONDS = 0.5  # of CPU for a search
@@ -66,6 +68,11 @@ def test_a_pattern_is_linear(pattern, request):
             text = start + repeated * (_LENGTH // len(repeated))
             with cpu_limit(_SECONDS):
                 search(text if isinstance(pattern.pattern, str) else text.encode())
+
+
+def test_values_in_deep_data_are_found_in_linear_time():
+    with cpu_limit(4 * _SECONDS):
+        assert len(find_values("[" * 500 + ",".join(["12"] * 10 * _LENGTH) + "]" * 500)) == 1
 
 
 def test_a_quadratic_pattern_is_noticed():

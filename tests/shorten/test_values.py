@@ -94,3 +94,12 @@ def test_numbers_always_have_their_keys():
     assert write_values(find_values('[{"price": 12, "unit": "euro"}, {"price": 13, "unit": "cent"}]')) == (
         "price 12, unit euro, price 13, cent"
     )
+
+
+@pytest.mark.parametrize("depth", range(900, 1_010))
+def test_data_is_read_unless_it_is_too_deep_for_the_parser(depth):
+    assert texts(f'{"[" * depth}"tea_1"{"]" * depth}') in (["tea_1"], [])
+
+
+def test_data_may_start_with_white_space():
+    assert texts('\n {"id": "W-17", "paid": true}') == ["W-17"]

@@ -21,6 +21,7 @@ from brimful.core.content import Text, ToolCall, ToolResult
 from brimful.core.labels import HISTORY_CLOSE, HISTORY_OPEN, escape_tags, line_prefix, one_line, quote_lines
 from brimful.core.notice import Notice
 from brimful.core.prompt import Message
+from brimful.shorten.values import parse_json, walk_json
 
 _ASKED: Final = "asked earlier, answered or replaced since"
 _LAST_ASKED: Final = "asked last"
@@ -191,7 +192,7 @@ class _Facts:
         """Note what a later message asks, and which values it uses."""
         for part in message.parts:
             if isinstance(part, ToolCall):
-                for _, value in _leaves(_decode(part.arguments)):
+                for _, value in _leaves(parse_json(part.arguments)):
                     self.values.use(value)
             elif isinstance(part, Text) and message.role == "user":
                 self.open = ""
@@ -209,7 +210,7 @@ class _Facts:
     def _read_call(self, call: ToolCall) -> None:
         name = self.names[call.id] = _clean_name(call.name)
         self.calls[name] = self.calls.pop(name, 0) + 1
-        arguments = _decode(call.arguments)
+        arguments = parse_json(call.arguments)
         self.arguments[name] = _describe_arguments(arguments)
         for key, value in _leaves(arguments):
             self.values.add(key, value, used=True)
@@ -219,7 +220,7 @@ class _Facts:
         if error := _find_error(result):
             self.errors.pop(name, None)
             self.errors[name] = error
-        data = _decode(result.content)
+        data = parse_json(result.content)
         self.state = result.content if data is None else self.state
         for key, value in _leaves(result.content if data is None else data):
             self.values.add(key, value)
@@ -364,34 +365,18 @@ def _tokens(text: str) -> Iterator[str]:
             yield value
 
 
-def _decode(text: str) -> Any:
-    """Return the data of a JSON text, or None if it is another text."""
-    if text[:1] not in ("{", "["):
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
 def _leaves(data: Any) -> Iterator[tuple[str, str]]:
     """Yield the values of JSON data, each with its key. Identifiers in longer texts have none."""
-    return islice(_walk(data), _MAX_LEAVES)
+    return islice(_read_leaves(data), _MAX_LEAVES)
 
 
-def _walk(data: Any) -> Iterator[tuple[str, str]]:
-    stack = [("", data)]
-    while stack:
-        key, value = stack.pop()
-        if isinstance(value, dict):
-            yield from ((key, name) for name in value if _is_value(name) and any(map(str.isdigit, name)))
-            stack.extend((_clean_name(name), value[name]) for name in reversed(value))
-        elif isinstance(value, list):
-            stack.extend((key, each) for each in reversed(value))
-        elif isinstance(value, str) and not _is_value(value):
-            yield from (("", token) for token in _tokens(value))
-        elif value is not None and not isinstance(value, bool) and _is_value(str(value)):
-            yield key, str(value)
+def _read_leaves(data: Any) -> Iterator[tuple[str, str]]:
+    for key, leaf in walk_json(data):
+        text = str(leaf)
+        if _is_value(text):
+            yield key and _clean_name(key), text
+        else:
+            yield from (("", token) for token in _tokens(text))
 
 
 def _find_error(result: ToolResult) -> str:

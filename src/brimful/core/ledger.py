@@ -28,7 +28,7 @@ from brimful.core.policy import LedgerRules, Pool
 from brimful.core.prompt import Message, TokenCounter, Tool
 from brimful.core.selection import LEDGER_ID, HistoryStart, LedgerState
 from brimful.core.units import TimeKey, Unit, time_key, total_cost
-from brimful.shorten.values import IDENTIFIER, Value, find_values, write_values
+from brimful.shorten.values import IDENTIFIER, Value, find_values, parse_json, write_values
 
 _USED: Final = 1.5  # times as likely to be needed, if a call, the user or the assistant has used the value
 _ARGUMENT: Final = 1.5  # … if a tool has an argument of this name
@@ -458,10 +458,7 @@ def _cut(text: str, length: int) -> str:
 
 def _read_arguments(text: str) -> tuple[str, list[Value]]:
     """Return the short arguments of a call as one text, and the values in all others."""
-    try:
-        arguments = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        arguments = None
+    arguments = parse_json(text)
     if not isinstance(arguments, dict):
         return _cut(text, _MAX_ARGUMENT), []
     shown, values = [], list[Value]()

@@ -96,10 +96,45 @@ def is_error(text: str) -> bool:
     return text[:1] not in ("{", "[") and _ERROR.match(text[:_MAX_WHOLE]) is not None
 
 
+def parse_json(text: str) -> Any:
+    """Return the object or the list that a text is in JSON, or None if it is another text.
+
+    >>> parse_json('{"id": 17}'), parse_json("17"), parse_json("{broken")
+    ({'id': 17}, None, None)
+    """
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def walk_json(data: Any) -> Iterator[tuple[str, str | float]]:
+    """Yield the texts and numbers of JSON data in order, each with its key. Names with digits may be ids: they count.
+
+    >>> list(walk_json({"cards": {"card_17": {"brand": "visa", "paid": True}}, "total": 80}))
+    [('cards', 'card_17'), ('brand', 'visa'), ('total', 80)]
+    """
+    stack = [("", data)]  # no recursion: it would be slow and fail for deep data
+    while stack:
+        key, value = stack.pop()
+        if isinstance(value, dict):
+            for name in reversed(value):
+                stack.append((name, value[name]))
+                if any(map(str.isdigit, name)):
+                    stack.append((key, name))
+        elif isinstance(value, list):
+            stack.extend((key, each) for each in reversed(value))
+        elif value is not None and not isinstance(value, bool):
+            yield key, value
+
+
 def _list_values(text: str) -> Iterator[Value]:
-    data = _decode(text)
+    data = parse_json(text)
     if data is not None:
-        yield from _walk("", data)
+        for key, leaf in walk_json(data):
+            yield from _read_leaf(key, leaf)
         return
     line = " ".join(text[: 4 * _MAX_WHOLE].split())
     if len(line) <= _MAX_WHOLE and len(text) <= 4 * _MAX_WHOLE:
@@ -123,32 +158,15 @@ def _cut(line: str) -> str:
     return line[:_MAX_WHOLE].rstrip() + "…"
 
 
-def _decode(text: str) -> Any:
-    if text[:1] not in ("{", "["):
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
-def _walk(key: str, data: Any) -> Iterator[Value]:
-    if isinstance(data, dict):
-        for name, item in data.items():
-            if any(map(str.isdigit, name)):
-                yield Value(name, key, _worth(name))
-            yield from _walk(name, item)
-    elif isinstance(data, list):
-        for item in data:
-            yield from _walk(key, item)
-    elif isinstance(data, str):
-        line = " ".join(data.split())
-        if len(line) > _MAX_LENGTH:
-            yield Value(_cut(line), key, _LONG)
-        elif len(line) >= _MIN_LENGTH:
-            yield Value(line, key, _worth(line))
-    elif data is not None and not isinstance(data, bool):
-        yield Value(str(data), key, _NUMBER)
+def _read_leaf(key: str, leaf: str | float) -> Iterator[Value]:
+    if not isinstance(leaf, str):
+        yield Value(str(leaf), key, _NUMBER)
+        return
+    line = " ".join(leaf.split())
+    if len(line) > _MAX_LENGTH:
+        yield Value(_cut(line), key, _LONG)
+    elif len(line) >= _MIN_LENGTH:
+        yield Value(line, key, _worth(line))
 
 
 def _worth(value: str) -> float:
