@@ -262,7 +262,7 @@ class Named:
 WAYS = {
     "brimful": Named(("brimful",), Brimful),
     "brimful, fixed `low_water`": Named(
-        ("brimful",), partial(Brimful, overrides={"pools.recent.ledger.clear_at_least": 0})
+        ("brimful",), partial(Brimful, policy="agent", overrides={"pools.recent.ledger.clear_at_least": 0})
     ),
     "brimful, policy `fit`": Named(("brimful",), partial(Brimful, policy="fit")),
     "langchain trim_messages": Named(("langchain_core.messages.utils",), LangChain),
