@@ -106,7 +106,7 @@ class Services:
         self.telemetry.watch_engines(lambda: self._tenants.engines)
         self._models = ModelResolver(registry, clock)
         self._tasks = BackgroundTasks()
-        self._records = RecordWriter(self._tenants, self._tasks, config.records)
+        self._records = RecordWriter(self._tenants, self._tasks, config.records, share=config.record_share)
         self.shutdown = Shutdown()
         self.page = Page()
         self.gateway = self._make_gateway(config, clock)

@@ -178,6 +178,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     replica: Annotated[str, Meta(min_length=1, max_length=2_000)] | None = None
     mode: ModeName = "fit"
     records: RecordMode = "all"
+    record_share: Annotated[float, Meta(ge=0, le=1)] = 1.0
     unknown_paths: UnknownPaths = "forward"
     retention: _ShortString | None = None
     janitor_interval: _ShortString | None = None

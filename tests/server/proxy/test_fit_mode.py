@@ -4,6 +4,7 @@ import asyncio
 import json
 import sqlite3
 from itertools import pairwise
+from zlib import crc32
 
 import httpx2
 import pytest
@@ -195,6 +196,15 @@ def history_starts(start, upstream, mark):
         starts.append(upstream.bodies[-1]["messages"][1]["content"])
         assert upstream.bodies[-1]["messages"][-1] == sent[-1]
     return starts
+
+
+def test_a_share_of_the_records_is_stored(start):
+    client = start(record_share=0.5)
+    sent = [client.post(CHAT, json=body([says("user", f"Hi {at}")])).headers["x-brimful-context"] for at in range(40)]
+    client.get("/brimful/v1/contexts")
+    found = [client.get(f"/brimful/v1/contexts/{id}").status_code == 200 for id in sent]
+    assert found == [crc32(id.encode()) < 2**31 for id in sent]
+    assert len(set(found)) == 2
 
 
 def test_a_moving_cache_mark_does_not_move_the_start_of_history(start, upstream):

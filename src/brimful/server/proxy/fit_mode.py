@@ -1,6 +1,7 @@
 """The `fit` mode: trim a request so that it fits, and store nothing but the record of the context."""
 
 import asyncio
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -77,12 +78,14 @@ class RecordWriter:
         tasks: BackgroundTasks,
         mode: RecordMode = "all",
         *,
+        share: float = 1.0,
         wait: float = RESPONSE_WAIT,
         pause: float = BATCH_PAUSE,
     ) -> None:
         self._tenants = tenants
         self._tasks = tasks
         self.mode = mode
+        self._share = share
         self._wait = wait
         self._pause = pause
         self._unanswered: dict[tuple[str, str], asyncio.Future[Response]] = {}
@@ -97,12 +100,18 @@ class RecordWriter:
     def is_recorded(self, context: Context) -> bool:
         """Whether the record of a context is written, by the configuration."""
         match self.mode:
-            case "all" | "required":
+            case "required":
                 return True
+            case "all":
+                return self._is_in_sample(context)
             case "trimmed":
-                return context.is_reduced
+                return context.is_reduced and self._is_in_sample(context)
             case "none":
                 return False
+
+    def _is_in_sample(self, context: Context) -> bool:
+        """Whether a context is among those to record, always the same ones. One with a problem always is."""
+        return bool(context.inputs.degraded) or zlib.crc32(context.id.encode()) < self._share * 2**32
 
     async def record(self, tenant: str, snapshot: Snapshot, *, is_sent: bool) -> None:
         """Write a context if it is to be recorded: now if records are required, or else soon.
