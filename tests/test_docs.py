@@ -480,6 +480,7 @@ COMMAND_PAGES = {
     "lorebooks.md": "## Common options",
     "inspecting.md": "## Common options",
     "workers.md": "## Common options",
+    "scaling.md": "## `brimful sizing`",
 }
 """Pages on commands, and where each tells of the options that its commands share."""
 

@@ -175,7 +175,7 @@ def test_all_functions_are_tried():
         if inspect.iscoroutinefunction(inspect.unwrap(each)) and name[0] != "_"
     }
     assert methods - METHODS.keys() == {
-        *("open", "close", "wait_indexed", "index", "undo_janitor", "count_archived"),
+        *("open", "close", "wait_indexed", "index", "index_deferred", "undo_janitor", "count_archived"),
     }
 
 

@@ -88,7 +88,7 @@ def test_a_key_is_printed_alone(run):
     assert "the key is shown only once" in done.stderr
 
 
-@pytest.mark.parametrize("scopes", ["", "chat,admin", ","])
+@pytest.mark.parametrize("scopes", ["", "chat,owner", ","])
 def test_scopes_that_there_are_not(run, scopes):
     done = run("api-key", "add", "--name", "x", "--scopes", scopes, code=2)
     assert "scopes are chat, read" in done.stderr

@@ -145,6 +145,7 @@ class SyncEngine:
     write_summaries = _blocking(Engine.write_summaries)
     load = _blocking(Engine.load)
     wait_indexed = _blocking(Engine.wait_indexed)
+    index_deferred = _blocking(Engine.index_deferred)
     index = _blocking(Engine.index)
     search = _blocking(Engine.search)
     assemble = _blocking(Engine.assemble)

@@ -41,7 +41,10 @@ def check(said, schema):
     jsonschema_rs.validator_for(whole).validate(said)
 
 
-@pytest.mark.parametrize(("method", "path", "body"), [*READS, *CHATS, *WRITES])
+ADMIN = [("GET", "/tenants", None), ("GET", "/jobs", None), ("GET", "/status", None)]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [*READS, *CHATS, *WRITES, *ADMIN])
 def test_responses_match_their_schemas(client, kept, method, path, body):
     answer = client.request(method, ROOT + path.replace("{id}", kept.first), json=body)
     data = operation(method, path)
@@ -51,7 +54,7 @@ def test_responses_match_their_schemas(client, kept, method, path, body):
 
 
 def test_all_operations_but_the_stream_are_tested():
-    tried = {(method, PATHS.get(path, path)) for method, path, _ in (*READS, *CHATS, *WRITES)}
+    tried = {(method, PATHS.get(path, path)) for method, path, _ in (*READS, *CHATS, *WRITES, *ADMIN)}
     there = {(each.method, each.described_path.removeprefix(ROOT)) for each, _ in OPERATIONS}
     assert there - tried == {("GET", "/events")}
 
