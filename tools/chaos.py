@@ -166,8 +166,8 @@ class Load:
             question = {"role": "user", "content": f"[{tenant}] What about fence {number} in the {room}?"}
             body = {"model": "gpt-4o", "messages": [*history[-6:], question]}
             headers = {"x-brimful-conversation": room}
-            said = await self._call(client, servers, tenant, "POST", "/v1/chat/completions", json=body, headers=headers)
-            answer = said["choices"][0]["message"]["content"]
+            sent = await self._call(client, servers, tenant, "POST", "/v1/chat/completions", json=body, headers=headers)
+            answer = sent["choices"][0]["message"]["content"]
             if not answer.endswith(question["content"]):
                 self.faults.append(f"{question['content']} got: {answer}")
             history += [question, {"role": "assistant", "content": answer}]

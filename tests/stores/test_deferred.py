@@ -15,7 +15,7 @@ ORDER BY d.doc
 TOTALS = "SELECT scope, documents, words FROM scopes WHERE tenant = '{}' ORDER BY scope"
 
 
-def said(count=300):
+def make_messages(count=300):
     """Return messages in two rooms: more than one statement writes, and than one transaction indexes."""
     return [
         Message(id=f"m{at}", room=f"r{at % 2}", content=f"Number {at} is about tea.", at=float(at), hidden=at == 7)
@@ -24,7 +24,7 @@ def said(count=300):
 
 
 def test_what_is_indexed_later_is_indexed_alike(database, run, url):
-    messages = [*said(), Message(id="long", room="r0", content=LONG, at=999.0)]
+    messages = [*make_messages(), Message(id="long", room="r0", content=LONG, at=999.0)]
     at_once, later = database.tenant("once"), database.tenant("later")
     run(at_once.load_records(messages, make_document))
     run(later.load_records(messages, make_document, defer=True))
@@ -39,7 +39,7 @@ def test_what_is_indexed_later_is_indexed_alike(database, run, url):
 
 def test_what_is_deleted_before_it_is_indexed_is_not_indexed(database, run):
     store = database.tenant("acme")
-    run(store.load_records(said(4), make_document, defer=True))
+    run(store.load_records(make_messages(4), make_document, defer=True))
     run(store.delete("m1"))
     run(store.edit("m2", "Coffee.", IndexEntry(terms=("coffee",)), at=9.0))
     run(store.hide(["m3"]))
@@ -51,7 +51,7 @@ def test_what_is_deleted_before_it_is_indexed_is_not_indexed(database, run):
 
 def test_messages_that_are_there_are_not_written_again(database, run):
     store = database.tenant("acme")
-    run(store.load_records(said(250), make_document, defer=True))
-    run(store.load_records(said(260), make_document, defer=True))
+    run(store.load_records(make_messages(250), make_document, defer=True))
+    run(store.load_records(make_messages(260), make_document, defer=True))
     assert run(store.count_undivided()) == 259
     assert [each.message.seq for each in run(store.history("r0", limit=500))] == list(range(130, 0, -1))

@@ -122,7 +122,7 @@ class DirectoryDriver:
         """Run a function in a read transaction."""
 
         def run(driver: Driver, source: str) -> Awaitable[T]:
-            return driver.read(tenant, lambda session: _run_here(session, function, source))
+            return driver.read(tenant, lambda session: _run_here(session, function, source, get_placement(session)))
 
         return await self._follow(tenant, run)
 
@@ -186,12 +186,11 @@ class DirectoryDriver:
                 "again, or run `brimful db move` again if that was interrupted"
             )
             raise StoreUnavailable(self.shown, reason, retriable=True)
-        return _run_here(session, function, source)
+        return _run_here(session, function, source, placement)
 
 
-def _run_here(session: Session, function: Callable[[Session], T], source: str) -> T:
+def _run_here(session: Session, function: Callable[[Session], T], source: str, placement: Placement | None) -> T:
     """Run a function if the tenant is in this store. A tenant that has left `source` for this store has arrived."""
-    placement = get_placement(session)
     is_here = placement is None or placement.state == "moving" or placement == (source, "arriving")
     if placement is not None and not is_here:
         raise _ElsewhereError(placement)
