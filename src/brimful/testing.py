@@ -149,17 +149,20 @@ def _seed(word: str) -> int:
     return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-ScriptLine = str | Reply | Exception
-"""What a scripted provider does for one request: return a text or a reply, or raise an error."""
+Outcome = str | Reply | Exception
+ScriptLine = Outcome | Callable[[Request], Outcome]
+"""What a scripted model does for a request: answer with a text or a reply, raise an error, or call a function."""
 
 
 class ScriptedProvider:
     """A provider without a model: it answers from a script, one line per request, and records the requests.
 
-    `script` is any iterable, so `itertools.repeat("Yes.")` never ends. If `tokens` is given, which counts a request,
-    answers report their usage, and a request of more than `window` tokens is an overflow, which uses no line of the
-    script. After `hold()`, requests wait until `release()`; `waiting` is their number. Streams send word by word;
-    `aborted` counts the streams that were closed before their end.
+    A line is a text, a reply, an error, or a function that makes one of these from the request. `script` is any
+    iterable, so `itertools.repeat("Yes.")` never ends. If `tokens` is given, which counts a request, answers report
+    their usage, and a request of more than `window` tokens is an overflow, which uses no line of the script.
+
+    After `hold()`, requests wait until `release()`; `waiting` is their number. Streams send word by word; `aborted`
+    counts the streams that were closed before their end.
 
     >>> import asyncio
     >>> provider = ScriptedProvider(["Thursday."])
@@ -238,21 +241,32 @@ class ScriptedProvider:
             self.waiting -= 1
 
     def _next(self, request: Request) -> Reply:
-        prompt = self.tokens(request) if self.tokens else None
-        if prompt is not None and self.window is not None and prompt > self.window:
-            reason = f"the prompt has {prompt:,} tokens, the window {self.window:,}"
-            raise ContextOverflow(self.route, reason, status=400, window=self.window, prompt=prompt)
-        line = next(self._script, None)
-        if line is None:
-            raise ProviderError(self.route, "the script has no more lines; it needs one per request")
-        if isinstance(line, Exception):
-            raise line
-        if isinstance(line, Reply):
-            return line
-        reply = Reply(parts=(Text(text=line),), model=str(request.get("model", "")))
-        if prompt is None:
-            return reply
-        return msgspec.structs.replace(reply, usage=Usage(prompt=prompt, completion=len(line.split())))
+        return _next_reply(self._script, request, route=self.route, tokens=self.tokens, window=self.window)
+
+
+def _next_reply(
+    script: Iterator[ScriptLine],
+    request: Request,
+    *,
+    route: str,
+    tokens: Callable[[Request], int] | None,
+    window: int | None,
+) -> Reply:
+    prompt = tokens(request) if tokens else None
+    if prompt is not None and window is not None and prompt > window:
+        reason = f"the prompt has {prompt:,} tokens, the window {window:,}"
+        raise ContextOverflow(route, reason, status=400, window=window, prompt=prompt)
+    line = next(script, None)
+    outcome = line(request) if callable(line) else line
+    if outcome is None:
+        raise ProviderError(route, "the script has no more lines; it needs one per request")
+    if isinstance(outcome, Exception):
+        raise outcome
+    model = str(request.get("model", ""))
+    reply = outcome if isinstance(outcome, Reply) else Reply(parts=(Text(text=outcome),), model=model)
+    if prompt is None or reply.usage:
+        return reply
+    return msgspec.structs.replace(reply, usage=Usage(prompt=prompt, completion=len(reply.text.split())))
 
 
 Scope = MutableMapping[str, Any]
@@ -303,17 +317,25 @@ class FakeAzure:
 class ScriptedServer:
     """An ASGI app that answers chat completions and Anthropic's messages from a script, whole or as a stream.
 
-    A line of the script is a text, a reply, an error, or a function that makes one of these from the request.
-    `requests` are the bodies that came. An error has the status 500, and any other path the status 404.
+    The script, `tokens` and `window` are those of `ScriptedProvider`. `requests` are the bodies that came. An overflow
+    has the status and the error of OpenAI, any other error its own status or 500, and any other path the status 404.
 
     >>> server = ScriptedServer(["Hello.", lambda request: request["messages"][-1]["content"].upper()])
     >>> server.answer({"messages": [{"role": "user", "content": "Hi"}]}).text
     'Hello.'
     """
 
-    def __init__(self, script: Iterable[ScriptLine | Callable[[Request], ScriptLine]]) -> None:
+    def __init__(
+        self,
+        script: Iterable[ScriptLine],
+        *,
+        tokens: Callable[[Request], int] | None = None,
+        window: int | None = None,
+    ) -> None:
         self.requests: list[Request] = []
         self._script = iter(script)
+        self._tokens = tokens
+        self._window = window
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -329,7 +351,7 @@ class ScriptedServer:
             try:
                 whole, events = write(self.answer(request))
             except ProviderError as error:
-                status, chunks = 500, [msgspec.json.encode({"error": {"message": str(error), "type": "server_error"}})]
+                status, chunks = error.status or 500, [msgspec.json.encode({"error": _describe_error(error)})]
             else:
                 kind = b"text/event-stream" if request.get("stream") else kind
                 chunks = events if request.get("stream") else [msgspec.json.encode(whole)]
@@ -341,13 +363,17 @@ class ScriptedServer:
     def answer(self, request: Request) -> Reply:
         """Return the next answer of the script, or raise it."""
         self.requests.append(request)
-        line = next(self._script, None)
-        line = line(request) if callable(line) else line
-        if line is None:
-            raise ProviderError("scripted", "the script has no more lines; it needs one per request")
-        if isinstance(line, Exception):
-            raise line
-        return line if isinstance(line, Reply) else Reply(parts=(Text(text=line),))
+        return _next_reply(self._script, request, route="scripted", tokens=self._tokens, window=self._window)
+
+
+def _describe_error(error: ProviderError) -> dict[str, str]:
+    if isinstance(error, ContextOverflow):
+        message = (
+            f"This model's maximum context length is {error.window} tokens. However, your messages resulted in "
+            f"{error.prompt} tokens. Please reduce the length of the messages."
+        )
+        return {"message": message, "type": "invalid_request_error", "code": "context_length_exceeded"}
+    return {"message": str(error), "type": "server_error"}
 
 
 def _chat_answer(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:

@@ -1,16 +1,18 @@
-"""The fake provider that answers from a script."""
+"""The fake provider and the fake server that answer from a script."""
 
 import asyncio
 from itertools import repeat
 
+import httpx2
 import pytest
 
 from brimful import Text
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.protocols import Provider
+from brimful.providers import Overflow, find_overflow
 from brimful.records import Usage
 from brimful.records.reply import Reply
-from brimful.testing import ScriptedProvider
+from brimful.testing import ScriptedProvider, ScriptedServer
 from providers.serving import in_loop
 
 REQUEST = {"model": "m", "messages": [{"content": "one two three"}]}
@@ -55,6 +57,28 @@ async def test_an_overflow_consumes_no_line_of_the_script():
     provider.window = 3
     assert (await provider.send(REQUEST)).usage == Usage(prompt=3, completion=1)
     assert await provider.count(REQUEST) == 3
+
+
+@in_loop
+async def test_a_line_may_be_a_function_of_the_request():
+    reply = Reply(parts=(Text(text="Milk or lemon?"),))
+    script = [lambda request: request["messages"][0]["content"].upper(), lambda _: reply]
+    provider = ScriptedProvider(script, tokens=words)
+    assert (await provider.send(REQUEST)).text == "ONE TWO THREE"
+    assert (await provider.send(REQUEST)).usage == Usage(prompt=3, completion=3)
+
+
+@in_loop
+async def test_a_scripted_server_refuses_what_is_too_long_as_openai_does():
+    server = ScriptedServer(["Tea."], tokens=words, window=2)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(server), base_url="http://model") as client:
+        refused = await client.post("/v1/chat/completions", json=REQUEST)
+        short = {**REQUEST, "messages": [{"content": "one two"}]}
+        answered = await client.post("/v1/chat/completions", json=short)
+    assert find_overflow(refused.status_code, refused.content) == Overflow(window=2, prompt=3)
+    assert refused.json()["error"]["code"] == "context_length_exceeded"
+    assert answered.json()["usage"] == {"prompt_tokens": 2, "completion_tokens": 1, "total_tokens": 3}
+    assert server.requests == [REQUEST, short]
 
 
 @in_loop
