@@ -84,3 +84,15 @@ def test_a_signal_stops_it():
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(timeout=120) == 0
     assert progress("acme") == (3, 0)
+
+
+def test_it_waits_for_a_database_that_cannot_be_reached(tmp_path):
+    url = f"postgresql://ada@/chat?host={tmp_path}"
+    with subprocess.Popen(
+        [sys.executable, "-m", "brimful", "work", "--db", url], stderr=subprocess.PIPE, text=True
+    ) as worker:
+        worker.stderr.readline()  # "working; Ctrl-C stops"
+        line = worker.stderr.readline()
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(timeout=120) == 0
+    assert line.startswith("no jobs can be read; trying again in 1 seconds")

@@ -10,12 +10,14 @@ import psycopg
 import pytest
 
 from brimful.engine import Engine
-from brimful.engine.worker import LEASE, Worker, WorkSettings
+from brimful.engine.worker import LEASE, POLL_SECONDS, Worker, WorkSettings
+from brimful.errors import StoreError
 from brimful.records import Message
 from brimful.stores import connect
 from brimful.stores.tables.jobs import Job, add_job
 from brimful.stores.tuning import Tuning
 from brimful.testing import HashEmbedder
+from databases import END_OTHERS
 
 DAY = 86_400.0
 
@@ -266,6 +268,69 @@ def test_a_worker_in_the_background_starts_when_it_is_woken(run, sqlite_url, new
             return worker.running, await progress(database, embedder, "acme")
 
     assert run(story()) == (0, (1, 0))
+
+
+@pytest.fixture
+def outage(postgres_url, tmp_path):
+    """Return the address of a store that cannot be reached, and a way to end and begin the outage."""
+    parts = psycopg.conninfo.conninfo_to_dict(postgres_url)
+    socket = f".s.PGSQL.{parts.get('port', '5432')}"
+    if not parts["host"].startswith("/"):
+        pytest.skip("the server of the tests has no socket")
+
+    def end():
+        (tmp_path / socket).symlink_to(f"{parts['host']}/{socket}")
+
+    def begin():
+        (tmp_path / socket).unlink()
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute(END_OTHERS)
+
+    return f"{postgres_url.replace(parts['host'], str(tmp_path))}&wait=1", end, begin
+
+
+def test_a_worker_waits_for_the_store_at_the_start_and_later(run, outage, new_worker, caplog):
+    url, end, begin = outage
+    embedder, delays = HashEmbedder(), []
+
+    async def story():
+        database = connect(url)
+        worker = new_worker(database, embedder)
+
+        async def sleep(seconds):
+            delays.append(seconds)
+            match len(delays):
+                case 3:
+                    end()
+                case 4:  # it polls
+                    begin()
+                case 6:
+                    end()
+                    await post(database, "acme", embedder, ["one"])
+                case 7:
+                    await worker.stop()
+
+        worker._sleep = sleep
+        await worker.open_store()
+        await worker.run()
+        done = embed_reports(worker), await progress(database, embedder, "acme")
+        await database.close()
+        return done
+
+    (report,), done = run(story())
+    assert (report.outcome, done) == ("done", (1, 0))
+    assert delays == [1.0, 2.0, 4.0, POLL_SECONDS, 1.0, 2.0, POLL_SECONDS]
+    assert "trying again in 4 seconds" in caplog.text
+
+
+def test_a_store_that_cannot_be_opened_at_all_is_an_error(run, tmp_path, new_worker):
+    (tmp_path / "no.db").write_text("not a store, but a text that is long enough to be looked at as one " * 9)
+
+    async def story():
+        await new_worker(connect(f"sqlite:///{tmp_path}/no.db")).open_store()
+
+    with pytest.raises(StoreError):
+        run(story())
 
 
 def test_a_claim_on_a_queue_that_is_empty_removes_the_job(run, sqlite_url, new_worker):

@@ -101,24 +101,29 @@ async def _work(db: str, settings: "WorkSettings", *, concurrency: int, once: bo
         if as_json:
             output.write(msgspec.json.encode(done).decode())
 
-    async with connect(db) as database:
-        worker = Worker(
-            database,
-            settings,
-            open_engine=_engine_opener(database, settings),
-            on_report=report,
-            concurrency=concurrency,
-        )
-        loop = asyncio.get_running_loop()
-        stops: list[asyncio.Task[None]] = []
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, lambda: stops.append(loop.create_task(worker.stop())))
+    database = connect(db)
+    worker = Worker(
+        database,
+        settings,
+        open_engine=_engine_opener(database, settings),
+        on_report=report,
+        concurrency=concurrency,
+    )
+    loop = asyncio.get_running_loop()
+    stops: list[asyncio.Task[None]] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: stops.append(loop.create_task(worker.stop())))
+    try:
         if once:
+            await database.open()
             await worker.run_due()
         else:
             output.warn("working; Ctrl-C stops")
+            await worker.open_store()
             await worker.run()
         await worker.stop()
+    finally:
+        await database.close()
     return len(reports), sum(each.outcome == "failed" for each in reports)
 
 

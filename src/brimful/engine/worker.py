@@ -30,6 +30,7 @@ HEARTBEAT: Final = 20.0  # seconds between two heartbeats
 CONCURRENCY: Final = 4  # jobs of a worker at once
 POLL_SECONDS: Final = 2.0  # between two looks for jobs; a server that wrote something looks at once
 _PAGE_JOBS: Final = 100  # jobs per read
+_MAX_OUTAGE_DELAY: Final = 30.0  # seconds between two attempts to reach the store; it begins with 1 second
 _FIRST_RETRY: Final = 10.0  # seconds after the first failure; doubled with each further one
 _LAST_RETRY: Final = 3_600.0  # seconds at most
 _MAX_DOUBLINGS: Final = 16  # of a delay
@@ -151,15 +152,31 @@ class Worker:
         """Look for jobs now."""
         self._wake.set()
 
+    async def open_store(self) -> None:
+        """Open the database. While it cannot be reached, wait and try again, until `stop`."""
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                await self._database.open()
+                return
+            except StoreUnavailable as error:
+                if not error.retriable:
+                    raise
+                failures += 1
+                await self._wait_out(error, failures)
+
     async def run(self) -> None:
         """Work until `stop`. If the store fails, that is logged and retried."""
+        failures = 0
         while not self._stopping.is_set():
             self._wake.clear()
             try:
                 await self.run_due()
             except BrimfulError as error:
-                _log.warning("no jobs can be read, and this will be retried: %s", error)
-            if not self._stopping.is_set():
+                failures += 1
+                await self._wait_out(error, failures)
+            else:
+                failures = 0
                 await self._sleep(POLL_SECONDS)
 
     async def run_due(self) -> int:
@@ -184,7 +201,14 @@ class Worker:
         loop, self._loop = self._loop, None
         await asyncio.gather(*self._running, *([loop] if loop is not None else []), return_exceptions=True)
 
+    async def _wait_out(self, error: BrimfulError, failures: int) -> None:
+        delay = min(_MAX_OUTAGE_DELAY, 2.0 ** min(failures - 1, _MAX_DOUBLINGS))
+        _log.warning("no jobs can be read; trying again in %.0f seconds: %s", delay, error)
+        await self._sleep(delay)
+
     async def _sleep(self, seconds: float) -> None:
+        if self._stopping.is_set():
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
