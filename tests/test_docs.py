@@ -481,6 +481,7 @@ COMMAND_PAGES = {
     "inspecting.md": "## Common options",
     "workers.md": "## Common options",
     "scaling.md": "## `brimful sizing`",
+    "measuring.md": "## `brimful bench`",
 }
 """Pages on commands, and where each tells of the options that its commands share."""
 

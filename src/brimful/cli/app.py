@@ -73,6 +73,7 @@ COMMANDS: Final = {
     "mcp": Entry("mcp", "Serve memories and conversations to an MCP client."),
     "work": Entry("work", "Do the background work of all tenants."),
     "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
+    "bench": Entry("bench", "Measure on your own history what trimming loses and memory finds."),
     "sizing": Entry("sizing", "Estimate the machines that a load needs, and when to add what."),
     "help": Entry("app", "Show help for a command."),
     "version": Entry("app", "Show the version."),

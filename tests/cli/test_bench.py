@@ -1,0 +1,86 @@
+"""`brimful bench`."""
+
+import json
+
+import pytest
+
+FILLER = "The weather stays mild, and nothing else is new here today, as far as anybody can tell from the window."
+
+
+def chat(turns=60):
+    """An order that comes up in the beginning, and again in the last answer."""
+    yield "user", "My order is W-4711, and the parcel goes to Lisbon."
+    yield "assistant", "Thank you."
+    for turn in range(turns):
+        yield "user", f"{FILLER} ({turn})"
+        yield "assistant", FILLER
+    yield "user", "Which order was it that I asked you about in the beginning?"
+    yield "assistant", "It was order W-4711, to Lisbon."
+
+
+def lines(turns=60):
+    return "".join(json.dumps({"role": role, "content": text}) + "\n" for role, text in chat(turns))
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "hall.jsonl"
+    path.write_text(lines(), encoding="utf-8")
+    return path
+
+
+def test_memory_shows_what_the_newest_messages_lost(run, file):
+    (report,) = json.loads(
+        run("bench", str(file), "--window=1024", "--completion=128", "--requests=4", "--json").stdout
+    )
+    ways = report["ways"]
+    assert (report["conversations"], report["messages"], report["answers"]) == (1, 124, 62)
+    assert report["requests"] == 4 < report["over"]
+    assert ways["newest"]["facts"] == ways["memory"]["facts"] == 2
+    assert ways["newest"]["shown"] == 0
+    assert ways["memory"]["shown"] == 2
+    assert report["examples"] == [{"room": "hall", "answer": 123, "word": "w-4711", "distance": 123, "way": "memory"}]
+    assert ways["fit"]["cached"] == 0  # below the 1,024 tokens that OpenAI caches
+    assert all(way["input"] <= 4 * 896 for way in ways.values())
+
+
+def test_text_names_the_examples(run, file):
+    found = run("bench", str(file), "--window=1024", "--completion=128", "--requests=2").stdout
+    assert "brimful memory   100.0% of 2" in found
+    assert "'w-4711' in answer 123 of hall, last mentioned 123 messages before; shown by brimful memory" in found
+
+
+def test_a_store_is_measured_as_its_files_are(run, file, tmp_path):
+    db = f"sqlite:///{tmp_path / 'mine.db'}"
+    run("import", str(file), "--db", db)
+    options = ("--window=1024", "--completion=128", "--requests=2", "--json")
+    stored = json.loads(run("bench", "--db", db, *options).stdout)
+    assert stored == json.loads(run("bench", "--db", db, "--room=hall", *options).stdout)
+    assert stored == json.loads(run("bench", str(file), *options).stdout)
+
+
+def test_what_fits_is_not_replayed(run, file):
+    assert "Try a smaller --window" in run("bench", str(file), "--window=128000").stdout
+
+
+def test_what_cannot_be_measured_is_refused(run, tmp_path):
+    silent = tmp_path / "silent.jsonl"
+    silent.write_text('{"role": "user", "content": "Hello?"}\n', encoding="utf-8")
+    assert "no conversation with answers" in run("bench", str(silent), code=1).stderr
+    assert "pass files, or --db" in run("bench", code=2).stderr
+    assert "leaves no room" in run("bench", str(silent), "--window=512", "--completion=512", code=2).stderr
+
+
+def test_results_without_their_call_are_counted(run, tmp_path):
+    call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"order": "W-4711"}'}}
+    messages = [
+        {"role": "user", "content": "Where is it?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": " ".join(f"line {n}" for n in range(296))},
+        {"role": "assistant", "content": "Done."},
+    ]
+    file = tmp_path / "agent.json"
+    file.write_text(json.dumps(messages), encoding="utf-8")
+    (report,) = json.loads(run("bench", str(file), "--window=1024", "--completion=128", "--json").stdout)
+    assert {way: figures["broken"] for way, figures in report["ways"].items()} == {"newest": 1, "fit": 0, "memory": 0}
+    assert {way: figures["tasks"] for way, figures in report["ways"].items()} == {"newest": 0, "fit": 1, "memory": 1}
