@@ -31,7 +31,7 @@ def url(request):
 def new_worker(clock):
     """Return a way to make workers, which report to a list."""
 
-    def make(database, embedder=None, on_report=lambda _: None, **settings):
+    def make(database, embedder=None, on_report=lambda _: None, sleep=asyncio.sleep, **settings):
         async def open_engine(tenant):
             return await Engine(database, tenant=tenant, embedder=embedder, indexing="elsewhere", clock=clock).open()
 
@@ -42,7 +42,7 @@ def new_worker(clock):
             reports.append(each)
             on_report(each)
 
-        worker = Worker(database, chosen, open_engine=open_engine, clock=clock, on_report=report)
+        worker = Worker(database, chosen, open_engine=open_engine, clock=clock, sleep=sleep, on_report=report)
         worker.reports = reports
         return worker
 
@@ -295,7 +295,6 @@ def test_a_worker_waits_for_the_store_at_the_start_and_later(run, outage, new_wo
 
     async def story():
         database = connect(url)
-        worker = new_worker(database, embedder)
 
         async def sleep(seconds):
             delays.append(seconds)
@@ -310,7 +309,7 @@ def test_a_worker_waits_for_the_store_at_the_start_and_later(run, outage, new_wo
                 case 7:
                     await worker.stop()
 
-        worker._sleep = sleep
+        worker = new_worker(database, embedder, sleep=sleep)
         await worker.open_store()
         await worker.run()
         done = embed_reports(worker), await progress(database, embedder, "acme")

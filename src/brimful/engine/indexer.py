@@ -132,7 +132,7 @@ class Indexer:
             if not self._wake.is_set():  # unless more came meanwhile
                 self._idle.set()
             if wait:  # the embedder fails: retry when the breaker allows it, or on a new write
-                await _wait_for_first(self._wake.wait(), asyncio.sleep(wait))
+                await wait_for_first(self._wake.wait(), asyncio.sleep(wait))
                 self._wake.set()
 
     async def _catch_up(self) -> float:
@@ -238,7 +238,8 @@ async def divide_long_texts(store: Store) -> None:
             pass
 
 
-async def _wait_for_first(first: Coroutine[Any, Any, object], second: Coroutine[Any, Any, object]) -> None:
+async def wait_for_first(first: Coroutine[Any, Any, object], second: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of two coroutines ends, and cancel the other."""
     tasks = [asyncio.create_task(each) for each in (first, second)]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -8,15 +8,15 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Literal, assert_never
+from typing import Any, Final, Literal, assert_never
 
 import msgspec
 
 from brimful.engine.engine import Engine
 from brimful.engine.events import Emitter, Hook
-from brimful.engine.indexer import BATCH_DOCUMENTS, Indexer
+from brimful.engine.indexer import BATCH_DOCUMENTS, Indexer, wait_for_first
 from brimful.engine.retention import PRUNE_INTERVAL, parse_interval, parse_retention
 from brimful.engine.writer import new_id
 from brimful.errors import BrimfulError, StoreError, StoreUnavailable
@@ -118,20 +118,20 @@ class Worker:
         *,
         open_engine: OpenEngine,
         clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         hooks: Sequence[Hook] = (),
         on_report: OnReport = lambda _: None,
         concurrency: int = CONCURRENCY,
-        name: str = "",
     ) -> None:
-        """Do nothing yet. `name` tells workers apart; by default it is random."""
         self._database = database
         self._settings = settings
         self._open_engine = open_engine
         self._clock = clock
+        self._pause = sleep
         self._hooks = tuple(hooks)
         self._on_report = on_report
         self._slots = asyncio.Semaphore(concurrency)
-        self.name = name or new_id("worker")
+        self.name = new_id("worker")
         self._order = random.Random(self.name)  # noqa: S311 - so that workers do not all claim the same job first
         self._stopping = asyncio.Event()
         self._wake = asyncio.Event()
@@ -158,12 +158,13 @@ class Worker:
         while not self._stopping.is_set():
             try:
                 await self._database.open()
-                return
             except StoreUnavailable as error:
                 if not error.retriable:
                     raise
                 failures += 1
                 await self._wait_out(error, failures)
+            else:
+                return
 
     async def run(self) -> None:
         """Work until `stop`. If the store fails, that is logged and retried."""
@@ -207,11 +208,8 @@ class Worker:
         await self._sleep(delay)
 
     async def _sleep(self, seconds: float) -> None:
-        if self._stopping.is_set():
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
+        if not self._stopping.is_set():
+            await wait_for_first(self._wake.wait(), self._pause(seconds))
 
     async def _list_due(self) -> list[Job]:
         settings, now = self._settings, self._clock()
