@@ -75,6 +75,7 @@ COMMANDS: Final = {
     "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
     "bench": Entry("bench", "Measure on your own history what trimming loses and memory finds."),
     "sizing": Entry("sizing", "Estimate the machines that a load needs, and when to add what."),
+    "doctor": Entry("doctor", "Check the installation, the store and servers, and say what to do."),
     "help": Entry("app", "Show help for a command."),
     "version": Entry("app", "Show the version."),
 }
