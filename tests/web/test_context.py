@@ -1,7 +1,9 @@
 """The context page: treemap, table and request, with thousands of candidates."""
 
+import ast
 import json
 import re
+import shlex
 
 import pytest
 from playwright.sync_api import expect
@@ -92,6 +94,29 @@ def test_the_request_and_the_answer_are_shown(shop, visit):
     expect(page.get_by_role("list", name="Messages of the request").get_by_role("listitem").last).to_contain_text(
         "Question 2"
     )
+
+
+def test_the_request_is_copied_as_a_program_that_runs(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}", permissions=["clipboard-read", "clipboard-write"])
+    copies = page.get_by_role("group", name="Copy the request")
+
+    def copied(name):
+        done = copies.get_by_text("Copied")
+        before = done.count()
+        copies.get_by_role("button", name=name).click()
+        expect(done).to_have_count(before + 1)
+        return page.evaluate("navigator.clipboard.readText()")
+
+    request = page.request.get(f"{address}/brimful/v1/contexts/{contexts[-1]}/request").json()
+    assert json.loads(copied("Copy as JSON")) == request
+    program = copied("Copy as Python")
+    [body] = [line.removeprefix("body = ") for line in program.splitlines() if line.startswith("body = ")]
+    assert ast.literal_eval(body) == request
+    command = shlex.split(copied("Copy as curl"))
+    assert command[:2] == ["curl", "https://api.openai.com/v1/chat/completions"]
+    assert json.loads(command[-1]) == request
+    assert shlex.split(copied("Copy the API call")) == ["curl", f"{address}/brimful/v1/contexts/{contexts[-1]}"]
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,35 @@ def test_a_shortened_item_shows_its_form_and_all_of_its_text(own_shop, visit):
         re.compile(r"Form\s*digest, [\d,]+ of [\d,]+ tokens \(it costs [\d,]+; [\d,]+ with the next")
     )
     expect(panel).to_contain_text("step_5")
-    expect(panel).not_to_contain_text("step_799")
+    seen = panel.get_by_label("What the model saw")
+    expect(seen).to_contain_text("step_0")
+    expect(seen).not_to_contain_text("step_700")
+    expect(panel).to_contain_text(re.compile(r"Recall as\s*\S+"))
     panel.get_by_role("button", name=re.compile("Show all [0-9,]+ characters")).click()
     expect(panel).to_contain_text("step_799")
     expect(panel.get_by_role("button", name="Show all")).to_have_count(0)
+
+
+def test_a_shortened_item_is_marked_in_lists(own_shop, visit):
+    address, store, _ = own_shop
+    context = in_thread(world.shortened(store))
+    page = visit(address, f"/contexts/{context}")
+    mark = re.compile(r"digest, [\d.]+ % of [\d,]+ tokens")
+    basis = page.get_by_role("region", name="What it rests on")
+    basis.get_by_role("button", name="Show more").click()
+    expect(basis.get_by_text(mark)).to_have_count(1)
+    expect(page.get_by_role("grid", name="Candidates").get_by_text(mark)).to_have_count(1)
+
+
+def test_what_the_model_recalled_is_shown(own_shop, visit):
+    address, store, _ = own_shop
+    context, handle = in_thread(world.recalled(store))
+    page = visit(address, f"/contexts/{context}")
+    recall = page.get_by_role("region", name="Answer").get_by_role("group").filter(has_text=handle)
+    recall.get_by_text("which step failed").click()
+    expect(recall).to_contain_text("step_")
+    recall.get_by_role("link", name="Show the item").click()
+    expect(page.get_by_role("complementary", name="Item trace")).to_be_visible()
 
 
 def test_what_if_names_a_form_that_changes(own_shop, visit):

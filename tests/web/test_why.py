@@ -134,13 +134,37 @@ def test_a_memory_removed_later_is_marked(own_shop, visit):
     expect(panel).to_contain_text("It was removed later, so newer contexts cannot include it.")
 
 
-def test_the_closest_misses_are_listed(shop, visit):
+def test_the_answer_stands_beside_what_it_rests_on_and_what_it_did_not_see(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
-    missed = page.get_by_role("region", name="Closest to the cut")
-    expect(missed.get_by_role("listitem").first).to_contain_text("Ada was promised a refund")
-    missed.get_by_role("button").first.click()
+    expect(page.get_by_role("region", name="Answer")).to_contain_text("Answer 2: a new lid is on its way.")
+    expect(page.get_by_role("region", name="Answer")).to_contain_text("Question 2: what of the refund")
+    basis = page.get_by_role("region", name="What it rests on")
+    expect(basis.get_by_role("listitem").filter(has_text="Ada is allergic to hazelnut.")).to_contain_text("pinned")
+    missed = page.get_by_role("region", name="What it did not see")
+    first = missed.get_by_role("listitem").first
+    expect(first).to_contain_text("Ada was promised a refund")
+    expect(first).to_contain_text(re.compile(r"pool full · relevance \d+ %"))
+    first.get_by_role("button").click()
     expect(page.get_by_role("complementary", name=f"Item {LOST}")).to_be_visible()
+
+
+def test_what_the_answer_forgot_is_found_from_the_top_of_the_page(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}")
+    page.get_by_role("textbox", name="What did the answer forget?").fill("refund")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("searchbox", name="Search")).to_be_focused()
+    expect(page.get_by_role("row").filter(has_text="Ada was promised a refund")).to_be_in_viewport()
+
+
+def test_a_memory_can_be_pinned_where_its_absence_is_explained(own_shop, visit):
+    address, _, contexts = own_shop
+    page = visit(address, f"/contexts/{contexts[-1]}?item={LOST}")
+    verdict = page.get_by_role("region", name="Verdict")
+    verdict.get_by_role("button", name="Pin it").click()
+    expect(verdict).to_contain_text("It is pinned now, so that newer contexts of user ada include it")
+    assert page.request.get(f"{address}/brimful/v1/memories/{LOST}").json()["pinned"] is True
 
 
 def test_unknown_items_and_contexts_are_reported(shop, visit):

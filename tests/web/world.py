@@ -5,10 +5,11 @@ import sys
 import time
 
 import brimful
+from brimful.core.notice import Notice
 from brimful.counting import counter_for
 from brimful.models import default_registry
 from brimful.policies import load_policy
-from brimful.records import Lorebook, LoreEntry, Message, Persona, Room
+from brimful.records import Lorebook, LoreEntry, Message, Persona, Response, Room
 from brimful.render import renderer_for
 from brimful.testing import ScriptedProvider
 
@@ -112,6 +113,18 @@ async def shortened(url):
         await engine.post_many(list(_talk("logs", 20, now)))
         context = await engine.assemble(room="logs", message="What broke?", window=2_500, completion=200, now=now)
         return context.id
+
+
+async def recalled(url):
+    """Build the same context, with an answer for which the model recalled the message. Return its id and the handle."""
+    context = await shortened(url)
+    async with brimful.Engine(url, model=MODEL, embedder="none") as engine:
+        snapshot = await engine.store.snapshot(context)
+        handle = snapshot.context.handle("trace")
+        facts = {"handle": handle, "query": "which step failed", "tokens": 300, "round": 1}
+        notice = Notice(kind="recalled", text=f'round 1: recalled "{handle}", 300 tokens', facts=facts)
+        await engine.store.save_response(Response(id="res-recalled", context=context, room="logs", notices=(notice,)))
+    return context, handle
 
 
 async def crowd(url, count):

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Decision } from "../src/api/types";
-import { filtered, nearMisses, NO_FILTER, sorted, countBy } from "../src/logic/candidates";
+import { basis, filtered, leftOut, NO_FILTER, sorted, countBy } from "../src/logic/candidates";
 
 function decision(id: string, more: Partial<Decision> = {}): Decision {
   return {
@@ -40,12 +40,15 @@ describe("candidates", () => {
     expect(ids(sorted(all, { column: "kind", down: false }))).toEqual(["a", "b", "d", "e", "f", "c"]);
     expect(ids(sorted(all, { column: "rank", down: false })).slice(0, 3)).toEqual(["d", "e", "b"]);
   });
-  it("tell which of them came nearest to being in", () => {
-    const passed = decision("passed", { outcome: "dropped", pool: "recent", rank: 2, cut: 8 });
-    expect(ids(nearMisses([...all, passed], 2))).toEqual(["passed", "d"]);
-    expect(ids(nearMisses([...all, passed], 9))).toEqual(["passed", "d", "e", "b"]);
-    expect(nearMisses(all.slice(0, 1), 9)).toEqual([]);
-    expect(nearMisses([decision("poor", { outcome: "dropped", reason: "not-worth", rank: 5, cut: 4 })], 9)).toEqual([]);
+  it("tell what an answer rests on and what it did not see, the most relevant first", () => {
+    const relevant = (id: string, relevance: number, more: Partial<Decision>) => decision(id, { score: { ...scores(0), relevance }, ...more });
+    const some = [
+      relevant("low", 0.1, {}), relevant("high", 0.9, { outcome: "shrunk" }), relevant("now", 1, { component: "current" }),
+      relevant("out", 0.2, { outcome: "dropped" }), relevant("far", 0.1, { outcome: "dropped" }), relevant("same", 0.5, { outcome: "duplicate" }),
+      relevant("pin", 0.5, { component: "pinned" }), decision("unrated"), decision("unrated-out", { outcome: "dropped" }),
+    ];
+    expect(ids(basis(some))).toEqual(["high", "low", "pin", "unrated"]);
+    expect(ids(leftOut(some))).toEqual(["out", "far", "unrated-out"]);
   });
   it("are told apart by kind", () => {
     expect(countBy(all, "kind")).toEqual([["memory-semantic", 5], ["message-recent", 1]]);

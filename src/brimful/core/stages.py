@@ -196,6 +196,11 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
 def assemble_candidates(candidates: Candidates) -> Context:
     """Build a context from prepared candidates."""
     budget = candidates.allocate()
+    return record(candidates, budget, choose(candidates, budget))
+
+
+def choose(candidates: Candidates, budget: ContextBudget) -> Attempt:
+    """Choose what gets in, and in which form, such that the request as a whole fits."""
     rounds = _Rounds(candidates.base, budget)
     for base in rounds:
         selection = candidates.fill(budget, base)
@@ -211,7 +216,7 @@ def assemble_candidates(candidates: Candidates) -> Context:
             rounds=rounds.number,
         )
         rounds.last = Attempt(selection, arrangement, request, verification)
-    return record(candidates, budget, rounds.best)
+    return rounds.best
 
 
 class _Rounds:

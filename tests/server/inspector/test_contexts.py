@@ -124,6 +124,7 @@ def test_an_item_is_shown_with_the_window_it_requires(get, kept):
     assert item["text"] == f"Turn {out['id'][1:]}: about sencha. " * 12
     assert item["decision"] == out
     assert item["required_window"] > 2_500
+    assert item["seen"] == ""
     assert kept.first in {build["id"] for build in item["builds"]}
     assert get(f"/contexts/{kept.first}/items/teas/1")["text"] == "Sencha is green."
 
@@ -265,3 +266,6 @@ def test_of_a_long_text_an_item_has_the_beginning(start, tmp_path):
     decision = item["decision"]
     assert decision["form"] in ("digest", "stub")
     assert decision["tokens"] < decision["size"] == 4_001
+    sent = [message["content"] for message in client.get(f"{ROOT}/contexts/{context.id}/request").json()["messages"]]
+    assert item["seen"] in sent
+    assert item["handle"] == context.handle("long")

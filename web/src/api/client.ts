@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 
-const BASE = "/brimful/v1";
+export const BASE = "/brimful/v1";
 const KEY = "brimful-key";
 
 /** The API key of this tab, deleted when the tab is closed. */

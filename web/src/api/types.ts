@@ -1,5 +1,7 @@
 /** Types of the server's JSON, as described in its OpenAPI document. */
 
+import type { Endpoint } from "../logic/snippets";
+
 export type Form = "full" | "bare" | "excerpt" | "digest" | "low" | "stub";
 
 export type Outcome = "kept" | "shrunk" | "replaced" | "duplicate" | "dropped";
@@ -131,6 +133,7 @@ export interface PromptPart {
 
 export interface ContextView extends Omit<ContextRow, "number"> {
   number: number | null;
+  endpoint: Endpoint;
   margin: number;
   hard_limit: number;
   reserved: number;
@@ -150,6 +153,9 @@ export interface ItemView {
   status: "" | "removed" | "erased";
   text: string;
   characters: number;
+  /** What the model saw of a shortened item. */
+  seen: string;
+  handle: string;
   metadata: Record<string, unknown>;
   required_window: number | null;
   builds: { id: string; at: number; outcome: Outcome; reason: string }[];

@@ -84,31 +84,32 @@ export function countBy(decisions: readonly Decision[], field: "kind" | "pool" |
   return [...counts].filter(([name]) => name !== "").sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
 }
 
-/**
- * Return the candidates that came closest to being included, alternating between pools: first those above the cut that did
- * not fit, then those with the fewest ranks below it. Those that are not worth their tokens would not be included in any window.
- */
-export function nearMisses(decisions: readonly Decision[], limit: number): Decision[] {
-  const pools = new Map<string, Decision[]>();
-  for (const each of decisions) {
-    if (!included(each) && !isPriced(each) && each.rank > 0) pools.set(each.pool, [...(pools.get(each.pool) ?? []), each]);
-  }
-  const lists = [...pools.values()].map((list) => list.sort((a, b) => a.rank - b.rank));
-  lists.sort((a, b) => gap(a[0]) - gap(b[0]));
-  const turns = Math.max(0, ...lists.map((list) => list.length));
-  const found: Decision[] = [];
-  for (let turn = 0; turn < turns && found.length < limit; turn++) {
-    for (const list of lists) found.push(...list.slice(turn, turn + 1));
-  }
-  return found.slice(0, limit);
+const STANDING = new Set(["system", "current", "format", "notes"]); // in every context, so nothing rests on them alone
+
+/** What an answer rests on: the included candidates, the most relevant first. */
+export function basis(decisions: readonly Decision[]): Decision[] {
+  return byRelevance(decisions.filter((each) => included(each) && !STANDING.has(each.component)));
+}
+
+/** What was left out, the most relevant first. What is covered by a duplicate or a summary was not left out. */
+export function leftOut(decisions: readonly Decision[]): Decision[] {
+  return byRelevance(decisions.filter((each) => each.outcome === "dropped"));
+}
+
+const UNRATED = 0.05; // nobody searched for it, so it comes after what is likely to help
+const PINNED = 0.06;
+
+/** The relevance of a candidate; null if no search rated it, which the server writes as one half. */
+export function rating({ component, score }: Decision): number | null {
+  return score === null || score.relevance === 0.5 || component === "pinned" ? null : score.relevance;
+}
+
+function byRelevance(decisions: Decision[]): Decision[] {
+  const key = (each: Decision) => rating(each) ?? (each.component === "pinned" ? PINNED : UNRATED);
+  return decisions.sort((a, b) => key(b) - key(a) || (b.score?.total ?? 0) - (a.score?.total ?? 0) || b.at - a.at);
 }
 
 /** Whether it was left out because of the price of its tokens. */
 export function isPriced(decision: Decision): boolean {
   return decision.reason === "not-worth";
-}
-
-/** How many ranks a candidate is below the cut of its pool; 0 or less if above. */
-export function gap(decision: Decision | undefined): number {
-  return decision ? decision.rank - decision.cut : Infinity;
 }

@@ -1,4 +1,4 @@
-/** Display names of rooms and personas, with their ids as fallback. */
+/** Display names of rooms and personas, with their ids as fallback, and of who can see a memory. */
 
 interface Named {
   room: string;
@@ -14,4 +14,10 @@ export function roomName({ room, room_name }: Named): string {
 /** Empty if there is no persona. */
 export function personaName({ persona, persona_name }: Named): string {
   return persona_name || (persona ?? "");
+}
+
+/** Who can see a memory: "user ada, room kitchen". */
+export function memoryOwner({ persona, user, room }: { persona: string | null; user: string | null; room: string | null }): string {
+  const whose = [persona && `persona ${persona}`, user && `user ${user}`, room && `room ${room}`].filter(Boolean);
+  return whose.length > 0 ? whose.join(", ") : "everyone";
 }

@@ -5,12 +5,12 @@ import { useCallback, useMemo, useState } from "preact/hooks";
 import { path } from "../api/client";
 import { useResource } from "../api/resource";
 import type { ContextView } from "../api/types";
-import { type Column, type Filter, gap, nearMisses, NO_FILTER, type Order } from "../logic/candidates";
-import { formatTime, percent, plural, reasonText, score, whole } from "../logic/format";
+import { type Column, type Filter, NO_FILTER, type Order } from "../logic/candidates";
+import { formatTime, percent, plural, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
-import { personaPath, roomPath, whatIfPath } from "../logic/routes";
+import { contextPath, personaPath, roomPath, whatIfPath } from "../logic/routes";
 import { setQuery, route } from "../router";
-import { Answers } from "../ui/answers";
+import { AnswerSection } from "../ui/answers";
 import { BandChoice } from "../ui/bar";
 import { Candidates } from "../ui/candidates";
 import { ItemPanel } from "../ui/item-panel";
@@ -38,42 +38,52 @@ export function ContextPage({ id }: { id: string }) {
 
 const open = (item: string) => setQuery({ item }, { replace: false });
 
+/** Search the table of candidates, and go there. */
+function find(text: string): void {
+  setQuery({ q: text });
+  requestAnimationFrame(() => {
+    document.getElementById("candidates-heading")?.scrollIntoView();
+    document.querySelector<HTMLElement>(".candidates input[type=search]")?.focus({ preventScroll: true });
+  });
+}
+
 function Body({ view, item }: { view: ContextView; item: string }) {
   const [chosen, setChosen] = useState("");
   return (
     <>
-      <Facts view={view} />
+      <p class="lead">
+        <b class="num">{whole(view.tokens)}</b> of {whole(view.available)} available tokens used ({percent(view.tokens / Math.max(1, view.available))}) · {plural(view.candidates, "candidate")}, {whole(view.left_out)} left out · {view.model} · {formatTime(view.at)}
+      </p>
       <Notes view={view} />
+      <AnswerSection view={view} onOpen={open} onFind={find} />
       <section aria-labelledby="window-heading">
         <h2 id="window-heading">Window</h2>
         <BandChoice bands={view.bands} window={view.window} chosen={chosen} onChoose={setChosen} />
         <Treemap bands={view.bands} decisions={view.decisions} chosen={chosen} selected={item} onOpen={open} />
       </section>
-      <NearMisses view={view} />
-      <Answers answers={view.answers} counted={view.tokens} />
       <CandidateSection view={view} item={item} />
       <Pools pools={view.pools} />
       <Kinds kinds={view.kinds} />
-      <RequestView context={view.id} parts={view.prompt} />
+      <RequestView view={view} />
+      <Facts view={view} />
     </>
   );
 }
 
 function Facts({ view }: { view: ContextView }) {
   return (
-    <dl class="facts across">
-      <div><dt>Used</dt><dd><b class="num">{whole(view.tokens)}</b> of {whole(view.available)} available tokens ({percent(view.tokens / Math.max(1, view.available))})</dd></div>
-      <div><dt>Window</dt><dd class="num">{whole(view.window)}</dd></div>
-      <div><dt>Remaining</dt><dd class="num">{whole(view.remaining)}</dd></div>
-      <div><dt>Candidates</dt><dd><span class="num">{whole(view.candidates)}</span>, {whole(view.left_out)} left out</dd></div>
-      <div><dt>Model</dt><dd>{view.model}</dd></div>
-      <div><dt>Policy</dt><dd>{view.policy}</dd></div>
-      <div><dt>Counts</dt><dd>{view.basis}</dd></div>
-      <div><dt>Room</dt><dd><a href={roomPath(view.room)}>{roomName(view)}</a></dd></div>
-      {view.persona && <div><dt>Persona</dt><dd><a href={personaPath(view.persona)}>{personaName(view)}</a></dd></div>}
-      <div><dt>Built</dt><dd>{formatTime(view.at)}</dd></div>
-      <div><dt>ID</dt><dd><code>{view.id}</code></dd></div>
-    </dl>
+    <section aria-labelledby="facts-heading">
+      <h2 id="facts-heading">Details</h2>
+      <dl class="facts across">
+        <div><dt>Window</dt><dd class="num">{whole(view.window)}</dd></div>
+        <div><dt>Remaining</dt><dd class="num">{whole(view.remaining)}</dd></div>
+        <div><dt>Policy</dt><dd>{view.policy}</dd></div>
+        <div><dt>Counts</dt><dd>{view.basis}</dd></div>
+        <div><dt>Room</dt><dd><a href={roomPath(view.room)}>{roomName(view)}</a></dd></div>
+        {view.persona && <div><dt>Persona</dt><dd><a href={personaPath(view.persona)}>{personaName(view)}</a></dd></div>}
+        <div><dt>ID</dt><dd><code>{view.id}</code></dd></div>
+      </dl>
+    </section>
   );
 }
 
@@ -84,32 +94,7 @@ function Notes({ view }: { view: ContextView }) {
   return (
     <section class="notes" aria-label="Warnings">
       {view.degraded.map((each) => <p key={each.text} class="note warn"><b>Degraded:</b> {each.text}</p>)}
-      {warnings.map((each) => <p key={each.text} class="note">{each.text}</p>)}
-    </section>
-  );
-}
-
-const MISSES = 6;
-
-function NearMisses({ view }: { view: ContextView }) {
-  const missed = useMemo(() => nearMisses(view.decisions, MISSES), [view.decisions]);
-  if (missed.length === 0) return null;
-  return (
-    <section aria-labelledby="missed-heading">
-      <h2 id="missed-heading">Closest to the cut</h2>
-      <ul class="cards">
-        {missed.map((each) => (
-          <li key={each.id}>
-            <button type="button" class="card" onClick={() => open(each.id)}>
-              <span class="card-text">{each.excerpt || each.id}</span>
-              <span class="small muted">
-                {gap(each) > 0 ? `${plural(gap(each), "rank")} below the cut of` : "above the cut but too large for"} {each.pool || "its pool"} · {reasonText(each.reason)} · {plural(each.tokens, "token")}
-                {each.score && ` · score ${score(each.score.total)}`}
-              </span>
-            </button>
-          </li>
-        ))}
-      </ul>
+      {warnings.map((each) => <p key={each.text} class="note">{each.text}{each.kind === "recalled" && <> <a href={contextPath(String(each.facts["context"]))}>Show that context</a></>}</p>)}
     </section>
   );
 }

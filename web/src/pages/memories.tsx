@@ -8,6 +8,7 @@ import { countModel } from "../api/counting";
 import type { Memory, MemoryList } from "../api/records";
 import { usePages } from "../api/pages";
 import { formatTime, percent, plural, whole } from "../logic/format";
+import { memoryOwner } from "../logic/names";
 import { setQuery, route } from "../router";
 import { CountModel } from "../ui/count-model";
 import { Confirm } from "../ui/dialog";
@@ -77,7 +78,7 @@ function MemoryRow({ memory, onEdit, onRemove, onChanged }: {
         {memory.pinned && <span class="tag warn">pinned</span>}
         <span><b class="num">{whole(memory.tokens)}</b> tokens{memory.pinned && " in every context"}</span>
         <span class="muted">importance {percent(memory.importance)}</span>
-        <span class="muted">{owner(memory)}</span>
+        <span class="muted">{memoryOwner(memory)}</span>
         {memory.cluster && <span class="muted">cluster {memory.cluster}</span>}
         {memory.at > 0 && <span class="muted">{formatTime(memory.at)}</span>}
         <span class="muted">used {plural(memory.accesses, "time")}</span>
@@ -91,12 +92,6 @@ function MemoryRow({ memory, onEdit, onRemove, onChanged }: {
       {change.error && <p class="bad" role="alert">{change.error}</p>}
     </li>
   );
-}
-
-/** Who can see a memory. */
-function owner({ persona, user, room }: Memory): string {
-  const whose = [persona && `persona ${persona}`, user && `user ${user}`, room && `room ${room}`].filter(Boolean);
-  return whose.length > 0 ? whose.join(", ") : "everyone";
 }
 
 function Remove({ memory, onDone, onClose }: { memory: Memory; onDone: () => void; onClose: () => void }) {

@@ -1,35 +1,157 @@
-/** The model's answer to a context: its text, tokens, time and cost. */
+/** What was asked and answered, beside what the answer rests on and what was left out. */
 
-import type { Answer } from "../api/types";
-import { money, percent, seconds, signed, whole } from "../logic/format";
+import { useState } from "preact/hooks";
 
-export function Answers({ answers, counted }: { answers: Answer[]; counted: number }) {
+import { path, query } from "../api/client";
+import { useResource } from "../api/resource";
+import type { Answer, ContextView, Decision, Notice, Recalled } from "../api/types";
+import { basis, leftOut, rating } from "../logic/candidates";
+import { look, title } from "../logic/components";
+import { money, percent, plural, reasonText, relevance, seconds, signed, whole } from "../logic/format";
+import { itemPath } from "../logic/routes";
+import { FormMark } from "./outcome";
+import { Loaded } from "./states";
+
+const SHOWN = 8; // items in each list
+
+export function AnswerSection({ view, onOpen, onFind }: { view: ContextView; onOpen: (id: string) => void; onFind: (text: string) => void }) {
+  const inside = basis(view.decisions);
+  const outside = leftOut(view.decisions);
   return (
-    <section aria-labelledby="answers-heading">
+    <div class="answer-columns">
+      <Exchange view={view} />
+      <section class="side" aria-labelledby="basis-heading">
+        <h2 id="basis-heading">What it rests on</h2>
+        <p class="small muted">The model saw {plural(inside.length, "item")}. The most relevant first:</p>
+        <Items items={inside} onOpen={onOpen} about={(each) => FIXED[each.component] ?? relevanceText(each)} />
+      </section>
+      <section class="side" aria-labelledby="out-heading">
+        <h2 id="out-heading">What it did not see</h2>
+        <Forgotten onFind={onFind} />
+        {outside.length === 0 ? <p class="small muted">Every candidate was included.</p> : <p class="small muted">{plural(outside.length, "candidate")} left out. The most relevant first:</p>}
+        <Items items={outside} onOpen={onOpen} about={(each) => `${reasonText(each.reason)} · ${relevanceText(each)}`} />
+      </section>
+    </div>
+  );
+}
+
+const FIXED: Record<string, string> = { pinned: "pinned", lorebook: "keyword", summaries: "summary" };
+
+function relevanceText(decision: Decision): string {
+  const value = rating(decision);
+  return value === null ? "not rated" : `relevance ${relevance(value)}`;
+}
+
+function Items({ items, onOpen, about }: { items: Decision[]; onOpen: (id: string) => void; about: (each: Decision) => string }) {
+  const [all, setAll] = useState(false);
+  const shown = all ? items.slice(0, 200) : items.slice(0, SHOWN);
+  return (
+    <>
+      <ol class="basis">
+        {shown.map((each) => (
+          <li key={each.id + each.outcome}>
+            <button type="button" onClick={() => onOpen(each.id)}>
+              <span class="basis-text"><span class={`swatch ${look(each.component)}`} aria-hidden="true" /> {each.excerpt || each.id}</span>
+              <span class="small muted">{title(each.component)} · {about(each)} <FormMark decision={each} /></span>
+            </button>
+          </li>
+        ))}
+      </ol>
+      {items.length > shown.length && !all && <p><button type="button" class="quiet" onClick={() => setAll(true)}>Show more</button></p>}
+    </>
+  );
+}
+
+/** Search all candidates and memories for what the answer forgot. */
+function Forgotten({ onFind }: { onFind: (text: string) => void }) {
+  const [text, setText] = useState("");
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (text.trim()) onFind(text.trim());
+  };
+  return (
+    <form class="forgotten" onSubmit={submit}>
+      <label class="field grow">
+        <span>What did the answer forget?</span>
+        <input type="text" value={text} placeholder="a word of it, such as a name" onInput={(event) => setText(event.currentTarget.value)} />
+      </label>
+      <button type="submit">Find</button>
+    </form>
+  );
+}
+
+function Exchange({ view }: { view: ContextView }) {
+  const question = view.decisions.find((each) => each.component === "current")?.excerpt;
+  const { answers } = view;
+  return (
+    <section class="side" aria-labelledby="answers-heading">
+      {question && <><h2>Question</h2><blockquote class="record-text">{question}</blockquote></>}
       <h2 id="answers-heading">{answers.length > 1 ? "Answers" : "Answer"}</h2>
       {answers.length === 0 && <p class="muted">No answer recorded. The context was not sent, or the answer has not arrived yet.</p>}
-      {answers.map((answer) => <One key={answer.id} answer={answer} counted={counted} />)}
+      {answers.map((answer) => <One key={answer.id} answer={answer} counted={view.tokens} />)}
     </section>
   );
 }
 
 function One({ answer, counted }: { answer: Answer; counted: number }) {
   const { usage } = answer;
+  const recalls = answer.notices.filter(isRecall);
   return (
     <>
-      {answer.text && <blockquote class="record-text">{answer.text}</blockquote>}
-      <dl class="facts across">
-        <div><dt>Model</dt><dd>{answer.model || "–"}</dd></div>
-        {answer.route && <div><dt>Route</dt><dd>{answer.route}</dd></div>}
+      {answer.text && <blockquote class="record-text answer-text">{answer.text}</blockquote>}
+      {recalls.length > 0 && <Recalls context={answer.context} recalls={recalls} />}
+      {answer.notices.filter((each) => !isRecall(each)).map((notice) => <p key={notice.text} class="note warn">{notice.text}</p>)}
+      <dl class="facts">
+        <div><dt>Model</dt><dd>{answer.model || "–"}{answer.route && ` via ${answer.route}`}</dd></div>
         <div><dt>Time</dt><dd class="num">{seconds(answer.seconds)}</dd></div>
         {usage && <div><dt>Prompt</dt><dd><span class="num">{whole(usage.prompt)}</span> reported, <span class="num">{signed(usage.prompt - counted)}</span> compared to our count</dd></div>}
         {usage && <div><dt>Cached</dt><dd><span class="num">{whole(usage.cached)}</span> ({percent(usage.cached / Math.max(1, usage.prompt))}), {whole(answer.expected_cached)} expected</dd></div>}
         {usage && <div><dt>Answer</dt><dd><span class="num">{whole(usage.completion)}</span> tokens{usage.reasoning > 0 && `, ${whole(usage.reasoning)} for reasoning`}</dd></div>}
         <div><dt>Cost</dt><dd class="num">{answer.cost === null ? "price unknown" : money(answer.cost)}</dd></div>
         {answer.finish && <div><dt>Finish reason</dt><dd>{answer.finish}</dd></div>}
-        {answer.message && <div><dt>Message</dt><dd><code>{answer.message}</code></dd></div>}
       </dl>
-      {answer.notices.map((notice) => <p key={notice.text} class="note warn">{notice.text}</p>)}
     </>
+  );
+}
+
+interface Recall extends Notice {
+  facts: { handle: string; query: string; tokens: number; round: number };
+}
+
+/** Whether the model called the recall tool. */
+function isRecall(notice: Notice): notice is Recall {
+  return notice.kind === "recalled" && "handle" in notice.facts;
+}
+
+function Recalls({ context, recalls }: { context: string; recalls: Recall[] }) {
+  return (
+    <>
+      <h3>Recalled by the model</h3>
+      {recalls.map((each, index) => <RecallDetails key={index} context={context} {...each.facts} />)}
+    </>
+  );
+}
+
+function RecallDetails({ context, handle, query: words, tokens }: { context: string } & Recall["facts"]) {
+  const [open, setOpen] = useState(false);
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{handle && <code>{handle}</code>} {words && `“${words}”`} <span class="muted">{plural(tokens, "token")}</span></summary>
+      {open && <RecalledText where={path`/contexts/${context}/recall` + query({ handle, query: words, max_tokens: Math.max(1, tokens) })} context={context} />}
+    </details>
+  );
+}
+
+function RecalledText({ where, context }: { where: string; context: string }) {
+  const read = useResource<Recalled>(where);
+  return (
+    <Loaded of={read} rows={2}>
+      {(found) => (
+        <>
+          <pre class="text" tabIndex={0}>{found.text || "(nothing found)"}</pre>
+          {found.id && <p><a href={itemPath(context, found.id)}>Show the item</a></p>}
+        </>
+      )}
+    </Loaded>
   );
 }

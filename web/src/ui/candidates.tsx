@@ -9,7 +9,7 @@ import { look } from "../logic/components";
 import { plural, reasonText, relevance, score, whole } from "../logic/format";
 import { nextRow, visibleRows } from "../logic/rows";
 import { OtherMemories } from "./other-memories";
-import { OutcomeBadge } from "./outcome";
+import { FormMark, OutcomeBadge } from "./outcome";
 
 interface Shown {
   name: Column;
@@ -45,6 +45,7 @@ function Item({ decision }: { decision: Decision }) {
     <span class="item">
       <span class={`swatch ${look(decision.component)}`} aria-hidden="true" />
       <span class="item-text">{decision.excerpt || <em>no text</em>}</span>
+      <FormMark decision={decision} />
       <code class="item-id">{decision.id}</code>
     </span>
   );

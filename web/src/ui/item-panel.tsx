@@ -2,14 +2,17 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
+import { useChange } from "../api/change";
 import { errorMessage, json, path, query } from "../api/client";
+import type { Memory, MemoryList } from "../api/records";
 import { useResource } from "../api/resource";
 import type { Decision, ItemView, Recalled, Score } from "../api/types";
 import { included, isPriced } from "../logic/candidates";
 import { look, title } from "../logic/components";
-import { formatTime, formText, reasonText, relevance, score, whole } from "../logic/format";
+import { formatTime, formText, plural, reasonText, relevance, score, whole } from "../logic/format";
+import { memoryOwner } from "../logic/names";
 import { contextPath, itemPath, whatIfPath } from "../logic/routes";
-import { OutcomeBadge } from "./outcome";
+import { FormMark, OutcomeBadge } from "./outcome";
 import { Loaded } from "./states";
 
 const EVERYTHING = 2 ** 40; // tokens: more than any text has
@@ -45,7 +48,7 @@ export function ItemPanel({ context, window, item, onClose }: {
         <h2 ref={heading} tabIndex={-1}><code>{item}</code></h2>
         <button type="button" class="round" aria-label="Close panel" onClick={onClose}><span aria-hidden="true">✕</span></button>
       </div>
-      {read.code === "item_not_found" ? <Absent why={read.error} /> : (
+      {read.code === "item_not_found" ? <Absent item={item} why={read.error} /> : (
         <Loaded of={read} rows={8}>
           {(view) => <Details view={view} context={context} window={window} />}
         </Loaded>
@@ -60,13 +63,40 @@ const STATUS = {
 };
 
 /** Something that was not a candidate. */
-function Absent({ why }: { why: string }) {
+function Absent({ item, why }: { item: string; why: string }) {
+  const memory = useMemory(item);
   return (
-    <section class="verdict out" aria-label="Verdict">
-      <h3>Why is it not included?</h3>
-      <p>{why}.</p>
-      <p class="window-for">No window would include it, since it was not a candidate.</p>
-    </section>
+    <>
+      <section class="verdict out" aria-label="Verdict">
+        <h3>Why is it not included?</h3>
+        <p>{why}.</p>
+        <p class="window-for">No window would include it, since it was not a candidate.</p>
+        {memory && <PinMemory memory={memory} />}
+      </section>
+      {memory && <><h3>Text</h3><pre class="text" tabIndex={0}>{memory.content}</pre></>}
+    </>
+  );
+}
+
+/** The memory with this id, if it is one. */
+function useMemory(id: string): Memory | undefined {
+  const read = useResource<MemoryList>(`/memories${query({ prefix: id, limit: 1 })}`);
+  return read.data?.memories.find((each) => each.id === id);
+}
+
+/** A pinned memory is in every context of those who can see it. */
+function PinMemory({ memory }: { memory: Memory }) {
+  const change = useChange();
+  const [pinned, setPinned] = useState(memory.pinned);
+  const pin = async () => {
+    if (await change.run(() => json(path`/memories/${memory.id}`, { method: "PUT", body: { pinned: true } }))) setPinned(true);
+  };
+  if (pinned) return <p>It is pinned now, so that newer contexts of {memoryOwner(memory)} include it ({plural(memory.tokens, "token")} each).</p>;
+  return (
+    <>
+      <p><button type="button" disabled={change.busy} onClick={() => void pin()}>Pin it</button> to have it in every context of {memoryOwner(memory)} ({plural(memory.tokens, "token")} each).</p>
+      {change.error && <p class="bad" role="alert">{change.error}</p>}
+    </>
   );
 }
 
@@ -81,6 +111,7 @@ function Details({ view, context, window }: { view: ItemView; context: string; w
         <div><dt>Kind</dt><dd>{decision.kind}</dd></div>
         <div><dt>Tokens</dt><dd class="num">{whole(decision.tokens)}{included(decision) && decision.cost !== decision.tokens && ` (${whole(decision.cost)} including overhead)`}</dd></div>
         {decision.form !== "full" && <div><dt>Form</dt><dd>{formText(decision)}<FormCosts decision={decision} /></dd></div>}
+        {decision.outcome !== "kept" && <div><dt>Recall as</dt><dd><code>{view.handle}</code></dd></div>}
         {decision.pool && <div><dt>Pool</dt><dd>{decision.pool}</dd></div>}
         {decision.rank > 0 && <div><dt>Rank</dt><dd class="num">{whole(decision.rank)} (last included rank: {whole(decision.cut)})</dd></div>}
         {decision.at > 0 && <div><dt>Date</dt><dd>{formatTime(decision.at)}</dd></div>}
@@ -88,7 +119,13 @@ function Details({ view, context, window }: { view: ItemView; context: string; w
         {decision.group && decision.group !== decision.id && <div><dt>Grouped with</dt><dd><a href={itemPath(context, decision.group)}><code>{decision.group}</code></a></dd></div>}
       </dl>
       {decision.score && <Scores score={decision.score} />}
-      <h3>Text</h3>
+      {view.seen && (
+        <>
+          <h3>What the model saw <FormMark decision={decision} /></h3>
+          <pre class="text seen" tabIndex={0} aria-label="What the model saw">{view.seen}</pre>
+        </>
+      )}
+      <h3>{view.seen ? "Full text" : "Text"}</h3>
       <WholeText view={view} context={context} />
       {Object.keys(view.metadata).length > 0 && (
         <details>
@@ -143,9 +180,15 @@ function Verdict({ view, context, window }: { view: ItemView; context: string; w
       <p><OutcomeBadge outcome={decision.outcome} /> {sentence}.</p>
       <p class="window-for"><WindowFor decision={decision} needed={view.required_window} window={window} /></p>
       {!isIn && view.required_window !== null && <p><a href={whatIfPath(context, { window: view.required_window })}>Show what else that window would change</a></p>}
+      {!isIn && decision.kind.startsWith("memory-") && <PinOffer id={decision.id} />}
       {isPriced(decision) && <p><a href={whatIfPath(context, { price: "full" })}>Show what would change without a price</a></p>}
     </section>
   );
+}
+
+function PinOffer({ id }: { id: string }) {
+  const memory = useMemory(id);
+  return memory ? <PinMemory key={id} memory={memory} /> : null;
 }
 
 function WindowFor({ decision, needed, window }: { decision: Decision; needed: number | null; window: number }) {

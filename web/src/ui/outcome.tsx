@@ -1,6 +1,8 @@
-/** The outcome of a candidate, as symbol, word and color. */
+/** The outcome of a candidate, as symbol, word and color, and its form. */
 
-import type { Outcome } from "../api/types";
+import type { Decision, Form, Outcome } from "../api/types";
+import { included } from "../logic/candidates";
+import { formText, percent, whole } from "../logic/format";
 
 const SYMBOLS: Record<Outcome, string> = { kept: "●", shrunk: "◐", replaced: "⇄", duplicate: "≡", dropped: "○" };
 
@@ -10,4 +12,15 @@ export function OutcomeBadge({ outcome }: { outcome: Outcome }) {
       <span aria-hidden="true">{SYMBOLS[outcome]}</span> {outcome}
     </span>
   );
+}
+
+const FORMS: Record<Form, string> = {
+  full: "full text", bare: "without reasoning", excerpt: "excerpt", digest: "digest", low: "low detail", stub: "stub",
+};
+
+/** How much of an item the model saw, if not all of it: "digest, 5 % of 8,005 tokens". */
+export function FormMark({ decision }: { decision: Decision }) {
+  const { form, tokens, size } = decision;
+  if (form === "full" || !included(decision)) return null;
+  return <span class={`tag form-${form}`} title={formText(decision)}>{FORMS[form]}, {percent(tokens / Math.max(1, size))} of {whole(size)} tokens</span>;
 }

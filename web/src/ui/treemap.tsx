@@ -6,7 +6,7 @@ import type { Band, Decision } from "../api/types";
 import { included } from "../logic/candidates";
 import { look, UNUSED, title } from "../logic/components";
 import { formText, plural, short, whole } from "../logic/format";
-import { type Box, neighbour, treemap } from "../logic/treemap";
+import { type Box, type Cell, neighbour, treemap } from "../logic/treemap";
 
 interface Part {
   name: string;
@@ -23,7 +23,8 @@ interface Tile extends Box {
 
 const MAX_TILES = 900; // more are indistinguishable, and slow on phones
 const HEAD = 1.25; // rem, height of a part's title
-const LINE = 1; // rem
+const LINE = 0.9; // rem
+const ASPECT = 2.4; // of a tile, width to height: a line of text needs more width
 
 /** The filled parts with their items. Parts without items (the format) are included. */
 function parts(bands: Band[], decisions: Decision[], chosen: string): Part[] {
@@ -40,7 +41,7 @@ function tiles(all: Part[], { width, height, rem }: { width: number; height: num
   const heads: (Box & { name: string })[] = [];
   const head = HEAD * rem;
   const found: Tile[] = [];
-  for (const cell of treemap(all, (part) => part.tokens, { x: 0, y: 0, width, height })) {
+  for (const cell of wideTreemap(all, (part) => part.tokens, { x: 0, y: 0, width, height })) {
     const part = cell.value;
     const headed = cell.height > 3 * head && cell.width > 60 && part.items.length > 1;
     if (headed) heads.push({ name: part.name, x: cell.x, y: cell.y, width: cell.width, height: head });
@@ -48,6 +49,12 @@ function tiles(all: Part[], { width, height, rem }: { width: number; height: num
     found.push(...partTiles(part, box));
   }
   return { tiles: found, heads };
+}
+
+/** A treemap whose tiles are wider than high. */
+function wideTreemap<T>(values: readonly T[], weigh: (value: T) => number, box: Box): Cell<T>[] {
+  const cells = treemap(values, weigh, { ...box, x: 0, width: box.width / ASPECT });
+  return cells.map((cell) => ({ ...cell, x: box.x + cell.x * ASPECT, width: cell.width * ASPECT }));
 }
 
 function partTiles(part: Part, box: Box): Tile[] {
@@ -61,7 +68,7 @@ function partTiles(part: Part, box: Box): Tile[] {
   ));
   const left = rest.reduce((sum, item) => sum + item.cost, 0);
   if (left > 0) tiles.push({ part: part.name, item: null, label: `${plural(rest.length, "more item")} in this part; see the table below`, tokens: left });
-  return treemap(tiles, (tile) => Math.max(1, tile.tokens), box).map(({ value, x, y, width, height }) => ({ ...value, x, y, width, height }));
+  return wideTreemap(tiles, (tile) => Math.max(1, tile.tokens), box).map(({ value, x, y, width, height }) => ({ ...value, x, y, width, height }));
 }
 
 export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
@@ -109,7 +116,7 @@ export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
           <button
             key={`${tile.part} ${tile.item?.id ?? ""}`} type="button" class={`tile ${look(tile.part)}`} style={boxStyle(tile)}
             tabIndex={index === focus ? 0 : -1}
-            aria-pressed={tile.item !== null && tile.item.id === selected}
+            aria-pressed={tile.item !== null && tile.item.id === selected} data-form={tile.item?.form}
             onFocus={() => (setAt(index), setOver(tile))} onPointerEnter={() => setOver(tile)}
             onClick={() => tile.item && onOpen?.(tile.item.id)}
           >
@@ -135,22 +142,23 @@ function form({ item }: Tile): string {
   return item && item.form !== "full" ? ` (${formText(item)})` : "";
 }
 
-/** The text of a tile: as much as fits, and all of it for screen readers. */
+/** The text of a tile: as much as fits, words before numbers, and all of it for screen readers. */
 function TileText({ tile, rem }: { tile: Tile; rem: number }) {
   const lines = linesOf(tile, rem);
-  const hasRoom = tile.width > 2.8 * rem && tile.height > 1.6 * rem;
+  const isNumbered = lines > 1; // a single line is for words
+  const wordLines = isNumbered ? lines - 1 : lines;
   return (
-    <span class={hasRoom ? "tile-text" : "hidden"}>
+    <span class={lines > 0 ? "tile-text" : "hidden"}>
       <span class="hidden">{title(tile.part)}: </span>
-      <span class={lines > 0 ? "tile-label" : "hidden"} style={{ WebkitLineClamp: String(Math.max(1, lines)) }}>{tile.label.slice(0, 200)}</span>{" "}
-      <span class="tile-tokens">{short(tile.tokens)}<span class="hidden"> tokens</span>{tile.item && tile.item.form !== "full" && ` · ${tile.item.form} of ${short(tile.item.size)}`}</span>
+      <span class="tile-label" style={{ WebkitLineClamp: String(Math.max(1, wordLines)) }}>{tile.label.slice(0, 400)}</span>{" "}
+      <span class={isNumbered ? "tile-tokens" : "hidden"}>{short(tile.tokens)}<span class="hidden"> tokens</span>{tile.item && tile.item.form !== "full" && ` · ${tile.item.form} of ${short(tile.item.size)}`}</span>
     </span>
   );
 }
 
-/** How many lines of text fit in a tile, in addition to the token count. */
+/** How many lines of text fit in a tile. */
 function linesOf({ width, height }: Box, rem: number): number {
-  return width > 4 * rem ? Math.floor((height / rem - 1.6) / LINE) : 0;
+  return width > 2.2 * rem ? Math.floor((height / rem - 0.3) / LINE) : 0;
 }
 
 function rem(): number {

@@ -8,10 +8,11 @@ from typing import Final
 from brimful.assembly.assemble import prepare_candidates
 from brimful.assembly.whatif import find_window
 from brimful.cache import LRU, SHARED_BUDGET, CacheBudget, content_bytes
+from brimful.core.content import ContentPackage
 from brimful.core.context import Inputs
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
-from brimful.core.stages import Candidates
+from brimful.core.stages import Candidates, choose
 from brimful.records import Snapshot
 from brimful.server.errors import ApiError
 from brimful.stores import Store
@@ -32,6 +33,7 @@ class CachedContext:
         self.at = at
         self._prepared: LRU[tuple[ModelInfo, Policy], Candidates] = LRU(max_entries=MAX_PREPARED)
         self._windows: dict[str, int | None] = {}
+        self._included: dict[str, ContentPackage] | None = None
         self._lock = Lock()
 
     @property
@@ -51,6 +53,14 @@ class CachedContext:
             context = self.snapshot.context
             self._windows[item] = find_window(context, item, lambda: self.prepare(context.inputs))
         return self._windows[item]
+
+    def included(self, item: str) -> ContentPackage | None:
+        """Return a candidate in the form that the model saw, by choosing again; None if it was not included."""
+        if self._included is None:
+            candidates = self.prepare(self.snapshot.context.inputs)
+            units = choose(candidates, candidates.allocate()).selection.units
+            self._included = {package.id: package for unit in units for package in unit.packages}
+        return self._included.get(item)
 
 
 class ContextCache:

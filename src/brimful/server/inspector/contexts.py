@@ -17,7 +17,7 @@ from brimful.records.contexts import Build
 from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError
-from brimful.server.inspector.context_cache import ContextCache
+from brimful.server.inspector.context_cache import CachedContext, ContextCache
 from brimful.server.inspector.executor import NewestFirstExecutor
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import ContextsQuery, RecallQuery
@@ -139,12 +139,15 @@ class Contexts:
                 "not_found", await _explain_absence(store, snapshot, item), code="item_not_found", param="item"
             )
         inclusions = await store.inclusions(item=item, limit=_MAX_BUILDS)
-        window = await self._executor.run(call.tenant, lambda: cached.required_window(item))
+        window, seen = await self._executor.run(
+            call.tenant, lambda: (cached.required_window(item), _seen_text(cached, item))
+        )
         status = await item_status(store, packages_by_id(snapshot.context)[item])
         builds = tuple(
             ItemBuild(id=each.snapshot, at=each.at, outcome=each.outcome, reason=each.reason) for each in inclusions
         )
-        return await asyncio.to_thread(_item_view, snapshot.context, item, window, builds, status)
+        view = await asyncio.to_thread(_item_view, snapshot.context, item, builds)
+        return msgspec.structs.replace(view, required_window=window, seen=seen, status=status)
 
 
 async def get_build(store: Store, snapshot: Snapshot) -> Build:
@@ -178,19 +181,29 @@ def _encode_view(snapshot: Snapshot, number: int, answers: tuple[AnswerView, ...
     return msgspec.json.encode(context_view(snapshot, number=number, answers=answers, names=names))
 
 
-def _item_view(
-    context: Context, id: str, window: int | None, builds: tuple[ItemBuild, ...], status: ItemStatus
-) -> ItemView:
+def _seen_text(cached: CachedContext, item: str) -> str:
+    """Return what the model saw of a shortened item; empty if something in the request was erased."""
+    context = cached.snapshot.context
+    decision = context.decision(item)
+    if decision.form == "full" or not decision.included or not context.request:
+        return ""
+    package = cached.included(item)
+    return "" if package is None else content_text(package.content)
+
+
+def _item_view(context: Context, id: str, builds: tuple[ItemBuild, ...]) -> ItemView:
     decision = context.decision(id)
     package = packages_by_id(context)[id]
     text = content_text(package.content)
     view = next(each for each in decision_views(context) if (each.id, each.outcome) == (id, decision.outcome))
     return ItemView(
         decision=view,
-        status=status,
+        status="",
         text=text[:MAX_TEXT],
         characters=len(text),
+        seen="",
+        handle=context.handle(id),
         metadata=package.metadata,
-        required_window=window,
+        required_window=None,
         builds=builds,
     )

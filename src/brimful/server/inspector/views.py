@@ -16,6 +16,7 @@ from brimful.core.selection import PoolUse
 from brimful.errors import InvalidRequest, InvalidValue, MissingExtra
 from brimful.models.prices import price
 from brimful.models.registry import Registry
+from brimful.providers.directory import DEFAULT_KEY_VARIABLE, find_server_by_maker
 from brimful.records import Persona, Response, Room, Snapshot, Usage
 from brimful.records.contexts import Build
 from brimful.render import renderer_of
@@ -133,6 +134,17 @@ class PromptPart(View, frozen=True, kw_only=True):
     characters: int
 
 
+class Endpoint(View, frozen=True, kw_only=True):
+    """Where a request can be sent: its format, and the model's own server with the variable of its API key.
+
+    `url` is empty if the model has no server of its own.
+    """
+
+    wire: str
+    url: str
+    key: str
+
+
 class ContextView(View, frozen=True, kw_only=True):
     """A context. `report` is readable text; the request has an endpoint of its own.
 
@@ -149,6 +161,7 @@ class ContextView(View, frozen=True, kw_only=True):
     message: str | None
     at: float
     model: str
+    endpoint: Endpoint
     policy: str
     focus: str
     window: int
@@ -186,15 +199,18 @@ class ItemBuild(View, frozen=True, kw_only=True):
 class ItemView(View, frozen=True, kw_only=True):
     """One candidate, with the decisions in the last contexts.
 
-    `text` is the beginning of a long text, which has this many `characters`; recall the rest. `required_window` is the
-    window in which it would be included, null if no window helps. `status` is `removed` if it was removed from the
-    store later, `erased` if it was also erased from this record, and else empty.
+    `text` is the beginning of a long text, which has this many `characters`; recall the rest by its `handle`. `seen` is
+    what the model saw of a shortened item, and else empty. `required_window` is the window in which it would be
+    included, null if no window helps. `status` is `removed` if it was removed from the store later, `erased` if it was
+    also erased from this record, and else empty.
     """
 
     decision: DecisionView
     status: ItemStatus
     text: str
     characters: int
+    seen: str
+    handle: str
     metadata: dict[str, Any]
     required_window: int | None
     builds: tuple[ItemBuild, ...]
@@ -394,6 +410,7 @@ def context_view(
         message=snapshot.message,
         at=snapshot.at,
         model=context.inputs.model.id,
+        endpoint=_endpoint(context),
         policy=context.inputs.policy.name,
         focus=context.inputs.focus,
         window=budget.window,
@@ -418,6 +435,15 @@ def context_view(
         answers=tuple(answers),
         report=context.report(),
     )
+
+
+def _endpoint(context: Context) -> Endpoint:
+    inputs = context.inputs
+    wire = inputs.frame.wire if inputs.frame is not None and inputs.frame.messages else inputs.model.wire
+    server = find_server_by_maker(inputs.model.provider)
+    if server is None:
+        return Endpoint(wire=wire, url="", key=DEFAULT_KEY_VARIABLE)
+    return Endpoint(wire=wire, url=server.url, key=next(iter(server.keys), ""))
 
 
 def decision_views(context: Context, *, brief: bool = False) -> tuple[DecisionView, ...]:
