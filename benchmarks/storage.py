@@ -31,6 +31,11 @@ WINDOW, COMPLETION = 9_000, 1_000
 DIMENSIONS = 256
 NOW = 1_900_000_000.0
 TICKS = os.sysconf("SC_CLK_TCK")
+# Those of autovacuum end at any time, and would be counted in one of two measurements only.
+LASTING = """
+SELECT pid FROM pg_stat_activity
+WHERE pid <> pg_backend_pid() AND backend_type NOT IN ('autovacuum worker', 'parallel worker')
+"""
 SIZES = """
 SELECT relname, pg_table_size(oid), pg_indexes_size(oid) FROM pg_class
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace
@@ -95,13 +100,13 @@ class Store:
         self._engines.clear()
 
     def server_seconds(self) -> float:
-        """Return the processor time of the server's processes that live: of its clients, and of those that help it."""
+        """Return the processor time of the server's lasting processes: of its clients, and of those that help it."""
         if not self.url.startswith("postgres"):
             return 0.0
         import psycopg  # noqa: PLC0415 - an extra
 
         with psycopg.connect(self.url) as connection:
-            pids = connection.execute("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()").fetchall()
+            pids = connection.execute(LASTING).fetchall()
         spent = 0
         for (pid,) in pids:
             fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
