@@ -150,10 +150,10 @@ async def measure(url: str, path: str, data: Path, size: int) -> str:
         await engine.index()
         writing = Cost(writing.client + time.process_time() - client, writing.server + store.server_seconds() - before)
     wall = time.perf_counter() - began
+    sizes = store.sizes(path)
     retrieved = await _build(store, chosen, save=False)
     saved = await _build(store, chosen, save=True)
     await store.close()
-    sizes = store.sizes(path)
     rows = [
         [name, f"{rows / total:,.0f}", f"{keys / total:,.0f}", f"{(rows + keys) / total:,.0f}"]
         for name, (rows, keys) in sorted(sizes.items(), key=lambda item: -sum(item[1]))

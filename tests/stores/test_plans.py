@@ -21,7 +21,7 @@ SMALL = {"embedders", "data_keys", "log_ends", "json_each", "sqlite_sequence", "
 """What has a handful of rows, and the postings of one term."""
 WHOLE = (
     "SELECT (SELECT count(*)",  # progress counts all
-    "SELECT tenant, :id, doc, passage",  # a new embedder waits for all
+    "SELECT tenant, :id, doc FROM documents",  # a new embedder waits for all
     "DELETE FROM memories WHERE tenant = :tenant AND",  # whoever is removed takes all memories along
     "DELETE FROM vectors WHERE tenant = :tenant AND embedder = :id",
     "DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :id",
@@ -191,7 +191,7 @@ def broad(line):
             "SELECT r.id, m.id, m.seq, m.at, m.edited, m.detail, m.hash FROM",
             "m USING PRIMARY KEY (tenant=? AND room=? AND seq=?)",
         ),
-        ("SELECT c.hash, c.body, n.tokens", "n USING PRIMARY KEY (tenant=? AND tokenizer=? AND hash=?)"),
+        ("SELECT hash, body, NULL", "token_counts USING PRIMARY KEY (tenant=? AND tokenizer=? AND hash=?)"),
         (
             "SELECT r.id, m.id, m.seq, m.at, m.edited, m.detail, m.hash, c.body FROM",
             "m USING INDEX messages_by_id (tenant=? AND id=?)",

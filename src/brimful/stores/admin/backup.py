@@ -56,7 +56,7 @@ COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
         ("doc", "scope", "kind", "item", "seq", "at", "length", "passage", "terms", "part", "start", "stop"),
     ),
     "embedders": (1, ("id", "since", "dims", "dropped")),
-    "embedding_queue": (2, ("embedder", "doc", "passage")),
+    "embedding_queue": (2, ("embedder", "doc")),
     "jobs": (2, ("kind", "subject", "due", "worker", "lease", "attempts", "error")),
 }
 """Tables in order of their references: the number of key columns after the tenant, and all columns."""

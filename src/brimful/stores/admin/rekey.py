@@ -4,7 +4,7 @@ Each batch takes the next rows with plain addresses, so an interrupted run can b
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from brimful.stores.index.documents import decode_indexed, list_embedders
 from brimful.stores.index.terms import passage_address, rekey_tokens
 from brimful.stores.log.context_codec import decode_addresses, replace_addresses
 from brimful.stores.session import IndexedDocument, Row, Session
-from brimful.stores.tables.contents import rekey_contents, save_counts
+from brimful.stores.tables.contents import rekey_contents, rekey_counts
 
 # A range, so that an index can be used: ";" follows ":".
 _PLAIN: Final = f"(hash < '{KEYED_PREFIX}' OR hash >= '{KEYED_PREFIX[:-1]};')"
@@ -38,8 +38,7 @@ DELETE FROM contents WHERE tenant = :tenant AND hash IN
 def _copy_counts(session: Session, after: tuple[str, str]) -> tuple[tuple[str, str] | None, int]:
     """Copy token counts to keyed addresses. Records still refer to the plain ones."""
     found = session.rows(_COUNTS, tokenizer=after[0], hash=after[1], limit=BATCH_ROWS)
-    for tokenizer, hash, tokens in found:
-        save_counts(session, tokenizer, {hash: tokens})
+    rekey_counts(session, found)
     return (found[-1][:2] if len(found) == BATCH_ROWS else None), len(found)
 
 
@@ -113,7 +112,7 @@ def _rekey_documents(session: Session, after: int) -> tuple[int | None, int]:
             for each in changed
         ),
     )
-    _rekey_vectors(session, {each.old_passage: each.passage for each in changed if each.old_passage != each.passage})
+    _rekey_vectors(session, [each for each in changed if each.old_passage != each.passage])
     return (found[-1][0] if len(found) == BATCH_ROWS else None), len(changed)
 
 
@@ -174,17 +173,13 @@ def _rekey_snapshot(session: Session, id: str, room: str, refs: bytes, body: byt
     )
 
 
-def _rekey_vectors(session: Session, passages: Mapping[str, str]) -> None:
+def _rekey_vectors(session: Session, moved: Sequence[_RekeyedDocument]) -> None:
     for embedder in list_embedders(session):
-        session.dialect.vector_index.rename(session, embedder, passages)
-        session.many(
-            "UPDATE embedding_queue SET passage = :new "
-            "WHERE tenant = :tenant AND embedder = :embedder AND passage = :old",
-            ({"embedder": embedder, "old": old, "new": new} for old, new in passages.items()),
-        )
+        session.dialect.vector_index.rename(session, embedder, {each.old_passage: each.passage for each in moved})
         session.run(
-            "DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder AND passage = ''",
+            "DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder AND doc IN :docs",
             embedder=embedder,
+            docs=[each.old.doc for each in moved if not each.passage],
         )
 
 

@@ -19,8 +19,7 @@ WHERE tenant = :tenant AND scope = :scope RETURNING number
 """
 _CREATE_SCOPE: Final = "INSERT INTO scopes (tenant, scope) VALUES (:tenant, :scope) ON CONFLICT DO NOTHING"
 _ENQUEUE: Final = """
-INSERT INTO embedding_queue (tenant, embedder, doc, passage) VALUES (:tenant, :embedder, :doc, :passage)
-ON CONFLICT DO NOTHING
+INSERT INTO embedding_queue (tenant, embedder, doc) VALUES (:tenant, :embedder, :doc) ON CONFLICT DO NOTHING
 """
 _DELETE_VECTORS: Final = """
 DELETE FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages AND NOT EXISTS (
@@ -133,8 +132,8 @@ def enqueue_documents(session: Session, documents: Sequence[DocumentRef]) -> Non
     session.dialect.lock_shared(session, "embedders")
     for embedder in list_embedders(session):
         known = session.dialect.vector_index.add(session, embedder, documents)
-        waiting = [(doc, passage) for doc, _, passage in documents if passage not in known]
-        session.insert(_ENQUEUE, ({"embedder": embedder, "doc": doc, "passage": passage} for doc, passage in waiting))
+        waiting = [doc for doc, _, passage in documents if passage not in known]
+        session.insert(_ENQUEUE, ({"embedder": embedder, "doc": doc} for doc in waiting))
         if waiting:
             add_job(session, "embed", embedder)
 

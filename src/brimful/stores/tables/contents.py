@@ -1,5 +1,6 @@
 """Message and record contents, stored once per tenant under their hash, with token counts per tokenizer."""
 
+import base64
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -20,6 +21,9 @@ _DECODER: Final = msgspec.json.Decoder(Content)
 _MAX_CACHED_CHARACTERS: Final = 4_096  # of a text whose hash is cached
 _PARTS_PREFIX: Final = "p:"  # keeps a string apart from parts with the same encoding
 _SHARED_PREFIX: Final = "s:"  # keeps what contexts share apart from contents
+_HASH_PREFIX: Final = "b2:"
+_HASH_CHARACTERS: Final = 35  # with its prefix
+_KEY_CHARACTERS: Final = 22  # of the same 16 bytes in base64, without padding
 _PUT: Final = """
 INSERT INTO contents (tenant, hash, body, uses) VALUES (:tenant, :hash, :body, :uses)
 ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses
@@ -204,16 +208,37 @@ def _in_order(addresses: Iterable[str]) -> list[str]:
 
 def get_counts(session: Session, tokenizer: str, hashes: Sequence[str]) -> dict[str, int]:
     """Return stored token counts by content hash."""
-    by_address = {storage_address(session, hash): hash for hash in hashes}
+    by_key = {count_key(storage_address(session, hash)): hash for hash in hashes}
     found = session.rows(
         "SELECT hash, tokens FROM token_counts WHERE tenant = :tenant AND tokenizer = :tokenizer AND hash IN :hashes",
         tokenizer=tokenizer,
-        hashes=list(by_address),
+        hashes=list(by_key),
     )
-    return {by_address[hash]: tokens for hash, tokens in found}
+    return {by_key[key]: tokens for key, tokens in found}
 
 
 def save_counts(session: Session, tokenizer: str, counts: Mapping[str, int]) -> None:
     """Save token counts by content hash."""
-    rows = sorted((storage_address(session, hash), tokens) for hash, tokens in counts.items())
-    session.insert(_UPSERT_COUNT, ({"tokenizer": tokenizer, "hash": hash, "tokens": tokens} for hash, tokens in rows))
+    rows = sorted((count_key(storage_address(session, hash)), tokens) for hash, tokens in counts.items())
+    session.insert(_UPSERT_COUNT, ({"tokenizer": tokenizer, "hash": key, "tokens": tokens} for key, tokens in rows))
+
+
+def rekey_counts(session: Session, counts: Iterable[tuple[str, str, int]]) -> None:
+    """Copy stored counts (tokenizer, key, tokens) from plain to keyed addresses."""
+    for tokenizer, key, tokens in counts:
+        save_counts(session, tokenizer, {_hash_of_key(key): tokens})
+
+
+def count_key(address: str) -> str:
+    """Return the key of an address in the table of counts, which has a row for each: a plain hash in fewer characters.
+
+    >>> count_key("b2:699cf540a08fff61ce39735b6e9b836b")
+    'aZz1QKCP_2HOOXNbbpuDaw'
+    """
+    if len(address) != _HASH_CHARACTERS or not address.startswith(_HASH_PREFIX):
+        return address
+    return base64.urlsafe_b64encode(bytes.fromhex(address[len(_HASH_PREFIX) :]))[:_KEY_CHARACTERS].decode()
+
+
+def _hash_of_key(key: str) -> str:
+    return _HASH_PREFIX + base64.urlsafe_b64decode(f"{key}==").hex() if len(key) == _KEY_CHARACTERS else key

@@ -16,17 +16,29 @@ from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.index import documents
 from brimful.stores.index.documents import NewDocument
 from brimful.stores.session import Row, Session, validate_limit
-from brimful.stores.tables.contents import CachedContent, ContentCache, add_contents, decode_content
+from brimful.stores.tables.contents import CachedContent, ContentCache, add_contents, count_key, decode_content
 from brimful.stores.tables.entities import RoomState, lock_rooms, save_room_states
 from brimful.stores.tables.removal import remove_contexts
 from brimful.stores.tables.summaries import remove_covering_summaries
 from brimful.stores.tables.writes import erase_record, release_replaced
 
-Detail = tuple[str, Role, dict[str, Any], str | None, bool, bool]
-"""Sender, role, metadata, persona, hidden and superseded."""
 MessageFields = tuple[str, str, int, float, float | None, bytes, Content]
 """Room, id, position, time, time of the last edit, detail and content."""
-_DETAIL: Final = msgspec.json.Decoder(Detail)
+
+
+class _Detail(msgspec.Struct, array_like=True):
+    """The fields of a message without a column of their own. Defaults at the end are not stored."""
+
+    sender: str = ""
+    role: Role = "user"
+    metadata: dict[str, Any] = {}
+    persona: str | None = None
+    hidden: bool = False
+    superseded: bool = False
+
+
+_DEFAULTS: Final[list[Any]] = msgspec.to_builtins(_Detail())
+_DETAIL: Final = msgspec.json.Decoder(_Detail)
 
 _ERASED: Final[CachedContent] = ("", None)
 
@@ -50,9 +62,9 @@ WHERE m.tenant = :tenant AND m.room = (SELECT number FROM rooms WHERE tenant = :
 ORDER BY m.seq
 """  # noqa: S608 - our own columns
 _READ_CONTENTS: Final = """
-SELECT c.hash, c.body, n.tokens FROM contents c
-LEFT JOIN token_counts n ON n.tenant = c.tenant AND n.tokenizer = :tokenizer AND n.hash = c.hash
-WHERE c.tenant = :tenant AND c.hash IN :addresses
+SELECT hash, body, NULL FROM contents WHERE tenant = :tenant AND hash IN :addresses
+UNION ALL
+SELECT hash, NULL, tokens FROM token_counts WHERE tenant = :tenant AND tokenizer = :tokenizer AND hash IN :keys
 """
 _INSERT: Final = """
 INSERT INTO messages (tenant, room, seq, id, hash, at, edited, detail)
@@ -121,14 +133,9 @@ def messages_by_id(session: Session, ids: Sequence[str], *, deleted: bool) -> di
 
 def encode_detail(session: Session, message: Message, hash: str) -> bytes:
     """Return the fields of a message without a column of their own, encrypted."""
-    detail: Detail = (
-        message.sender,
-        message.role,
-        message.metadata,
-        message.persona,
-        message.hidden,
-        message.superseded,
-    )
+    detail = [message.sender, message.role, message.metadata, message.persona, message.hidden, message.superseded]
+    while detail and detail[-1] == _DEFAULTS[len(detail) - 1]:
+        detail.pop()
     return encrypt(session, msgspec.json.encode(detail), "messages", message.id, message.room, hash)
 
 
@@ -159,8 +166,11 @@ def _read_contents(
 ) -> dict[str, CachedContent]:
     """Read contents with their counts, and cache them unless their count is still missing."""
     contents: dict[str, CachedContent] = {}
-    for hash, body, tokens in session.rows(_READ_CONTENTS, addresses=addresses, tokenizer=tokenizer):
-        content = decode_content(session, body, hash)
+    keys = list(map(count_key, addresses))
+    rows = session.rows(_READ_CONTENTS, addresses=addresses, tokenizer=tokenizer, keys=keys)
+    counts = {key: tokens for key, body, tokens in rows if body is None}
+    for hash, body in ((hash, body) for hash, body, _ in rows if body is not None):
+        content, tokens = decode_content(session, body, hash), counts.get(count_key(hash))
         contents[hash] = content, tokens
         if tokens is not None or not tokenizer or not isinstance(content, str):
             cache.keep(tokenizer, hash, (content, tokens), size=content_bytes(content))
@@ -177,20 +187,20 @@ def _decode_message_row(
 def _make_message(  # noqa: PLR0917 - a key of the cache
     room: str, id: str, seq: int, at: float, edited: float | None, detail: bytes, content: Content
 ) -> Message:
-    sender, role, metadata, persona, hidden, superseded = _DETAIL.decode(detail)
+    fields = _DETAIL.decode(detail)
     return Message(
         id=id,
         room=room,
         content=content,
-        sender=sender,
-        role=role,
+        sender=fields.sender,
+        role=fields.role,
         at=at,
         seq=seq,
         edited=edited,
-        persona=persona,
-        hidden=hidden,
-        superseded=superseded,
-        metadata=metadata,
+        persona=fields.persona,
+        hidden=fields.hidden,
+        superseded=fields.superseded,
+        metadata=fields.metadata,
     )
 
 

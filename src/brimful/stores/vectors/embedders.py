@@ -20,8 +20,8 @@ INSERT INTO embedders (tenant, id, since) VALUES (:tenant, :id, :since)
 ON CONFLICT (tenant, id) DO UPDATE SET since = excluded.since, dropped = 0
 """
 _ENQUEUE_ALL: Final = """
-INSERT INTO embedding_queue (tenant, embedder, doc, passage)
-SELECT tenant, :id, doc, passage FROM documents WHERE tenant = :tenant AND passage <> ''
+INSERT INTO embedding_queue (tenant, embedder, doc)
+SELECT tenant, :id, doc FROM documents WHERE tenant = :tenant AND passage <> ''
 """
 _BACKLOG: Final = """
 SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at, d.part, d.start, d.stop FROM embedding_queue p
@@ -158,14 +158,14 @@ def _check_dims(embedder: str, known: int | None, dims: int) -> bool:
 
 def _dequeue(session: Session, embedder: str, passages: Sequence[str]) -> list[DocumentRef]:
     """Remove passages from the queue, and return their documents."""
-    waited = session.rows(
-        "DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder AND passage IN :passages "
-        "RETURNING doc",
-        embedder=embedder,
+    found = session.rows(
+        "SELECT doc, scope, passage FROM documents WHERE tenant = :tenant AND passage IN :passages AND passage <> ''",
         passages=list(passages),
     )
-    found = session.rows(
-        "SELECT doc, scope, passage FROM documents WHERE tenant = :tenant AND doc IN :docs",
-        docs=[doc for (doc,) in waited],
+    waited = session.rows(
+        "DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder AND doc IN :docs RETURNING doc",
+        embedder=embedder,
+        docs=[doc for doc, _, _ in found],
     )
-    return [(doc, scope, passage) for doc, scope, passage in found]
+    queued = {doc for (doc,) in waited}
+    return [(doc, scope, passage) for doc, scope, passage in found if doc in queued]
