@@ -4,19 +4,23 @@ Blocks of a page share one namespace and one empty directory, in the order of th
 
     ```pycon      run as a doctest, `...` matches anything, white space is free
     ```python     executed
-    ```console    lines after `$` are run by a shell if they call brimful; the output must be as printed: `…` alone on
-                  a line stands for any lines, `...` within a line for anything
+    ```console    lines after `$` are run by a shell if they call brimful or a script in the directory; the output must
+                  be as printed: `…` alone on a line stands for any lines, `...` within a line for anything
     <!-- file chat.jsonl -->      before a block: the block is written to that file
     <!-- policy mine.toml -->     before a block: … and must load as a policy
     <!-- models models.toml -->   before a block: … and must load as a file of models
     <!-- part -->                 before a block: a part of a file, shown and not run
+
+The pages of the tutorial share one directory. The servers that they start run until the end, at ports that are free.
 """
 
 import doctest
 import os
 import re
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,7 +71,8 @@ DOCS = ROOT / "docs"
 GENERATED = ("benchmarks.md",)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-SHOWN_ONLY = ("pip ", "make ", "git ", "cd ", "python -m venv ")
+TUTORIAL = DOCS / "tutorial"
+SHOWN_ONLY = ("pip ", "make ", "git ", "cd ", "mkdir ", "source ", "python -m venv ")
 """What a console block may show without running it."""
 
 
@@ -168,10 +173,25 @@ def test_only_pages_on_frameworks_wait_for_their_environment():
     assert waiting <= {"adapters", "migrate"}
 
 
-@pytest.mark.parametrize("page", RUNNABLE, ids=page_id)
+@pytest.mark.parametrize("page", [page for page in RUNNABLE if page.parent != TUTORIAL], ids=page_id)
 def test_every_example_of_the_page_runs(page):
+    run_page(page)
+
+
+def test_the_tutorial_runs_from_its_first_page_to_its_last():
+    index = TUTORIAL / "index.md"
+    links = dict.fromkeys(LINK.findall(section(index, "## Pages")))
+    pages = [index, *(TUTORIAL / link for link in links)]
+    assert sorted(pages) == sorted(TUTORIAL.glob("*.md"))
+    with Servers() as servers:
+        for page in pages:
+            run_page(page, servers)
+
+
+def run_page(page: Path, servers: "Servers | None" = None) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__", "brimful": brimful}
-    for block in blocks(page):
+    for written in blocks(page):
+        block = servers.with_free_ports(written) if servers else written
         place = f"{page.name}:{block.line}"
         if block.marker == "part":
             continue
@@ -182,7 +202,7 @@ def test_every_example_of_the_page_runs(page):
         elif block.language == "python":
             exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), namespace)  # noqa: S102 - our own
         elif block.language == "console" and page.name != "CONTRIBUTING.md":
-            run_console(block, place)
+            run_console(block, place, servers)
         elif block.language in ("toml", "jsonl") and page.parent == DOCS:
             pytest.fail(f"{place}: say what it is: <!-- policy … -->, <!-- models … -->, <!-- part -->")
 
@@ -208,10 +228,56 @@ def run_pycon(block: Block, namespace: dict[str, Any], place: str) -> None:
     assert not failed.failed, "".join(said)
 
 
-def run_console(block: Block, place: str) -> None:
+class Servers(ExitStack):
+    """The servers that console blocks started, by port."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ports: dict[str, int] = {}
+        self._running: dict[str, subprocess.Popen[str]] = {}
+
+    def with_free_ports(self, block: Block) -> Block:
+        """Replace the ports of local servers by ports that are free here."""
+        ports = re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=--port )\d+")
+        text = ports.sub(lambda found: str(self._port(found[0])), block.text)
+        return Block(block.language, text, block.marker, block.line)
+
+    def _port(self, port: str) -> int:
+        if port not in self._ports:
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                self._ports[port] = free.getsockname()[1]
+        return self._ports[port]
+
+    def start(self, command: str, expected: str, place: str) -> None:
+        """Start a server, and wait until it has printed what is expected."""
+        (port,) = re.findall(r"(?:127\.0\.0\.1:|--port )(\d+)", command)
+        if earlier := self._running.pop(port, None):
+            stop(earlier)
+        server = subprocess.Popen(
+            ["bash", "-c", f"exec {command}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self._running[port] = server
+        self.callback(stop, server)
+        printed = ""
+        while not re.match(pattern(expected), trimmed(printed)):
+            line = server.stdout.readline()
+            assert line, f"{place}: $ {command}expected:\n{expected}\ngot:\n{printed}"
+            printed += line
+
+
+def stop(server: "subprocess.Popen[str]") -> None:
+    with server:
+        server.terminate()
+
+
+def run_console(block: Block, place: str, servers: Servers | None) -> None:
     assert block.text.startswith("$ "), f"{place}: a console block begins with a command"
     for command, expected in re.findall(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE):
-        if not re.search(r"(^|\| |^\w+=\S+ )brimful ", command):
+        if servers and re.match(r"uvicorn |brimful serve ", command):
+            servers.start(command, expected, place)
+            continue
+        if not re.search(r"(^|\| |^\w+=\S+ )(brimful |python \w+\.py)", command):
             assert command.startswith(SHOWN_ONLY), f"{place}: not run by the tests: {command}"
             continue
         done = subprocess.run(
