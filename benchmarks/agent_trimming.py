@@ -49,6 +49,13 @@ COMPLETION = 16  # reserved beside the budget, which is for the prompt alone
 LIMIT_SECONDS = 150.0  # a way, with one budget
 PARALLEL = 4  # processes
 KEEP = 3  # newest results that clearing keeps, as providers do by default
+TOOL = {"name": "call_tool", "description": "Call a tool of the run."}  # recordings do not have the definitions
+TOOLS: dict[str, dict[str, Any]] = {
+    "openai": {"tools": [{"type": "function", "function": TOOL}]},
+    "responses": {"tools": [{"type": "function", **TOOL}]},
+    "anthropic": {"tools": [{**TOOL, "input_schema": {"type": "object"}}]},
+    "gemini": {"tools": [{"functionDeclarations": [TOOL]}]},
+}
 CACHE_STEP = 128  # tokens; OpenAI caches prefixes in such steps
 QUICK_RUNS = 8
 FIGURE = "agents.svg"
@@ -66,7 +73,7 @@ the name of the call and the argument as well. "Prefix" is the mean share of a r
 previous one, byte for byte. "Invalid" requests have results without their call or calls without their results, which
 OpenAI's API refuses. "Over" are larger than the budget by a count that shares no code with any of the libraries
 (tiktoken's o200k over roles, contents, and calls as JSON). "Refused" raised an error. "A request" is
-the mean of the processor time.
+the mean of the processor time. Brimful's requests define a tool, as those of agents do, beside the budget.
 
 "Clearing old results" replaces all but the newest three results, the oldest first, and then drops the oldest turns.
 langchain's `trim_messages` counts with that same independent count. Its `ContextEditingMiddleware` clears at the
@@ -148,19 +155,29 @@ class Brimful:
     def __init__(self, wire: str = "openai", **options: Any) -> None:
         self._wire, self._options = wire, options
         self._context: Any = None
+        self._tools = TOOLS[wire]
+        self._extra = self._count(self._tools) - self._count({})
+
+    def _count(self, fields: dict[str, Any]) -> int:
+        context = self._fit([{"role": "user", "content": "Hi"}], 100_000, fields)
+        return int(context.tokens)
+
+    def _fit(self, messages: Messages, window: int, fields: dict[str, Any], **options: Any) -> Any:
+        request = {"messages": messages} if self._wire == "openai" else WIRES[self._wire].write(messages)
+        return import_module("brimful").fit(
+            request | fields,
+            wire=self._wire,
+            model=MODEL,
+            window=window,
+            completion=COMPLETION,
+            now=0,
+            **options,
+        )
 
     def trim(self, messages: Messages, limit: int) -> Messages:
         """Make the request fit."""
-        self._context = import_module("brimful").fit(
-            {"messages": messages} if self._wire == "openai" else WIRES[self._wire].write(messages),
-            wire=self._wire,
-            model=MODEL,
-            window=limit + COMPLETION,
-            completion=COMPLETION,
-            previous=self._context,
-            now=0,
-            **self._options,
-        )
+        window = limit + COMPLETION + self._extra
+        self._context = self._fit(messages, window, self._tools, previous=self._context, **self._options)
         request = self._context.request
         trimmed: Messages = request["messages"] if self._wire == "openai" else WIRES[self._wire].read(request)
         return trimmed

@@ -93,6 +93,52 @@ def test_a_request_with_tool_calls_is_trimmed_as_a_run_of_an_agent():
     assert fitted(run(2), policy="fit").inputs.policy.name == "fit"
 
 
+TOOL = {"name": "get_order", "description": "Look up an order."}
+TALK = [
+    {"role": role, "content": f"{role} {turn} " + "word " * 30} for turn in range(30) for role in ("user", "assistant")
+]
+
+
+@pytest.mark.parametrize(
+    ("wire", "request_"),
+    [
+        ("openai", {"messages": TALK[:-1], "tools": [{"type": "function", "function": TOOL}]}),
+        ("openai", {"messages": TALK[:-1], "functions": [TOOL]}),
+        ("responses", {"input": TALK[:-1], "tools": [{"type": "function", **TOOL}]}),
+        (
+            "anthropic",
+            {"messages": TALK[:-1], "tools": [TOOL | {"input_schema": {"type": "object"}}], "max_tokens": 16},
+        ),
+        (
+            "gemini",
+            {
+                "contents": [
+                    {"role": "model" if each["role"] == "assistant" else "user", "parts": [{"text": each["content"]}]}
+                    for each in TALK[:-1]
+                ],
+                "tools": [{"functionDeclarations": [TOOL]}],
+            },
+        ),
+    ],
+)
+def test_a_request_with_tools_keeps_the_task_before_their_first_call(wire, request_):
+    field = {"responses": "input", "gemini": "contents"}.get(wire, "messages")
+    context = brimful.fit(request_, wire=wire, model="gpt-4o", window=900, completion=16, now=0)
+    assert context.inputs.policy.name == "agent"
+    assert context.request[field][0] == request_[field][0]
+    assert len(context.positions) < len(TALK) - 1
+
+
+def test_the_first_call_does_not_change_what_comes_before_it():
+    tools = [{"type": "function", "function": TOOL}]
+    messages = TALK[:-1]
+    first = brimful.fit({"model": "gpt-4o", "max_tokens": 16, "messages": messages, "tools": tools}, window=900, now=0)
+    request = {"model": "gpt-4o", "max_tokens": 16, "messages": [*messages, *step(0, "paid")], "tools": tools}
+    second = brimful.fit(request, window=900, now=0, previous=first)
+    sent = first.request["messages"]
+    assert second.request["messages"][: len(sent)] == sent
+
+
 def test_a_run_that_fits_is_unchanged():
     messages = run(3)
     context = fitted(messages, window=5_000)

@@ -39,7 +39,7 @@ from brimful.render.incoming import (
     INCOMING_WIRES,
     MESSAGE_FIELDS,
     IncomingWire,
-    has_tool_calls,
+    has_tools,
     make_frame,
     provider_of,
     read_incoming,
@@ -115,7 +115,7 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
         raise InvalidValue(f"request.{state}", reason)
     incoming = read_incoming(request, wire)
     info = resolve_model(incoming.model if model is None else model, provider_of(wire), betas, tokenizer)
-    name = policy if policy is not None else "agent" if has_tool_calls(incoming) and not info.alternate else "fit"
+    name = policy if policy is not None else "agent" if has_tools(incoming) and not info.alternate else "fit"
     chosen = resolve_policy(name, overrides, max_prompt_tokens)
     own = incoming.completion if completion is None else require_positive("completion", completion)
     if completion is not None:

@@ -238,9 +238,9 @@ def _read_text_input(request: Request, wire: IncomingWire) -> IncomingRequest:
     )
 
 
-def has_tool_calls(request: IncomingRequest) -> bool:
-    """Whether the assistant has called a tool, as in the runs of agents."""
-    return any(
+def has_tools(request: IncomingRequest) -> bool:
+    """Whether the request defines tools, or has calls of some, as those of agents do."""
+    return bool(request.tools) or any(
         isinstance(part, ToolCall) for turn in request.turns for message in turn.messages for part in message.parts
     )
 

@@ -221,7 +221,7 @@ def test_calls_of_the_client_that_come_with_a_recall_are_repeated_by_the_model(s
     assert answer.choices[0].message.content == "Wait."
     results = {each["tool_call_id"]: each["content"] for each in proxy.model.requests[1]["messages"][-2:]}
     assert results["call_own"] == NOT_RUN
-    assert FIRST in results["call_r"]
+    assert results["call_r"].startswith("[message")
 
 
 @pytest.mark.parametrize("order", [(call(query="first code"), REFUND), (REFUND, call(query="first code"))])
