@@ -10,6 +10,7 @@ databases may be created; each checkout gets one, and they are dropped afterward
 import argparse
 import asyncio
 import hashlib
+import itertools
 import multiprocessing
 import os
 import sys
@@ -142,6 +143,7 @@ async def _converse(connection: Connection, talk: Talk, url: str, build: dict[st
     from brimful.engine.options import Retrieval  # noqa: PLC0415
 
     now = max((turn.at or 0.0) for turn in talk.turns)
+    seconds = itertools.count(1)  # a build at another time has another id: one with the same id is not saved again
     async with Engine(url, model=MODEL, embedder="static", retrieval=Retrieval(cache_ttl=0.0)) as engine:
         await engine.post_many(_messages(talk))
         await engine.index()
@@ -151,7 +153,9 @@ async def _converse(connection: Connection, talk: Talk, url: str, build: dict[st
             if isinstance(question, Talk):
                 return question
             began = time.process_time()
-            context = await engine.assemble(room=ROOM, message=question.text, sender=talk.asker, now=now, **build)
+            context = await engine.assemble(
+                room=ROOM, message=question.text, sender=talk.asker, now=now + next(seconds), **build
+            )
             connection.send((time.process_time() - began, _hash(context)))
 
 

@@ -6,11 +6,9 @@ past contexts too. Candidates and decisions are packed by column, and what follo
 """
 
 import copy
-import re
 import zlib
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from math import exp
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from math import exp, nan
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -23,11 +21,11 @@ from brimful.core.policy import Weights
 from brimful.errors import InvalidRecord
 from brimful.packagers.records import RECALLED_SUFFIX
 from brimful.records import Content
-from brimful.stores.log.columns import Packed, pack, pack_structs, unpack, unpack_rows
+from brimful.stores.log.columns import Packed, pack, pack_few, pack_structs, unpack, unpack_rows
 from brimful.stores.tables.contents import hash_content
 
 _VERSION: Final = b"\2"  # before this one, a body was compressed JSON
-_LEVEL: Final = 6  # of compression
+_LEVEL: Final = 3  # of compression; 6 takes twice as long for 5 % less
 _MARK: Final = "\0"  # starts a reference to a string that is stored in pieces
 _MIN_LENGTH: Final = 8  # characters of a content that is searched within other strings
 _EMPTY_TEXT: Final = Text(text="")
@@ -35,8 +33,8 @@ _NO_ARGUMENTS: Final = "{}"
 _SHARED: Final = ("policy", "model", "tools")
 _HASHES: Final = ("hash", "normalized_hash")
 _LENGTH_BYTES: Final = 4
-_HEXADECIMAL: Final = re.compile("(?:[0-9a-f]{2})+")
 _USUAL_FLEX: Final = {"priority": 5}
+_NEVER: Final = (nan,) * len(Score.__struct_fields__)  # equal to no score
 _UNKNOWN: Final = "-"  # the hash of a package before its content is known
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -95,23 +93,26 @@ def candidate_names(context: Context) -> list[str]:
     return [*packages, *dict.fromkeys(each.id for each in context.decisions if each.id not in known)]
 
 
-def encode_context(context: Context, seqs: Mapping[str, int]) -> bytes:
-    """Encode a context without its contents. `seqs` are the numbers of messages of its room, by id."""
+def encode_context(
+    context: Context, names: Sequence[str], seqs: Mapping[str, int], hashes: Sequence[tuple[str, str]]
+) -> bytes:
+    """Encode a context without its contents.
+
+    `names` are its candidates, `seqs` the numbers of messages of its room by id, and `hashes` those of its contents.
+    """
     packages = context.inputs.packages
     included = {decision.id for decision in context.decisions if decision.included}
     positions = [at for at, package in enumerate(packages) if package.id in included]
     pieces = _RequestEncoder(packages, positions)
     request = pieces.replace(context.request)
-    names = candidate_names(context)
-    bare = [_empty_package(package) for package in packages]
     rest = _Rest(
         context=_fields(context, ("inputs", "decisions", "request")),
         inputs=_fields(context.inputs, ("packages", *_SHARED)),
-        packages=pack_structs(bare, ("id", *_HASHES)),
+        packages=pack_structs(packages, ("id", *_HASHES), content=[_empty_content(each.content) for each in packages]),
         hashes={
             at: (package.hash, package.normalized_hash)
-            for at, package in enumerate(packages)
-            if (package.hash, package.normalized_hash) != hash_content(package.content)
+            for at, (package, known) in enumerate(zip(packages, hashes, strict=True))
+            if (package.hash, package.normalized_hash) != known
         },
         scores=_pack_scores(context),
         request=request,
@@ -185,13 +186,20 @@ def encode_addresses(addresses: Sequence[str]) -> bytes:
     >>> [decode_addresses(encode_addresses(each)) for each in (["b2:00ff", "p:b2:1234"], ["tea", "k1:00"])]
     [['b2:00ff', 'p:b2:1234'], ['tea', 'k1:00']]
     """
-    parts = [address.rpartition(":") for address in addresses]
-    hashes = [hash for _, _, hash in parts]
-    joined = "".join(hashes)
-    if len({*map(len, hashes)}) > 1 or not _HEXADECIMAL.fullmatch(joined):
-        parts, joined = [(address, "", "") for address in addresses], ""
-    starts = pack([start + colon for start, colon, _ in parts])
-    return _VERSION + msgspec.msgpack.encode([len(addresses), starts, bytes.fromhex(joined)])
+    starts = [address[: address.rfind(":") + 1] for address in addresses]
+    hashes = [address[len(start) :] for address, start in zip(addresses, starts, strict=True)]
+    joined = _unhex("".join(hashes)) if len(set(map(len, hashes))) == 1 else b""
+    starts = starts if joined else list(addresses)
+    return _VERSION + msgspec.msgpack.encode([len(addresses), pack_few(starts, starts) or pack(starts), joined])
+
+
+def _unhex(text: str) -> bytes:
+    """Return the bytes of lower-case hexadecimal digits, or nothing if there are other characters."""
+    try:
+        data = bytes.fromhex(text)
+    except ValueError:
+        return b""
+    return data if data.hex() == text else b""
 
 
 def decode_addresses(refs: bytes) -> list[str]:
@@ -232,8 +240,7 @@ class _RequestEncoder:
             for number, text in enumerate(content_strings(packages[at].content)):
                 if text:
                     self._known.setdefault(text, (at, number))
-        self._by_length = sorted((text for text in self._known if len(text) >= _MIN_LENGTH), key=len)
-        self._lengths = list(map(len, self._by_length))
+        self._searched = [text for text in self._known if len(text) >= _MIN_LENGTH]
 
     def replace(self, value: Any) -> Any:
         """Return JSON data in which strings with contents are replaced by references."""
@@ -285,10 +292,18 @@ class _RequestEncoder:
             yield text[end:]
 
     def _find_contents(self, text: str) -> list[tuple[int, str]]:
-        """Return the positions of contents in a string; of several at one position, the longest first."""
-        shorter = self._by_length[: bisect_left(self._lengths, len(text))]
-        found = ((text.find(known), known) for known in shorter)
-        return sorted(((at, known) for at, known in found if at >= 0), key=lambda each: (each[0], -len(each[1])))
+        """Return the positions of contents in a string; of several at one position, the longest first.
+
+        Most contents follow each other in the order of their packages, so each is searched after the last one first.
+        """
+        found, end = [], 0
+        for known in self._searched:
+            at = text.find(known, end)
+            at = text.find(known, 0, end + len(known) - 1) if at < 0 < end else at
+            if at >= 0 and len(known) < len(text):
+                found.append((at, known))
+                end = at + len(known)
+        return sorted(found, key=lambda each: (each[0], -len(each[1])))
 
 
 def _fields(value: msgspec.Struct, without: Collection[str]) -> dict[str, Any]:
@@ -374,26 +389,25 @@ def _make_context(head: _Head, rest: _Rest, names: Sequence[str], shared: Conten
 
 def _pack_scores(context: Context) -> list[Packed]:
     """Pack the scores of decisions. A part is None if it follows from the package."""
-    weights, now = context.inputs.policy.weights, context.inputs.now
+    expect_parts, expect_total = _score_formulas(context.inputs.policy.weights, context.inputs.now)
     packages = {package.id: package for package in context.inputs.packages}
-    rows: list[tuple[float | None, ...]] = []
+    written, expected = [], []
     for decision in context.decisions:
-        score = decision.score
-        if score is None:
+        if decision.score is None:
             continue
+        score = msgspec.structs.astuple(decision.score)
         package = packages.get(decision.id)
-        parts = (score.total, score.priority, score.importance, score.relevance, score.recency)
-        if package is not None:
-            total = _total(weights, *parts[1:])
-            of = package.flex.priority, package.importance, package.relevance, package.timestamp
-            rows.append(tuple(map(_unless_equal, parts, (total, *_expected(*of, weights, now)))))
+        written.append(score)
+        if package is None:
+            expected.append(_NEVER)
         else:
-            rows.append(parts)
-    return [pack([decision.score is not None for decision in context.decisions]), *map(pack, zip(*rows, strict=True))]
-
-
-def _unless_equal(value: float, expected: float) -> float | None:
-    return None if value == expected else value
+            of = package.flex.priority, package.importance, package.relevance, package.timestamp
+            expected.append((expect_total(*score[1:]), *expect_parts(*of)))
+    columns = [
+        [None if value == known else value for value, known in zip(values, knowns, strict=True)]
+        for values, knowns in zip(zip(*written, strict=True), zip(*expected, strict=True), strict=True)
+    ]
+    return [pack([decision.score is not None for decision in context.decisions]), *map(pack, columns)]
 
 
 def _add_scores(
@@ -404,6 +418,7 @@ def _add_scores(
     now: float,
 ) -> None:
     present, *columns = scores
+    expect_parts, expect_total = _score_formulas(weights, now)
     scored = [each for each, has in zip(decisions, unpack(present, len(decisions)), strict=True) if has]
     by_id = {package["id"]: package for package in packages}
     for decision, *parts in zip(scored, *(unpack(column, len(scored)) for column in columns), strict=True):
@@ -411,29 +426,33 @@ def _add_scores(
         if package is not None:
             priority = package.get("flex", _USUAL_FLEX)["priority"]
             importance, timestamp = package.get("importance", 0.5), package.get("timestamp", 0.0)
-            expected = _expected(priority, importance, package.get("relevance"), timestamp, weights, now)
+            expected = expect_parts(priority, importance, package.get("relevance"), timestamp)
             parts[1:] = [known if part is None else part for part, known in zip(parts[1:], expected, strict=True)]
-            parts[0] = _total(weights, *parts[1:]) if parts[0] is None else parts[0]
+            parts[0] = expect_total(*parts[1:]) if parts[0] is None else parts[0]
         decision["score"] = dict(zip(Score.__struct_fields__, parts, strict=True))
 
 
-# The formulas of scores when this format was defined. They only predict: a score that differs from them is written out.
+def _score_formulas(weights: Weights, now: float) -> tuple[Callable[..., tuple[float, ...]], Callable[..., float]]:
+    """Return the formulas of the parts of a score and of its total, as they were when this format was defined.
 
+    They only predict: a score that differs from them is written out.
+    """
+    of_priority, of_importance, of_recency = weights.priority, weights.importance, weights.recency
+    of_relevance, multiplies, days = weights.relevance, weights.multiply_by_relevance, weights.recency_days
+    whole = of_priority + of_importance + of_recency
 
-def _expected(
-    priority: int, importance: float, relevance: float | None, timestamp: float, weights: Weights, now: float
-) -> tuple[float, float, float, float]:
-    age_days = (now - timestamp) / SECONDS_PER_DAY
-    recency = exp(-age_days / weights.recency_days) if timestamp and age_days > 0 else 1.0
-    return priority / 10, importance, NEUTRAL_RELEVANCE if relevance is None else relevance, recency
+    def parts(priority: int, importance: float, relevance: float | None, timestamp: float) -> tuple[float, ...]:
+        age_days = (now - timestamp) / SECONDS_PER_DAY
+        recency = exp(-age_days / days) if timestamp and age_days > 0 else 1.0
+        return priority / 10, importance, NEUTRAL_RELEVANCE if relevance is None else relevance, recency
 
+    def total(priority: float, importance: float, relevance: float, recency: float) -> float:
+        merit = of_priority * priority + of_importance * importance + of_recency * recency
+        if not multiplies:
+            return merit + of_relevance * relevance
+        return relevance * merit / whole if whole else 0.0
 
-def _total(weights: Weights, priority: float, importance: float, relevance: float, recency: float) -> float:
-    merit = weights.priority * priority + weights.importance * importance + weights.recency * recency
-    whole = weights.priority + weights.importance + weights.recency
-    if not weights.multiply_by_relevance:
-        return merit + weights.relevance * relevance
-    return relevance * merit / whole if whole else 0.0
+    return parts, total
 
 
 def _shorten_pieces(pieces: Sequence[Piece]) -> Any:
@@ -469,9 +488,8 @@ def _decode_piece(piece: Piece, texts: Sequence[Sequence[str]]) -> str:
     return piece if isinstance(piece, str) else texts[piece[0]][piece[1]]
 
 
-def _empty_package(package: ContentPackage) -> ContentPackage:
-    content = "" if isinstance(package.content, str) else tuple([_empty_part(part) for part in package.content])
-    return _with(package, "content", content)
+def _empty_content(content: Content) -> Content:
+    return "" if isinstance(content, str) else tuple([_empty_part(part) for part in content])
 
 
 def _empty_part(part: Part) -> Part:

@@ -39,7 +39,7 @@ from brimful.stores.log.context_codec import (
 from brimful.stores.log.event_log import LogEvent
 from brimful.stores.log.tallies import TallyKey, day_of, tally_build
 from brimful.stores.session import Row, Session, validate_limit, validate_optional_time
-from brimful.stores.tables.contents import get_contents, save_context_contents
+from brimful.stores.tables.contents import get_contents, hash_content, save_context_contents
 from brimful.stores.tables.memories import record_access
 
 _READ_BUILDS: Final = """
@@ -253,11 +253,13 @@ def save_snapshot(session: Session, snapshot: Snapshot) -> tuple[Build, LogEvent
     Of requests that the client wrote itself, no candidates can be looked up: they are only positions in the request.
     """
     context = snapshot.context
-    names = [] if context.inputs.is_fitted else candidate_names(context)
-    seqs = message_seqs(session, snapshot.room, names)
+    names = candidate_names(context)
+    searchable = [] if context.inputs.is_fitted else names
+    seqs = message_seqs(session, snapshot.room, searchable)
     contents = [package.content for package in context.inputs.packages]
-    addresses = save_context_contents(session, contents, shared_inputs(context), day=day_of(snapshot.at))
-    body, refs = encode_context(context, seqs), encode_addresses(addresses)
+    hashes = list(map(hash_content, contents))
+    addresses = save_context_contents(session, contents, hashes, shared_inputs(context), day=day_of(snapshot.at))
+    body, refs = encode_context(context, names, seqs, hashes), encode_addresses(addresses)
     digest = make_build(snapshot)
     row = session.row(
         _INSERT,
@@ -267,13 +269,13 @@ def save_snapshot(session: Session, snapshot: Snapshot) -> tuple[Build, LogEvent
         at=snapshot.at,
         message=snapshot.message,
         digest=encrypt_build(session, digest),
-        items=hash_items(names),
+        items=hash_items(searchable),
         refs=refs,
         body=encrypt(session, body, "snapshots", snapshot.id, snapshot.room, refs),
     )
     if row is None:
         return None
-    save_items(session, snapshot.room, names, seqs)
+    save_items(session, snapshot.room, searchable, seqs)
     record_access(session, _included_memories(context), at=snapshot.at)
     return digest, build_event(digest, context)
 

@@ -104,12 +104,14 @@ def add_contents(session: Session, contents: Sequence[Content]) -> list[str]:
     return addresses
 
 
-def save_context_contents(session: Session, contents: Sequence[Content], shared: str, *, day: int) -> list[str]:
+def save_context_contents(
+    session: Session, contents: Sequence[Content], hashes: Sequence[tuple[str, str]], shared: str, *, day: int
+) -> list[str]:
     """Save contents of a context built on that day, and what it shares with others; return their addresses.
 
     What is shared has an address of its own kind, so that erasing a message with the same text does not erase it.
     """
-    addresses = [content_address(session, content) for content in contents]
+    addresses = [_address(session, content, hash) for content, (hash, _) in zip(contents, hashes, strict=True)]
     addresses.append(storage_address(session, _SHARED_PREFIX + content_hash(shared)))
     contents = [*contents, shared]
     found = session.rows(
