@@ -308,3 +308,21 @@ def test_a_huge_text_is_counted_and_refused_quickly():
     smaller = brimful.package("message-current", "A word. " * 300_000, model="gpt-4o", min_tokens=100)
     context = brimful.assemble([smaller], model="gpt-4o", now=NOW)
     assert 0.97 * context.budget.hard_limit <= context.tokens <= context.budget.hard_limit
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "claude-sonnet-4-5"])
+def test_further_fields_are_added_to_ours_and_override_them(model):
+    packages = [brimful.package("message-current", "Hi", model=model)]
+    tools = [brimful.Tool(name="look")]
+    plain = brimful.assemble(packages, model=model, tools=tools, completion=50, now=NOW)
+    warm = brimful.assemble(packages, model=model, tools=tools, completion=50, fields={"temperature": 1}, now=NOW)
+    assert warm.request == plain.request | {"temperature": 1}
+    assert warm.tokens == plain.tokens
+    brief = brimful.assemble(packages, model=model, fields={"max_tokens": 9}, now=NOW)
+    assert brief.request == {"model": model, "max_tokens": 9, "messages": plain.request["messages"]}
+
+
+def test_a_whole_request_of_a_client_gets_no_field_of_ours():
+    packages = [brimful.package("message-current", "Hi", model="gpt-4o")]
+    context = brimful.assemble(packages, model="gpt-4o", fields={"model": "mine", "seed": 1}, now=NOW)
+    assert context.request == {"model": "mine", "seed": 1, "messages": [{"role": "user", "content": "Hi"}]}

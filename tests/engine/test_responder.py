@@ -56,6 +56,24 @@ def test_an_answer_is_stored_with_its_context_and_usage(run, new_engine):
     assert (seen.counted, seen.reported, seen.context) == (answer.context.tokens, answer.context.tokens, kept.context)
 
 
+def test_further_fields_are_sent_with_the_request(run, new_engine):
+    provider = ScriptedProvider(["One."])
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            await engine.respond("r", None, "First?", completion=20, fields={"temperature": 0})
+
+    run(story())
+    assert provider.requests == [
+        {
+            "model": "gpt-4o",
+            "max_completion_tokens": 20,
+            "messages": [{"role": "user", "content": "First?"}],
+            "temperature": 0,
+        }
+    ]
+
+
 def test_a_conversation_continues(run, new_engine):
     provider = ScriptedProvider(["One.", "Two."])
 

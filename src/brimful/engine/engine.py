@@ -558,7 +558,7 @@ class Engine:
         - `window`, `completion`: tokens of the window, and those reserved for the answer.
         - `betas`: beta features that you send in Anthropic's header. Some widen the window.
         - `wire`, `route`: format of the request, and the server it goes to, for calibrated counts.
-        - `notices`: added to the record. `fields`: further fields of the request, passed through.
+        - `fields`: further fields of the request, such as `temperature`. `notices`: added to the record.
         - `now`: the current time. `save=False` is a dry run: nothing is stored.
         """
         check_options(options, AssembleOptions)

@@ -226,6 +226,7 @@ class BuildOptions(TypedDict, total=False):
     max_prompt_tokens: int | None
     overrides: Mapping[str, Any] | Overrides | None
     retrieval: Mapping[str, Any] | RetrievalOverrides | None
+    fields: Mapping[str, Any] | None
     now: float | datetime | None
 
 
@@ -236,7 +237,6 @@ class AssembleOptions(BuildOptions, total=False):
     wire: Wire | None
     route: str
     notices: Sequence[Notice]
-    fields: Mapping[str, Any] | None
     save: bool
 
 

@@ -772,6 +772,8 @@ def _parts_by_position(messages: Sequence[Message]) -> dict[float, list[tuple[Ro
 class ClientFieldsRenderer(msgspec.Struct, frozen=True):
     """Writes the messages of a prompt in a wire format, and all other fields as the client sent them.
 
+    A client's whole request has a model. Fields without one are added to ours, and override them.
+
     The client's tools are counted in any form; the provider decides whether they are valid.
     """
 
@@ -793,6 +795,10 @@ class ClientFieldsRenderer(msgspec.Struct, frozen=True):
             _limit_breakpoints(prompt, MAX_BREAKPOINTS - _breakpoints(self.frame.fields)), window=window
         )
         theirs = {key: value for key, value in self.frame.fields.items() if key not in _OUR_FIELDS}
+        if "model" not in theirs:
+            limited = any(theirs.get(field) is not None for field in _LIMIT_FIELDS)
+            ours = {key: value for key, value in written.items() if not (limited and key in _LIMIT_FIELDS)}
+            return ours | theirs
         return theirs | {key: written[key] for key in _OUR_FIELDS if key in written}
 
     def parse(self, request: Request) -> Prompt:
