@@ -1,0 +1,63 @@
+"""The documentation site, as `make docs` builds it, opened from the file system."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from web.test_accessibility import PHONE
+
+SITE = Path(__file__).parents[2] / "build" / "site"
+DIAGRAMS = ("explanation/how-it-works.html", "explanation/prompt-caches.html", "scaling.html")
+PAGES = ("index.html", "reference/engine.html", "reference/http.html", *DIAGRAMS)
+
+
+@pytest.fixture
+def read(visit):
+    """Open a page of the site. The fixture `visit` fails if the page requests anything from elsewhere."""
+    if not (SITE / "index.html").is_file():
+        pytest.skip("the site is not built: make docs")
+
+    def open_page(path, **context):
+        return visit(f"{SITE.as_uri()}/", path, **context)
+
+    return open_page
+
+
+def test_no_page_refers_to_a_file_elsewhere(read):
+    read("index.html")
+    loads = re.compile(r"<(?:script|img|iframe|link)\b[^>]*(?:src|href)=\"(?:https?:)?//(?!brimful\.readthedocs\.io/)")
+    assert [page.name for page in SITE.rglob("*.html") if loads.search(page.read_text(encoding="utf-8"))] == []
+
+
+def test_search_finds_a_page_without_a_server(read):
+    page = read("index.html")
+    page.get_by_role("textbox", name="Search").click()
+    page.keyboard.type("prompt cache")
+    expect(page.locator(".md-search-result__item").filter(has_text="Keep prompt caches warm").first).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("path", DIAGRAMS)
+def test_diagrams_are_drawn(read, path, theme):
+    page = read(path, color_scheme=theme)
+    expect(page.locator("pre.mermaid")).to_have_count(0)
+    drawn = page.locator("div.mermaid")
+    assert [drawn.nth(n).bounding_box()["height"] > 50 for n in range(drawn.count())] == [True] * drawn.count() != []
+
+
+def test_the_theme_is_that_of_the_system_until_the_reader_chooses(read):
+    page = read("index.html", color_scheme="dark")
+    body = page.locator("body")
+    expect(body).to_have_attribute("data-md-color-scheme", "slate")
+    page.get_by_title("Use the light theme").click()
+    expect(body).to_have_attribute("data-md-color-scheme", "default")
+    page.get_by_title("Use the dark theme").click()
+    expect(body).to_have_attribute("data-md-color-scheme", "slate")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_fit_on_a_phone(read, path):
+    page = read(path, viewport=PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
