@@ -28,11 +28,6 @@ unexport PYTHONDONTWRITEBYTECODE
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
-	$(BIN)/python examples/memory.py
-	$(BIN)/python examples/agent.py
-	$(BIN)/python examples/chat.py
-	$(BIN)/python examples/service.py
-	@echo 'To see contexts in a browser, run: make inspect'
 
 # The inspector with sample data.
 inspect: $(VENV)/.base $(VENV)/.server web

@@ -1,7 +1,8 @@
 """An agent with tools that runs far past its window: the task stays, and the model recalls what was left out.
 
 The model is scripted, but it knows only what its requests show: it reads ids and amounts from them, recalls what is
-missing, and repeats a call that the request does not mention. Needs no API key and no network. Run it with `make demo`.
+missing, and repeats a call that the request does not mention. Needs no API key and no network. Run it with
+`python examples/agent.py`.
 """
 
 import json

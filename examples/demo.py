@@ -1,233 +1,206 @@
-"""A long support conversation in one window: what is included, what is left out, why, and what if.
+"""One minute of Brimful, beside what most applications do: send the newest messages that fit.
 
-Needs no API key, network or server. Run it with `make demo`.
+The same long conversations go both ways: a companion with a year of messages, an agent with forty orders to look at,
+and the bill for both. At the end, a small model on this machine answers from a memory. Needs no API key and no network.
+Run it with `make demo`.
 """
 
+import asyncio
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
+import agent
+import memory
+from llama_server import LlamaServer, LlamaUnavailable, smollm2
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import brimful
-from brimful import ContentPackage, Context, Tool, ToolCall, ToolResult, packagers
+from brimful import Context
+from brimful.engine.bench import Recording, Report, Sizes, measure
+from brimful.models import resolve
+from brimful.records import Persona, Room
 
-NOW = 1_794_000_000.0  # a fixed time, so that the output is always the same
-MODEL = "gpt-4"  # 8,192 tokens
-DAY = 86_400.0
-COLORS = {
-    "system": "magenta",
-    "memories": "green",
-    "lorebook": "yellow",
-    "recent": "blue",
-    "tools": "cyan",
-    "media": "red",
-    "current": "bright_white",
-    "format": "grey50",
-}
-
-TURNS = (
-    (
-        "My order arrived with a broken lid. What can you do?",
-        "I am sorry about that. A new lid is on its way. Keep the old one for parts; there is nothing to return.",
-    ),
-    (
-        "Which beans would you take for a moka pot, and how fine should I grind them?",
-        "A medium roast, ground a little coarser than for espresso. Fill the basket without pressing it down.",
-    ),
-    (
-        "I was charged twice for the subscription in October, once on the 2nd and once on the 3rd.",
-        "I see both charges. The second one has been returned today; banks take three to five working days to show it.",
-    ),
-    (
-        "Can I pause deliveries while we are away in December?",
-        "Yes, for up to three months. I have set the pause from the 10th on, and will write before it ends.",
-    ),
-    (
-        "The tracking page says 'delivered', but there is nothing at the door.",
-        "Couriers sometimes scan too early. If it has not turned up by tomorrow noon, I will send it again.",
-    ),
-)
-FACTS = (
-    "Ada lives in Lisbon and prefers delivery on Thursdays.",
-    "Ada is allergic to hazelnut; never suggest the Praline blend.",
-    "Ada's grinder is a hand grinder with 30 steps; 12 suits her moka pot.",
-    "Ada asked for a quiet tone: short answers, no exclamation marks.",
-    "Ada's October refund was promised within five working days.",
-    "When a parcel is lost, send it again first and ask the courier later.",
-    "Ada gave a subscription to her brother Tomás in September.",
-    "The Harvest blend is sold out until the 20th of November.",
-)
-TOOLS = (
-    Tool(
-        name="find_order",
-        description="Find a customer's orders.",
-        parameters={"type": "object", "properties": {"customer": {"type": "string"}}, "required": ["customer"]},
-    ),
-)
+WIDTH = 118
+COMPLETION = 1_000
+MESSAGES = memory.MESSAGES
+UNRELATED = "What is 2 + 2?"
+REPLAYED = 800  # of the newest messages, for the bill
+REQUESTS = 40
+SMALL_MODEL = "smollm2-135m"
+SMALL_WINDOW = 512
+BOAT = "Ada's boat is a green sloop called Marigold."
 
 
-def candidates(turns: int = 200) -> list[ContentPackage]:
-    """Return everything that may go into the prompt: far more than fits."""
-    return [*instructions(), *memories(), *history(turns), question()]
+# -- 1. the companion ------------------------------------------------------------------------------------------------
 
 
-def instructions() -> Iterator[ContentPackage]:
-    """Yield the system prompt and a lorebook entry that is always on."""
-    counter = brimful.counter(MODEL)
-    rules = (
-        "You are Nova, the assistant of Harbour Coffee. Be brief, be kind, and never promise what you cannot check. "
-    )
-    yield brimful.package("system-prompt", rules * 3, model=MODEL, id="system")
-    yield packagers.lorebook_entry(
-        "Harbour Coffee roasts on Mondays and ships on Tuesdays.",
-        counter=counter,
-        id="lore-roast",
-        book="handbook",
-        constant=True,
+async def ask(engine: brimful.Engine, question: str) -> Context:
+    """Build the context of a question."""
+    return await engine.assemble(
+        room="kitchen",
+        persona="nova",
+        user="ada",
+        sender="Ada",
+        message=question,
+        completion=COMPLETION,
+        now=memory.NOW,
     )
 
 
-def memories() -> Iterator[ContentPackage]:
-    """Yield the results of a memory search: more and less relevant, with a duplicate."""
-    counter = brimful.counter(MODEL)
-    for n in range(48):
-        fact = FACTS[n % len(FACTS)]
-        text = fact if n < len(FACTS) else f"Note {n}: {fact} " + "It came up in an earlier chat. " * (n % 5)
-        yield packagers.memory(
-            text,
-            counter=counter,
-            id=f"mem-{n:02d}",
-            type=("semantic", "procedural", "episodic")[n % 3],
-            relevance=round(0.95 - 0.018 * n, 3),
-            timestamp=NOW - n * DAY,
-            metadata={"source": "notes"},
-        )
-    yield packagers.memory(FACTS[1].upper(), counter=counter, id="mem-echo", relevance=0.5, timestamp=NOW - DAY)
+async def companion(console: Console, folder: Path) -> None:
+    """Ask about what was said months ago."""
+    messages = memory.year()
+    async with brimful.Engine(f"sqlite:///{folder}/companion.db", model=memory.MODEL) as engine:
+        await engine.put(Persona(id="nova", prompt="You are Nova, an old friend. You remember."))
+        await engine.put(Room(id="kitchen", user="ada"))
+        await engine.post_many(messages)
+        await engine.wait_indexed()
+        contexts = [await ask(engine, question) for question in (*memory.QUESTIONS, UNRELATED)]
+    sizes, window = Sizes(resolve(memory.MODEL)), resolve(memory.MODEL).window
+    newest = sizes.keep_newest(Recording.of("kitchen", messages).before(MESSAGES), window - COMPLETION)
+    console.rule(f"1. A year of {MESSAGES:,} messages, a window of {window:,} tokens", align="left")
+    table = compare("question")
+    for question, fact, context in zip(memory.QUESTIONS, memory.LONG_AGO.values(), contexts, strict=False):
+        found = mark(fact in str(context.request), fact)
+        table.add_row(question, mark(fact in str(newest), "not in the request"), found)
+    recent, older = contexts[0].component("recent").items, contexts[0].component("older").items
+    unrelated = contexts[-1].component("older").items
+    table.add_row(UNRELATED, "", mark(not unrelated, f"{unrelated} old messages looked up"))
+    table.add_row("sent", f"the {len(newest)} newest messages", f"the {recent} newest, and {older} that were found")
+    console.print(table, "")
 
 
-def history(turns: int) -> Iterator[ContentPackage]:
-    """Yield the conversation so far: questions, answers, and some tool calls."""
-    counter = brimful.counter(MODEL)
-    for n in range(turns):
-        when = NOW - (turns - n) * 120
-        request, response = TURNS[n % len(TURNS)]
-        yield packagers.message(request, counter=counter, id=f"q-{n:03d}", timestamp=when, name="Ada", role="user")
-        if n % 4 == 2:  # noqa: PLR2004 - every fourth turn
-            yield from packagers.tool_turn(
-                [ToolCall(id=f"call-{n}", name="find_order", arguments='{"customer": "Ada"}')],
-                [ToolResult(id=f"call-{n}", content=f'{{"orders": [{{"id": {4000 + n}, "state": "shipped"}}]}}')],
-                counter=counter,
-                id=f"tool-{n:03d}",
-                timestamp=when + 20,
-            )
-        yield packagers.message(response, counter=counter, id=f"a-{n:03d}", timestamp=when + 60, role="assistant")
-
-
-def question() -> ContentPackage:
-    """Return the current message."""
-    return packagers.message(
-        "Did the refund go out, and may I have the Praline blend this time?",
-        counter=brimful.counter(MODEL),
-        id="now",
-        current=True,
-        timestamp=NOW,
-        name="Ada",
-    )
-
-
-def bar(context: Context, width: int = 96) -> Text:
-    """Draw the window: used, free and reserved for the completion."""
-    drawn = Text()
-    used = 0
-    for component in context.components:
-        cells = round(width * component.tokens / context.budget.window)
-        drawn.append("█" * cells, style=COLORS.get(component.name, "white"))
-        used += cells
-    reserve = round(width * context.budget.completion / context.budget.window)
-    drawn.append("░" * max(0, width - used - reserve), style="grey35")
-    drawn.append("▒" * reserve, style="grey50")
-    return drawn
-
-
-def legend(context: Context) -> Text:
-    """Explain the colors of the bar."""
-    names = [c.name for c in context.components if c.tokens > 0]
-    drawn = Text()
-    for name in names:
-        drawn.append("█ ", style=COLORS.get(name, "white")).append(f"{name}  ")
-    return drawn.append("░ free  ").append("▒ reserved for the completion")
-
-
-def what_if(context: Context) -> Table:
-    """Replay the record under other models and policies."""
-    table = Table(title="What if? The same record under other models and policies", title_justify="left")
-    for column in ("model", "policy", "window", "tokens", "counted", "kept", "dropped", "the refund memory (mem-04)"):
-        table.add_column(column, justify="right" if column in ("window", "tokens", "kept", "dropped") else "left")
-    for model, policy in (
-        (MODEL, "default"),
-        (MODEL, "window"),
-        (MODEL, "auction"),
-        ("gpt-4o", "default"),
-        ("claude-sonnet-4-5", "default"),
-        ("gemini-2.5-flash", "default"),
-        ("qwen2.5:7b", "split"),
-    ):
-        other = brimful.replay(context, model=model, policy=policy)
-        outcomes = [decision.outcome for decision in other.decisions]
-        table.add_row(
-            model,
-            policy,
-            f"{other.budget.window:,}",
-            f"{other.tokens:,}",
-            other.verification.basis,
-            str(outcomes.count("kept")),
-            str(outcomes.count("dropped")),
-            other.decision("mem-04").outcome + ", " + other.decision("mem-04").reason,
-        )
+def compare(title: str) -> Table:
+    """Return a table that compares both ways."""
+    table = Table(title, width=WIDTH)
+    table.add_column("the newest messages", ratio=1)
+    table.add_column("Brimful", ratio=1)
     return table
 
 
-def prefix_shares(turns: int = 60) -> list[float]:
-    """Build a context after every message, and return the share of each request that repeats the previous one."""
-    messages, shares, previous = list(history(turns)), [], None
-    for end in range(len(messages) // 2, len(messages)):
-        offered = [*instructions(), *messages[:end]]
-        context = brimful.assemble(offered, model=MODEL, tools=TOOLS, previous=previous, now=NOW)
-        if previous is not None:
-            shares.append(brimful.diff(previous, context).prefix_share)
-        previous = context
-    return shares
+def mark(good: bool, text: str) -> str:  # noqa: FBT001 - what is marked
+    """Mark a text as good or bad."""
+    return f"{'[green]✓[/]' if good else '[red]✗[/]'} {text}"
+
+
+# -- 2. the agent ----------------------------------------------------------------------------------------------------
+
+
+def refunds(console: Console) -> None:
+    """Run an agent far past its window, both ways."""
+    ours, naive = agent.run_agent(overrides={"recall": "tool"}), run_with_newest()
+    tokens = agent.total_tokens(ours.contexts[-1])
+    console.rule(f"2. An agent whose run has {tokens:,} tokens, a window of {agent.WINDOW:,}", align="left")
+    console.print(f"[bold]Task:[/] {agent.TASK}\n")
+    table = compare("")
+    last = ours.contexts[-1].request["messages"]
+    for name, *cells in zip(
+        ("task", "tool calls", "answer"), outcome(naive, naive_request(naive)), outcome(ours, last), strict=True
+    ):
+        table.add_row(name, *cells)
+    console.print(table)
+    lines = [line for message in last for line in str(message["content"]).splitlines() if " → " in line]
+    console.print("[bold]Older steps stay as lines of a ledger[/], each with a handle that the model can recall:")
+    for line in lines[:3]:
+        console.print(f"  {line[: WIDTH - 4]} …", markup=False)
+    console.print()
+
+
+def run_with_newest() -> agent.Run:
+    """Run the agent with the newest messages that fit."""
+    run = agent.Run([{"role": "system", "content": agent.SYSTEM}, {"role": "user", "content": agent.TASK}])
+    agent.work(run, lambda request: agent.next_message(request | {"messages": naive_request(run)}))
+    return run
+
+
+def naive_request(run: agent.Run) -> list[agent.Message]:
+    """Return the newest messages of a run, without tool results whose call is gone: providers refuse these."""
+    sizes = Sizes(resolve(agent.MODEL))
+    tools = 200  # tokens; about what their definitions take
+    system, *rest = sizes.keep_newest(run.messages, agent.WINDOW - agent.COMPLETION - tools)
+    start = next((at for at, message in enumerate(rest) if message["role"] != "tool"), len(rest))
+    return [system, *rest[start:]]
+
+
+def outcome(run: agent.Run, last: list[agent.Message]) -> Iterator[str]:
+    """Describe how a run ended."""
+    has_task = agent.TASK in agent.visible_text(last)
+    yield mark(has_task, "still in the last request" if has_task else "no longer in the last request")
+    yield mark(not run.repeated, f"{run.calls.total()}, of which {run.repeated} repeated")
+    yield mark(f"{sum(agent.BROKEN.values()):.2f}" in run.answer, run.answer)
+
+
+# -- 3. the bill -----------------------------------------------------------------------------------------------------
+
+
+async def bill(console: Console) -> None:
+    """Replay the end of the year, and compare what it costs."""
+    records = memory.year()[-REPLAYED:]
+    async with brimful.Engine("sqlite://") as engine:
+        [report] = await measure(
+            [Recording.of("kitchen", records)],
+            engine,
+            model=resolve("gpt-4o"),
+            windows=[4_096],
+            completion=COMPLETION,
+            requests=REQUESTS,
+        )
+    console.rule(f"3. The bill for {report.requests} requests in a window of 4,096 tokens, gpt-4o", align="left")
+    console.print(make_bill(report))
+    console.print("Measure your own conversations: brimful bench chat.jsonl\n")
+
+
+def make_bill(report: Report) -> Table:
+    """Return the costs of each way."""
+    table = Table("", "input tokens", "from the cache", "cost")
+    names = {"newest": "the newest messages", "fit": "brimful.fit", "memory": "Brimful with a memory"}
+    for way, figures in report.ways.items():
+        cost = "?" if figures.cost is None else f"${figures.cost:.3f}"
+        table.add_row(names[way], f"{figures.input:,}", f"{figures.cached / figures.input:.0%}", cost)
+    return table
+
+
+# -- 4. a model on this machine --------------------------------------------------------------------------------------
+
+
+async def answer(console: Console) -> None:
+    """Let a small model answer from a memory."""
+    console.rule("4. A real model on this machine: SmolLM2 with 135 million parameters", align="left")
+    with LlamaServer(smollm2(), context=SMALL_WINDOW) as server:
+        async with brimful.Engine("sqlite://", provider=f"{server.address}/v1") as engine:
+            prompt = "You answer questions about Ada in one short sentence."
+            await engine.put(Persona(id="wren", prompt=prompt, model=SMALL_MODEL, completion=24))
+            await engine.remember(BOAT, user="ada")
+            await engine.wait_indexed()
+            question = "What is the name of Ada's boat?"
+            found = await engine.respond(
+                "harbour", "wren", question, user="ada", window=SMALL_WINDOW, fields={"temperature": 0}
+            )
+    console.print(f"[bold]remembered:[/] {BOAT}\n[bold]question:[/]   {question}")
+    console.print(Text.assemble(("answer:     ", "bold"), found.text))
 
 
 def main() -> None:
     """Run the demo."""
-    console = Console(width=120, highlight=False)
-    packages = candidates()
-    total = sum(package.tokens.tokens for package in packages)
-    context = brimful.assemble(packages, model=MODEL, tools=TOOLS, now=NOW)
+    console = Console(width=WIDTH, highlight=False)
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(companion(console, Path(folder)))
+    refunds(console)
+    asyncio.run(bill(console))
+    try:
+        asyncio.run(answer(console))
+    except (LlamaUnavailable, brimful.errors.MissingExtra) as missing:
+        console.print(f"Skipped: {missing}", markup=False)
     console.print(
-        f"[bold]{len(packages)} candidates with {total:,} tokens, for the 8,192-token window of {MODEL}.[/]\n"
+        "\nEvery decision is on record. To see why something was in, or out, in a browser: [bold]make inspect[/]"
     )
-    console.print(bar(context))
-    console.print(legend(context), "\n")
-    console.print(context.report(), markup=False)
-    verified = context.verification
-    console.print(
-        f"\nVerified: the whole request has {verified.tokens:,} tokens (its parts {verified.parts:,}); "
-        f"the limit is {verified.limit:,}.\n"
-    )
-    console.print("[bold]Why was this included, and that left out?[/]")
-    for id in ("now", "mem-04", "mem-echo", "mem-40", "q-199", "tool-198", "q-003", "lore-roast"):
-        console.print(f"  {id:<11} {context.explain(id)}", markup=False, soft_wrap=True)
-    console.print()
-    console.print(what_if(context))
-    shares = sorted(prefix_shares())
-    console.print(
-        f"\n[bold]Prompt cache:[/] over {len(shares) + 1} requests, the median request shares "
-        f"{shares[len(shares) // 2]:.0%} of its bytes with the start of the previous one."
-    )
-    console.print("\nThe request is in context.request, the record in context.to_json(). Next: brimful --help")
+    if sys.stdin.isatty() and console.input("Open the inspector with sample data now? [y/N] ").strip().lower() == "y":
+        subprocess.run(["make", "inspect"], check=False)  # noqa: S607
 
 
 if __name__ == "__main__":

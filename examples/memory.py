@@ -1,7 +1,8 @@
 """A companion that remembers a year: old messages come back when they are relevant.
 
 A room with 5,000 messages in SQLite, three of which matter, and an embedding service that fails halfway through. Needs
-no API key, network or server. Run it with `make demo`.
+no API key, network or server. Run it with
+`python examples/memory.py`.
 """
 
 import asyncio

@@ -139,7 +139,7 @@ async def measure(
         for window in windows
     ]
     for done, recording in enumerate(recordings):
-        replay = _Replay(recording, engine, _Sizes(model))
+        replay = _Replay(recording, engine, Sizes(model))
 
         def report_part(share: float, done: int = done) -> None:
             on_progress((done + share) / len(recordings))
@@ -151,7 +151,7 @@ async def measure(
     return reports
 
 
-class _Sizes:
+class Sizes:
     """Counts messages one by one, each once."""
 
     def __init__(self, model: ModelInfo) -> None:
@@ -172,11 +172,21 @@ class _Sizes:
         """Return the tokens of a request."""
         return sum(map(self.count, messages)) + self.counter.request_overhead()
 
+    def keep_newest(self, messages: Sequence[Wire], limit: int) -> list[Wire]:
+        """Return the system prompt and the newest messages that fit, whatever belongs together."""
+        system = list(takewhile(lambda message: message["role"] == "system", messages))
+        room = limit - self.total(system)
+        rest = messages[len(system) :]
+        start = len(rest)
+        while start and (room := room - self.count(rest[start - 1])) >= 0:
+            start -= 1
+        return [*system, *rest[start:]]
+
 
 class _Replay:
     """One conversation, answer by answer."""
 
-    def __init__(self, recording: Recording, engine: Engine, sizes: _Sizes) -> None:
+    def __init__(self, recording: Recording, engine: Engine, sizes: Sizes) -> None:
         self._recording = recording
         self._engine = engine
         self._sizes = sizes
@@ -241,7 +251,7 @@ class _Replay:
         before = self._recording.before(at)
         limit = report.window - report.completion
         if way == "newest":
-            return self._keep_newest(before, limit)
+            return self._sizes.keep_newest(before, limit)
         if way == "fit":
             context = fit(
                 {"model": self._sizes.model.id, "messages": before},
@@ -263,16 +273,6 @@ class _Replay:
             )
         messages: list[Wire] = context.request["messages"]
         return messages
-
-    def _keep_newest(self, messages: Sequence[Wire], limit: int) -> list[Wire]:
-        """Return the system prompt and the newest messages that fit, from a message that is no tool result on."""
-        system = list(takewhile(lambda message: message["role"] == "system", messages))
-        room = limit - self._sizes.total(system)
-        rest = messages[len(system) :]
-        start = len(rest)
-        while start and (room := room - self._sizes.count(rest[start - 1])) >= 0:
-            start -= 1
-        return [*system, *rest[start:]]
 
     def _count_cached(self, before: Sequence[Wire], messages: Sequence[Wire]) -> int:
         same = takewhile(lambda pair: pair[0] == pair[1], zip(before, messages, strict=False))
