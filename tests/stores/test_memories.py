@@ -145,9 +145,10 @@ def test_memories_are_removed_by_filter(store, run):
     assert run(store.remove_memories(user="ada", metadata={"at": 1})) == 1
     assert run(store.remove_memories(user="ada")) == 2
     assert ids(run(store.memories())) == ["k0", "k2", "k4"]
-    for nothing in ({}, {"user": None, "prefix": ""}):
+    for nothing in ({}, {"user": None, "prefix": ""}, {"types": ()}, {"types": []}, {"metadata": {}}):
         with pytest.raises(InvalidValue, match="without one, every memory would be removed"):
             run(store.remove_memories(**nothing))
+    assert run(store.remove_memories(ids=[])) == 0
     assert run(store.count_memories()) == 3
 
 

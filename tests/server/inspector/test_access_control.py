@@ -58,6 +58,7 @@ WRITES = [
     ("POST", "/memories", {"id": "x", "content": "x"}),
     ("PUT", "/memories/nuts", {"pinned": False}),
     ("DELETE", "/memories/four", None),
+    ("DELETE", "/memories?prefix=none", None),
     ("POST", "/lorebooks", {"id": "x"}),
     ("PUT", "/lorebooks/teas", {"name": "x"}),
     ("POST", "/lorebooks/teas/entries", {"id": "x", "content": "x"}),

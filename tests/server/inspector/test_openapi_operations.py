@@ -24,6 +24,7 @@ PATHS = {
     "/rooms/tea/room/janitor": "/rooms/{id}/janitor",
     "/messages/m1": "/messages/{id}",
     "/personas/nova": "/personas/{id}",
+    "/memories?prefix=none": "/memories",
     "/memories/nuts": "/memories/{id}",
     "/memories/four": "/memories/{id}",
     "/lorebooks/teas": "/lorebooks/{id}",

@@ -103,6 +103,18 @@ def test_memories_are_created_updated_pinned_and_removed(ask, get):
     ask("GET", f"/memories/{made['id']}", 404)
 
 
+def test_memories_are_removed_by_filter(ask, get):
+    for id, fields in {"w1": {"user": "ada"}, "w2": {"user": "ada"}, "w3": {"user": "bob"}, "w4": {}}.items():
+        ask("POST", "/memories", 201, id=id, content=f"Note {id}.", metadata={"tag": "work"}, **fields)
+    before = {each["id"] for each in get("/memories")["memories"]}
+    for query in ("", "?prefix=", "?metadata={}", "?erase=true"):
+        assert "filters" in ask("DELETE", f"/memories{query}", 400)["error"]["message"]
+    assert ask("DELETE", '/memories?metadata={"tag":1}') == {"removed": 0}
+    assert {each["id"] for each in get("/memories")["memories"]} == before
+    assert ask("DELETE", "/memories?user=ada&prefix=w&erase=true") == {"removed": 2}
+    assert {each["id"] for each in get("/memories")["memories"]} == before - {"w1", "w2"}
+
+
 def test_a_memory_has_a_cluster_and_says_whether_its_message_is_gone(ask):
     made = ask("POST", "/memories", 201, id="k", content="Tea.", cluster="tea", source_message="m1")
     assert (made["cluster"], made["summary"], made["source_removed"]) == ("tea", False, False)

@@ -361,6 +361,17 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
         _put("/memories/{id:path}", "Update, pin or unpin a memory", record_views.MemoryView, queries.MemoryBody),
         lambda to: to.memories.change,
     ),
+    (
+        Operation(
+            method="DELETE",
+            path="/memories",
+            summary="Remove the memories that match filters",
+            scope="write",
+            answer=record_views.RemovedMemories,
+            query=queries.RemoveMemoriesQuery,
+        ),
+        lambda to: to.memories.remove_matching,
+    ),
     (_delete("/memories/{id:path}", "Remove a memory", queries.RemoveQuery), lambda to: to.memories.remove),
     (
         _get("/lorebooks", "List lorebooks", record_views.LorebookList, queries.ListQuery),

@@ -118,6 +118,20 @@ class RemoveQuery(Input, frozen=True, kw_only=True):
     erase: bool = False
 
 
+class RemoveMemoriesQuery(RemoveQuery, frozen=True, kw_only=True):
+    """Which memories to remove: those that match all filters, archived ones too. At least one filter is required."""
+
+    persona: _Name | None = None
+    user: _Name | None = None
+    room: _Name | None = None
+    user_prefix: Annotated[str, Meta(max_length=1_000, description="Only of users whose ids start with this.")] = ""
+    prefix: Annotated[str, Meta(max_length=1_000, description="Only ids that start with this.")] = ""
+    type: MemoryType | None = None
+    metadata: Annotated[str, Meta(max_length=10_000, description="A JSON object of values that must match.")] = ""
+    pinned: bool | None = None
+    archived: bool | None = None
+
+
 class WhatIfBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings to change; all others stay as they were."""
 

@@ -93,3 +93,9 @@ class Removed(View, frozen=True, kw_only=True):
 
     id: str
     removed: Literal[True] = True
+
+
+class RemovedMemories(View, frozen=True, kw_only=True):
+    """How many memories were removed."""
+
+    removed: int

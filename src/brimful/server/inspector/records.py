@@ -24,7 +24,7 @@ from brimful.server.errors import ApiError
 from brimful.server.inspector.catalogue import ContentCounter
 from brimful.server.inspector.context_cache import ContextCache
 from brimful.server.inspector.operation import Call
-from brimful.server.inspector.queries import ListQuery, MemoriesQuery, MessagesQuery, RemoveQuery
+from brimful.server.inspector.queries import ListQuery, MemoriesQuery, MessagesQuery, RemoveMemoriesQuery, RemoveQuery
 from brimful.server.inspector.record_views import (
     EntryList,
     EntryView,
@@ -37,6 +37,7 @@ from brimful.server.inspector.record_views import (
     PersonaList,
     PersonaView,
     Removed,
+    RemovedMemories,
     RoomList,
     RoomView,
 )
@@ -348,6 +349,25 @@ class Memories:
         await engine.forget(id, erase=query.erase)
         self._cache.drop(call.tenant)
         return Removed(id=id)
+
+    async def remove_matching(self, call: Call) -> RemovedMemories:
+        """Remove all memories that match the filters."""
+        query: RemoveMemoriesQuery = call.query
+        engine = await self._tenants.engine(call.tenant)
+        filters: MemoryFilters = {
+            "persona": query.persona,
+            "user": query.user,
+            "room": query.room,
+            "user_prefix": query.user_prefix,
+            "prefix": query.prefix,
+            "types": (query.type,) if query.type else (),
+            "metadata": _read_metadata(query.metadata),
+            "pinned": query.pinned,
+            "archived": query.archived,
+        }
+        removed = await engine.forget_memories(erase=query.erase, **filters)
+        self._cache.drop(call.tenant)
+        return RemovedMemories(removed=removed)
 
     async def _shown(self, memory: Memory, call: Call) -> MemoryView:
         return (await self._views([memory], call.query.model, call.tenant))[0]

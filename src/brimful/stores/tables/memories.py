@@ -110,10 +110,15 @@ def remove_memories(
     session: Session, *, erase: bool = False, limit: int = 500, **filters: Unpack[MemoryFilters]
 ) -> int:
     """Remove at most `limit` memories that match all filters, and return their number."""
-    if not any(value is not None and value != "" for value in filters.values()):
+    if not any(_is_filter(name, value) for name, value in filters.items()):
         raise InvalidValue("filters", "are missing: without one, every memory would be removed")
     ids = [row[0] for row in _find_rows(session, None, "", validate_limit(limit), filters)]
     return sum(remove_memory(session, id, erase=erase) for id in ids)
+
+
+def _is_filter(name: str, value: object) -> bool:
+    """Whether a filter limits what is found. Empty ids and scopes match nothing, other empty values everything."""
+    return value is False or bool(value) or (name in ("ids", "scopes") and value is not None)
 
 
 def memory_users(session: Session, *, prefix: str = "", after: str = "", limit: int = 100) -> list[str]:
