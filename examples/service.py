@@ -54,12 +54,12 @@ class ScriptedModel(BaseHTTPRequestHandler):
 @contextmanager
 def scripted_model(model: type[ScriptedModel] = ScriptedModel) -> Iterator[str]:
     """Serve the model, and yield its URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), model)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.shutdown()
+    with ThreadingHTTPServer(("127.0.0.1", 0), model) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1"
+        finally:
+            server.shutdown()
 
 
 @contextmanager

@@ -3,9 +3,12 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
+import langgraph_agent
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.runtime import Runtime
@@ -242,6 +245,35 @@ def test_a_graph_remembers_across_threads(store):
         config = {"configurable": {"thread_id": thread}}
         said.append(compiled.invoke({"messages": [("user", text)]}, config)["messages"][-1].text)
     assert said == ["", "I like green tea."]
+
+
+class Nova(GenericFakeChatModel):
+    """Answers from a script, whatever tools there are."""
+
+    def bind_tools(self, tools, **_):
+        return self
+
+
+def test_the_example_remembers_across_threads_and_always_fits(engine):
+    def calling(name, **arguments):
+        return AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": name}])
+
+    script = [
+        calling("remember", fact="Ada drinks green tea at four."),
+        "I will remember that.",
+        calling("look_up", question="What does Ada drink at four?"),
+        "Green tea.",
+    ]
+    agent = langgraph_agent.make_agent(Nova(messages=iter(script)), engine, model="gpt-4o", window=2_000)
+    long = [("user", f"Note {number}: " + "the kettle is on. " * 9) for number in range(100)]
+    answers = []
+    for thread, texts in [("t1", ["I drink green tea at four."]), ("t2", [*long, "What should I drink at four?"])]:
+        config = {"configurable": {"thread_id": thread, "user": "ada"}}
+        answers.append(agent.invoke({"messages": texts}, config)["messages"][-3:])
+    assert [messages[-1].text for messages in answers] == ["I will remember that.", "Green tea."]
+    assert answers[1][1].text == "Ada drinks green tea at four."
+    builds = engine.run(engine.store.builds(room="t2"))
+    assert [build.left_out > 50 for build in builds] == [True, True]
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,74 @@
+"""A chat service with FastAPI: answers are streamed, and every user is remembered.
+
+    pip install "brimful[remote]" fastapi uvicorn
+    MODEL=gpt-4o-mini uvicorn --app-dir examples fastapi_chat:app  # needs OPENAI_API_KEY
+    MODEL=llama3.2:3b uvicorn --app-dir examples fastapi_chat:app  # with Ollama
+    curl -N http://127.0.0.1:8000/chat/ada -H 'content-type: application/json' -d '{"text": "Hello!", "id": "m1"}'
+
+The tutorial builds it step by step, with a page for the browser.
+"""
+
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+import brimful
+from brimful.errors import ProviderError
+from brimful.protocols import Provider
+from brimful.records import Persona, Room
+
+NOVA = Persona(id="nova", name="Nova", prompt="You are Nova, the assistant of Harbour Coffee. Answer briefly.")
+
+
+class Message(BaseModel):
+    """A message of a user. The client makes the id, so that a message that is sent twice is stored once."""
+
+    text: str
+    id: str
+
+
+def make_app(store: str, model: str, provider: str | Provider = "") -> FastAPI:
+    """Return the service. Without a provider, the model's own API is called."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with brimful.Engine(store, model=model, provider=provider) as engine:
+            await engine.put(NOVA)
+            app.state.engine = engine
+            yield
+
+    app = FastAPI(lifespan=lifespan)
+
+    @app.post("/chat/{user}")
+    async def chat(user: str, message: Message) -> StreamingResponse:
+        """Stream the answer to a message."""
+        engine: brimful.Engine = app.state.engine
+        room = Room(id=f"web-{user}", user=user, persona=NOVA.id)
+        await engine.put(room)
+
+        async def chunks() -> AsyncIterator[str]:
+            try:
+                async with engine.stream(room.id, message=message.text, sender=user, id=message.id) as stream:
+                    async for chunk in stream:
+                        yield chunk.text
+            except ProviderError:
+                logging.getLogger(__name__).exception("no answer in %s", room.id)
+                yield "I cannot answer right now. Please try again later."
+
+        return StreamingResponse(chunks(), media_type="text/plain")
+
+    @app.get("/chat/{user}")
+    async def history(user: str) -> list[dict[str, str]]:
+        """Return the last messages, oldest first."""
+        found = await app.state.engine.store.history(f"web-{user}", limit=50)
+        return [{"sender": each.message.sender, "text": each.message.content} for each in reversed(found)]
+
+    return app
+
+
+app = make_app(os.environ.get("BRIMFUL_DB", "sqlite:///brimful.db"), os.environ.get("MODEL", "gpt-4o-mini"))

@@ -1,0 +1,129 @@
+"""The examples that people copy: each runs, with a scripted model in place of a real one."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from itertools import repeat
+from pathlib import Path
+
+import agent
+import fastapi_chat
+import openai
+import openai_agent
+import pytest
+import service
+import support_bot
+from starlette.testclient import TestClient
+
+import brimful
+from brimful.errors import ProviderUnavailable
+from brimful.testing import ScriptedProvider
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def test_every_example_is_in_the_list():
+    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    files = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")}
+    assert files == {name for name in files if f"[{name}]({name})" in listed}
+
+
+# -- fastapi_chat.py -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def chat(sqlite_url):
+    busy = ProviderUnavailable("scripted", "busy")
+    provider = ScriptedProvider(["Hello, Ada!", "A cortado.", busy])
+    with TestClient(fastapi_chat.make_app(sqlite_url, "gpt-4o-mini", provider)) as client:
+
+        def send(user, text, id):
+            return client.post(f"/chat/{user}", json={"text": text, "id": id}).text
+
+        yield client, send, provider
+
+
+def test_the_service_streams_and_remembers(chat):
+    client, send, provider = chat
+    assert send("ada", "I drink cortado.", "m1") == "Hello, Ada!"
+    assert send("ada", "What do I drink?", "m2") == "A cortado."
+    seen = [message["content"] for message in provider.requests[1]["messages"]]
+    assert seen[-3:] == ["I drink cortado.", "Hello, Ada!", "What do I drink?"]
+    assert [each["text"] for each in client.get("/chat/ada").json()] == [*seen[-3:], "A cortado."]
+    assert client.get("/chat/bob").json() == []
+
+
+def test_the_service_says_so_if_there_is_no_answer(chat):
+    _, send, _ = chat
+    send("ada", "Hello.", "m1")
+    send("ada", "Are you there?", "m2")
+    assert send("bob", "And now?", "m3") == "I cannot answer right now. Please try again later."
+
+
+# -- openai_agent.py -------------------------------------------------------------------------------------------------
+
+
+def test_the_agent_finishes_far_past_its_window():
+    with (
+        service.scripted_model(agent.ServedModel) as url,
+        openai.OpenAI(base_url=url, api_key="none") as client,
+    ):
+        task = [{"role": "system", "content": agent.SYSTEM}, {"role": "user", "content": agent.TASK}]
+        request = {"model": agent.MODEL, "max_tokens": agent.COMPLETION, "tools": agent.TOOLS, "messages": task}
+        messages = openai_agent.run(client, request, agent.call_tool, window=agent.WINDOW)
+    assert messages[-1].content == "I refunded 5 orders to your gift card: 172.50 in total."
+    assert brimful.fit({**request, "messages": messages}, window=1_000_000).tokens > 5 * agent.WINDOW
+    calls = [call.function for message in messages[2:] for call in getattr(message, "tool_calls", None) or ()]
+    assert "recall" in {call.name for call in calls}
+
+
+def test_its_tools_read_files(tmp_path):
+    (tmp_path / "tea.txt").write_text("Sencha.")
+    assert openai_agent.call_tool("list_folder", {"path": str(tmp_path)}) == str(tmp_path / "tea.txt")
+    assert openai_agent.call_tool("read_file", {"path": str(tmp_path / "tea.txt")}) == "Sencha."
+    assert openai_agent.call_tool("read_file", {"path": str(tmp_path / "milk.txt")}).startswith("Error: ")
+
+
+# -- room.py ---------------------------------------------------------------------------------------------------------
+
+
+def test_those_who_are_mentioned_answer():
+    printed = subprocess.run([sys.executable, EXAMPLES / "room.py"], capture_output=True, text=True, check=True).stdout
+    speakers = [line.partition(":")[0] for line in printed.splitlines()]
+    assert speakers == ["Ada", "Bob", "Ada", "Cook", "Bob", "Host", "Critic"]
+
+
+# -- support_bot.py --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("database", ["postgres_url", "sqlite_url"])
+def test_shops_share_a_database_and_nothing_else(request, database):
+    async def talk(url):
+        provider = ScriptedProvider(repeat("Yes."))
+        async with support_bot.open_shops(url, provider) as shops:
+            await support_bot.ask(shops["harbour"], "ada", "I live in Porto.", model="gpt-4o-mini")
+            return [await support_bot.ask(shop, "ada", "Do you ship to Porto?") for shop in shops.values()]
+
+    harbour, summit = asyncio.run(talk(request.getfixturevalue(database)))
+    assert "Harbour Coffee ships to all of Portugal" in harbour
+    assert "I live in Porto." in harbour
+    assert "Summit Tea does not ship" in summit
+    assert "Harbour" not in summit
+    assert "I live in Porto." not in summit
+
+
+# -- windows.ipynb ---------------------------------------------------------------------------------------------------
+
+
+def test_the_notebook_runs_and_has_no_outputs():
+    notebook = json.loads((EXAMPLES / "windows.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in cells)
+    namespace = {}
+    for number, cell in enumerate(cells):
+        exec(compile("".join(cell["source"]), f"cell {number}", "exec"), namespace)  # noqa: S102 - our own
+    context, smaller = namespace["context"], namespace["smaller"]
+    assert smaller.tokens < context.tokens <= context.budget.hard_limit
+    assert brimful.window_for(smaller, namespace["lost"][0].id) > smaller.budget.window
+    assert all("tokens" in each._repr_html_() for each in (context, smaller))
