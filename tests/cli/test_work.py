@@ -75,6 +75,25 @@ def test_a_failure_is_the_exit_code(run):
     assert run("work", "--once", code=1).stdout == "1 jobs, 1 of them failed\n"
 
 
+def test_a_queued_file_is_imported(run, run_json, tmp_path):
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    (folder / "den.jsonl").write_text('{"role": "user", "content": "Hi"}\n')
+    assert run_json("import", "den.jsonl", "none.jsonl", "--queue", "--tenant", "acme") == {"queued": 2}
+    assert run("import", "den.jsonl", "--queue", "--tenant", "acme").stdout.startswith("0 imports are queued")
+    run("import", "den.jsonl", "--queue", "--dry-run", code=2)
+    done = run("work", "--once", "--json", "--import-folder", str(folder), code=1).stdout
+    outcomes = [(report["kind"], report["outcome"], report["count"]) for report in map(json.loads, done.splitlines())]
+    assert sorted(outcomes) == [("embed", "done", 1), ("import", "done", 1), ("import", "failed", 0)]
+    assert run_json("work", "--discard") == {"discarded": 1}
+    assert run("work", "--failed").stdout == "no job has failed\n"
+
+
+def test_a_model_for_summaries_needs_the_janitor(run):
+    post("acme")
+    run("work", "--once", "--model", "gpt-4o-mini", code=2)
+
+
 def test_a_signal_stops_it():
     post("acme")
     with subprocess.Popen(

@@ -1,18 +1,23 @@
 """Workers share the background work of all tenants, do nothing twice, and take up what others left."""
 
 import asyncio
+import json
 import sys
 import time
 from collections import Counter
 
+import msgspec
 import numpy as np
 import psycopg
 import pytest
 
+from brimful.core.content import content_hash
 from brimful.engine import Engine
+from brimful.engine.counts import store_counts
+from brimful.engine.transfer import ImportFile
 from brimful.engine.worker import LEASE, POLL_SECONDS, Worker, WorkSettings
-from brimful.errors import StoreError
-from brimful.records import Message
+from brimful.errors import ProviderError, StoreError
+from brimful.records import Message, Room
 from brimful.stores import connect
 from brimful.stores.tables.jobs import Job, add_job
 from brimful.stores.tuning import Tuning
@@ -31,9 +36,9 @@ def url(request):
 def new_worker(clock):
     """Return a way to make workers, which report to a list."""
 
-    def make(database, embedder=None, on_report=lambda _: None, sleep=asyncio.sleep, **settings):
+    def make(database, embedder=None, on_report=lambda _: None, sleep=asyncio.sleep, engine=Engine, **settings):
         async def open_engine(tenant):
-            return await Engine(database, tenant=tenant, embedder=embedder, indexing="elsewhere", clock=clock).open()
+            return await engine(database, tenant=tenant, embedder=embedder, indexing="elsewhere", clock=clock).open()
 
         reports = []
         chosen = WorkSettings(embedder=embedder, **settings)
@@ -237,6 +242,199 @@ def test_retention_deletes_and_waits_for_the_oldest_that_is_left(run, url, new_w
     (report,), builds, wait = run(story())
     assert (report.kind, report.outcome, report.count, builds) == ("retention", "done", 1, 1)
     assert wait == pytest.approx(20 * DAY, abs=2 * 3_600)
+
+
+async def counted(database, tenant, texts, tokenizer="o200k_base"):
+    return len(await database.tenant(tenant).counts(tokenizer, [content_hash(text) for text in texts]))
+
+
+def test_after_a_change_of_models_a_worker_counts_what_the_first_build_did_not(run, url, new_worker):
+    texts = [f"{at} in {url[:6]}" for at in range(700)]  # this process has counted none of them
+
+    async def story():
+        async with connect(url) as database:
+            await post(database, "acme", None, texts)
+            async with Engine(database, tenant="acme", embedder=None, model="gpt-4o") as engine:
+                await engine.assemble(room="den", message="hello", max_prompt_tokens=2_000)
+            before = await counted(database, "acme", texts)
+            worker = new_worker(database)
+            await worker.run_due()
+            await worker.run_due()
+            kinds = {job.kind for job in await database.list_jobs()}
+            return before, worker.reports, await counted(database, "acme", texts), kinds
+
+    before, (report,), after, kinds = run(story())
+    assert 100 <= before < 700
+    assert (report.kind, report.outcome, report.count, after) == ("count", "done", 700 - before, 700)
+    assert "count" not in kinds
+
+
+def test_a_build_that_counts_little_queues_nothing(run, sqlite_url):
+    async def story():
+        async with connect(sqlite_url) as database:
+            await post(database, "acme", None, ["one", "two"])
+            async with Engine(database, tenant="acme", embedder=None, model="gpt-4o") as engine:
+                await engine.assemble(room="den", message="hello")
+            return {job.kind for job in await database.list_jobs()}
+
+    assert run(story()) == {"janitor", "retention"}
+
+
+def test_what_a_killed_worker_counted_is_not_counted_again(run, url, new_worker, clock):
+    texts = [f"text {at}" for at in range(1_200)]
+
+    async def story():
+        async with connect(url) as database:
+            await post(database, "acme", None, texts)
+            store = database.tenant("acme")
+            await store.add_job("count", "o200k_base")
+            job = Job(tenant="acme", kind="count", subject="o200k_base")
+            await database.jobs("acme").claim(job, "killed", now=clock(), lease=LEASE)
+            page = await store.list_contents()  # as far as it came
+            await store_counts(store, "o200k_base", page.values())
+            clock.now += LEASE
+            worker = new_worker(database)
+            await worker.run_due()
+            return len(page), worker.reports, await counted(database, "acme", texts)
+
+    half, (report,), done = run(story())
+    assert (half, report.count, done) == (500, 700, 1_200)
+
+
+def test_the_janitor_lets_a_model_write_and_retries_if_it_fails(run, url, new_worker, clock):
+    answers = [ProviderError("scripted", "is down"), "They spoke of tea."]
+
+    class Scripted:
+        incremental = False
+
+        async def summarize(self, _):
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    class ScriptedEngine(Engine):
+        def make_summarizer(self, *_, **__):
+            return Scripted()
+
+    async def story():
+        async with connect(url) as database:
+            await post(database, "acme", None, ["Tea at five?", "Yes, green tea."])
+            worker = new_worker(database, engine=ScriptedEngine, janitor_interval=3_600.0, model="gpt-4o-mini")
+            await worker.run_due()
+            (failed,) = await database.list_jobs(failed=True)
+            between = await database.tenant("acme").summaries("den")
+            clock.now = failed.due
+            await worker.run_due()
+            return worker.reports, failed, between, await database.tenant("acme").summaries("den")
+
+    reports, failed, between, after = run(story())
+    assert [(report.outcome, report.count) for report in reports] == [("failed", 0), ("done", 1)]
+    assert (failed.kind, failed.error, between) == ("janitor", "ProviderError", [])
+    assert ["They spoke of tea." in summary.content for summary in after] == [True]
+
+
+def write_chat(folder, count):
+    lines = (json.dumps({"role": "user", "content": f"line {at}"}) for at in range(count))
+    (folder / "chat.jsonl").write_text("\n".join(lines), encoding="utf-8")
+
+
+async def count_messages(store):
+    return (await store.count_messages(["den"]))["den"]
+
+
+async def queue_import(database, tenant="acme", **file):
+    await database.tenant(tenant).add_job("import", msgspec.json.encode(ImportFile(**file)).decode())
+
+
+def test_a_queued_file_is_imported_and_embedded(run, url, new_worker, tmp_path):
+    write_chat(tmp_path, 30)
+
+    async def story():
+        async with connect(url) as database:
+            await queue_import(database, path="chat.jsonl", room="den")
+            embedder = HashEmbedder()
+            other = new_worker(database, embedder)  # it has no such folder
+            await other.run_due()
+            worker = new_worker(database, embedder, import_folder=tmp_path)
+            await worker.run_due()
+            await worker.run_due()
+            done = await count_messages(database.tenant("acme")), await progress(database, embedder, "acme")
+            return [report.kind for report in other.reports], worker.reports, done
+
+    left, reports, done = run(story())
+    assert "import" not in left
+    assert [(report.outcome, report.count) for report in reports if report.kind == "import"] == [("done", 30)]
+    assert done == (30, (30, 0))
+
+
+KILLED_IMPORT = """
+import asyncio, sys
+from pathlib import Path
+from brimful.engine import Engine
+from brimful.engine.worker import Worker, WorkSettings
+from brimful.stores import connect
+
+class Stuck(Engine):
+    async def load(self, records, *, defer=False):
+        await super().load(records, defer=defer)
+        if len(records) > 1:
+            print(len(records), flush=True)
+            await asyncio.Event().wait()
+
+async def work():
+    async with connect(sys.argv[1]) as database:
+        async def open_engine(tenant):
+            return await Stuck(database, tenant=tenant, embedder=None, indexing="elsewhere").open()
+        await Worker(database, WorkSettings(import_folder=Path(sys.argv[2])), open_engine=open_engine).run_due()
+
+asyncio.run(work())
+"""
+
+
+def test_the_import_of_a_killed_process_is_finished_by_another(run, url, new_worker, clock, tmp_path):
+    write_chat(tmp_path, 5_000)
+
+    async def story():
+        async with connect(url) as database:
+            await queue_import(database, path="chat.jsonl", room="den")
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", KILLED_IMPORT, url, str(tmp_path)), stdout=asyncio.subprocess.PIPE
+            )
+            first = int(await process.stdout.readline())  # of these, all are saved
+            process.kill()
+            await process.wait()
+            store, worker = database.tenant("acme"), new_worker(database, import_folder=tmp_path)
+            half = await count_messages(store)
+            clock.now = time.time() + LEASE + 1.0
+            await worker.run_due()
+            return first, half, worker.reports, await count_messages(store)
+
+    first, half, (report,), done = run(story())
+    assert 0 < first == half < 5_000
+    assert (report.outcome, report.count, done) == ("done", 5_000 - half, 5_000)
+
+
+@pytest.mark.parametrize("path", ["none.jsonl", "../chat.jsonl", "/etc/passwd", "damaged.jsonl"])
+def test_a_file_that_cannot_be_imported_is_a_failure_that_can_be_discarded(run, sqlite_url, new_worker, tmp_path, path):
+    write_chat(tmp_path, 3)
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    (folder / "damaged.jsonl").write_text('{"role": "user", "content": "Hi"}\n{"role": "us', encoding="utf-8")
+
+    async def story():
+        async with connect(sqlite_url) as database:
+            await queue_import(database, path=path)
+            worker = new_worker(database, import_folder=folder)
+            await worker.run_due()
+            (failed,) = await database.list_jobs(failed=True)
+            rooms = await database.tenant("acme").list_records(Room)
+            discarded = await database.jobs("acme").discard(failed)
+            return worker.reports, rooms, discarded, await database.list_jobs(failed=True)
+
+    (report,), rooms, discarded, left = run(story())
+    assert (report.kind, report.outcome, rooms) == ("import", "failed", [])
+    assert (discarded, left) == (True, [])
 
 
 def test_the_janitor_comes_less_often_where_it_finds_nothing(run, sqlite_url, new_worker, clock):

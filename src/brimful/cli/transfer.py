@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
+import msgspec
 import typer
 
 from brimful.cli import output
@@ -30,6 +31,7 @@ Examples:
   brimful import export.json --room support --db sqlite:///chat.db
   brimful import train-*.jsonl.gz --dry-run
   brimful import half-downloaded.json --salvage
+  brimful import chatgpt-export.zip --queue --tenant acme
   brimful import chat.jsonl --json | jq .skipped"""
 
 _SKIPPED_COLUMNS: Final = columns("skipped", "reason", "first at", right=["skipped"])
@@ -46,7 +48,7 @@ def register(app: typer.Typer) -> None:
     app.command("export", epilog=EXPORT_EXAMPLES)(export)
 
 
-def import_files(
+def import_files(  # noqa: PLR0913 - one argument per option
     *,
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH", help="Files, folders or zip archives. `-` reads standard input.")
@@ -69,6 +71,10 @@ def import_files(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be imported without importing it.")
     ] = False,
+    queue: Annotated[
+        bool,
+        typer.Option("--queue", help="Leave it to `brimful work --import-folder`; PATH is a path in that folder."),
+    ] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
@@ -90,6 +96,15 @@ def import_files(
     """
     if format is not None and format not in format_names():
         raise typer.BadParameter(f"{format!r} is not one of {', '.join(format_names())}", param_hint="'--format'")
+    if queue:
+        if dry_run:
+            raise typer.BadParameter("cannot be combined with --dry-run", param_hint="'--queue'")
+        added = asyncio.run(_queue_imports(paths, room, format, salvage=salvage, db=db, tenant=tenant))
+        if as_json:
+            output.show_json({"queued": added})
+        else:
+            output.write(f"{added:,} imports are queued for `brimful work --import-folder`")
+        return
     from brimful.engine.transfer import ImportTally  # noqa: PLC0415 - slow to import
 
     tally = ImportTally()
@@ -100,6 +115,19 @@ def import_files(
         else:
             _import_records(walk, tally, target, salvage=salvage)
     _show_import(tally.make_report(), paths, dry_run=dry_run, as_json=as_json)
+
+
+async def _queue_imports(
+    paths: Sequence[str], room: str | None, format: str | None, *, salvage: bool, db: str, tenant: str
+) -> int:
+    """Add a job for each path, and return the number of those that were not queued already."""
+    from brimful.engine.transfer import ImportFile  # noqa: PLC0415 - see above
+    from brimful.stores import connect  # noqa: PLC0415 - see above
+
+    files = [ImportFile(path=path, room=room, format=format, salvage=salvage) for path in paths]
+    async with connect(db) as database:
+        store = database.tenant(tenant)
+        return sum([await store.add_job("import", msgspec.json.encode(file).decode()) for file in files])
 
 
 class _Target(NamedTuple):

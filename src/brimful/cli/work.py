@@ -4,6 +4,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -25,6 +26,8 @@ EXAMPLES: Final = """\
 Examples:
   brimful work --db postgresql://ada@db.example.org/chat
   brimful work --janitor-interval 6h --retention 30d
+  brimful work --janitor-interval 6h --model gpt-4o-mini
+  brimful work --import-folder /srv/exports
   brimful work --once --json
   brimful work --failed
   brimful work --retry"""
@@ -49,38 +52,62 @@ def work(  # noqa: PLR0913 - one argument per option
         str | None,
         typer.Option("--retention", metavar="DURATION", help="Delete contexts and responses after this time."),
     ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="NAME", help="Let this model write the janitor's summaries.")
+    ] = None,
+    provider: Annotated[
+        str, typer.Option("--provider", metavar="SPEC", help="Where the model runs. Default: its vendor.")
+    ] = "",
+    focus: Annotated[
+        str, typer.Option("--focus", metavar="TEXT", help="What matters most in the summaries, such as open orders.")
+    ] = "",
+    import_folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--import-folder", metavar="DIR", exists=True, file_okay=False, help="Import queued files of this folder."
+        ),
+    ] = None,
     concurrency: Annotated[
         int, typer.Option("--concurrency", min=1, max=256, metavar="N", help="Jobs at the same time.")
     ] = 4,
     once: Annotated[bool, typer.Option("--once", help="Do what is due now, and exit.")] = False,
     failed: Annotated[bool, typer.Option("--failed", help="List failed jobs, and exit.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Make failed jobs due now, and exit.")] = False,
+    discard: Annotated[bool, typer.Option("--discard", help="Remove failed imports from the queue, and exit.")] = False,
     db: Db = DEFAULT_DB,
     as_json: Json = False,
 ) -> None:
     """Do the background work of all tenants.
 
-    Embeds new records, runs the janitor and deletes old records. Several
-    workers share the work. Stop it with Ctrl-C or SIGTERM: unfinished work is
-    given back. With --once, the exit code is 1 if a job failed.
+    Embeds new records, counts their tokens, runs the janitor, deletes old
+    records and imports files. Several workers share the work. Stop it with
+    Ctrl-C or SIGTERM: unfinished work is given back. With --once, the exit
+    code is 1 if a job failed.
     """
-    if sum((once, failed, retry)) > 1:
-        raise typer.BadParameter("cannot be combined", param_hint="'--once' / '--failed' / '--retry'")
+    if sum((once, failed, retry, discard)) > 1:
+        raise typer.BadParameter("cannot be combined", param_hint="'--once' / '--failed' / '--retry' / '--discard'")
+    if (model or provider or focus) and janitor_interval is None:
+        raise typer.BadParameter("needs --janitor-interval", param_hint="'--model' / '--provider' / '--focus'")
     require_store(db)
     if failed:
         _show_failed(asyncio.run(_list_failed(db)), as_json=as_json)
         return
     if retry:
-        count = asyncio.run(_retry(db))
-        if as_json:
-            output.show_json({"retried": count})
-        else:
-            output.write(f"{count:,} jobs are due now")
+        _show_count(asyncio.run(_retry(db)), "retried", "jobs are due now", as_json=as_json)
+        return
+    if discard:
+        _show_count(asyncio.run(_discard(db)), "discarded", "failed imports were removed", as_json=as_json)
         return
     from brimful.embedding import embedder_for  # noqa: PLC0415 - other commands start faster
     from brimful.engine.worker import work_settings  # noqa: PLC0415 - see above
 
-    settings = work_settings(embedder=embedder_for(embedder), janitor_interval=janitor_interval, retention=retention)
+    settings = msgspec.structs.replace(
+        work_settings(embedder=embedder_for(embedder), janitor_interval=janitor_interval, retention=retention),
+        model=model,
+        provider=provider,
+        focus=focus,
+        import_folder=import_folder,
+    )
     jobs, failures = asyncio.run(_work(db, settings, concurrency=concurrency, once=once, as_json=as_json))
     if once and not as_json:
         output.write(f"{jobs:,} jobs done" if not failures else f"{jobs:,} jobs, {failures:,} of them failed")
@@ -151,6 +178,21 @@ async def _retry(db: str) -> int:
         while waiting := [job for job in await database.list_jobs(failed=True, limit=_MAX_JOBS) if job.due > now]:
             count += sum([await database.jobs(job.tenant).retry(job, now=now) for job in waiting])
     return count
+
+
+async def _discard(db: str) -> int:
+    from brimful.stores import connect  # noqa: PLC0415 - see above
+
+    async with connect(db) as database:
+        failed = await database.list_jobs(failed=True, limit=_MAX_JOBS)
+        return sum([await database.jobs(job.tenant).discard(job) for job in failed if job.kind == "import"])
+
+
+def _show_count(count: int, key: str, text: str, *, as_json: bool) -> None:
+    if as_json:
+        output.show_json({key: count})
+    else:
+        output.write(f"{count:,} {text}")
 
 
 def _show_failed(jobs: "list[Job]", *, as_json: bool) -> None:

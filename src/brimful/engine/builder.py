@@ -60,6 +60,7 @@ TOO_MANY_PINS: Final = Notice(
     facts={"limit": MAX_PINNED},
 )
 MAX_SUMMARIES: Final = 200  # per room, newest first; older ones cover messages that no window reaches
+MANY_UNCOUNTED: Final = 100  # texts; a build that had to count as many leaves those of other rooms to a worker
 _MAX_SUMMARY_ROUNDS: Final = 3  # usually one or two; summaries of nearly the same messages are about equally long
 _LAST_MESSAGES: Final = 20  # searched for the last visible message of a room
 
@@ -171,6 +172,8 @@ class Builder:
         if request.save:
             self._prefixes.keep(conversation, context.history)
             await self._save(plan, context)
+            if plan.vocabulary and collected.tokenized >= MANY_UNCOUNTED:
+                await self._store.add_job("count", plan.vocabulary)
         seconds = clock() - started
         log_build(context, tenant=self._settings.tenant, room=room.id, persona=conversation.persona, seconds=seconds)
         if self._events:

@@ -83,6 +83,14 @@ async def ensure_history_counts(store: Store, vocabulary: str | None, page: Sequ
     return await ensure_counts(store, vocabulary, rest) if rest else 0
 
 
+async def store_counts(store: Store, vocabulary: str, contents: Iterable[Content]) -> int:
+    """Make sure that the store has the count of every text, even if this process remembers it.
+
+    Returns how many had to be tokenized.
+    """
+    return await _load_or_count(store, vocabulary, [text for content in contents for text in texts_in(content)])
+
+
 class UsedTokenizers:
     """The tokenizers of all models that an engine was used with. New contents are counted with each of them.
 
@@ -99,6 +107,5 @@ class UsedTokenizers:
 
     async def store_counts(self, store: Store, contents: Iterable[Content]) -> None:
         """Count new contents and store the counts."""
-        texts = [text for content in contents for text in texts_in(content)]
         for vocabulary in tuple(self._vocabularies):
-            await _load_or_count(store, vocabulary, texts)
+            await store_counts(store, vocabulary, contents)

@@ -732,7 +732,7 @@ class Engine:
 
     # -- janitor -----------------------------------------------------------------------------------------------------
 
-    async def run_janitor(
+    async def run_janitor(  # noqa: PLR0913 - everything that a run depends on
         self,
         room: str | None = None,
         *,
@@ -740,6 +740,7 @@ class Engine:
         dry_run: bool = False,
         purge: bool = False,
         summarizer: Summarizer | None = None,
+        fallback: bool = True,
         focus: str = "",
         now: float | datetime | None = None,
         on_progress: JanitorCallback = lambda _: None,
@@ -749,8 +750,9 @@ class Engine:
         Floods are collapsed to one line, days are summarized, and older months and years rolled up. With `older_than`
         (`"180d"` or seconds), messages that a summary covers and no context included are archived, and so are duplicate
         memories. `purge` deletes what earlier runs archived. `summarizer` writes the summaries; by default they quote
-        messages. `focus` says what matters most in them, and is searched for in the room; by default it is that of the
-        persona `brimful-janitor`. `on_progress` is called with the share of the work done.
+        messages, and so they do if it fails; without `fallback`, its error is raised, and what was done so far stays.
+        `focus` says what matters most in them, and is searched for in the room; by default it is that of the persona
+        `brimful-janitor`. `on_progress` is called with the share of the work done.
         """
         require_string("focus", focus)
         if not callable(on_progress):
@@ -761,6 +763,7 @@ class Engine:
             dry_run=dry_run,
             purge=purge,
             summarizer=summarizer,
+            fallback=fallback,
             focus=focus or "",
             now=self._settings.resolve_time(now, "now"),
             on_progress=on_progress,

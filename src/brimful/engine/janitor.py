@@ -262,6 +262,7 @@ class RoomSweep:
         now: float,
         min_age: float | None,
         focus: str,
+        fallback: bool,
     ) -> None:
         self._store = store
         self._housekeeping = housekeeping
@@ -270,7 +271,7 @@ class RoomSweep:
         self._now = now
         self._min_age = min_age
         self._focus = focus
-        self._fallback = ExtractiveSummarizer(analyze)
+        self._fallback = ExtractiveSummarizer(analyze) if fallback else None
 
     async def clean(self, room: str, apply: ApplyChange, on_progress: JanitorCallback) -> RoomReport:
         """Clean up a room, change by change."""
@@ -315,11 +316,13 @@ class RoomSweep:
         return _summaries.make_roll_up_change(room, roll_up, digest, text, now=self._now)
 
     async def _write_summary(self, room: str, digest: Digest, notes: list[str]) -> str:
-        """Let the summarizer write; if it fails, quote messages instead and note that."""
+        """Let the summarizer write; if it fails and there is a fallback, quote messages instead and note that."""
         digest = msgspec.structs.replace(digest, room=room, focus=self._focus)
         try:
             return await self._summarizer.summarize(digest)
         except BrimfulError as error:
+            if self._fallback is None:
+                raise
             notes.append(f"summaries quote messages because the summarizer failed ({error})")
             fresh = await self._fallback.summarize(digest)
             return "\n".join(text for text in (digest.previous, fresh) if text)
@@ -379,7 +382,7 @@ class Janitor:
         self._indexer = indexer
         self._events = events
 
-    async def run(
+    async def run(  # noqa: PLR0913 - as `Engine.run_janitor`
         self,
         room: str | None,
         *,
@@ -387,6 +390,7 @@ class Janitor:
         dry_run: bool,
         purge: bool,
         summarizer: Summarizer | None,
+        fallback: bool,
         focus: str,
         now: float,
         on_progress: JanitorCallback,
@@ -401,6 +405,7 @@ class Janitor:
             now=now,
             min_age=min_age,
             focus=focus or await self._find_focus(),
+            fallback=fallback,
         )
         if dry_run:
             report = await self._sweep(sweep, rooms, _skip_change, on_progress)

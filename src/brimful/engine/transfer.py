@@ -9,13 +9,25 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from brimful.core.validation import preview
 from brimful.engine.engine import Engine
 from brimful.errors import InvalidValue, UnknownRecord
-from brimful.formats import ImportedRecord, Skipped, write_card, write_chat_head, write_chat_line, write_openai_messages
+from brimful.formats import (
+    ImportedRecord,
+    Reader,
+    Skipped,
+    check_files,
+    read_checked,
+    write_card,
+    write_chat_head,
+    write_chat_line,
+    write_openai_messages,
+)
 from brimful.formats.character_card import CARD_KEY, card_lorebook_id
 from brimful.lore import check_keywords
 from brimful.records import (
@@ -179,6 +191,41 @@ async def import_records(
         on_batch()
     if index:
         await engine.index_deferred()
+
+
+class ImportFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file, folder or archive that a worker imports: its path in the worker's folder, and how to read it."""
+
+    path: str
+    room: str | None = None
+    format: str | None = None
+    salvage: bool = False
+
+    def resolve(self, folder: Path) -> Path:
+        """Return the path in a folder; raise if it leads out of it."""
+        path = (folder / self.path).resolve()
+        if not path.is_relative_to(folder.resolve()):
+            raise InvalidValue("path", f"must be in the folder of the worker, not {preview(self.path)}")
+        return path
+
+
+async def import_file(
+    engine: Engine, file: ImportFile, folder: Path, *, on_batch: BatchCallback = lambda: None
+) -> ImportReport:
+    """Import a file, and index its messages. What an earlier attempt imported is not imported again."""
+    tally = ImportTally()
+    with Reader([str(file.resolve(folder))], room=file.room, format=file.format) as reader:
+        if not file.salvage:
+            await asyncio.to_thread(check_files, reader, on_progress=on_batch)
+        records = reader.records() if file.salvage else read_checked(reader)
+        await import_records(
+            engine, records, tally, on_batch=on_batch, get_location=lambda: reader.location, index=False
+        )
+    report = tally.make_report()
+    if not report.read:
+        raise InvalidValue("path", f"{preview(file.path)} has nothing to import")
+    await engine.index_deferred(lambda _: on_batch())
+    return report
 
 
 async def preview_import(

@@ -1,4 +1,4 @@
-"""Do the background work of all tenants: embed, run the janitor, delete old records.
+"""Do the background work of all tenants: embed, count tokens, run the janitor, delete old records, import files.
 
 Jobs are rows of the store. A worker claims one for a limited time and renews the claim while it works, so several
 workers share the work, and that of a killed one is taken up by another.
@@ -10,17 +10,20 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, Final, Literal, assert_never
 
 import msgspec
 
+from brimful.engine.counts import prepare_tokenizer, store_counts
 from brimful.engine.engine import Engine
 from brimful.engine.events import Emitter, Hook
 from brimful.engine.indexer import BATCH_DOCUMENTS, Indexer, wait_for_first
 from brimful.engine.retention import PRUNE_INTERVAL, parse_interval, parse_retention
+from brimful.engine.transfer import ImportFile, import_file
 from brimful.engine.writer import new_id
 from brimful.errors import BrimfulError, StoreError, StoreUnavailable
-from brimful.protocols import Embedder, Summarizer
+from brimful.protocols import Embedder
 from brimful.retrieval.breaker import Breaker
 from brimful.stores import Database
 from brimful.stores.tables.jobs import Job, JobKind
@@ -47,7 +50,10 @@ _log = logging.getLogger("brimful")
 
 
 class WorkReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker did with a job. `count` is the number of embedded documents, summaries or deleted records."""
+    """What a worker did with a job.
+
+    `count` is the number of embedded documents, counted texts, summaries, deleted records or imported records.
+    """
 
     tenant: str
     kind: JobKind
@@ -60,29 +66,28 @@ class WorkReport(msgspec.Struct, frozen=True, kw_only=True):
 class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker does: which jobs, how often the janitor runs, and how long contexts and responses are kept.
 
-    Without an embedder, interval or retention, the jobs of that kind are left to other workers.
+    Without an embedder, interval, retention or folder of files to import, the jobs of that kind are left to other
+    workers. With a `model`, the janitor lets it write the summaries.
     """
 
     embedder: Embedder | None = None
     janitor_interval: float | None = None
     retention: float | None = None
-    summarizer: Summarizer | None = None
+    model: str | None = None
+    provider: str = ""
+    focus: str = ""
+    import_folder: Path | None = None
     batch: int = BATCH_DOCUMENTS
 
 
 def work_settings(
-    *,
-    embedder: Embedder | None,
-    janitor_interval: str | float | None,
-    retention: str | float | None,
-    summarizer: Summarizer | None = None,
+    *, embedder: Embedder | None, janitor_interval: str | float | None, retention: str | float | None
 ) -> WorkSettings:
     """Return the settings of a worker from those of a server."""
     return WorkSettings(
         embedder=embedder,
         janitor_interval=None if janitor_interval is None else parse_interval(janitor_interval, "janitor_interval"),
         retention=None if retention is None else parse_retention(retention),
-        summarizer=summarizer,
     )
 
 
@@ -104,7 +109,7 @@ class RejectedDocumentsError(Exception):
 
 
 OpenEngine = Callable[[str], Awaitable[Engine]]
-"""Returns the open engine of a tenant, for the janitor."""
+"""Returns the open engine of a tenant, for the janitor and for imports."""
 OnReport = Callable[[WorkReport], None]
 
 
@@ -213,7 +218,7 @@ class Worker:
 
     async def _list_due(self) -> list[Job]:
         settings, now = self._settings, self._clock()
-        kinds: list[tuple[JobKind, str]] = []
+        kinds: list[tuple[JobKind, str | None]] = [("count", None)]
         if settings.embedder is not None:
             kinds.append(("embed", settings.embedder.id))
             kinds.append(("graph", settings.embedder.id))
@@ -221,6 +226,8 @@ class Worker:
             kinds.append(("retention", ""))
         if settings.janitor_interval is not None:
             kinds.append(("janitor", ""))
+        if settings.import_folder is not None:
+            kinds.append(("import", None))
         return [
             job
             for kind, subject in kinds
@@ -280,12 +287,16 @@ class Worker:
         match job.kind:
             case "embed":
                 return await self._embed(job)
+            case "count":
+                return await self._count(job)
             case "graph":
                 return await self._update_graph(job)
             case "janitor":
                 return await self._run_janitor(job)
             case "retention":
                 return await self._prune(job)
+            case "import":
+                return await self._import(job)
             case _:
                 assert_never(job.kind)
 
@@ -307,6 +318,17 @@ class Worker:
         await self._database.jobs(job.tenant).finish_embedding(job, self.name)
         return count
 
+    async def _count(self, job: Job) -> int:
+        """Count the tokens of all contents without a count. One that has a count is not counted again."""
+        store, count, after = self._database.tenant(job.tenant), 0, ""
+        await prepare_tokenizer(job.subject)
+        while page := await store.list_contents(after=after):
+            count += await store_counts(store, job.subject, page.values())
+            after = next(reversed(page))
+            self._check_stopped()
+        await self._database.jobs(job.tenant).finish(job, self.name)
+        return count
+
     async def _update_graph(self, job: Job) -> int:
         """Build or drop the graph of a tenant's vectors. If that is not allowed, vectors are compared one by one."""
         try:
@@ -321,10 +343,11 @@ class Worker:
         return 0
 
     async def _run_janitor(self, job: Job) -> int:
-        engine = await self._open_engine(job.tenant)
-        report = await engine.run_janitor(summarizer=self._settings.summarizer)
+        settings, engine = self._settings, await self._open_engine(job.tenant)
+        summarizer = engine.make_summarizer(settings.model, provider=settings.provider) if settings.model else None
+        report = await engine.run_janitor(summarizer=summarizer, fallback=False, focus=settings.focus)
         idle = report.run is None
-        interval = (self._settings.janitor_interval or 0.0) * 2 ** (min(job.attempts, _IDLE_ROUNDS) if idle else 0)
+        interval = (settings.janitor_interval or 0.0) * 2 ** (min(job.attempts, _IDLE_ROUNDS) if idle else 0)
         await self._database.jobs(job.tenant).reschedule(job, self.name, due=self._clock() + interval, idle=idle)
         return report.facts["summaries"]
 
@@ -336,6 +359,14 @@ class Worker:
         due = now + keep if oldest is None else max(now, oldest + keep) + PRUNE_INTERVAL
         await self._database.jobs(job.tenant).reschedule(job, self.name, due=due)
         return report.builds + report.answers
+
+    async def _import(self, job: Job) -> int:
+        """Import a file. If an earlier attempt was interrupted, what it imported is skipped."""
+        file, folder = msgspec.json.decode(job.subject, type=ImportFile), self._settings.import_folder or Path()
+        engine = await self._open_engine(job.tenant)
+        report = await import_file(engine, file, folder, on_batch=self._check_stopped)
+        await self._database.jobs(job.tenant).finish(job, self.name)
+        return sum(report.records.values())
 
     def _check_stopped(self) -> None:
         if self._stopping.is_set():

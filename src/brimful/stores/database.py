@@ -21,7 +21,7 @@ from brimful.stores.encryption.keys import Keys
 from brimful.stores.index.documents import list_embedders
 from brimful.stores.session import Row, Session, validate_limit
 from brimful.stores.store import Store
-from brimful.stores.tables.jobs import ALL_JOBS, DUE_JOBS, FAILED_JOBS, Job, JobKind
+from brimful.stores.tables.jobs import ALL_JOBS, DUE_JOBS, DUE_JOBS_OF_KIND, FAILED_JOBS, Job, JobKind
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target, parse_url, read_store_list
 
@@ -172,9 +172,13 @@ class Database:
                 yield name
             after = page[-1]
 
-    async def due_jobs(self, kind: JobKind, subject: str = "", *, now: float, limit: int = 100) -> list[Job]:
-        """Return jobs of all tenants that can be claimed now, the longest due first."""
-        rows = await self.driver.read_all(DUE_JOBS, kind=kind, subject=subject, now=now, limit=validate_limit(limit))
+    async def due_jobs(self, kind: JobKind, subject: str | None = "", *, now: float, limit: int = 100) -> list[Job]:
+        """Return jobs of all tenants that can be claimed now, the longest due first. None is any subject."""
+        chosen: dict[str, str | float] = {"kind": kind, "now": now, "limit": validate_limit(limit)}
+        if subject is None:
+            rows = await self.driver.read_all(DUE_JOBS_OF_KIND, **chosen)
+        else:
+            rows = await self.driver.read_all(DUE_JOBS, subject=subject, **chosen)
         return _decode_jobs(rows, limit)
 
     async def list_jobs(self, *, failed: bool = False, limit: int = 100) -> list[Job]:

@@ -28,6 +28,7 @@ from brimful.stores.log import usage as _usage
 from brimful.stores.session import Session
 from brimful.stores.tables import contents as _contents
 from brimful.stores.tables import entities as _entities
+from brimful.stores.tables import jobs as _jobs
 from brimful.stores.tables import lore_entries as _lore_entries
 from brimful.stores.tables import memories as _memories
 from brimful.stores.tables import messages as _messages
@@ -157,6 +158,11 @@ class Store(Transactions):
 
     counts = ReadMethod(_contents.get_counts)
     save_counts = WriteMethod(_contents.save_counts)
+    list_contents = ReadMethod(_contents.list_contents)
+
+    # -- background work ---------------------------------------------------------------------------------------------
+
+    add_job = WriteMethod(_jobs.add_job)
 
     # -- the search index --------------------------------------------------------------------------------------------
 

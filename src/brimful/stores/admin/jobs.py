@@ -38,6 +38,10 @@ class Jobs:
         """Note that a job is done, and when it is due again. If it was `idle`, there was nothing to do."""
         await self._write(lambda session: _jobs.reschedule_job(session, job, worker, due=due, idle=idle))
 
+    async def finish(self, job: Job, worker: str) -> None:
+        """Remove a job that is done."""
+        await self._write(lambda session: _jobs.finish_job(session, job, worker))
+
     async def finish_embedding(self, job: Job, worker: str) -> None:
         """Remove a job that embeds, unless documents were queued meanwhile."""
         await self._write(lambda session: _jobs.finish_embedding(session, job, worker))
@@ -45,6 +49,10 @@ class Jobs:
     async def retry(self, job: Job, *, now: float) -> bool:
         """Make a failed job due now, and return whether it waited."""
         return await self._write(lambda session: _jobs.retry_job(session, job, now=now))
+
+    async def discard(self, job: Job) -> bool:
+        """Remove a failed job that nobody works on, and return whether it was there."""
+        return await self._write(lambda session: _jobs.discard_job(session, job))
 
     async def _write(self, function: Callable[[Session], T]) -> T:
         return await self._driver.write(self._tenant, function)

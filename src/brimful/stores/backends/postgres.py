@@ -224,8 +224,8 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 
 
-# Without a logging setup, the pool would print every lost connection, which our errors report already.
-logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+# Without a logging setup, psycopg would print every lost connection, which our errors report already.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 class PostgresDriver:

@@ -40,6 +40,9 @@ ON CONFLICT (tenant, hash) DO UPDATE SET seen = excluded.seen WHERE contents.see
 _MARK_SEEN: Final = """
 UPDATE contents SET seen = :day WHERE tenant = :tenant AND hash IN :addresses AND seen < :day RETURNING hash
 """
+_PAGE: Final = """
+SELECT hash, body FROM contents WHERE tenant = :tenant AND hash > :after AND uses > 0 ORDER BY hash LIMIT :limit
+"""
 _RELEASE: Final = "UPDATE contents SET uses = uses - :uses WHERE tenant = :tenant AND hash = :hash"
 _UPSERT_COUNT: Final = """
 INSERT INTO token_counts (tenant, tokenizer, hash, tokens) VALUES (:tenant, :tokenizer, :hash, :tokens)
@@ -172,6 +175,12 @@ def get_contents(session: Session, addresses: Iterable[str]) -> dict[str, Conten
         addresses=list(dict.fromkeys(addresses)),
     )
     return {hash: decode_content(session, body, hash) for hash, body in found}
+
+
+def list_contents(session: Session, *, after: str = "", limit: int = 500) -> dict[str, Content]:
+    """Return contents of records whose addresses come after `after`, in order of address."""
+    rows = session.rows(_PAGE, after=after, limit=limit)
+    return {hash: decode_content(session, body, hash) for hash, body in rows}
 
 
 def release_contents(session: Session, addresses: Sequence[str], *, erase: bool) -> None:

@@ -10,11 +10,15 @@ import msgspec
 
 from brimful.stores.session import Session
 
-JobKind = Literal["embed", "graph", "janitor", "retention"]
+JobKind = Literal["embed", "count", "graph", "janitor", "retention", "import"]
 
 DUE_JOBS: Final = """
 SELECT tenant, kind, subject, due, worker, lease, attempts, error FROM jobs
 WHERE kind = :kind AND subject = :subject AND due <= :now AND lease <= :now ORDER BY due LIMIT :limit
+"""
+DUE_JOBS_OF_KIND: Final = """
+SELECT tenant, kind, subject, due, worker, lease, attempts, error FROM jobs
+WHERE kind = :kind AND due <= :now AND lease <= :now ORDER BY due LIMIT :limit
 """
 ALL_JOBS: Final = """
 SELECT tenant, kind, subject, due, worker, lease, attempts, error FROM jobs ORDER BY due, tenant LIMIT :limit
@@ -35,6 +39,9 @@ _RENEW: Final = f"UPDATE jobs SET lease = :lease {_OWN}"  # noqa: S608 - as belo
 _RELEASE: Final = f"UPDATE jobs SET lease = 0, attempts = attempts - 1 {_OWN}"  # noqa: S608 - as below
 _FAIL: Final = f"UPDATE jobs SET lease = 0, due = :due, error = :error {_OWN}"  # noqa: S608 - as below
 _RESCHEDULE: Final = f"UPDATE jobs SET lease = 0, due = :due, attempts = attempts * :idle, error = '' {_OWN}"  # noqa: S608 - as below
+_DISCARD: Final = """
+DELETE FROM jobs WHERE tenant = :tenant AND kind = :kind AND subject = :subject AND error <> '' AND lease = 0
+"""
 _DELETE: Final = f"DELETE FROM jobs {_OWN}"  # noqa: S608 - our own condition
 _QUEUED: Final = "SELECT 1 FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder LIMIT 1"
 _RETRY: Final = """
@@ -46,9 +53,9 @@ WHERE tenant = :tenant AND kind = :kind AND subject = :subject AND due > :now AN
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Work to do for a tenant.
 
-    `subject` is the embedder of a job on vectors. `worker` has claimed it until `lease`. A job that failed has an
-    `error`, the type of the exception, and is tried again when it is `due`. `attempts` are those since something was
-    done.
+    `subject` is the embedder of a job on vectors, the tokenizer to count with, or the file to import. `worker` has
+    claimed it until `lease`. A job that failed has an `error`, the type of the exception, and is tried again when it is
+    `due`. `attempts` are those since something was done.
     """
 
     tenant: str
@@ -61,9 +68,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-def add_job(session: Session, kind: JobKind, subject: str = "") -> None:
-    """Add a job that is due now, unless there is one."""
-    session.run(_ADD, kind=kind, subject=subject)
+def add_job(session: Session, kind: JobKind, subject: str = "") -> bool:
+    """Add a job that is due now, unless there is one. Returns whether it was added."""
+    return bool(session.run(_ADD, kind=kind, subject=subject))
 
 
 def claim_job(session: Session, job: Job, worker: str, *, now: float, lease: float) -> bool:
@@ -91,15 +98,25 @@ def reschedule_job(session: Session, job: Job, worker: str, *, due: float, idle:
     session.run(_RESCHEDULE, kind=job.kind, subject=job.subject, worker=worker, due=due, idle=int(idle))
 
 
+def finish_job(session: Session, job: Job, worker: str) -> None:
+    """Remove a job that is done."""
+    session.run(_DELETE, kind=job.kind, subject=job.subject, worker=worker)
+
+
 def finish_embedding(session: Session, job: Job, worker: str) -> None:
     """Remove a job that embeds, unless documents were queued meanwhile."""
     session.dialect.lock(session, "embedders")  # whoever queues documents holds it, and finds or adds the job
     if session.row(_QUEUED, embedder=job.subject):
         reschedule_job(session, job, worker, due=0.0)
     else:
-        session.run(_DELETE, kind=job.kind, subject=job.subject, worker=worker)
+        finish_job(session, job, worker)
 
 
 def retry_job(session: Session, job: Job, *, now: float) -> bool:
     """Make a failed job due now, and return whether it waited."""
     return bool(session.run(_RETRY, kind=job.kind, subject=job.subject, now=now))
+
+
+def discard_job(session: Session, job: Job) -> bool:
+    """Remove a failed job that nobody works on, and return whether it was there."""
+    return bool(session.run(_DISCARD, kind=job.kind, subject=job.subject))
