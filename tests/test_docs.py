@@ -69,6 +69,13 @@ from brimful.views.explain import Difference
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 GENERATED = ("benchmarks.md",)
+PUBLISHED = {
+    "https://brimful.readthedocs.io/": DOCS,
+    "https://github.com/brimful/brimful/blob/main/": ROOT,
+    "https://github.com/brimful/brimful/tree/main/": ROOT,
+    "https://raw.githubusercontent.com/brimful/brimful/main/": ROOT,
+}
+"""Where pages and files are published. The README names them so, since PyPI shows it, too."""
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 TUTORIAL = DOCS / "tutorial"
@@ -602,13 +609,23 @@ def spelled(command: Any) -> list[str]:
 # -- pages hang together ---------------------------------------------------------------------------------------------
 
 
+def published(url: str) -> Path | None:
+    """Return the file behind a URL of ours: a page of the site, or a file of the repository. Others are not checked."""
+    for base, folder in PUBLISHED.items():
+        if url.startswith(base):
+            path = folder / url.removeprefix(base)
+            return path.with_suffix(".md") if path.suffix == ".html" else path
+    assert "brimful" not in url, f"where does {url} lead?"
+    return None
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_links_lead_somewhere(page):
     for link in LINK.findall(prose(page)):
-        if "://" in link:
-            continue
         file, _, anchor = link.partition("#")
-        target = (page.parent / file).resolve() if file else page
+        target = published(file) if "://" in link else (page.parent / file).resolve() if file else page
+        if target is None:
+            continue
         assert target.exists(), f"{page.name}: no file {link}"
         assert not anchor or anchor in anchors(target), f"{page.name}: no heading {link}"
 
