@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from griffe import Extension, Object
+from griffe import Class, Extension, Function, Object, Parameter, ParameterKind, Parameters
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -60,14 +60,28 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: objec
 
 
 class Docstrings(Extension):
-    """Show doctests as code, and of a constructor only its signature."""
+    """Show doctests as code, no special methods, and of a constructor only its signature.
+
+    The signature of a struct is made from its fields.
+    """
 
     def on_object(self, *, obj: Object, **_: object) -> None:
         """Change the docstring of an object of the package."""
-        if obj.name == "__init__":
+        if obj.is_special:
             obj.docstring = None
         elif obj.docstring:
             obj.docstring.value = _DOCTEST.sub(r"```pycon\n\g<0>\n```", obj.docstring.value)
+
+    def on_class(self, *, cls: Class, **_: object) -> None:
+        """Give a struct its signature."""
+        if [str(base) for base in cls.bases] in (["msgspec.Struct"], ["Struct"]):
+            kind = ParameterKind.keyword_only if "kw_only" in cls.keywords else ParameterKind.positional_or_keyword
+            fields = [
+                Parameter(name, annotation=field.annotation, kind=kind, default=field.value)
+                for name, field in cls.attributes.items()
+                if "property" not in field.labels
+            ]
+            cls.set_member("__init__", Function("__init__", parameters=Parameters(Parameter("self"), *fields)))
 
 
 # -- the HTTP reference ----------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """The documentation site, as `make docs` builds it, opened from the file system."""
 
 import re
+import zlib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,12 @@ def test_the_theme_is_that_of_the_system_until_the_reader_chooses(read):
 def test_pages_fit_on_a_phone(read, path):
     page = read(path, viewport=PHONE)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+@pytest.mark.parametrize("module", ["testing", "models", "embedding", "providers", "telemetry", "lore", "stores"])
+def test_the_reference_has_every_name_of_a_module(read, module):
+    read("reference/modules.html")
+    inventory = zlib.decompress((SITE / "objects.inv").read_bytes().split(b"\n", 4)[4]).decode()
+    found = {line.partition(" ")[0] for line in inventory.splitlines()}
+    names = import_module(f"brimful.{module}").__all__
+    assert [name for name in names if f"brimful.{module}.{name}" not in found] == []

@@ -213,7 +213,14 @@ def package(
     model: str | ModelInfo,
     **options: Unpack[PackageOptions],
 ) -> ContentPackage:
-    """Make a package, counted with the model's tokenizer."""
+    """Make a package, counted with the model's tokenizer.
+
+    Its options are the other fields of `ContentPackage` (`id`, `role`, `timestamp`, `relevance`, `pinned` and so on)
+    and those of `Flex` (`priority`, `can_drop`, `min_tokens`, `can_shrink`). Their defaults depend on the kind.
+
+    >>> package("memory-semantic", "Ada likes tea.", model="gpt-4o", relevance=0.8).tokens.tokens
+    4
+    """
     return package_content(kind, content, counter=counter(model), **options)
 
 

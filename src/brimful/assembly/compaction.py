@@ -79,10 +79,13 @@ async def compact(
     """Return a summary that stands for all messages that a fitted request left out; None if it left out none.
 
     Pass it as `compaction` to `fit`, for this request and all later ones. If the request was built with one and left
-    out nothing else, that one is returned. `summarizer` is a model, at its own server or the `provider`, or a
-    `Summarizer`; without one, the summary follows rules. It has at most `tokens` tokens. A summarizer that fails, or
-    takes longer than `time_limit` seconds, is replaced by the rules, with a notice. The `breaker` then stops calling it
-    for a while. `previous` is used instead of the summary in the request.
+    out nothing else, that one is returned.
+
+    - `summarizer`: a model, at its own server or the `provider`, or your own `Summarizer`; without one, the summary
+      follows rules. One that fails, or takes longer than `time_limit` seconds, is replaced by the rules, with a notice.
+    - `tokens`: the maximum size of the summary.
+    - `breaker`: stops calling a summarizer that fails, for a while.
+    - `previous`: used instead of the summary in the request.
     """
     left_out = _LeftOut(context, require_positive("tokens", tokens), previous)
     if left_out.current is not None or not left_out.positions:

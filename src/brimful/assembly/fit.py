@@ -95,17 +95,24 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     """Make a request fit its window. Returns a context: send its `request`.
 
     Fields and messages are passed through unchanged. System messages, the user's last message and the end of the
-    conversation are required, and a tool call is kept or dropped with its results. `completion` is the request's own
-    output limit by default, and is added to a request that has none. `max_prompt_tokens` limits the request even if the
-    window is larger. `betas` are beta features that you send in Anthropic's header: some widen the window. With
-    `min_tokens`, texts may be shortened to that many tokens. `previous` is the context of the conversation's last
-    request: history then begins at the same message, so that prompt caches can be reused. `tokenizer` is the name of
-    another vocabulary, or the path of a `tokenizer.json` or GGUF file.
+    conversation are required, and a tool call is kept or dropped with its results.
 
-    `pin` lists messages that must stay, unchanged, and `ties` groups of messages that belong together and are kept or
-    dropped as one, by their indices in the request: `pin=[0], ties=[(3, 4)]`. `positions` of the context are the
-    messages that stay. `compaction` is a summary by `brimful.compact`, which stands for messages that an earlier
-    request left out.
+    - `wire`: the format of the request.
+    - `model`, `window`: by default the request's model, and the window of that model.
+    - `tokenizer`: the name of another vocabulary, or the path of a `tokenizer.json` or GGUF file.
+    - `policy`, `overrides`: by default `agent` for requests with tools, and `fit` for others.
+    - `completion`: tokens reserved for the answer; by default the request's own output limit. It is added to a request
+      that has none.
+    - `max_prompt_tokens`: limits the request even if the window is larger.
+    - `betas`: beta features that you send in Anthropic's header. Some widen the window.
+    - `min_tokens`: texts may be shortened to this many tokens.
+    - `pin`: messages that must stay, unchanged, by their indices in the request: `pin=[0]`.
+    - `ties`: groups of messages that are kept or dropped as one: `ties=[(3, 4)]`. `positions` of the context are the
+      messages that stay.
+    - `compaction`: a summary by `brimful.compact`, which stands for messages that an earlier request left out.
+    - `previous`: the context of the conversation's last request. History then begins at the same message, so that
+      prompt caches can be reused.
+    - `now`, `degraded`, `origin`: as in `assemble`.
     """
     field = MESSAGE_FIELDS[wire] if wire in INCOMING_WIRES else ""
     if isinstance(request, dict) and isinstance(request.get(field), list | tuple):

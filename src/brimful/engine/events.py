@@ -40,7 +40,7 @@ _builds.addHandler(logging.NullHandler())
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was done. `facts` are numbers and names for monitoring, never content."""
+    """Something that an engine did, for its hooks. `facts` are numbers and names for monitoring, never content."""
 
     name: EventName
     at: float
