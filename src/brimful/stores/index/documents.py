@@ -74,8 +74,13 @@ def list_scopes(session: Session, prefix: str, *, limit: int) -> list[str]:
 
 def add_to_scopes(session: Session, totals: Mapping[str, tuple[int, int]]) -> dict[str, int]:
     """Add (documents, words) to scopes, creating missing ones, and return their numbers."""
+    names = sorted(totals)  # sorted, to avoid deadlocks
+    if len(names) > 1:
+        found = session.rows("SELECT scope FROM scopes WHERE tenant = :tenant AND scope IN :names", names=names)
+        known = {scope for (scope,) in found}
+        session.insert(_CREATE_SCOPE, ({"scope": scope} for scope in names if scope not in known))
     numbers = {}
-    for scope in sorted(totals):  # sorted, to avoid deadlocks
+    for scope in names:
         documents, words = totals[scope]
         numbers[scope] = _add_to_scope(session, scope, documents, words)
     return numbers

@@ -1,7 +1,7 @@
 """Users, personas, rooms and lorebooks: records that are read and written by id."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -98,7 +98,11 @@ class RoomState(msgspec.Struct):
 
 def lock_rooms(session: Session, ids: Iterable[str]) -> dict[str, RoomState]:
     """Lock rooms for appending until the transaction ends, and create those that do not exist."""
-    return {id: _lock_room(session, id) for id in sorted(set(ids))}  # sorted, to avoid deadlocks
+    wanted = sorted(set(ids))  # sorted, to avoid deadlocks
+    if len(wanted) > 1:
+        known = {id for (id,) in session.rows("SELECT id FROM rooms WHERE tenant = :tenant AND id IN :ids", ids=wanted)}
+        session.insert(_CREATE, (_empty_room(session, id) for id in wanted if id not in known))
+    return {id: _lock_room(session, id) for id in wanted}
 
 
 def save_room_states(session: Session, rooms: Iterable[RoomState]) -> None:
@@ -128,8 +132,12 @@ def count_messages(session: Session, ids: Sequence[str]) -> dict[str, int]:
 def _lock_room(session: Session, id: str) -> RoomState:
     found = session.row(_LOCK, id=id)
     if found is None:
-        session.run(_CREATE, id=id, body=encrypt(session, msgspec.json.encode(Room(id=id)), "rooms", id))
+        session.run(_CREATE, **_empty_room(session, id))
         found = session.row(_LOCK, id=id)
     if found is None:
         raise LookupError(f"room {id!r} was created but is missing")
     return RoomState(*found)
+
+
+def _empty_room(session: Session, id: str) -> dict[str, Any]:
+    return {"id": id, "body": encrypt(session, msgspec.json.encode(Room(id=id)), "rooms", id)}
