@@ -1,7 +1,8 @@
 """Bringing history along: how fast exports are imported, how much memory that takes, and what the check before costs.
 
-python benchmarks/imports.py            exports of 5 and of 25 MB
-python benchmarks/imports.py --quick    of 1 and of 4 MB
+python benchmarks/imports.py                  exports of 2 and of 10 MB into SQLite
+python benchmarks/imports.py --quick          of 1 MB
+python benchmarks/imports.py --postgres URL   and into PostgreSQL, in databases of its own
 """
 
 import argparse
@@ -13,6 +14,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,22 +23,25 @@ from typing import Any
 from brimful.engine import Engine
 from brimful.engine.transfer import ImportTally, import_records
 from brimful.formats import Entry, Reader, Source, check_files, read_checked
+from checkouts import new_database
 from isolated import Failure, Isolated
 from tables import Section, duration, percent, table
 from texts import Texts
 
-SIZES = (5, 25)  # MB
-QUICK_SIZES = (1, 4)
+SIZES = (2, 10)  # MB
+QUICK_SIZES = (1,)
 MB = 10**6
 LIMIT_SECONDS = 900.0
+MODEL = "gpt-4o"
 TURNS = 20  # messages of a conversation
 SAYINGS = 2_000  # texts, of which each message is one with a number before it
 
-ABOUT = f"""`brimful import` into an empty SQLite store, and again into the same one. The files are generated: a ChatGPT
+ABOUT = f"""`brimful import` into an empty store, and again into the same one. The files are generated: a ChatGPT
 `conversations.json`, and JSON lines with one conversation each, as for fine-tuning, with {TURNS} messages per
 conversation from the texts of the other sections. *check* is the pass that reads everything before anything is written.
-Each import runs in a process of its own; memory is its peak. Nothing is embedded: that happens later, in the
-background.
+*written* is how many messages one second of the client's processor reads again, writes and counts for gpt-4o; *indexed*
+how many it adds to the full-text index after that. Each import runs in a process of its own; memory is its peak.
+Nothing is embedded: that happens later, in the background.
 
 The second table shows why the JSON of an export is split by our own reader: it is about as fast as ijson (the yajl2_c
 backend), and reads on after damage. *after damage* is how many conversations of the same file are read if the first one
@@ -49,17 +54,14 @@ class Run:
     """One import."""
 
     check: float  # seconds
-    write: float
+    seconds: float  # all of it
+    writing: float  # seconds of the client's processor
+    indexing: float
     messages: int  # that are new
     memory: int  # MB
 
-    @property
-    def seconds(self) -> float:
-        """All of it."""
-        return self.check + self.write
 
-
-def report(data: Path | None = None, *, quick: bool) -> Section:
+def report(data: Path | None = None, postgres: str | None = None, *, quick: bool) -> Section:
     """Import each file of each size twice, and read the largest ChatGPT export with each JSON reader."""
     rows: list[list[str]] = []
     readers: list[list[str]] = []
@@ -70,16 +72,21 @@ def report(data: Path | None = None, *, quick: bool) -> Section:
                 path = Path(folder, f"{form}-{size}.{'json' if form == 'chatgpt' else 'jsonl'}")
                 with path.open("w", encoding="utf-8") as file:
                     file.writelines(written(size * MB, _sayings(data)))
-                url = f"sqlite:///{folder}/{form}-{size}.db"
-                first, again = _run(path, url), _run(path, url)
-                received = 0 if isinstance(first, Failure) else first.messages
-                rows += [_row(form, path, "first", received, first), _row(form, path, "again", received, again)]
+                file = f"sqlite:///{folder}/{form}-{size}.db"
+                for store in ("SQLite", *(["PostgreSQL"] if postgres else [])):
+                    server = postgres if store == "PostgreSQL" else None
+                    with new_database(server) if server else nullcontext(file) as url:
+                        first, again = _run(path, url), _run(path, url)
+                    received = 0 if isinstance(first, Failure) else first.messages
+                    started = [form, store, f"{path.stat().st_size / MB:.0f} MB"]
+                    rows += [_row([*started, "first"], received, first), _row([*started, "again"], received, again)]
                 if form == "chatgpt":
                     readers = [_reader_row(name, path) for name in READERS]
                 path.unlink()
-    head = ["export", "import", "file", "messages", "time", "a second", "messages a second", "check", "most memory"]
+    head = ["export", "store", "file", "import", "messages", "time", "messages a second", "check"]
+    head += ["written", "indexed", "most memory"]
     reader_head = ["JSON reader", "file", "time", "a second", "most memory", "after damage"]
-    return Section("Importing", ABOUT, (table(head, rows, words=2), table(reader_head, readers)))
+    return Section("Importing", ABOUT, (table(head, rows, words=4), table(reader_head, readers)))
 
 
 def _run(path: Path, url: str) -> Run | Failure:
@@ -95,14 +102,15 @@ def _imported(path: str, url: str) -> Run:
     began = time.perf_counter()
     with Reader([path]) as walk:
         check_files(walk)
-        checked_at = time.perf_counter()
+        check = time.perf_counter() - began
         tally = ImportTally()
-        asyncio.run(_taken(walk, url, tally))
-    intake = tally.make_report()
+        writing, indexing = asyncio.run(_taken(walk, url, tally))
     return Run(
-        check=checked_at - began,
-        write=time.perf_counter() - checked_at,
-        messages=intake.records.get("message", 0),
+        check=check,
+        seconds=time.perf_counter() - began,
+        writing=writing,
+        indexing=indexing,
+        messages=tally.make_report().records.get("message", 0),
         memory=_most_memory(),
     )
 
@@ -113,23 +121,27 @@ def _most_memory() -> int:
     return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) * 1024 // MB
 
 
-async def _taken(walk: Reader, url: str, tally: ImportTally) -> None:
-    async with Engine(url, embedder=None) as engine:
-        await import_records(engine, read_checked(walk), tally, get_location=lambda: walk.location)
+async def _taken(walk: Reader, url: str, tally: ImportTally) -> tuple[float, float]:
+    """Import, and return the processor time of writing and of indexing."""
+    async with Engine(url, embedder=None, model=MODEL) as engine:
+        began = time.process_time()
+        await import_records(engine, read_checked(walk), tally, get_location=lambda: walk.location, index=False)
+        written = time.process_time()
+        await engine.index_deferred()
+    return written - began, time.process_time() - written
 
 
-def _row(form: str, path: Path, which: str, came: int, run: Run | Failure) -> list[str]:
-    size = path.stat().st_size / MB
-    started = [form, which, f"{size:.0f} MB"]
+def _row(started: list[str], came: int, run: Run | Failure) -> list[str]:
     if isinstance(run, Failure):
-        return [*started, "–", run.reason, "–", "–", "–", "–"]
+        return [*started, "–", run.reason, "–", "–", "–", "–", "–"]
     return [
         *started,
         f"{came:,}",
         duration(run.seconds),
-        f"{size / run.seconds:.1f} MB",
         f"{came / run.seconds:,.0f}",
         percent(run.check / run.seconds),
+        f"{came / run.writing:,.0f}",
+        f"{came / run.indexing:,.0f}" if run.messages else "–",
         f"{run.memory} MB",
     ]
 
@@ -254,5 +266,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small files")
     parser.add_argument("--data", type=Path, default=None, help="folder of JSON files")
+    parser.add_argument("--postgres", default=None, help="the URL of a server on which databases may be created")
     options = parser.parse_args()
-    print(report(options.data, quick=options.quick).markdown())
+    print(report(options.data, options.postgres, quick=options.quick).markdown())

@@ -8,13 +8,10 @@ python benchmarks/records.py --against ../other/checkout  and with another check
 import argparse
 import asyncio
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -24,6 +21,7 @@ import msgspec
 from brimful.engine import Engine
 from brimful.records import Message, Persona, Room, User
 from brimful.stores import connect
+from checkouts import call, checkouts, new_database
 from tables import Section, duration, table
 from texts import Texts
 
@@ -46,15 +44,16 @@ PostgreSQL after `VACUUM FULL`, used bytes of pages in SQLite. Messages are stor
 calls."""
 
 
-def report(postgres: str | None = None, against: Path | None = None) -> Section:
-    """Measure each checkout in each store, in processes of their own."""
+def report(postgres: str | None = None, against: Path | None = None, *, quick: bool = False) -> Section:
+    """Measure each checkout in each store, in processes of their own; with `quick`, only this one in SQLite."""
+    if quick:
+        postgres = against = None
     head = ["checkout", "store", "one room", "many rooms", "one room, with memories", "many rooms, with memories"]
     rows: list[list[str]] = []
-    for name, path in (("before", against), ("now", Path(__file__).parent.parent)):
-        for store in ("SQLite", "PostgreSQL"):
-            if path is None or (store == "PostgreSQL" and postgres is None):
-                continue
-            found = _call(path, None if store == "SQLite" else postgres)
+    for name, path in checkouts(against).items():
+        for store in ("SQLite", *(["PostgreSQL"] if postgres else [])):
+            server = [] if store == "SQLite" or postgres is None else ["--postgres", postgres]
+            found = call(__file__, path, *server)
             rows.append([name, store, *(f"{size / 1000:.1f} KB" for size in found["bytes"])])
             if store == "SQLite":
                 rows[-1] += [duration(found["save"]), duration(found["load"])]
@@ -64,16 +63,6 @@ def report(postgres: str | None = None, against: Path | None = None) -> Section:
     return Section("Records of builds", ABOUT, (table([*head, "save", "load"], rows, words=2),))
 
 
-def _call(path: Path, postgres: str | None) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--measure", *([] if postgres is None else ["--postgres", postgres])]
-    environment = {**os.environ, "PYTHONPATH": str(path / "src")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - ours
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
 def measure(postgres: str | None) -> dict[str, Any]:
     """Return bytes a build in each case, by table for the last, and the seconds to save and load one."""
     sizes: list[float] = []
@@ -81,18 +70,17 @@ def measure(postgres: str | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         for memories in (0, MEMORIES):
             for rooms in (1, ROOMS):
-                url = f"sqlite:///{folder}/{memories}-{rooms}.db"
-                if postgres is not None:
-                    url = _new_database(postgres)
+                file = f"sqlite:///{folder}/{memories}-{rooms}.db"
                 builds = BUILDS if rooms == 1 else ROOMS
-                asyncio.run(_fill(url, rooms + 1, memories))
-                asyncio.run(_build(url, rooms, 1))  # the first row of a table takes whole pages
-                before = _sizes(url)
-                asyncio.run(_build(url, 0, builds, rooms))
-                after = _sizes(url)
+                with nullcontext(file) if postgres is None else new_database(postgres) as url:
+                    asyncio.run(_fill(url, rooms + 1, memories))
+                    asyncio.run(_build(url, rooms, 1))  # the first row of a table takes whole pages
+                    before = _sizes(url)
+                    asyncio.run(_build(url, 0, builds, rooms))
+                    after = _sizes(url)
                 by_table = {name: round((after[name] - before[name]) / builds) for name in after}
                 sizes.append(sum(by_table.values()))
-        save, load = (0.0, 0.0) if postgres else asyncio.run(_times(url))
+        save, load = (0.0, 0.0) if postgres else asyncio.run(_times(file))
     return {"bytes": sizes, "tables": by_table, "save": save, "load": load}
 
 
@@ -167,16 +155,6 @@ def _sizes(url: str) -> dict[str, int]:
             found[name] = (row and row[0]) or 0
         shared = connection.execute(SHARED).fetchone()
         return {**found, "shared": int(shared[0]) if shared else 0}
-
-
-def _new_database(url: str) -> str:
-    import psycopg  # noqa: PLC0415 - only for PostgreSQL
-
-    name = f"records_{time.time_ns()}"
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    start, _, end = url.partition("?")
-    return f"{start.rpartition('/')[0]}/{name}{'?' if end else ''}{end}"
 
 
 if __name__ == "__main__":

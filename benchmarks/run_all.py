@@ -4,6 +4,8 @@ python benchmarks/run_all.py                    all, in three quarters of an hou
 python benchmarks/run_all.py --quick            a smoke run that prints and writes nothing
 python benchmarks/run_all.py --only fill,prefix measured again; all other sections of the page stay as they are
 BENCH_DATA=folder python benchmarks/run_all.py  texts and transcripts from a folder of JSON files
+python benchmarks/run_all.py --postgres URL     imports, storage and records in PostgreSQL, too, in new databases
+python benchmarks/run_all.py --against ../other storage and records with another checkout of Brimful, too
 """
 
 import argparse
@@ -34,11 +36,13 @@ import passages
 import prefix
 import proxy
 import quality
+import records
 import relevance
 import rooms
 import scaling
 import soak
 import startup
+import storage
 import tenants
 import vectors
 import worth
@@ -92,6 +96,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a smoke run in less than a minute")
     parser.add_argument("--only", default="", help="sections, separated by commas: the others stay as they are")
     parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA") or None, help="folder of JSON files")
+    parser.add_argument("--postgres", default=None, help="the URL of a server on which databases may be created")
+    parser.add_argument("--against", type=Path, default=None, help="another checkout")
     return parser.parse_args()
 
 
@@ -112,7 +118,9 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "rooms": partial(rooms.report, quick=options.quick),
         "vectors": partial(vectors.report, quick=options.quick),
         "figures": partial(figures.report, quick=options.quick),
-        "imports": partial(imports.report, options.data, quick=options.quick),
+        "imports": partial(imports.report, options.data, options.postgres, quick=options.quick),
+        "storage": partial(storage.report, options.data, options.postgres, options.against, quick=options.quick),
+        "records": partial(records.report, options.postgres, options.against, quick=options.quick),
         "inspector": partial(inspector.report, quick=options.quick),
         "janitor": partial(janitor.report, options.data, quick=options.quick),
         "scaling": partial(scaling.report, quick=options.quick),

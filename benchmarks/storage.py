@@ -1,30 +1,36 @@
-"""What a message takes in a store, by table, and what a build takes of the database server's processor.
+"""What a message takes in a store, by table, and what messages and builds take of the processor.
 
-BENCH_DATA=folder python benchmarks/storage.py                                           SQLite
-BENCH_DATA=folder python benchmarks/storage.py --postgres postgresql://localhost/empty   and an empty database
+BENCH_DATA=folder python benchmarks/storage.py                  SQLite
+BENCH_DATA=folder python benchmarks/storage.py --postgres URL   and PostgreSQL, in databases of its own
+                                       … --against ../other     and with another checkout of Brimful, before this one
 """
 
 import argparse
 import asyncio
+import json
 import os
 import sqlite3
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from itertools import count, islice
 from pathlib import Path
 from statistics import mean
-from urllib.parse import quote
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import quote, unquote
 
 from brimful.engine import Engine
 from brimful.records import Message
 from brimful.testing import HashEmbedder
+from checkouts import call, checkouts, new_database
 from evidence_data import Talk, talks
-from tables import table
+from tables import Section, table
 
 MODEL = "gpt-4o"
+MESSAGES, QUICK_MESSAGES = 15_000, 1_000
 BATCH = 500
 BUILDS = 40
 WINDOW, COMPLETION = 9_000, 1_000
@@ -40,6 +46,21 @@ SIZES = """
 SELECT relname, pg_table_size(oid), pg_indexes_size(oid) FROM pg_class
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace
 """
+GROUPS = {
+    "postings and counts of terms": ("text_index", "postings", "term_counts", "term_blocks", "term_scopes"),
+    "documents": ("documents",),
+    "vectors": ("vectors", "vector_blocks", "vector_log"),
+    "contents": ("contents",),
+    "messages": ("messages",),
+    "token counts": ("token_counts",),
+}
+TITLE = "What a message takes"
+ABOUT = """Bytes a message, rows with indexes, after `VACUUM`; and processor time of this process (client) and of the
+database server. {messages:,} messages of {characters:.0f} characters in {rooms} rooms: conversations of LoCoMo and
+REALTALK and one of BEAM, copied into several tenants, written in batches and embedded with 256 numbers. Long messages
+have several passages, so there are more documents and vectors than messages. The fewer messages there are, the more
+does each take of the pages that a table has at least. A build is one of a window of 9,000 tokens, for a question that
+was not asked before, the mean of 40."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +155,11 @@ class Store:
         return {name: (rows[name], keys[name]) for name in rows}
 
 
-async def measure(url: str, path: str, data: Path, size: int) -> str:
+async def measure(url: str, path: str, data: Path, size: int) -> dict[str, Any]:
     """Write a store, build in it, and return what both took."""
     store = Store(url)
     chosen = list(copies(data, size))
     total = sum(len(talk.turns) for _, talk in chosen)
-    began = time.perf_counter()
     writing = Cost(0.0, 0.0)
     for tenant, talk in chosen:
         engine = await store.engine(tenant)
@@ -149,30 +169,20 @@ async def measure(url: str, path: str, data: Path, size: int) -> str:
             await engine.post_many(batch)
         await engine.index()
         writing = Cost(writing.client + time.process_time() - client, writing.server + store.server_seconds() - before)
-    wall = time.perf_counter() - began
     sizes = store.sizes(path)
-    retrieved = await _build(store, chosen, save=False)
-    saved = await _build(store, chosen, save=True)
+    costs = {
+        "a message, in batches": Cost(1e3 * writing.client / total, 1e3 * writing.server / total),
+        "a build": await _build(store, chosen, save=False),
+        "a build that is saved": await _build(store, chosen, save=True),
+    }
     await store.close()
-    rows = [
-        [name, f"{rows / total:,.0f}", f"{keys / total:,.0f}", f"{(rows + keys) / total:,.0f}"]
-        for name, (rows, keys) in sorted(sizes.items(), key=lambda item: -sum(item[1]))
-        if (rows + keys) / total >= 1 and name not in ("snapshots", "inclusions", "log")
-    ]
-    shown = [row for row in sizes if row not in ("snapshots", "inclusions", "log")]
-    whole = sum(sum(sizes[name]) for name in shown) / total
-    text = table(["bytes a message", "rows", "indexes", "both"], [*rows, ["**all**", "", "", f"**{whole:,.0f}**"]])
-    costs = table(
-        ["processor time", "client", "server"],
-        [
-            ["a message, in batches", *(f"{1e3 * each / total:.2f} ms" for each in (writing.client, writing.server))],
-            ["a build", *(f"{each:.1f} ms" for each in (retrieved.client, retrieved.server))],
-            ["a build that is saved", *(f"{each:.1f} ms" for each in (saved.client, saved.server))],
-        ],
-    )
-    characters = mean(len(turn.text) for _, talk in chosen for turn in talk.turns)
-    head = f"{total:,} messages of {characters:.0f} characters in {len(chosen)} rooms, written in {wall:.0f} s"
-    return f"{head}\n\n{text}\n\n{costs}\n"
+    return {
+        "messages": total,
+        "rooms": len(chosen),
+        "characters": mean(len(turn.text) for _, talk in chosen for turn in talk.turns),
+        "bytes": {name: sum(each) / total for name, each in sizes.items()},
+        "costs": {name: asdict(cost) for name, cost in costs.items()},
+    }
 
 
 async def _build(store: Store, chosen: list[tuple[str, Talk]], *, save: bool) -> Cost:
@@ -192,22 +202,71 @@ async def _ask(engine: Engine, talk: Talk, at: int, *, save: bool) -> None:
     await engine.assemble(room=talk.name, message=question, window=WINDOW, completion=COMPLETION, now=NOW, save=save)
 
 
+def report(
+    data: Path | None, postgres: str | None = None, against: Path | None = None, *, quick: bool = False
+) -> Section:
+    """Measure each checkout in each store, in processes of their own."""
+    if data is None:
+        return Section(TITLE, "There is no folder of conversations.", ())
+    found: dict[str, dict[str, Any]] = {}
+    for store in (*(["PostgreSQL"] if postgres else []), "SQLite"):
+        for name, path in checkouts(against if store == "PostgreSQL" or not postgres else None).items():
+            print(f"  storage: {store}, {name}", flush=True)
+            with TemporaryDirectory() as folder, _empty(store, folder, postgres) as url:
+                size = str(QUICK_MESSAGES if quick else MESSAGES)
+                found[f"{store} {name}"] = call(__file__, path, "--data", str(data), "--messages", size, "--url", url)
+    first = next(iter(found.values()))
+    about = ABOUT.format(messages=first["messages"], characters=first["characters"], rooms=first["rooms"])
+    return Section(TITLE, about, (_size_table(found), _cost_table(found)))
+
+
+@contextmanager
+def _empty(store: str, folder: str, postgres: str | None) -> Iterator[str]:
+    if store == "SQLite" or postgres is None:
+        yield f"sqlite:///{quote(folder)}/store.db"
+    else:
+        with new_database(postgres) as url:
+            yield url
+
+
+def _size_table(found: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = []
+    for group, tables in GROUPS.items():
+        sizes = [sum(each["bytes"].get(name, 0) for name in tables) for each in found.values()]
+        rows.append([group, *(f"{size:,.0f}" for size in sizes)])
+    named = {name for tables in GROUPS.values() for name in tables}
+    others = [sum(size for name, size in each["bytes"].items() if name not in named) for each in found.values()]
+    rows.append(["other", *(f"{size:,.0f}" for size in others)])
+    rows.append(["**all**", *(f"**{sum(each['bytes'].values()):,.0f}**" for each in found.values())])
+    return table(["bytes a message", *found], rows)
+
+
+def _cost_table(found: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = [
+        [name, side, *(f"{each['costs'][name][side]:.2f} ms" for each in found.values())]
+        for name in next(iter(found.values()))["costs"]
+        for side in ("client", "server")
+    ]
+    return table(["processor time", "of", *found], rows, words=2)
+
+
 def main() -> None:
-    """Measure SQLite, and PostgreSQL where one is named."""
+    """Print the section, or what one checkout takes in one store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA") or None, help="folder of JSON files")
-    parser.add_argument("--postgres", default="", help="address of an empty database")
-    parser.add_argument("--messages", type=int, default=50_000)
-    parser.add_argument("--no-sqlite", action="store_true")
+    parser.add_argument("--postgres", default=None, help="the URL of a server on which databases may be created")
+    parser.add_argument("--against", type=Path, default=None, help="another checkout")
+    parser.add_argument("--messages", type=int, default=MESSAGES)
+    parser.add_argument("--url", default="", help="an empty store")
+    parser.add_argument("--measure", action="store_true", help="measure this checkout, and print JSON")
     options = parser.parse_args()
     if options.data is None:
         parser.error("name a folder with --data, or set BENCH_DATA")
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/store.db"
-        urls = [] if options.no_sqlite else [f"sqlite:///{quote(path)}"]
-        for url in [*urls, *filter(None, [options.postgres])]:
-            print(f"## {url.partition(':')[0]}\n")
-            print(asyncio.run(measure(url, path, options.data, options.messages)), flush=True)
+    if options.measure:
+        path = unquote(options.url.removeprefix("sqlite:///"))
+        print(json.dumps(asyncio.run(measure(options.url, path, options.data, options.messages))))
+    else:
+        print(report(options.data, options.postgres, options.against).markdown())
 
 
 if __name__ == "__main__":
