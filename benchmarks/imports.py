@@ -1,6 +1,6 @@
 """Bringing history along: how fast exports are imported, how much memory that takes, and what the check before costs.
 
-python benchmarks/imports.py                  exports of 2 and of 10 MB into SQLite
+python benchmarks/imports.py                  exports of 1 and of 4 MB into SQLite
 python benchmarks/imports.py --quick          of 1 MB
 python benchmarks/imports.py --postgres URL   and into PostgreSQL, in databases of its own
 """
@@ -28,7 +28,7 @@ from isolated import Failure, Isolated
 from tables import Section, duration, percent, table
 from texts import Texts
 
-SIZES = (2, 10)  # MB
+SIZES = (1, 4)  # MB
 QUICK_SIZES = (1,)
 MB = 10**6
 LIMIT_SECONDS = 900.0
