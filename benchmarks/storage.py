@@ -58,9 +58,8 @@ TITLE = "What a message takes"
 ABOUT = """Bytes a message, rows with indexes, after `VACUUM`; and processor time of this process (client) and of the
 database server. {messages:,} messages of {characters:.0f} characters in {rooms} rooms: conversations of LoCoMo and
 REALTALK and one of BEAM, copied into several tenants, written in batches and embedded with 256 numbers. Long messages
-have several passages, so there are more documents and vectors than messages. The fewer messages there are, the more
-does each take of the pages that a table has at least. A build is one of a window of 9,000 tokens, for a question that
-was not asked before, the mean of 40."""
+have several passages, so there are more documents and vectors than messages. A build fills a window of 9,000 tokens for
+a question that was not asked before; the mean of 40."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +242,7 @@ def _size_table(found: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _cost_table(found: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [
-        [name, side, *(f"{each['costs'][name][side]:.2f} ms" for each in found.values())]
+        [name, side, *(f"{cost:.2f} ms" if (cost := each["costs"][name][side]) else "–" for each in found.values())]
         for name in next(iter(found.values()))["costs"]
         for side in ("client", "server")
     ]

@@ -33,12 +33,12 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     Measured by `benchmarks/storage.py` and `benchmarks/records.py` on a busy machine; see docs/benchmarks.md.
     """
 
-    message_bytes: int = 2_750
+    message_bytes: int = 2_500
     record_bytes: int = 12_500
-    build_client_ms: float = 83.0
-    build_server_ms: float = 30.0
+    build_client_ms: float = 75.0
+    build_server_ms: float = 23.0
     write_client_ms: float = 1.2
-    write_server_ms: float = 1.0
+    write_server_ms: float = 0.7
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
