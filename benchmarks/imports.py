@@ -72,10 +72,10 @@ def report(data: Path | None = None, postgres: str | None = None, *, quick: bool
                 path = Path(folder, f"{form}-{size}.{'json' if form == 'chatgpt' else 'jsonl'}")
                 with path.open("w", encoding="utf-8") as file:
                     file.writelines(written(size * MB, _sayings(data)))
-                file = f"sqlite:///{folder}/{form}-{size}.db"
+                sqlite = f"sqlite:///{folder}/{form}-{size}.db"
                 for store in ("SQLite", *(["PostgreSQL"] if postgres else [])):
                     server = postgres if store == "PostgreSQL" else None
-                    with new_database(server) if server else nullcontext(file) as url:
+                    with new_database(server) if server else nullcontext(sqlite) as url:
                         first, again = _run(path, url), _run(path, url)
                     received = 0 if isinstance(first, Failure) else first.messages
                     started = [form, store, f"{path.stat().st_size / MB:.0f} MB"]
