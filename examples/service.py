@@ -2,7 +2,7 @@
 
 Serves a scripted model, runs `brimful serve` before it, and then does what any program could do with an HTTP client:
 create personas and a room, ask both of them, stream an answer, and see what the model saw and did not see. Needs no API
-key and no network. Run it with `make demo`.
+key and no network. Run it with `python examples/service.py`.
 """
 
 import json
