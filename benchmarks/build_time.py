@@ -13,11 +13,14 @@ import hashlib
 import itertools
 import multiprocessing
 import os
+import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from io import BytesIO
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
@@ -25,13 +28,24 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from evidence_data import Asked, Talk, spread, talks
-from tables import duration, table
+from tables import Section, duration, table
 
 HERE = Path(__file__).parent.parent
 WINDOW = 8_192
-QUESTIONS = 60  # of each collection, evenly spread over its conversations
+QUESTIONS = 12  # of each collection, evenly spread over its conversations
+ROUNDS = 3
 MODEL = "gpt-4"
 ROOM = "talk"
+
+BEFORE = "68013a9"  # before relevance was a probability and records were packed
+TITLE = "Build time"
+ABOUT = f"""The processor time of a build in a window of {WINDOW:,} tokens, all threads together, on SQLite: *here* is
+this version, *there* commit `{BEFORE}`, before relevance was a probability, tokens had a price and records were packed.
+About {QUESTIONS} questions of each collection, evenly spread over its conversations. Both versions build each of them
+{ROUNDS} times in alternation, at different times, so that each build is saved anew; the median counts. *here / there*
+is the median of the ratios of all questions. Records of this version have more candidates, so contexts differ.
+
+    BENCH_DATA=folder python benchmarks/run_all.py --only build"""
 
 _START = multiprocessing.get_context("spawn")
 
@@ -42,6 +56,33 @@ Build = tuple[float, str]
 def main() -> None:
     """Print a table: collections by row."""
     options = _options()
+    print(_compare(options, options.against))
+
+
+def report(data: Path | None, *, quick: bool = False) -> Section:
+    """Compare this checkout with the commit `BEFORE` of the same repository."""
+    if data is None:
+        return Section(TITLE, f"{ABOUT} There were no conversations to measure it with.", ())
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["git", "archive", BEFORE, "src"]
+        archive = subprocess.run(command, cwd=HERE, check=True, capture_output=True).stdout  # noqa: S603 - ours
+        with tarfile.open(fileobj=BytesIO(archive)) as files:
+            files.extractall(folder, filter="data")
+        # A process of its own: what `run_all` imports would be imported by the workers, too.
+        command = [
+            sys.executable,
+            __file__,
+            "--data",
+            str(data),
+            "--against",
+            folder,
+            *(["--rounds=1"] if quick else []),
+        ]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603 - ours
+    return Section(TITLE, ABOUT, ("\n".join(line for line in printed.splitlines() if line.startswith("|")),))
+
+
+def _compare(options: argparse.Namespace, against: Path | None) -> str:
     rows = []
     for name, conversations in talks(options.data).items():
         asked = [
@@ -51,9 +92,9 @@ def main() -> None:
         ]
         print(f"{name}: {len(asked)} questions", flush=True)
         for saved in (False, True):
-            checkouts = [HERE] if options.against is None else [HERE, options.against]
+            checkouts = [HERE] if against is None else [HERE, against]
             rows.append([name, "yes" if saved else "no", *_cells(_measure(checkouts, asked, options, saved=saved))])
-    print(table(["conversations", "saved", "here", "there", "here / there", "equal"], rows, words=2))
+    return table(["conversations", "saved", "here", "there", "here / there", "equal"], rows, words=2)
 
 
 def _options() -> argparse.Namespace:
@@ -61,7 +102,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA"), help="folder of conversations")
     parser.add_argument("--against", type=Path, help="another checkout, with `src/brimful` in it")
     parser.add_argument("--questions", type=int, default=QUESTIONS, help="of each collection")
-    parser.add_argument("--rounds", type=int, default=5, help="builds of each question; their median counts")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="builds of each question; their median counts")
     parser.add_argument("--window", type=int, default=WINDOW, help="tokens")
     parser.add_argument("--postgres", default="", help="URL of a server; SQLite without it")
     options = parser.parse_args()
@@ -123,7 +164,9 @@ def _ask(worker: Connection, what: Talk | Asked) -> Build:
 
 
 def _serve(connection: Connection, source: str, postgres: str, window: int, saved: bool) -> None:  # noqa: FBT001
-    sys.path.insert(0, source)  # before anything imports brimful
+    if "brimful" in sys.modules:
+        raise RuntimeError("brimful was imported before the checkout was chosen")
+    sys.path.insert(0, source)
     try:
         asyncio.run(_answer(connection, postgres, {"window": window, "save": saved}))
     except EOFError:

@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import agent_trimming
+import build_time
 import cache
 import calibration
 import counting
@@ -115,6 +116,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "languages": partial(multilingual.report, quick=options.quick),
         "passages": partial(passages.report, options.data, quick=options.quick),
         "lore": partial(lore.report, options.data, quick=options.quick),
+        "build": partial(build_time.report, options.data, quick=options.quick),
         "rooms": partial(rooms.report, quick=options.quick),
         "vectors": partial(vectors.report, quick=options.quick),
         "figures": partial(figures.report, quick=options.quick),
