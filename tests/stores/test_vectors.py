@@ -1,5 +1,7 @@
 """Vectors: the backlog, nearest neighbors, and removal."""
 
+import asyncio
+
 import numpy as np
 import psycopg
 import pytest
@@ -247,7 +249,9 @@ def test_a_large_tenant_has_a_graph_that_finds_what_exact_search_finds(postgres_
 
 
 @pytest.mark.usefixtures("one_server")
-def test_the_graph_of_a_tenant_is_used(postgres_url, run):
+def test_the_graph_of_a_tenant_is_used(postgres_url, directly, run):
+    postgres_url = directly(postgres_url)  # a pooler keeps sessions with older settings
+
     async def searched():
         async with connect(postgres_url, tuning=Tuning(hnsw_threshold=100)) as database:
             await database.update_graph("acme", "e")
@@ -293,3 +297,26 @@ def test_a_graph_is_dropped_when_few_vectors_are_left(postgres_url, with_graphs,
     run(store.drop_embedder("e"))
     assert run(with_graphs.update_graph("acme", "e")) == 0
     assert graphs(postgres_url) == []
+
+
+def test_saving_vectors_and_removing_documents_do_not_wait_for_each_other(postgres_url, directly, run):
+    if not directly(postgres_url).rpartition("host=")[2].startswith("/"):
+        pytest.skip("only a server of its own shows who waits for a lock")
+
+    async def story():
+        async with connect(directly(postgres_url)) as database:
+            store = database.tenant("acme")
+            await store.use_embedder("e")
+            await store.post([make_message("m1", "tea for two")])
+            (document,) = await store.backlog("e")
+            with psycopg.connect(directly(postgres_url)) as other:  # first the scope, then the queue
+                other.execute("SET lock_timeout = '500ms'")  # before a deadlock is detected
+                other.execute("UPDATE scopes SET changes = changes + 1")
+                saving = asyncio.create_task(store.save_vectors("e", [document.doc], vectors(1)))
+                while not other.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():  # noqa: ASYNC110 - only the server knows
+                    await asyncio.sleep(0)
+                other.execute("DELETE FROM embedding_queue")
+                other.rollback()
+            return await saving
+
+    assert run(story()) == 1

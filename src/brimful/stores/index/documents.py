@@ -1,6 +1,6 @@
 """The search index: documents, the scopes they belong to, and the queue of documents without a vector."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
@@ -98,7 +98,7 @@ def subtract_from_scopes(session: Session, totals: Mapping[int, tuple[int, int]]
     )
 
 
-def mark_changed(session: Session, numbers: Sequence[int]) -> None:
+def mark_changed(session: Session, numbers: Iterable[int]) -> None:
     """Record that scopes changed, by number."""
     session.many(
         "UPDATE scopes SET changes = changes + 1 WHERE tenant = :tenant AND number = :number",

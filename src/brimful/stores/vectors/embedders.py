@@ -64,8 +64,14 @@ def backlog(session: Session, embedder: str, *, limit: int = 100) -> list[Docume
 def save_vectors(session: Session, embedder: str, docs: Sequence[int], vectors: Vectors) -> int:
     """Save the vectors of documents, and return how many documents left the queue.
 
-    Vectors are stored by the hash of the passage, so documents with an equal passage share one.
+    Vectors are stored by the hash of the passage, so documents with an equal passage share one. Scopes are changed
+    first, as by all that write documents, which otherwise might wait for each other.
     """
+    changed = session.rows(
+        "SELECT DISTINCT scope FROM documents WHERE tenant = :tenant AND doc IN :docs", docs=[int(doc) for doc in docs]
+    )
+    scopes = {scope for (scope,) in changed}
+    mark_changed(session, scopes)
     session.dialect.lock_shared(session, "embedders")
     if not len(docs) or not _accepts(session, embedder, int(vectors.shape[1])):
         return 0
@@ -79,7 +85,7 @@ def save_vectors(session: Session, embedder: str, docs: Sequence[int], vectors: 
     session.dialect.vector_index.save(session, embedder, order, vectors[[rows[passage] for passage in order]])
     indexed = _dequeue(session, embedder, order)
     session.dialect.vector_index.add(session, embedder, indexed)
-    mark_changed(session, [scope for _, scope, _ in indexed])
+    mark_changed(session, {scope for _, scope, _ in indexed} - scopes)
     return len(indexed)
 
 
