@@ -1,7 +1,7 @@
 """Bringing history along: how fast exports are imported, how much memory that takes, and what the check before costs.
 
-python benchmarks/imports.py                  exports of 1 and of 4 MB into SQLite
-python benchmarks/imports.py --quick          of 1 MB
+python benchmarks/imports.py                  exports of 5 and of 25 MB into SQLite
+python benchmarks/imports.py --quick          of 1 and of 4 MB
 python benchmarks/imports.py --postgres URL   and into PostgreSQL, in databases of its own
 """
 
@@ -28,8 +28,8 @@ from isolated import Failure, Isolated
 from tables import Section, duration, percent, table
 from texts import Texts
 
-SIZES = (1, 4)  # MB
-QUICK_SIZES = (1,)
+SIZES = (5, 25)  # MB
+QUICK_SIZES = (1, 4)
 MB = 10**6
 LIMIT_SECONDS = 900.0
 MODEL = "gpt-4o"
