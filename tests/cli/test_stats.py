@@ -11,6 +11,7 @@ from brimful import Engine
 from brimful.cli.stats import NO_CONTEXTS
 from brimful.core.notice import Notice
 from brimful.records import Persona, Response, Snapshot, Usage
+from brimful.records.usage import UsageReport
 from brimful.stores import connect
 from stores.test_snapshots import pile
 from stores.test_statistics import CONTEXTS
@@ -28,8 +29,7 @@ def keep(run):
         async def write():
             async with connect("sqlite:///brimful.db") as database:
                 store = database.tenant("default")
-                for each in records:
-                    await (store.save_context(each) if isinstance(each, Snapshot) else store.save_response(each))
+                await store.save_records(records)
 
         asyncio.run(write())
 
@@ -97,6 +97,12 @@ def test_every_line_of_the_sample_can_be_had(run, keep, line):
     )
     text = run("stats", "--last", "24h", "--persona", "helper").stdout
     assert re.search(f"^{line}", text, re.MULTILINE), text
+
+
+def test_summaries_by_a_model_have_a_line_of_their_own(run, keep):
+    route = {"model": "gpt-4o", "route": "r", "at": NOW - 40, "kind": "summary"}
+    keep(built("s0"), *(UsageReport(id=id, reported=900, completion=40, **route) for id in "ab"))
+    assert re.search(r"Summaries by a model: +2, 1,800 prompt and 80 completion tokens", run("stats").stdout)
 
 
 def test_cost_and_savings_use_real_prices(run, run_json):

@@ -26,6 +26,14 @@ def test_answers_cost_what_their_requests_cost_one_by_one():
     assert found.unpriced == ()
 
 
+def test_summaries_cost_too():
+    answers = ResponseStatistics(total=1, reported=1, prompt=1_000, completion=10)
+    both = ModelStatistics(model="gpt-4o", contexts=1, tokens=1, answers=answers, summaries=answers)
+    alone = ModelStatistics(model="gpt-4o", contexts=1, tokens=1, answers=answers)
+    assert spending([both]).cost == 2 * spending([alone]).cost
+    assert spending([ModelStatistics(model="x", contexts=0, tokens=0, answers=answers, summaries=answers)]) is None
+
+
 def test_many_short_prompts_are_not_priced_as_a_long_one():
     """Prices of some models rise with the length of a prompt: a sum of many is no long prompt."""
     info = default_registry().resolve("gemini-2.5-pro")

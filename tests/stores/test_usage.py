@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from brimful.records import Room
+from brimful.records.statistics import ResponseStatistics
 from brimful.records.usage import UsageReport
 from brimful.stores import connect
 
@@ -53,6 +54,24 @@ def test_they_are_read_newest_first_by_model_and_route(store, run):
     assert [each.id for each in run(store.usage_reports(ON["model"]))] == ["x", "o4", "o3", "o2", "o1"]
     assert {each.id for each in run(store.usage_reports(ids=["o1", "x", "none"]))} == {"o1", "x"}
     assert run(store.usage_reports("gpt-4o", ON["route"])) == []
+
+
+def test_summaries_are_in_the_statistics_and_listed_only_on_request(store, run):
+    summary = seen("s1", at=2, kind="summary", room="general", reported=900, cached=100, completion=40, reasoning=7)
+    keep(run, store, seen("o1", at=1), summary, summary, seen("s2", at=3, kind="summary", model="other"))
+    assert [each.id for each in run(store.usage_reports())] == ["o1"]
+    assert run(store.usage_reports(unusual=True)) == []
+    assert [each.id for each in run(store.usage_reports(summaries=True))] == ["s2", "s1", "o1"]
+    assert [(each.model, each.requests) for each in run(store.accuracy())] == [("claude", 1)]
+    [all] = run(store.statistics())
+    assert all.summaries == ResponseStatistics(
+        total=2, reported=2, prompt=1_000, cached=100, completion=40, reasoning=7
+    )
+    assert {each.model: each.summaries.prompt for each in all.models} == {"claude": 900, "other": 100}
+    assert all.answers == ResponseStatistics()
+    [room] = run(store.statistics(room="general"))
+    assert room.summaries.total == 1
+    assert run(store.follow("0")).events == ()
 
 
 def test_overflows_and_cuts_are_found_however_many_requests_came_since(store, run):

@@ -40,6 +40,7 @@ from brimful.packagers.compaction import (
 from brimful.protocols import Provider, Summarizer
 from brimful.protocols.summarizer import Digest, Passage
 from brimful.providers import make_provider, make_provider_for_model
+from brimful.records import Usage
 from brimful.retrieval.breaker import Breaker
 from brimful.shorten import shorten, word_set
 
@@ -248,13 +249,22 @@ class StepSummarizer:
     incremental: Final = True
 
     def __init__(
-        self, model: str | ModelInfo, provider: str | Provider | None = None, *, window: int | None = None
+        self,
+        model: str | ModelInfo,
+        provider: str | Provider | None = None,
+        *,
+        window: int | None = None,
+        on_usage: Callable[[Usage], None] | None = None,
     ) -> None:
-        """Use this model; `window` overrides its own. Without a provider, the model's own server is used."""
+        """Use this model; `window` overrides its own. Without a provider, the model's own server is used.
+
+        `on_usage` is called with the usage of each reply.
+        """
         self._model = resolve_model(model)
         self._provider = make_provider_for_model(self._model) if provider is None else make_provider(provider)
         self._owned = provider is None or isinstance(provider, str)
         self._window = require_positive("window", window)
+        self._on_usage = on_usage
 
     async def close(self) -> None:
         """Close the provider, unless it was passed."""
@@ -278,6 +288,8 @@ class StepSummarizer:
         text = digest.previous
         for chunk in _divide(fit_passages(passages, _MAX_CALLS * room // 2, counter), room, counter):
             reply = await self._provider.send(self._make_request(digest, text, chunk, window))
+            if self._on_usage is not None and reply.usage is not None:
+                self._on_usage(reply.usage)
             text = reply.text.strip()
             if not text:
                 raise ProviderError(self._provider.route, "returned an empty summary")

@@ -174,6 +174,10 @@ def _answer_lines(figures: Statistics) -> Iterator[str]:
         expected = f"{format_percent(_share(answers.expected_cached, answers.prompt))} expected"
         yield _line("Prompt tokens", f"{answers.prompt:,} ({cached}, {expected})")
         yield _line("Completion tokens", f"{answers.completion:,} ({answers.reasoning:,} reasoning)")
+    summaries = figures.summaries
+    if summaries.total:
+        tokens = f"{summaries.prompt:,} prompt and {summaries.completion:,} completion tokens"
+        yield _line("Summaries by a model", f"{summaries.total:,}, {tokens}")
     if answers.count_error is not None:
         yield _line("Count error", f"{format_percent(answers.count_error, sign=True)} compared with reported usage")
     if answers.seconds is not None:

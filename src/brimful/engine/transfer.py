@@ -344,7 +344,7 @@ async def _find_existing(store: Store, batch: Sequence[ImportedRecord]) -> dict[
         case Response(context=context):
             found = await store.responses(context=context)
         case UsageReport():
-            found = await store.usage_reports(ids=ids, limit=len(ids))
+            found = await store.usage_reports(ids=ids, summaries=True, limit=len(ids))
         case plain:
             entities = [await store.get(type(plain), id) for id in ids]
             found = [record for record in entities if record is not None]

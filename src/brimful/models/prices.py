@@ -98,7 +98,7 @@ def _check_tokens(prompt: int, completion: int, cached: int) -> None:
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of answers in US dollars, from the usage that providers reported.
+    """The cost of answers and summaries in US dollars, from the usage that providers reported.
 
     `saved` is what all excluded content would have cost in addition, uncached. `saved_by_cache` is the discount
     of the providers' caches. Answers of `unpriced` models are not included.
@@ -116,23 +116,27 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spending(models: "Sequence[ModelStatistics]") -> Spending | None:
-    """Return the cost of these models' answers, or None if no price is known."""
-    reported = [each for each in models if each.answers.reported]
-    found = {each.model: _spending_on_model(each) for each in reported}
-    priced = [each for each in found.values() if each is not None]
+    """Return the cost of these models' answers and summaries, or None if no price is known."""
+    found = [
+        (each.model, _spending_on_answers(each.model, answers))
+        for each in models
+        for answers in (each.answers, each.summaries)
+        if answers.reported
+    ]
+    priced = [each for _, each in found if each is not None]
     if not priced:
         return None
     return Spending(
         cost=sum((each.cost for each in priced), Decimal(0)),
         saved=sum((each.saved for each in priced), Decimal(0)),
         saved_by_cache=sum((each.saved_by_cache for each in priced), Decimal(0)),
-        unpriced=tuple(name for name, each in found.items() if each is None),
+        unpriced=tuple(dict.fromkeys(name for name, each in found if each is None)),
     )
 
 
-def _spending_on_model(figures: "ModelStatistics") -> Spending | None:
+def _spending_on_answers(model: str, answers: "ResponseStatistics") -> Spending | None:
     """Price all tokens at the rates of the mean request, because some prices depend on the prompt's length."""
-    info, answers = default_registry().resolve(figures.model), figures.answers
+    info = default_registry().resolve(model)
     more = max(0, answers.naive - answers.counted)
     prompt, longer = _mean_tokens(answers, answers.prompt), _mean_tokens(answers, answers.prompt + more)
     plain, cached = price(info, prompt, 1), price(info, prompt, 0, prompt)

@@ -71,6 +71,7 @@ class ModelStatistics(msgspec.Struct, frozen=True, kw_only=True):
     contexts: int
     tokens: int
     answers: ResponseStatistics
+    summaries: ResponseStatistics = ResponseStatistics()
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +83,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     contexts used more than 80 % of the budget.
 
     `vector_uptime` is the share of contexts for which vector search worked or was not needed; `breaker_openings` counts
-    how often it was suspended.
+    how often it was suspended. `summaries` are requests for summaries of earlier steps, which have no context.
     """
 
     key: str = ""
@@ -102,4 +103,5 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     breaker_openings: int = 0
     vector_uptime: float = 1.0
     answers: ResponseStatistics = ResponseStatistics()
+    summaries: ResponseStatistics = ResponseStatistics()
     models: tuple[ModelStatistics, ...] = ()

@@ -9,12 +9,13 @@ from brimful.core.tokens import BASES, Basis
 from brimful.errors import InvalidValue
 from brimful.records.base import Record, check_integer, normalize_fields
 
-UsageKind = Literal["usage", "overflow", "cut"]
+UsageKind = Literal["usage", "overflow", "cut", "summary"]
 """What was reported.
 
 - `usage`: the tokens of the prompt.
 - `overflow`: the provider rejected the prompt as too long; `window` is the limit it named, if any.
 - `cut`: so few tokens that the provider must have truncated the prompt silently.
+- `summary`: the tokens of a request for a summary of earlier steps. Nothing is learned from them.
 """
 USAGE_KINDS: Final[tuple[str, ...]] = get_args(UsageKind)
 

@@ -5,10 +5,14 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx2
 import pytest
 from starlette.responses import JSONResponse
 
-from server.upstream import chat_answer, message_answer
+from brimful.server.app import create_app
+from brimful.server.config import parse_config
+from brimful.stores import connect
+from server.upstream import chat_answer, message_answer, serving
 
 CHAT = "/v1/chat/completions"
 RULES = {"compaction": "rules"}
@@ -129,6 +133,33 @@ def test_a_model_writes_the_summary(start, upstream):
     assert sent["messages"][1]["content"].splitlines()[1] == WRITTEN
     assert "values: " in sent["messages"][1]["content"]
     assert record_of(client, answer)["warnings"] == []
+
+
+def test_the_usage_of_a_summary_is_part_of_the_cost_and_teaches_nothing(upstream, tmp_path):
+    upstream.answers = [answering()]
+    config = {
+        "store": f"sqlite:///{tmp_path}/brimful.db",
+        "upstreams": [{"name": "local", "url": f"{upstream.address}/v1", "window": 2000}],
+        "fit": MODEL | {"summarizer": "gpt-4o-mini", "compaction_wait": 60},
+    }
+    with serving(create_app(parse_config(config, "brimful.toml"), environ={})) as (address, _):
+        httpx2.post(f"{address}{CHAT}", json=body(chat(60)), timeout=120)
+    asked = sum(map(is_summary_request, upstream.bodies))
+
+    async def read():
+        async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
+            store = database.tenant("default")
+            reports = [each for each in await store.usage_reports(summaries=True) if each.kind == "summary"]
+            return reports, await store.statistics(), await store.usage_reports("gpt-4o-mini"), await store.accuracy()
+
+    reports, [statistics], learned, accuracy = asyncio.run(read())
+    assert {(each.model, each.reported, each.completion) for each in reports} == {("gpt-4o-mini", 12, 3)}
+    assert (
+        (statistics.summaries.total, statistics.summaries.prompt) == (len(reports), 12 * asked) == (asked, 12 * asked)
+    )
+    assert statistics.answers.prompt == 12
+    assert learned == []
+    assert [each.model for each in accuracy] == ["gpt-4o"]
 
 
 def test_another_model_may_write_it(start, upstream):

@@ -6,6 +6,7 @@ rules write this summary, and the model's text is the start of the conversation'
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final, get_args
 
 from brimful.assembly.compaction import StepSummarizer, compact, compact_now
@@ -16,6 +17,7 @@ from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Compacting, Policy
 from brimful.packagers.compaction import find_summary, summary_digest
+from brimful.records import Usage
 from brimful.retrieval.breaker import Breaker
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import FitConfig
@@ -30,15 +32,20 @@ _MAX_BREAKERS: Final = 1_024  # tenants and upstreams
 _ENTRY_BYTES: Final = 600  # memory of a summary besides its text
 
 _Key = tuple[str, str]
+RecordUsage = Callable[[ProxyRequest, ModelInfo, Usage], None]
+"""Records the usage of a request to a model for a summary."""
 
 
 class Compactor:
     """Summarizes what trimmed requests leave out. Summaries of different tenants are never shared."""
 
-    def __init__(self, config: FitConfig, tasks: BackgroundTasks, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, config: FitConfig, tasks: BackgroundTasks, clock: Callable[[], float], record: RecordUsage
+    ) -> None:
         self._config = config
         self._tasks = tasks
         self._clock = clock
+        self._record = record
         self._written: LRU[_Key, Compaction] = LRU(
             max_entries=_MAX_SUMMARIES, name="summaries", size=lambda _, made: _ENTRY_BYTES + 4 * len(made.text)
         )
@@ -83,7 +90,12 @@ class Compactor:
         if task is None:
             if len(self._running) >= _MAX_RUNNING:
                 return
-            summarizer = StepSummarizer(model, request.upstream.provider(request.headers, {}), window=window)
+            summarizer = StepSummarizer(
+                model,
+                request.upstream.provider(request.headers, {}),
+                window=window,
+                on_usage=partial(self._record, request, model),
+            )
             work = self._run(key, context, summarizer, self._find_breaker(request), previous)
             task = self._running[key] = self._tasks.start(work, "summarizing")
             task.add_done_callback(lambda _: self._running.pop(key, None))

@@ -15,17 +15,18 @@ from brimful.assembly.fit import fit
 from brimful.core.budget import allocate
 from brimful.core.compaction import Compaction
 from brimful.core.context import Context
-from brimful.core.model import UNKNOWN_PRIOR
+from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Policy, RecallMode
 from brimful.core.selection import HistoryStart
+from brimful.counting import canonical_model_id
 from brimful.engine.events import get_build_facts
 from brimful.engine.exchange import PreparedRequest, ResponseDetails, ResponseRecorder, ResponseTarget
 from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.writer import new_id
 from brimful.errors import StoreError, StoreUnavailable
 from brimful.policies import load_policy
-from brimful.records import Response, Snapshot
+from brimful.records import Response, Snapshot, Usage
 from brimful.records.usage import UsageReport
 from brimful.render.incoming import MESSAGE_FIELDS, requested_max_output
 from brimful.server.background import BackgroundTasks, log_failure
@@ -228,7 +229,7 @@ class FitMode:
         self._shared = shared
         self._clock = clock
         self._trimmed = TrimmedRequests()
-        self._compactor = Compactor(config.fit, tasks, clock)
+        self._compactor = Compactor(config.fit, tasks, clock, self._record_summary)
         self._requests = LastRequests()
         self._records = records
 
@@ -473,6 +474,21 @@ class FitMode:
         tenant = request.client.tenant
         await self._tenants.calibrator(tenant).use(report, now=self._clock())
         self._tasks.start(self._records.add(tenant, report), "recording usage")
+
+    def _record_summary(self, request: ProxyRequest, model: ModelInfo, usage: Usage) -> None:
+        report = UsageReport(
+            id=new_id("obs"),
+            kind="summary",
+            model=canonical_model_id(model),
+            route=request.upstream.route,
+            room=self.room(request),
+            at=self._clock(),
+            reported=usage.prompt,
+            cached=usage.cached,
+            completion=usage.completion,
+            reasoning=usage.reasoning,
+        )
+        self._tasks.start(self._records.add(request.client.tenant, report), "recording usage")
 
 
 def _recall_overrides(

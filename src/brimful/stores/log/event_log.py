@@ -1,4 +1,4 @@
-"""The log of a tenant: contexts and responses in order of arrival.
+"""The log of a tenant: contexts, responses and the usage of summaries in order of arrival.
 
 A writer locks the end of the log until its transaction ends, so positions become visible in order: a reader who has
 seen one position has seen all before it.
@@ -15,7 +15,7 @@ from brimful.stores.log import tallies
 from brimful.stores.log.tallies import Tally, TallyEvent, TallyKey, hour_of
 from brimful.stores.session import Session
 
-EventKind = Literal["build", "response"]
+EventKind = Literal["build", "response", "summary"]
 
 _EXTEND: Final = """
 INSERT INTO log_ends (tenant, last, pruned) VALUES (:tenant, :more, :never)

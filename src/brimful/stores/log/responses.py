@@ -14,7 +14,7 @@ from brimful.stores.log.candidates import clean_name
 from brimful.stores.log.contexts import builds_at_positions, get_build, save_snapshot, tally_key
 from brimful.stores.log.event_log import LogEvent
 from brimful.stores.log.tallies import TallyKey, tally_response
-from brimful.stores.log.usage import save_usage
+from brimful.stores.log.usage import insert_usage
 from brimful.stores.session import Row, Session, validate_limit
 
 _INSERT: Final = """
@@ -65,7 +65,7 @@ def save_records(session: Session, records: Sequence[LogRecord]) -> None:
                     build = builds.get(record.context) or get_build(session, record.context)
                     events.append(_make_event(record, build))
             case UsageReport():
-                save_usage(session, record)
+                events += insert_usage(session, record)
             case _:
                 assert_never(record)
     event_log.append_events(session, events)

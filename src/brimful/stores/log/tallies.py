@@ -22,6 +22,7 @@ from brimful.records.statistics import (
     ResponseStatistics,
     Statistics,
 )
+from brimful.records.usage import UsageReport
 from brimful.stores.session import Session
 
 _MILLION: Final = 1_000_000
@@ -30,7 +31,7 @@ _MEMORY: Final = "memory-"
 _MAX_VALUE: Final = 10**10  # tokens or microseconds; larger values are errors and must not spoil the sums
 _ORDER: Final = (*dict.fromkeys(COMPONENTS.values()),)
 _NEARLY_FULL: Final = 0.8  # of the budget
-_MAPS: Final = ("component_tokens", "component_items", "memories", "warnings")
+_MAPS: Final = ("component_tokens", "component_items", "memories", "warnings", "summaries")
 HOUR: Final = 3_600.0  # seconds
 DAY: Final = 24  # hours
 ALL_ROOMS: Final = ""  # no room has an empty id
@@ -84,13 +85,14 @@ class Tally(msgspec.Struct, kw_only=True, array_like=True):
     known_prompt: int = 0
     duration: int = 0
     timed: int = 0
+    summaries: dict[str, int] = {}  # by field of ResponseStatistics
 
     def add(self, other: "Tally") -> None:
         """Add another tally."""
         if other.contexts:
             self._compare(other)
-            for name in _MAPS:
-                _add_up(getattr(self, name), getattr(other, name))
+        for name in _MAPS:
+            _add_up(getattr(self, name), getattr(other, name))
         for name in _SUMS:
             more = getattr(other, name)
             if more:  # most tallies are of either contexts or responses
@@ -167,6 +169,13 @@ def tally_response(response: Response, build: Build | None) -> Tally:
     )
 
 
+def tally_summary(report: UsageReport) -> Tally:
+    """Return the tally of a request for a summary."""
+    tokens = {"prompt": report.reported, "cached": report.cached, "completion": report.completion}
+    sums = {name: min(value, _MAX_VALUE) for name, value in (tokens | {"reasoning": report.reasoning}).items()}
+    return Tally(summaries={"total": 1, "reported": int(report.reported > 0), **sums})
+
+
 def make_statistics(key: str, begin: float | None, models: Mapping[str, Tally]) -> Statistics:
     """Return the statistics of tallies, in total and by model."""
     all = sum_tallies(models.values())
@@ -190,6 +199,7 @@ def make_statistics(key: str, begin: float | None, models: Mapping[str, Tally]) 
         breaker_openings=all.warnings.get("breaker-opened", 0),
         vector_uptime=1 - lost / contexts,
         answers=_responses(all),
+        summaries=ResponseStatistics(**all.summaries),
         models=tuple(_model(name, models[name]) for name in sorted(models)),
     )
 
@@ -251,7 +261,13 @@ def _responses(tally: Tally) -> ResponseStatistics:
 
 
 def _model(name: str, tally: Tally) -> ModelStatistics:
-    return ModelStatistics(model=name, contexts=tally.contexts, tokens=tally.tokens, answers=_responses(tally))
+    return ModelStatistics(
+        model=name,
+        contexts=tally.contexts,
+        tokens=tally.tokens,
+        answers=_responses(tally),
+        summaries=ResponseStatistics(**tally.summaries),
+    )
 
 
 def _add_up(sums: dict[str, int], more: Mapping[str, int]) -> None:
@@ -333,7 +349,7 @@ def _sum_events(events: Sequence[TallyEvent], size: int) -> dict[_Key, Tally]:
     sums: dict[_Key, Tally] = {}
     for event in events:
         hour = hour_of(event.at) // size * size
-        for room in (ALL_ROOMS, event.room):
+        for room in {ALL_ROOMS, event.room}:
             key = (room, size, hour, event.sort.persona, event.sort.model, event.sort.policy)
             sums.setdefault(key, Tally()).add(event.tally)
     return sums

@@ -1,4 +1,7 @@
-"""Usage reports: stored once, listed by model and route, and aggregated in SQL."""
+"""Usage reports: stored once, listed by model and route, and aggregated in SQL.
+
+Those of summaries are added to the statistics instead: nothing is learned from them.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -7,6 +10,9 @@ import msgspec
 
 from brimful.core import validation
 from brimful.records.usage import Accuracy, UsageReport
+from brimful.stores.log import event_log
+from brimful.stores.log.event_log import LogEvent
+from brimful.stores.log.tallies import TallyKey, tally_summary
 from brimful.stores.session import Row, Session, validate_limit
 
 USAGE_COLUMNS: Final = (
@@ -40,16 +46,22 @@ FROM (
     CASE WHEN kind = 'usage' THEN reported ELSE 0 END AS reported,
     CASE WHEN kind = 'usage' THEN expected_cached ELSE 0 END AS expected_cached,
     CASE WHEN kind = 'usage' THEN cached ELSE 0 END AS cached
-  FROM usage_reports WHERE tenant = :tenant AND model = :model AND route = :route AND at >= :since
+  FROM usage_reports WHERE tenant = :tenant AND model = :model AND route = :route AND at >= :since AND kind <> 'summary'
 ) seen
 """
 
 
 def save_usage(session: Session, report: UsageReport) -> None:
     """Save a usage report. If there is one with this id, it stays."""
+    event_log.append_events(session, insert_usage(session, report))
+
+
+def insert_usage(session: Session, report: UsageReport) -> list[LogEvent]:
+    """Insert a usage report unless there is one with this id; return its event for the log, if it is of a summary."""
     values = {name: getattr(report, name) for name in USAGE_COLUMNS if name != "reported_window"}
     values["features"] = msgspec.json.encode(report.features)
-    session.run(_INSERT, **values, reported_window=report.window)
+    is_new = session.run(_INSERT, **values, reported_window=report.window)
+    return [_make_event(report)] if is_new and report.kind == "summary" else []
 
 
 def list_usage(
@@ -60,14 +72,19 @@ def list_usage(
     ids: Sequence[str] | None = None,
     before: float | None = None,
     unusual: bool = False,
+    summaries: bool = False,
     limit: int = 256,
 ) -> list[UsageReport]:
-    """Return the usage reports that match all filters, newest first. `unusual` selects overflows and cuts."""
+    """Return the usage reports that match all filters, newest first.
+
+    `unusual` selects overflows and cuts. Reports of summaries are left out without `summaries`.
+    """
     which = "" if model is None else " AND model = :model"
     which += "" if route is None else " AND route = :route"
     which += "" if ids is None else " AND id IN :ids"
     which += "" if before is None else " AND at < :before"
     which += " AND kind <> 'usage'" if unusual else ""
+    which += "" if summaries else " AND kind <> 'summary'"
     named: dict[str, Any] = {} if ids is None else {"ids": list(ids)}
     found = session.rows(
         f"{READ_USAGE}{which} ORDER BY at DESC, number DESC LIMIT :limit",
@@ -107,6 +124,17 @@ def decode_usage(session: Session, row: Row) -> UsageReport:
     values = dict(zip(USAGE_COLUMNS, row[1:], strict=True))
     values["features"] = msgspec.json.decode(values["features"], type=dict[str, float])
     return UsageReport(window=values.pop("reported_window"), **values)
+
+
+def _make_event(report: UsageReport) -> LogEvent:
+    return LogEvent(
+        kind="summary",
+        item=report.id,
+        room=report.room or "",
+        at=report.at,
+        key=TallyKey("", report.model, ""),
+        tally=tally_summary(report),
+    )
 
 
 def _models_and_routes(session: Session, model: str | None) -> Iterator[tuple[str, str]]:
