@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from itertools import repeat
@@ -17,6 +18,7 @@ import support_bot
 from starlette.testclient import TestClient
 
 import brimful
+import inspector
 from brimful.errors import ProviderUnavailable
 from brimful.testing import ScriptedProvider
 
@@ -24,9 +26,8 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def test_every_example_is_in_the_list():
-    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    files = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")}
-    assert files == {name for name in files if f"[{name}]({name})" in listed}
+    listed = re.findall(r"^\| \[([\w.]+)\]\(\1\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb"))
 
 
 # -- fastapi_chat.py -------------------------------------------------------------------------------------------------
@@ -111,6 +112,21 @@ def test_shops_share_a_database_and_nothing_else(request, database):
     assert "Summit Tea does not ship" in summit
     assert "Harbour" not in summit
     assert "I live in Porto." not in summit
+
+
+# -- memory.py, inspector.py -----------------------------------------------------------------------------------------
+
+
+def test_old_messages_come_back():
+    example = [sys.executable, EXAMPLES / "memory.py"]
+    printed = subprocess.run(example, capture_output=True, text=True, check=True).stdout
+    assert "m1900       kept: fits in pool 'related'" in printed  # the doctor's advice
+    assert "vector search failed" in printed
+
+
+def test_the_inspector_has_something_to_explain(sqlite_url):
+    context = asyncio.run(inspector.live(sqlite_url))
+    assert {each.outcome for each in context.decisions if each.kind.startswith("memory-")} >= {"kept", "dropped"}
 
 
 # -- windows.ipynb ---------------------------------------------------------------------------------------------------
