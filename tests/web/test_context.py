@@ -116,7 +116,7 @@ def test_the_request_is_copied_as_a_program_that_runs(shop, visit):
     command = shlex.split(copied("Copy as curl"))
     assert command[:2] == ["curl", "https://api.openai.com/v1/chat/completions"]
     assert json.loads(command[-1]) == request
-    assert shlex.split(copied("Copy the API call")) == ["curl", f"{address}/brimful/v1/contexts/{contexts[-1]}"]
+    assert shlex.split(copied("Copy the API call")) == ["curl", "-sS", f"{address}/brimful/v1/contexts/{contexts[-1]}"]
 
 
 @pytest.fixture(scope="module")

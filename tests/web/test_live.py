@@ -75,8 +75,8 @@ def test_an_empty_store_shows_how_to_start(tmp_path, visit):
     with served(tmp_path, f"sqlite:///{tmp_path}/brimful.db") as address:
         page = visit(address)
         expect(page.get_by_role("heading", name="No contexts yet")).to_be_visible()
-        expect(page.get_by_text("brimful chat --room hello")).to_be_visible()
-        expect(page.get_by_text(f'base_url="{address}/v1"')).to_be_visible()
+        expect(page.get_by_text("rooms/hello/assemble")).to_be_visible()
+        expect(page.get_by_text(f"OPENAI_BASE_URL={address}/v1")).to_be_visible()
         for path, title in (
             ("/stats", "No contexts yet"),
             ("/diff", "No contexts yet"),

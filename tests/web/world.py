@@ -9,7 +9,7 @@ from brimful.core.notice import Notice
 from brimful.counting import counter_for
 from brimful.models import default_registry
 from brimful.policies import load_policy
-from brimful.records import Lorebook, LoreEntry, Message, Persona, Response, Room
+from brimful.records import Lorebook, LoreEntry, Message, Persona, Response, Room, Usage
 from brimful.render import renderer_for
 from brimful.testing import ScriptedProvider
 
@@ -125,6 +125,16 @@ async def recalled(url):
         notice = Notice(kind="recalled", text=f'round 1: recalled "{handle}", 300 tokens', facts=facts)
         await engine.store.save_response(Response(id="res-recalled", context=context, room="logs", notices=(notice,)))
     return context, handle
+
+
+async def cached(url, context, *, tokens, expected):
+    """Record an answer for which the provider took so many tokens from its cache."""
+    usage = Usage(prompt=expected + 100, cached=tokens, completion=9)
+    answer = Response(
+        id="res-cached", context=context, room="support", at=time.time(), usage=usage, expected_cached=expected
+    )
+    async with brimful.Engine(url, embedder="none") as engine:
+        await engine.store.save_response(answer)
 
 
 async def crowd(url, count):

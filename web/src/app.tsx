@@ -6,28 +6,31 @@ import type { ComponentChildren } from "preact";
 import { key, useKey } from "./api/client";
 import type { Page } from "./logic/routes";
 import { ContextPage } from "./pages/context";
+import { ContextsPage } from "./pages/contexts";
 import { DiffPage } from "./pages/diff";
 import { LorebookPage } from "./pages/lorebook";
 import { LorebooksPage } from "./pages/lorebooks";
 import { MemoriesPage } from "./pages/memories";
 import { MessagePage } from "./pages/message";
-import { NowPage } from "./pages/now";
 import { PersonaPage, PersonasPage } from "./pages/personas";
 import { RoomPage } from "./pages/room";
 import { RoomsPage } from "./pages/rooms";
 import { StatsPage } from "./pages/stats";
+import { TimelinePage } from "./pages/timeline";
 import { WhatIfPage } from "./pages/what-if";
+import { WhyPage } from "./pages/why";
 import { go, route } from "./router";
 import { nextTheme, theme } from "./theme";
 import { KeyDialog } from "./ui/key-dialog";
+import { SearchDialog } from "./ui/search-dialog";
 import { ShortcutsDialog } from "./ui/shortcuts-dialog";
-import { EmptyState } from "./ui/states";
+import { Heading } from "./ui/states";
 
 const NAVIGATION: [string, string, Page[]][] = [
-  ["/", "Now", ["now", "context", "message", "what-if"]],
+  ["/", "Contexts", ["contexts", "context", "message", "what-if", "why"]],
   ["/diff", "Diff", ["diff"]],
   ["/stats", "Stats", ["stats"]],
-  ["/rooms", "Rooms", ["rooms", "room"]],
+  ["/rooms", "Rooms", ["rooms", "room", "timeline"]],
   ["/personas", "Personas", ["personas", "persona"]],
   ["/memories", "Memories", ["memories"]],
   ["/lorebooks", "Lorebooks", ["lorebooks", "lorebook"]],
@@ -38,7 +41,8 @@ const THEME_ICONS = { system: "◐", light: "☀", dark: "☾" };
 
 export function App() {
   const [help, setHelp] = useState(false);
-  useShortcuts(() => setHelp(true));
+  const [searching, setSearching] = useState(false);
+  useShortcuts({ help: () => setHelp(true), search: () => setSearching(true) });
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>Skip to content</a>
@@ -59,6 +63,9 @@ export function App() {
           </ul>
         </nav>
         <div class="tools">
+          <button type="button" class="search-button" title="Search everything (Ctrl K)" onClick={() => setSearching(true)}>
+            <span aria-hidden="true">⌕</span> <span class="wide-only">Search <kbd>Ctrl K</kbd></span>
+          </button>
           {key.value && <button type="button" class="quiet" onClick={() => useKey("")}>Remove API key</button>}
           <button type="button" class="round" aria-label={THEME_LABELS[theme.value]} title={THEME_LABELS[theme.value]} onClick={nextTheme}>
             <span aria-hidden="true">{THEME_ICONS[theme.value]}</span>
@@ -72,6 +79,7 @@ export function App() {
         <Current />
       </main>
       <KeyDialog />
+      {searching && <SearchDialog onClose={() => setSearching(false)} />}
       {help && <ShortcutsDialog onClose={() => setHelp(false)} />}
     </>
   );
@@ -81,8 +89,8 @@ function Current(): ComponentChildren {
   const { page, params, path } = route.value;
   const [first = "", second = ""] = params;
   switch (page) {
-    case "now":
-      return <NowPage />;
+    case "contexts":
+      return <ContextsPage />;
     case "context":
       return <ContextPage key={first} id={first} />;
     case "message":
@@ -97,6 +105,10 @@ function Current(): ComponentChildren {
       return <RoomsPage />;
     case "room":
       return <RoomPage key={first} id={first} />;
+    case "timeline":
+      return <TimelinePage key={first} room={first} />;
+    case "why":
+      return <WhyPage key={first} memory={first} />;
     case "personas":
       return <PersonasPage />;
     case "persona":
@@ -108,7 +120,7 @@ function Current(): ComponentChildren {
     case "lorebook":
       return <LorebookPage key={first} id={first} />;
     case null:
-      return <EmptyState title="Page not found" text={`There is no page at ${path}.`} action={<a href="/">Show live contexts</a>} />;
+      return <><Heading title="Page not found" /><p>There is no page at {path}. <a href="/">Show contexts</a></p></>;
   }
 }
 
@@ -118,21 +130,25 @@ function skip(event: Event): void {
 }
 
 const SHORTCUTS: Record<string, string> = {
-  n: "/", d: "/diff", s: "/stats", r: "/rooms", p: "/personas", m: "/memories", l: "/lorebooks",
+  c: "/", d: "/diff", s: "/stats", r: "/rooms", p: "/personas", m: "/memories", l: "/lorebooks",
 };
 
-/** `?` shows all shortcuts, `g` and a letter go to a page, `/` focuses the search. */
-function useShortcuts(showHelp: () => void): void {
+/** `?` shows all shortcuts, Ctrl+K searches everything, `g` and a letter go to a page, `/` focuses the search of the page. */
+function useShortcuts(show: { help: () => void; search: () => void }): void {
   useEffect(() => {
     let leader = false;
     const onKey = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
+      if (event.key === "k" && (event.ctrlKey || event.metaKey) && !target.closest("dialog")) {
+        event.preventDefault();
+        return show.search();
+      }
       if (event.metaKey || event.ctrlKey || event.altKey || target.closest("dialog")) return;
       if (target.matches("input:not([type=range]):not([type=checkbox]), textarea, select")) return;
       const to = leader ? SHORTCUTS[event.key] : undefined;
       leader = event.key === "g";
       if (to !== undefined) go(to);
-      else if (event.key === "?") showHelp();
+      else if (event.key === "?") show.help();
       else if (event.key === "/") document.querySelector<HTMLElement>("input[type=search]")?.focus();
       else return;
       event.preventDefault();

@@ -4,14 +4,16 @@ import { contextPath, diffPath, itemPath, match, roomPath, whatIfPath } from "..
 
 describe("URLs", () => {
   it.each([
-    ["/", "now", []],
-    ["/?room=a%20b", "now", []],
+    ["/", "contexts", []],
+    ["/?room=a%20b", "contexts", []],
     ["/stats/", "stats", []],
     [contextPath("a/b c?d"), "context", ["a/b c?d"]],
     [itemPath("c", "mem/1&2"), "context", ["c"]],
     [whatIfPath("c%"), "what-if", ["c%"]],
     [diffPath("a", "b/c"), "diff", ["a", "b/c"]],
     ["/diff", "diff", []],
+    ["/rooms/a%2Fb/timeline", "timeline", ["a/b"]],
+    ["/memories/mem-1/why", "why", ["mem-1"]],
     [roomPath("Łódź #1"), "room", ["Łódź #1"]],
     ["/rooms/100%", "room", ["100%"]],
     ["/messages/res-1%2Fmessage", "message", ["res-1/message"]],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { apiCurl, python, requestCurl, requestPython } from "../src/logic/snippets";
+import { apiCurl, postCurl, python, requestCurl, requestPython } from "../src/logic/snippets";
 
 const OPENAI = { wire: "openai", url: "https://api.openai.com/v1", key: "OPENAI_API_KEY" };
 const REQUEST = { model: "gpt-4o", messages: [{ role: "user", content: "It's \"on\"\n$HOME é" }], stream: false, stop: null };
@@ -27,8 +27,11 @@ describe("a request", () => {
     expect(requestCurl({ wire: "text", url: "", key: "K" }, "m", {})).toBe("");
   });
   it("of this server names its key only if it needs one", () => {
-    expect(apiCurl("http://x/a", false)).toBe("curl 'http://x/a'");
+    expect(apiCurl("http://x/a", false)).toBe("curl -sS 'http://x/a'");
     expect(apiCurl("http://x/a", true)).toContain("$BRIMFUL_API_KEY");
+  });
+  it("posts a body to this server", () => {
+    expect(postCurl("http://x/a", { a: "b c" }, false)).toBe(`curl -sS 'http://x/a' -H 'content-type: application/json' -d '{"a":"b c"}'`);
   });
   it("has values of JSON as values of Python", () => {
     expect(python([true, null, 1.5, { a: [] }])).toBe('[True, None, 1.5, {"a": []}]');

@@ -3,12 +3,12 @@ import { describe, expect, it } from "vitest";
 import type { ContextRow } from "../src/api/types";
 import { rowBands, describeWindow, inDisplayOrder, look, title } from "../src/logic/components";
 import { mergeRows, matches } from "../src/logic/feed";
-import { fromStep, STEPS, toStep } from "../src/logic/scale";
+import { fromStep, STEPS, timeRange, toStep } from "../src/logic/scale";
 import { lines, messageText } from "../src/logic/text";
 
 function row(number: number, more: Partial<ContextRow> = {}): ContextRow {
   return {
-    number, id: `c${number}`, room: "support", room_name: "", persona: "nova", persona_name: "", message: null, at: number, model: "gpt-4o", policy: "default",
+    number, id: `c${number}`, room: "support", room_name: "", persona: "nova", persona_name: "", user: null, message: null, at: number, model: "gpt-4o", policy: "default",
     tokens: 600, window: 1000, completion: 200, available: 750, candidates: 9, left_out: 2, warnings: [], degraded: [],
     components: [
       { name: "recent", tokens: 400, items: 4 }, { name: "system", tokens: 150, items: 1 },
@@ -82,5 +82,14 @@ describe("texts", () => {
   it("of a message show other parts by type", () => {
     expect(messageText("hi")).toBe("hi");
     expect(messageText([{ type: "text", text: "look" }, { type: "media" }])).toBe("look\n[media]");
+  });
+});
+
+describe("the time axis of a plot", () => {
+  it("fits the data, however short it is", () => {
+    expect(timeRange([1000, 1100], 0)).toEqual([985, 1115]);
+    expect(timeRange([1000], 0)).toEqual([985, 1015]);
+    expect(timeRange([0, 36_000], 1800)).toEqual([-1800, 37_800]);
+    expect(timeRange([], 0)).toEqual([-15, 15]);
   });
 });

@@ -144,6 +144,7 @@ class Services:
                 telemetry=self.telemetry,
             ),
             tokens=ContentCounter(registry, next((each.like for each in config.upstreams if each.like), DEFAULT_MODEL)),
+            upstreams=[each.name for each in config.upstreams],
             fit=config.fit,
             records=self._records,
             access=self.gateway.access,

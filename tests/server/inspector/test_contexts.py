@@ -269,3 +269,21 @@ def test_of_a_long_text_an_item_has_the_beginning(start, tmp_path):
     sent = [message["content"] for message in client.get(f"{ROOT}/contexts/{context.id}/request").json()["messages"]]
     assert item["seen"] in sent
     assert item["handle"] == context.handle("long")
+
+
+def test_the_timeline_of_a_room_has_questions_answers_and_cached_tokens(get, kept):
+    page = get("/rooms/tea/room/timeline")
+    assert page["next"] is None
+    second, first = page["steps"]
+    assert (first["id"], second["id"]) == (kept.first, kept.second)
+    assert (first["answer"], first["cached"]) == ("Kabusecha.", 100)
+    assert (second["answer"], second["cached"], second["expected_cached"]) == ("", None, None)
+    newest = get("/rooms/tea/room/timeline", limit=1)
+    assert [step["id"] for step in newest["steps"]] == [kept.second]
+    older = get("/rooms/tea/room/timeline", limit=1, before=newest["next"])
+    assert [step["id"] for step in older["steps"]] == [kept.first]
+    assert get("/rooms/nowhere/timeline")["steps"] == []
+
+
+def test_models_come_with_the_names_of_the_upstreams(get):
+    assert get("/models")["upstreams"] == ["local"]

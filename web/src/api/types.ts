@@ -27,6 +27,7 @@ export interface ContextRow {
   room_name: string;
   persona: string | null;
   persona_name: string;
+  user: string | null;
   at: number;
   model: string;
   policy: string;
@@ -44,6 +45,33 @@ export interface ContextRow {
 export interface ContextList {
   contexts: ContextRow[];
   next: number | null;
+}
+
+export interface TimelineStep extends ContextRow {
+  question: string;
+  answer: string;
+  cached: number | null;
+  expected_cached: number | null;
+}
+
+export interface TimelineList {
+  steps: TimelineStep[];
+  next: number | null;
+}
+
+export interface Hit {
+  kind: "context" | "message" | "memory" | "lore" | "room" | "persona";
+  id: string;
+  title: string;
+  excerpt: string;
+  /** The room of a message, or the lorebook of an entry. */
+  parent: string;
+  at: number;
+}
+
+export interface SearchResult {
+  hits: Hit[];
+  partial: boolean;
 }
 
 export interface Usage {
@@ -131,7 +159,7 @@ export interface PromptPart {
   characters: number;
 }
 
-export interface ContextView extends Omit<ContextRow, "number"> {
+export interface ContextView extends Omit<ContextRow, "number" | "user"> {
   number: number | null;
   endpoint: Endpoint;
   margin: number;
@@ -226,6 +254,7 @@ export interface ModelRow {
 export interface ModelList {
   models: ModelRow[];
   default: string;
+  upstreams: string[];
 }
 
 export interface PolicyList {

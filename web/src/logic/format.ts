@@ -95,6 +95,13 @@ export function formatTime(at: number | null): string {
   return Math.abs(at) <= LATEST ? MOMENT.format(at * 1000) : "invalid time";
 }
 
+const PERIODS = { hour: new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" }), day: new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeZone: "UTC" }) };
+
+/** The start of an hour in local time, or of a day, which the server counts in UTC. */
+export function formatPeriod(begin: number, over: string): string {
+  return PERIODS[over === "hour" ? "hour" : "day"].format(begin * 1000);
+}
+
 /** Unix time → ISO 8601, if valid. */
 export function isoTime(at: number): string | undefined {
   return Math.abs(at) <= LATEST ? new Date(at * 1000).toISOString() : undefined;

@@ -21,3 +21,14 @@ export function memoryOwner({ persona, user, room }: { persona: string | null; u
   const whose = [persona && `persona ${persona}`, user && `user ${user}`, room && `room ${room}`].filter(Boolean);
   return whose.length > 0 ? whose.join(", ") : "everyone";
 }
+
+interface Owned {
+  persona: string | null;
+  user?: string | null;
+  room: string | null;
+}
+
+/** Whether a memory may be in a context: whoever it belongs to takes part in it. */
+export function canSee(context: Owned, memory: Owned): boolean {
+  return (["persona", "user", "room"] as const).every((name) => !memory[name] || memory[name] === context[name]);
+}

@@ -1,8 +1,8 @@
 /** Match URLs to pages. */
 
 export type Page =
-  | "now" | "context" | "message" | "what-if" | "diff" | "stats"
-  | "rooms" | "room" | "personas" | "persona" | "memories" | "lorebooks" | "lorebook";
+  | "contexts" | "context" | "message" | "what-if" | "diff" | "stats"
+  | "rooms" | "room" | "timeline" | "why" | "personas" | "persona" | "memories" | "lorebooks" | "lorebook";
 
 export interface Route {
   /** null if there is no such page. */
@@ -13,7 +13,7 @@ export interface Route {
 }
 
 const ROUTES: [RegExp, Page][] = [
-  [/^\/$/, "now"],
+  [/^\/$/, "contexts"],
   [/^\/contexts\/([^/]+)$/, "context"],
   [/^\/messages\/([^/]+)$/, "message"],
   [/^\/contexts\/([^/]+)\/what-if$/, "what-if"],
@@ -21,9 +21,11 @@ const ROUTES: [RegExp, Page][] = [
   [/^\/stats$/, "stats"],
   [/^\/rooms$/, "rooms"],
   [/^\/rooms\/([^/]+)$/, "room"],
+  [/^\/rooms\/([^/]+)\/timeline$/, "timeline"],
   [/^\/personas$/, "personas"],
   [/^\/personas\/([^/]+)$/, "persona"],
   [/^\/memories$/, "memories"],
+  [/^\/memories\/([^/]+)\/why$/, "why"],
   [/^\/lorebooks$/, "lorebooks"],
   [/^\/lorebooks\/([^/]+)$/, "lorebook"],
 ];
@@ -55,5 +57,9 @@ export const whatIfPath = (id: string, settings: Record<string, string | number>
 export const diffPath = (a: string, b: string): string => `/diff/${encodeURIComponent(a)}/${encodeURIComponent(b)}`;
 export const messagePath = (id: string): string => `/messages/${encodeURIComponent(id)}`;
 export const roomPath = (id: string): string => `/rooms/${encodeURIComponent(id)}`;
+export const timelinePath = (id: string, context = ""): string => `${roomPath(id)}/timeline${context && `?${new URLSearchParams({ context })}`}`;
+/** The list of memories, with one of them. */
+export const memoryPath = (id: string): string => `/memories?${new URLSearchParams({ id })}`;
+export const whyPath = (memory: string): string => `/memories/${encodeURIComponent(memory)}/why`;
 export const personaPath = (id: string): string => `/personas/${encodeURIComponent(id)}`;
 export const lorebookPath = (id: string): string => `/lorebooks/${encodeURIComponent(id)}`;

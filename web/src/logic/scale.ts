@@ -1,4 +1,4 @@
-/** Logarithmic sliders, from hundreds to millions of tokens. */
+/** Scales: logarithmic sliders, from hundreds to millions of tokens, and the time axis of plots. */
 
 export const STEPS = 1000;
 
@@ -19,4 +19,11 @@ export function fromStep(step: number, low: number, high: number): number {
 
 export function clamp(value: number, low: number, high: number): number {
   return Math.min(high, Math.max(low, value));
+}
+
+/** The start and end of a time axis that fits the data, with at least `margin` seconds at both ends. */
+export function timeRange(times: readonly number[], margin: number): [number, number] {
+  const [first = 0, last = first] = [times[0], times.at(-1)];
+  const more = Math.max(margin, (last - first) * 0.04, 15);
+  return [first - more, last + more];
 }

@@ -64,7 +64,7 @@ export function requestPython(endpoint: Endpoint, model: string, request: unknow
 
 /** A call of this server's API as a curl command. */
 export function apiCurl(url: string, needsKey: boolean): string {
-  return `curl ${quoted(url)}${needsKey ? ' -H "authorization: Bearer $BRIMFUL_API_KEY"' : ""}`;
+  return `curl -sS ${quoted(url)}${needsKey ? ' -H "authorization: Bearer $BRIMFUL_API_KEY"' : ""}`;
 }
 
 /** A text in single quotes for a shell. */
@@ -79,4 +79,9 @@ export function python(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
   if (typeof value === "object") return `{${Object.entries(value).map(([name, each]) => `${python(name)}: ${python(each)}`).join(", ")}}`;
   return JSON.stringify(value); // strings of JSON are strings of Python
+}
+
+/** A body posted to this server's API, as a curl command. */
+export function postCurl(url: string, body: unknown, needsKey: boolean): string {
+  return `${apiCurl(url, needsKey)} -H 'content-type: application/json' -d ${quoted(JSON.stringify(body))}`;
 }

@@ -8,7 +8,7 @@ import type { ContextView } from "../api/types";
 import { type Column, type Filter, NO_FILTER, type Order } from "../logic/candidates";
 import { formatTime, percent, plural, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
-import { contextPath, personaPath, roomPath, whatIfPath } from "../logic/routes";
+import { contextPath, personaPath, roomPath, timelinePath, whatIfPath } from "../logic/routes";
 import { setQuery, route } from "../router";
 import { AnswerSection } from "../ui/answers";
 import { BandChoice } from "../ui/bar";
@@ -27,6 +27,7 @@ export function ContextPage({ id }: { id: string }) {
     <div class={item && read.data ? "with-panel" : ""}>
       <div class="page">
         <Heading title={read.data ? `${personaName(read.data) || "Context"} in ${roomName(read.data)}` : "Context"}>
+          {read.data && <a class="button" href={timelinePath(read.data.room, id)}>Timeline</a>}
           {read.data && <a class="button" href={whatIfPath(id)}>What if…</a>}
         </Heading>
         <Loaded of={read} rows={10}>{(view) => <Body view={view} item={item} />}</Loaded>

@@ -8,7 +8,7 @@ import { countModel } from "../api/counting";
 import type { EntryList, Lorebook, LoreEntry } from "../api/records";
 import { useResource } from "../api/resource";
 import { plural, whole } from "../logic/format";
-import { go } from "../router";
+import { go, route, setQuery } from "../router";
 import { BookForm } from "../ui/book-form";
 import { CountModel } from "../ui/count-model";
 import { Confirm } from "../ui/dialog";
@@ -19,7 +19,8 @@ import { Heading, Loaded, EmptyState } from "../ui/states";
 export function LorebookPage({ id }: { id: string }) {
   const book = useResource<Lorebook>(path`/lorebooks/${id}`);
   const read = useResource<EntryList>(path`/lorebooks/${id}/entries` + query({ model: countModel.value }), { keep: true });
-  const [find, setFind] = useState("");
+  const find = route.value.query.get("q") ?? "";
+  const setFind = (q: string) => setQuery({ q });
   const [editing, setEditing] = useState<LoreEntry | "new" | null>(null);
   const [removing, setRemoving] = useState<LoreEntry | "book" | null>(null);
   const change = useChange();

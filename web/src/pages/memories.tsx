@@ -9,10 +9,12 @@ import type { Memory, MemoryList } from "../api/records";
 import { usePages } from "../api/pages";
 import { formatTime, percent, plural, whole } from "../logic/format";
 import { memoryOwner } from "../logic/names";
+import { whyPath } from "../logic/routes";
 import { setQuery, route } from "../router";
 import { CountModel } from "../ui/count-model";
 import { Confirm } from "../ui/dialog";
 import { Check, Choice, TextField } from "../ui/fields";
+import { post } from "../ui/first-context";
 import { MemoryDialog } from "../ui/memory-dialog";
 import { More } from "../ui/more";
 import { Heading, Loaded, EmptyState, Shell } from "../ui/states";
@@ -22,20 +24,21 @@ export function MemoriesPage() {
   const filter = (name: string) => search.get(name) ?? "";
   const list = usePages<MemoryList>(
     "/memories",
-    { q: filter("q"), persona: filter("persona"), user: filter("user"), room: filter("room"), pinned: filter("pinned"), model: countModel.value },
+    { q: filter("q"), prefix: filter("id"), persona: filter("persona"), user: filter("user"), room: filter("room"), pinned: filter("pinned"), model: countModel.value },
     "before",
   );
   const [editing, setEditing] = useState<Memory | "new" | null>(null);
   const [removing, setRemoving] = useState<Memory | null>(null);
   const memories = list.pages.flatMap((page) => page.memories);
   const done = () => (setEditing(null), setRemoving(null), list.first.reload());
-  const isFiltered = ["q", "persona", "user", "room", "pinned"].some(filter);
+  const isFiltered = ["q", "id", "persona", "user", "room", "pinned"].some(filter);
 
   return (
     <>
       <Heading title="Memories"><button type="button" class="main" onClick={() => setEditing("new")}>New memory</button></Heading>
       <div class="filters" role="search" aria-label="Search memories">
         <TextField label="Search" type="search" grow value={filter("q")} placeholder="words it contains" onInput={(q) => setQuery({ q })} />
+        <TextField label="ID" type="search" value={filter("id")} placeholder="all" onInput={(id) => setQuery({ id })} />
         <TextField label="Persona" type="search" value={filter("persona")} placeholder="all" onInput={(persona) => setQuery({ persona })} />
         <TextField label="User" type="search" value={filter("user")} placeholder="all" onInput={(user) => setQuery({ user })} />
         <TextField label="Room" type="search" value={filter("room")} placeholder="all" onInput={(room) => setQuery({ room })} />
@@ -84,6 +87,7 @@ function MemoryRow({ memory, onEdit, onRemove, onChanged }: {
         <span class="muted">used {plural(memory.accesses, "time")}</span>
         <code>{memory.id}</code>
         <span class="record-buttons">
+          <a class="quiet" href={whyPath(memory.id)}>Was it in the last context?<span class="hidden"> {memory.id}</span></a>
           <button type="button" class="quiet" aria-pressed={memory.pinned} disabled={change.busy} onClick={() => void pin()}>{memory.pinned ? "Unpin" : "Pin"}<span class="hidden"> {memory.id}</span></button>
           <button type="button" class="quiet" onClick={() => onEdit(memory)}>Edit<span class="hidden"> {memory.id}</span></button>
           <button type="button" class="quiet" onClick={() => onRemove(memory)}>Remove<span class="hidden"> {memory.id}</span></button>
@@ -113,8 +117,8 @@ function Remove({ memory, onDone, onClose }: { memory: Memory; onDone: () => voi
 function NoMemories({ filtered }: { filtered: boolean }) {
   if (filtered) return <EmptyState title="No matching memories" text="Try removing a filter." />;
   return (
-    <EmptyState title="No memories yet" text="A memory is a fact that is added to the context when it is relevant. Create one with the button above or on the command line:">
-      <Shell>{'brimful memory add "Ada was promised a refund." --user ada'}</Shell>
+    <EmptyState title="No memories yet" text="A memory is a fact that is added to the context when it is relevant. Create one with the button above, or from a program:">
+      <Shell>{post("/memories", { content: "Ada was promised a refund.", user: "ada" })}</Shell>
     </EmptyState>
   );
 }

@@ -19,7 +19,7 @@ export function MessagePage({ id }: { id: string }) {
     <>
       <Heading title="Context of a message" />
       <Loaded of={read} rows={10}>
-        {() => !found && <EmptyState title="No context found" text={`No context was built for message ${id}, or its record was deleted. Imported messages and messages between people have none.`} action={<a href="/">Show live contexts</a>} />}
+        {() => !found && <EmptyState title="No context found" text={`No context was built for message ${id}, or its record was deleted. Imported messages and messages between people have none.`} action={<a href="/">Show contexts</a>} />}
       </Loaded>
     </>
   );

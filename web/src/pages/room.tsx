@@ -11,7 +11,7 @@ import { usePages } from "../api/pages";
 import { useResource } from "../api/resource";
 import { lines, messageText } from "../logic/text";
 import { formatTime, parts, plural, relevance, whole } from "../logic/format";
-import { messagePath } from "../logic/routes";
+import { messagePath, timelinePath } from "../logic/routes";
 import { setQuery, go, route } from "../router";
 import { CharacterForm, mergedCharacter, ROOM_FIELDS } from "../ui/character-form";
 import { Confirm } from "../ui/dialog";
@@ -32,6 +32,7 @@ export function RoomPage({ id }: { id: string }) {
     <>
       <Heading title={read.data?.name || id}>
         <a class="button" href={`/?${new URLSearchParams({ room: id })}`}>Contexts</a>
+        <a class="button" href={timelinePath(id)}>Timeline</a>
         <a class="button" href={`/memories?${new URLSearchParams({ room: id })}`}>Memories</a>
         <button type="button" class="danger" onClick={() => setRemoving(true)}>Remove</button>
       </Heading>

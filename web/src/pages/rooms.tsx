@@ -13,6 +13,7 @@ import { go } from "../router";
 import { CountModel } from "../ui/count-model";
 import { Dialog } from "../ui/dialog";
 import { TextField } from "../ui/fields";
+import { post } from "../ui/first-context";
 import { More } from "../ui/more";
 import { Heading, Loaded, EmptyState, Shell } from "../ui/states";
 
@@ -32,8 +33,8 @@ export function RoomsPage() {
       </div>
       <Loaded of={list.first}>
         {() => rooms.length === 0 ? (
-          <EmptyState title="No rooms yet" text="A room is a conversation: a channel, a session or a thread. It is created with its first message.">
-            <Shell>brimful chat --room hello --model gpt-4o-mini</Shell>
+          <EmptyState title="No rooms yet" text="A room is a conversation: a channel, a session or a thread. Create one with the button above, or from a program:">
+            <Shell>{post("/rooms", { id: "hello", user: "ada" })}</Shell>
           </EmptyState>
         ) : (
           <>

@@ -5,9 +5,10 @@ import { useMemo } from "preact/hooks";
 import { query } from "../api/client";
 import { useResource } from "../api/resource";
 import type { Statistics, StatisticsList } from "../api/statistics";
-import type { ContextList } from "../api/types";
+import type { ContextList, ContextRow } from "../api/types";
 import { inDisplayOrder, look, title } from "../logic/components";
-import { money, percent, plural, relevance, seconds, short, whole } from "../logic/format";
+import { formatPeriod, money, percent, plural, relevance, seconds, short, whole } from "../logic/format";
+import { timeRange } from "../logic/scale";
 import { setQuery, route } from "../router";
 import { Choice } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
@@ -41,7 +42,9 @@ export function StatsPage() {
       </Loaded>
       {found && found.contexts > 0 && (
         <>
-          <Loaded of={times} rows={6}>{({ statistics }) => <Plots rows={statistics} over={over} seconds={SECONDS[last] ?? null} />}</Loaded>
+          <Loaded of={times} rows={6}>
+            {({ statistics }) => (statistics.length < FEW ? <ContextPlots seconds={SECONDS[last] ?? Infinity} /> : <Plots rows={statistics} over={over} />)}
+          </Loaded>
           <Loaded of={groups} rows={3}>{({ statistics }) => <Table rows={statistics} caption={`By ${by}`} first={by} />}</Loaded>
           {times.data && <Table rows={times.data.statistics} caption={`By ${over}`} first={over} />}
         </>
@@ -108,21 +111,49 @@ function Composition({ of }: { of: Statistics }) {
   );
 }
 
-function Plots({ rows, over, seconds: length }: { rows: Statistics[]; over: string; seconds: number | null }) {
+const FEW = 3; // hours or days: fewer make no line, so each context is drawn instead
+
+/** One point for each context, for a store that is new or a short period. */
+function ContextPlots({ seconds: length }: { seconds: number }) {
+  const read = useResource<ContextList>("/contexts?limit=500");
   const drawn = useMemo(() => {
+    const since = Date.now() / 1000 - length;
+    const rows = (read.data?.contexts ?? []).filter((row) => row.at >= since).reverse();
+    const times = rows.map((row) => row.at);
+    const line = (name: string, colour: string, of: (row: ContextRow) => number, dash?: number[]) => ({ name, colour, values: rows.map(of), ...(dash && { dash }) });
+    return {
+      times,
+      range: timeRange(times, 0),
+      tokens: [line("used", "--accent", (row) => row.tokens), line("available", "--muted", (row) => row.available, [6, 4])],
+      candidates: [line("included", "--accent", (row) => row.candidates - row.left_out), line("left out", "--bad", (row) => row.left_out, [6, 4])],
+    };
+  }, [read.data, length]);
+  return (
+    <section class="plots" aria-label="Plots of each context">
+      <Plot title="Tokens in each context" times={drawn.times} range={drawn.range} lines={drawn.tokens} />
+      <Plot title="Candidates of each context" times={drawn.times} range={drawn.range} lines={drawn.candidates} />
+    </section>
+  );
+}
+
+const BUCKETS: Record<string, number> = { hour: 3600, day: 86_400 }; // seconds
+
+function Plots({ rows, over }: { rows: Statistics[]; over: string }) {
+  const drawn = useMemo(() => {
+    const bucket = BUCKETS[over] ?? 0;
     const timed = rows.filter((row) => row.begin !== null).sort((a, b) => (a.begin ?? 0) - (b.begin ?? 0));
     const line = (name: string, colour: string, of: (row: Statistics) => number | null, dash?: number[]) =>
       ({ name, colour, values: timed.map(of), ...(dash && { dash }) });
-    const now = Date.now() / 1000;
+    const times = timed.map((row) => (row.begin ?? 0) + bucket / 2);
     return {
-      range: [length === null ? (timed[0]?.begin ?? now) - 1 : now - length, now] as const,
-      times: timed.map((row) => row.begin ?? 0),
+      times,
+      range: timeRange(times, bucket / 2),
       contexts: [line("contexts", "--accent", (row) => row.contexts)],
       use: [line("mean", "--accent", (row) => row.share.mean), line("largest", "--muted", (row) => row.share.max, [6, 4])],
       tokens: [line("sent", "--accent", (row) => row.total_tokens), line("all candidates", "--muted", (row) => row.naive, [6, 4])],
       cost: [line("cost", "--accent", (row) => row.cost), line("saved", "--good", (row) => row.saved, [2, 3])],
     };
-  }, [rows, length]);
+  }, [rows, over]);
   const priced = rows.some((row) => row.cost !== null);
   return (
     <section class="plots" aria-label={`Plots by ${over}`}>
@@ -148,7 +179,7 @@ function Table({ rows, caption, first }: { rows: Statistics[]; caption: string; 
         <tbody>
           {rows.map((row) => (
             <tr key={row.key}>
-              <th scope="row">{row.key || "none"}</th>
+              <th scope="row">{row.begin === null ? row.key || "none" : formatPeriod(row.begin, first)}</th>
               <td class="num right">{whole(row.contexts)}</td>
               <td class="num right">{percent(row.share.mean)}</td>
               <td class="num right">{whole(row.tokens.mean)}</td>

@@ -30,7 +30,7 @@ function List({ title, sign, tone, changes, context }: { title: string; sign: st
   const tokens = changes.reduce((sum, each) => sum + each.tokens, 0);
   return (
     <section class={`changes ${tone}`} aria-label={title}>
-      <h3><span aria-hidden="true">{sign}</span> {title}: {plural(changes.length, "candidate")}{changes.length > 0 && `, ${plural(tokens, "token")}`}</h3>
+      <h2><span aria-hidden="true">{sign}</span> {title}: {plural(changes.length, "candidate")}{changes.length > 0 && `, ${plural(tokens, "token")}`}</h2>
       <ul>
         {changes.slice(0, LIMIT).map((each) => (
           <li key={each.id}>

@@ -15,15 +15,19 @@ export interface Line {
 }
 
 const HEIGHT = 220;
+const SECOND = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const HOUR = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
-export function Plot({ title, times, lines, range, show = short }: {
+const STEPS = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat(); // between ticks of whole numbers
+
+export function Plot({ title, times, lines, range, show }: {
   title: string;
   times: number[];
   lines: Line[];
   /** Start and end, in Unix time. */
   range: readonly [number, number];
+  /** How to write a value; by default values are whole numbers. */
   show?: (value: number) => string;
 }) {
   const ref = useRef<HTMLDivElement>(null);
@@ -52,18 +56,19 @@ export function Plot({ title, times, lines, range, show = short }: {
   );
 }
 
-function options(element: HTMLElement, lines: Line[], [from, to]: readonly [number, number], show: (value: number) => string): uPlot.Options {
+function options(element: HTMLElement, lines: Line[], [from, to]: readonly [number, number], show?: (value: number) => string): uPlot.Options {
   const css = getComputedStyle(element);
   const colour = (name: string) => css.getPropertyValue(name).trim();
-  const at = (time: number) => (to - from > 2 * 86_400 ? DAY : HOUR).format(time * 1000);
+  const at = (time: number) => (to - from > 2 * 86_400 ? DAY : to - from > 900 ? HOUR : SECOND).format(time * 1000);
+  const text = show ?? short;
   const grid = { stroke: colour("--line"), width: 1 };
   const axis = { stroke: colour("--muted"), grid, ticks: grid, font: `12px ${css.fontFamily}` };
   return {
     width: element.clientWidth,
     height: HEIGHT,
     cursor: { drag: { x: false, y: false } },
-    scales: { x: { range: () => [from, to] }, y: { range: (_, __, max) => [0, Math.max(max * 1.08, 1e-9)] } },
-    axes: [{ ...axis, values: (_, ticks) => ticks.map(at) }, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => show(tick)) }],
+    scales: { x: { range: () => [from, to] }, y: { range: (_, __, max) => [0, Math.max(max * 1.08, show ? 1e-9 : 1)] } },
+    axes: [{ ...axis, values: (_, ticks) => ticks.map(at) }, { ...axis, size: 64, values: (_, ticks) => ticks.map(text), ...(!show && { incrs: STEPS }) }],
     series: [
       { label: "Time", value: (_: uPlot, time: number | null) => (time === null ? "–" : formatTime(time)) },
       ...lines.map((line) => ({
@@ -71,7 +76,7 @@ function options(element: HTMLElement, lines: Line[], [from, to]: readonly [numb
         stroke: colour(line.colour),
         width: 2,
         points: { size: 6 },
-        value: (_: uPlot, value: number | null) => (value === null ? "–" : show(value)),
+        value: (_: uPlot, value: number | null) => (value === null ? "–" : text(value)),
         ...(line.dash && { dash: line.dash }),
       })),
     ],

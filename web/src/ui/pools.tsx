@@ -8,7 +8,7 @@ export function Pools({ pools }: { pools: PoolUse[] }) {
   return (
     <section aria-labelledby="pools-heading">
       <h2 id="pools-heading">Pools</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Pools">
+      <div class="scroll" tabIndex={0} role="group" aria-label="Table of pools">
         <table class="plain">
           <thead><tr><th scope="col">Pool</th><th scope="col">Use</th><th scope="col" class="right">Used</th><th scope="col" class="right">Limit</th><th scope="col" class="right">Borrowed</th><th scope="col" class="right">Items</th></tr></thead>
           <tbody>
@@ -34,7 +34,7 @@ export function Kinds({ kinds }: { kinds: KindUse[] }) {
   return (
     <section aria-labelledby="kinds-heading">
       <h2 id="kinds-heading">Kinds of content</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Kinds of content">
+      <div class="scroll" tabIndex={0} role="group" aria-label="Table of kinds">
         <table class="plain">
           <thead><tr><th scope="col">Kind</th><th scope="col" class="right">Tokens</th><th scope="col" class="right">Items</th></tr></thead>
           <tbody>

@@ -5,7 +5,8 @@ import { Dialog } from "./dialog";
 const SHORTCUTS: [string[], string][] = [
   [["?"], "show this help"],
   [["/"], "search on this page"],
-  [["g", "n"], "live contexts"],
+  [["Ctrl", "K"], "search everything"],
+  [["g", "c"], "contexts"],
   [["g", "d"], "compare two contexts"],
   [["g", "s"], "statistics"],
   [["g", "r"], "rooms"],
@@ -14,6 +15,7 @@ const SHORTCUTS: [string[], string][] = [
   [["g", "l"], "lorebooks"],
   [["↑", "↓", "Page ↑", "Page ↓", "Home", "End"], "move through the table of candidates"],
   [["←", "→", "↑", "↓"], "move through the treemap"],
+  [["←", "→", "Home", "End"], "step through a timeline"],
   [["Enter"], "open the selected item"],
   [["Esc"], "close the panel or dialog"],
 ];

@@ -44,16 +44,24 @@ def _count_all(contents: Sequence[Content], model: ModelInfo) -> list[Count]:
 class Catalogue:
     """Lists models and policies."""
 
-    def __init__(self, registry: Registry, policies: Mapping[str, str | Policy], tokens: ContentCounter) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        policies: Mapping[str, str | Policy],
+        tokens: ContentCounter,
+        *,
+        upstreams: Sequence[str],
+    ) -> None:
         self._registry = registry
         self._policies = policies
         self._tokens = tokens
+        self._upstreams = tuple(upstreams)
 
     async def models(self, call: Call) -> ModelList:
         """List all known models."""
         del call
         rows = sorted(self._registry, key=lambda info: info.id)
-        return ModelList(models=tuple(map(_model_row, rows)), default=self._tokens.default)
+        return ModelList(models=tuple(map(_model_row, rows)), default=self._tokens.default, upstreams=self._upstreams)
 
     async def policies(self, call: Call) -> PolicyList:
         """List the policies that a client may name: the built-in ones, and those in the configuration."""

@@ -1,6 +1,6 @@
 """The inspector and the table of all its operations, from which routes and the OpenAPI description are made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -25,6 +25,7 @@ from brimful.server.inspector.fitting import Fitting, FitView
 from brimful.server.inspector.janitor import JanitorEndpoints, JanitorRuns
 from brimful.server.inspector.operation import EVENT_STREAM, Operation, OperationHandler
 from brimful.server.inspector.records import LoreEntries, Memories, Messages, make_lorebooks, make_personas, make_rooms
+from brimful.server.inspector.search import Search, SearchView
 from brimful.server.inspector.served_models import ServedModels
 from brimful.server.inspector.statistics import StatisticsEndpoint, StatisticsList
 from brimful.server.inspector.views import Prices
@@ -43,6 +44,7 @@ class Inspector:
         *,
         models: ServedModels,
         tokens: ContentCounter,
+        upstreams: Sequence[str],
         fit: FitConfig,
         records: RecordWriter,
         access: Authenticator,
@@ -56,7 +58,8 @@ class Inspector:
         self.events = Events(tenants, prices, access=access, stopping=shutdown.started)
         self.comparisons = Comparisons(tenants, registry, cache=cache, executor=self._executor)
         self.statistics = StatisticsEndpoint(tenants, clock=clock)
-        self.catalogue = Catalogue(registry, tenants.policies, tokens)
+        self.catalogue = Catalogue(registry, tenants.policies, tokens, upstreams=upstreams)
+        self.search = Search(tenants)
         self.rooms = make_rooms(tenants, tokens, cache, clock=clock)
         self.messages = Messages(tenants, tokens, cache)
         self.personas = make_personas(tenants, tokens, cache)
@@ -187,6 +190,7 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
         _get("/statistics", "Get usage statistics", StatisticsList, queries.StatisticsQuery),
         lambda to: to.statistics.show,
     ),
+    (_get("/search", "Search everything", SearchView, queries.SearchQuery), lambda to: to.search.show),
     (_get("/models", "List models", views.ModelList), lambda to: to.catalogue.models),
     (_get("/policies", "List policies", views.PolicyList), lambda to: to.catalogue.policies),
     (
@@ -320,6 +324,15 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
             body=queries.UndoLearningBody,
         ),
         lambda to: to.janitor.undo_learning,
+    ),
+    (
+        _get(
+            "/rooms/{id:path}/timeline",
+            "List the contexts of a room with answers",
+            views.Timeline,
+            queries.TimelineQuery,
+        ),
+        lambda to: to.contexts.timeline,
     ),
     (_get("/rooms/{id:path}", "Show a room", record_views.RoomView, queries.ModelQuery), lambda to: to.rooms.show),
     (_put("/rooms/{id:path}", "Update a room", record_views.RoomView, queries.RoomBody), lambda to: to.rooms.change),

@@ -41,6 +41,20 @@ class ContextsQuery(Input, frozen=True, kw_only=True):
     limit: _PageSize = 100
 
 
+class SearchQuery(Input, frozen=True, kw_only=True):
+    """What to search for, and the largest number of hits of each kind."""
+
+    q: Annotated[str, Meta(min_length=1, max_length=1_000, description="Search text, or an id.")]
+    limit: Annotated[int, Meta(ge=1, le=100)] = 8
+
+
+class TimelineQuery(Input, frozen=True, kw_only=True):
+    """Page through the contexts of a room with `before`."""
+
+    before: Annotated[_Number, Meta(description="Only contexts before this number.")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=200, description="Page size.")] = 50
+
+
 class RecallQuery(Input, frozen=True, kw_only=True):
     """An item by `handle` or id, or everything that matches `query`; with both, the part of the item that matches."""
 

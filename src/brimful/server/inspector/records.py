@@ -312,7 +312,7 @@ class Memories:
     async def list_page(self, call: Call) -> MemoryList:
         """List memories, newest first."""
         query: MemoriesQuery = call.query
-        memories, after = await _find_page(self._tenants.store(call.tenant), query)
+        memories, after = await find_memories(self._tenants.store(call.tenant), query)
         views = await self._views(memories, query.model, call.tenant)
         return MemoryList(memories=tuple(views), next=after)
 
@@ -388,7 +388,7 @@ async def _find_memory(store: Store, id: str) -> Memory:
     return memories[0]
 
 
-async def _find_page(store: Store, query: MemoriesQuery) -> tuple[list[Memory], str | None]:
+async def find_memories(store: Store, query: MemoriesQuery) -> tuple[list[Memory], str | None]:
     """Return a page of memories and the cursor of the next page."""
     owners = (query.persona, query.user, query.room)
     scopes = memory_scopes(*owners) if any(owner is not None for owner in owners) else None

@@ -49,6 +49,7 @@ class ContextRow(View, frozen=True, kw_only=True):
     room_name: str
     persona: str | None
     persona_name: str
+    user: str | None
     message: str | None
     at: float
     model: str
@@ -68,6 +69,26 @@ class ContextList(View, frozen=True, kw_only=True):
     """Contexts, newest first. Pass `next` as `before` to get older ones; it is null on the last page."""
 
     contexts: tuple[ContextRow, ...]
+    next: int | None
+
+
+class TimelineStep(ContextRow, frozen=True, kw_only=True):
+    """A context of a room with what was asked and answered.
+
+    `cached` are the prompt tokens that the provider took from its cache, and `expected_cached` those that it could
+    have, because the request begins like the one before it. Both are null if no usage was reported.
+    """
+
+    question: str
+    answer: str
+    cached: int | None
+    expected_cached: int | None
+
+
+class Timeline(View, frozen=True, kw_only=True):
+    """Contexts of a room, newest first. Pass `next` as `before` to get older ones; it is null on the last page."""
+
+    steps: tuple[TimelineStep, ...]
     next: int | None
 
 
@@ -293,10 +314,14 @@ class ModelRow(View, frozen=True, kw_only=True):
 
 
 class ModelList(View, frozen=True, kw_only=True):
-    """All known models by name. `default` is the one used for counting unless another is given."""
+    """All known models by name. `default` is the one used for counting unless another is given.
+
+    `upstreams` are the names of the servers to which the proxy forwards requests.
+    """
 
     models: tuple[ModelRow, ...]
     default: str
+    upstreams: tuple[str, ...]
 
 
 class PolicyRow(View, frozen=True, kw_only=True):

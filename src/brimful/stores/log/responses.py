@@ -1,7 +1,7 @@
 """Responses, linked to the contexts they answer, and the feed of new contexts and responses."""
 
 from collections.abc import Sequence
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import msgspec
 
@@ -76,6 +76,7 @@ def list_responses(
     *,
     room: str | None = None,
     context: str | None = None,
+    contexts: Sequence[str] | None = None,
     message: str | None = None,
     ids: Sequence[str] | None = None,
     limit: int = 100,
@@ -83,9 +84,11 @@ def list_responses(
     """Return the responses that match all filters, newest first. `message` is the id of the response itself."""
     which = "" if room is None else " AND room = :room"
     which += "" if context is None else " AND context = :context"
+    which += "" if contexts is None else " AND context IN :contexts"
     which += "" if message is None else " AND message = :message"
     which += "" if ids is None else " AND id IN :ids"
-    named: dict[str, Any] = {} if ids is None else {"ids": list(ids)}
+    lists = {"contexts": contexts, "ids": ids}
+    named = {name: list(values) for name, values in lists.items() if values is not None}
     found = session.rows(
         f"{READ_RESPONSES}{which} ORDER BY at DESC, id LIMIT :limit",
         room=room,

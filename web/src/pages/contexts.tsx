@@ -10,7 +10,7 @@ import { rowBands } from "../logic/components";
 import { mergeRows, matches, type ContextFilter } from "../logic/feed";
 import { ago, isoTime, formatTime, percent, plural, seconds, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
-import { contextPath, diffPath, roomPath } from "../logic/routes";
+import { contextPath, diffPath, roomPath, timelinePath } from "../logic/routes";
 import { setQuery, route } from "../router";
 import { WindowBar } from "../ui/bar";
 import { NameField } from "../ui/fields";
@@ -19,7 +19,7 @@ import { ErrorNote, Heading, Skeleton } from "../ui/states";
 
 const PAGE = 50;
 
-export function NowPage() {
+export function ContextsPage() {
   const search = route.value.query;
   const filter: ContextFilter = useMemo(
     () => ({ room: search.get("room") ?? "", persona: search.get("persona") ?? "", model: search.get("model") ?? "" }),
@@ -61,7 +61,7 @@ export function NowPage() {
 
   return (
     <>
-      <Heading title="Now">
+      <Heading title="Contexts">
         <p class={`live ${state}`} role="status"><span class="dot" aria-hidden="true" />{STATES[state]}</p>
         <button type="button" aria-pressed={paused} onClick={togglePause}>{paused ? "Resume" : "Pause"}</button>
       </Heading>
@@ -112,6 +112,7 @@ function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | u
         {row.warnings.length > 0 && <span class="tag" title={row.warnings.map((each) => each.text).join("; ")}>{plural(row.warnings.length, "warning")}</span>}
         <span class="row-links">
           <a href={roomPath(row.room)}>room</a>
+          <a href={timelinePath(row.room, row.id)}>timeline</a>
           {before && <a href={diffPath(before, row.id)}>changes</a>}
         </span>
       </div>
