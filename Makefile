@@ -24,7 +24,7 @@ CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect test pgbouncer pooler adapters citus chaos search check lint docs web browser bench audit mcp-conformance sbom format clean
+.PHONY: demo inspect screenshots test pgbouncer pooler adapters citus chaos search check lint docs web browser bench audit mcp-conformance sbom format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -32,6 +32,10 @@ demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 # The inspector with sample data.
 inspect: $(VENV)/.base $(VENV)/.server web
 	$(BIN)/python examples/inspector.py
+
+# The screenshots of the inspector in docs/images.
+screenshots: web browser $(VENV)/.dev
+	$(BIN)/python tools/screenshots.py
 
 test: lint docs web browser pooler $(VENV)/.models
 	npm --prefix web test

@@ -1,6 +1,6 @@
-"""Sample data for the inspector: what the model saw, what it did not see, and why.
+"""Sample data for the inspector: what the model saw, what it did not see, and why the last answer forgot something.
 
-Fills a SQLite file with a year of small talk, 240 memories and six responses, then serves it. The model is scripted,
+Fills a SQLite file with a year of small talk, 240 memories and five responses, then serves it. The model is scripted,
 the contexts are real. Run it with `make inspect`.
 """
 
@@ -21,29 +21,54 @@ from brimful.records import Memory, Persona, Room
 from brimful.render.incoming import read_incoming
 from brimful.testing import ScriptedProvider
 
-ANSWERS = (
-    "Rosinante, the red Gazelle.",
-    "Hazelnuts: the doctor was clear about them.",
-    "After the street where you met.",
+EXCHANGES = (
+    (QUESTIONS[0], "Rosinante, the red Gazelle."),
+    ("Where do I like to sit in the library?", "In the window seat."),
+    (QUESTIONS[2], "After the street where you met."),
+    ("How do I get to the market?", "By tram."),
+    ("Which cake should I bake for Sunday?", "A hazelnut torte, with plenty of cream. Grace will love it."),
 )
-HABITS = ("tea", "the tram", "the window seat", "long walks", "old songs", "rainy mornings", "the market", "chess")
+FORGOTTEN = "mem-nuts"
+"""The memory that the last answer should have known."""
+THINGS = ("the tram to the market", "her red bicycle", "the window seat in the library", "long walks by the canal")
+THOUGHTS = (
+    "Ada prefers {} to anything else after work.",
+    "Ada says that {} reminds her of Lisbon.",
+    "Grace gave Ada a book about {}, which she has not read yet.",
+    "Ada would like to photograph {} before the winter.",
+    "Ada forgot her umbrella because of {}, and laughed about it.",
+)
 KINDS = ("semantic", "episodic", "procedural")
 PINNED = 7
+LETTER = "A letter from Grace:\n\n" + "\n".join(
+    f"{number}. We looked at house number {number} in the Rua da Rosa: {number % 4 + 1} rooms, a {view} view, too dear."
+    for number, view in enumerate(("river", "garden", "courtyard", "street") * 20, 1)
+)
+"""Too long for the window, so the model sees a digest of it."""
 
 
 def memories() -> list[Memory]:
-    """Return more memories than fit into the window of gpt-4."""
-    return [
+    """Return more memories than are worth their tokens, two of which matter for the last question."""
+    known = [
+        Memory(id=FORGOTTEN, content="Ada must not eat hazelnuts, says her doctor.", user="ada", at=NOW - 100 * DAY),
+        Memory(
+            id="mem-grace",
+            content="Ada's sister Grace comes for Sunday lunch and likes lemon cake.",
+            user="ada",
+            at=NOW - 10 * DAY,
+        ),
+    ]
+    return known + [
         Memory(
             id=f"mem-{number}",
-            content=f"On day {number} Ada spoke of {HABITS[number % len(HABITS)]}, and of her bicycle.",
+            content=THOUGHTS[number % len(THOUGHTS)].format(THINGS[number % len(THINGS)]) + f" (Day {number})",
             type=KINDS[number % 3],  # type: ignore[arg-type]
             user="ada",
             importance=0.3 + 0.6 * (number % 10) / 10,
             at=NOW - (365 - number) * DAY,
             pinned=number == PINNED,
         )
-        for number in range(240)
+        for number in range(240 - len(known))
     ]
 
 
@@ -54,14 +79,16 @@ def tokens_of(request: dict[str, Any]) -> int:
 
 async def live(url: str) -> brimful.Context:
     """Write the sample data, and return the last context."""
-    provider = ScriptedProvider((*ANSWERS, *ANSWERS), tokens=tokens_of)
+    provider = ScriptedProvider([answer for _, answer in EXCHANGES], tokens=tokens_of)
     async with brimful.Engine(url, model=MODEL, provider=provider) as engine:
         await engine.put(Persona(id="nova", name="Nova", prompt="You are Nova, an old friend. You remember."))
         await engine.put(Room(id="kitchen", name="The kitchen", user="ada"))
         await engine.post_many(year())
         await engine.remember_many(memories())
         await engine.wait_indexed()
-        for question in (*QUESTIONS, *QUESTIONS):
+        for number, (question, _) in enumerate(EXCHANGES):
+            if number == len(EXCHANGES) - 1:
+                await engine.post(room="kitchen", sender="Ada", text=LETTER)
             answer = await engine.respond("kitchen", "nova", question, sender="Ada", user="ada")
         return answer.context
 
@@ -71,12 +98,11 @@ def main() -> None:
     console = Console(highlight=False, soft_wrap=True)
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'companion.db'}"
-        with console.status("Writing a year of small talk, 240 memories and six responses …"):
-            last = asyncio.run(live(url))
-        lost = next(each for each in last.decisions if each.kind.startswith("memory-") and not each.included)
+        with console.status("Writing a year of small talk, 240 memories and five responses …"):
+            asyncio.run(live(url))
         console.print(
-            f"[bold]Open the URL below in a browser.[/] Try to find out why the memory [bold]{lost.id}[/] was not in "
-            "the context of the last response, and which window size would have included it. Press Ctrl+C to stop.\n"
+            "[bold]Open the URL below in a browser.[/] The last answer suggests hazelnuts. Find out why it forgot the "
+            f"memory [bold]{FORGOTTEN}[/]. Press Ctrl+C to stop.\n"
         )
         subprocess.run([sys.executable, "-m", "brimful", "serve", "--db", url], check=False)  # noqa: S603 - ourselves
 

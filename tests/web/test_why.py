@@ -140,7 +140,9 @@ def test_the_answer_stands_beside_what_it_rests_on_and_what_it_did_not_see(shop,
     expect(page.get_by_role("region", name="Answer")).to_contain_text("Answer 2: a new lid is on its way.")
     expect(page.get_by_role("region", name="Answer")).to_contain_text("Question 2: what of the refund")
     basis = page.get_by_role("region", name="What it rests on")
-    expect(basis.get_by_role("listitem").filter(has_text="Ada is allergic to hazelnut.")).to_contain_text("pinned")
+    expect(basis.get_by_role("listitem").filter(has_text="Ada is allergic to hazelnut.")).to_contain_text(
+        "in every context"
+    )
     missed = page.get_by_role("region", name="What it did not see")
     first = missed.get_by_role("listitem").first
     expect(first).to_contain_text("Ada was promised a refund")

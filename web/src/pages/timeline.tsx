@@ -7,7 +7,7 @@ import { usePages } from "../api/pages";
 import { useResource } from "../api/resource";
 import type { Room } from "../api/records";
 import type { TimelineList, TimelineStep } from "../api/types";
-import { look, rowBands, title } from "../logic/components";
+import { inDisplayOrder, look, rowBands, title } from "../logic/components";
 import { formatTime, percent, plural, signed, whole } from "../logic/format";
 import { contextPath, diffPath, roomPath } from "../logic/routes";
 import { nextStep } from "../logic/timeline";
@@ -96,7 +96,7 @@ function describe(step: TimelineStep, index: number): string {
 
 /** The prompt of a context as a column, with a bracket over its cached prefix. */
 function Column({ step, largest }: { step: TimelineStep; largest: number }) {
-  const parts = step.components.filter((part) => part.tokens > 0);
+  const parts = inDisplayOrder(step.components).filter((part) => part.tokens > 0);
   const height = (tokens: number) => `${(100 * Math.min(tokens, largest)) / largest}%`;
   return (
     <>
@@ -127,7 +127,7 @@ function Step({ step, before }: { step: TimelineStep; before: TimelineStep | und
           <div><dt>Prompt</dt><dd>{plural(step.tokens, "token")} ({percent(step.tokens / Math.max(1, step.available))} of the budget{before && `, ${signed(step.tokens - before.tokens)}`})</dd></div>
           <div><dt>Cached prefix</dt><dd>{step.cached === null ? "not reported" : `${plural(step.cached, "token")} (${percent(step.cached / Math.max(1, step.tokens))})`}{step.expected_cached !== null && `, ${whole(step.expected_cached)} expected`}</dd></div>
           <div><dt>Left out</dt><dd>{whole(step.left_out)} of {plural(step.candidates, "candidate")}</dd></div>
-          {step.components.filter((part) => part.tokens > 0).map((part) => (
+          {inDisplayOrder(step.components).filter((part) => part.tokens > 0).map((part) => (
             <div key={part.name}><dt><span class={`swatch ${look(part.name)}`} aria-hidden="true" /> {title(part.name)}</dt><dd class="num">{whole(part.tokens)}{before && <span class="muted"> ({signed(part.tokens - tokensOf(before, part.name))})</span>}</dd></div>
           ))}
         </dl>

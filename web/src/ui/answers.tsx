@@ -35,7 +35,7 @@ export function AnswerSection({ view, onOpen, onFind }: { view: ContextView; onO
   );
 }
 
-const FIXED: Record<string, string> = { pinned: "pinned", lorebook: "keyword", summaries: "summary" };
+const FIXED: Record<string, string> = { pinned: "in every context", lorebook: "keyword", summaries: "summary" };
 
 function relevanceText(decision: Decision): string {
   const value = rating(decision);
