@@ -127,6 +127,7 @@ def test_old_messages_come_back():
 def test_the_inspector_has_something_to_explain(sqlite_url):
     context = asyncio.run(inspector.live(sqlite_url))
     assert {each.outcome for each in context.decisions if each.kind.startswith("memory-")} >= {"kept", "dropped"}
+    assert inspector.FORGOTTEN not in context.kept
 
 
 # -- windows.ipynb ---------------------------------------------------------------------------------------------------
