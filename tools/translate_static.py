@@ -1,6 +1,6 @@
 """Make the table of other languages in src/brimful/embedding/data, in the space of the English static table.
 
-    pip install numpy==2.4.6 scipy==1.17.1 snowballstemmer==3.1.1 jieba==0.42.1 janome==0.5.0
+    pip install numpy==2.4.6 scipy==1.17.1 pystemmer==3.1.0 jieba==0.42.1 janome==0.5.0
     python tools/translate_static.py SOURCES
 
 Run it whenever the English table changes; it takes about ten minutes. SOURCES is a folder with a git clone of each

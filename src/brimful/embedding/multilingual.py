@@ -80,9 +80,9 @@ def stem(word: str, language: str) -> str:
     >>> stem("häuser", "de"), stem("canciones", "es"), stem("ёлки", "ru")
     ('haus', 'cancion', 'елк')
     """
-    import snowballstemmer  # noqa: PLC0415 - imported on first use
+    import Stemmer  # noqa: PLC0415 - imported on first use
 
-    stemmed = str(snowballstemmer.stemmer(STEMMERS[language]).stemWord(word))
+    stemmed = str(Stemmer.Stemmer(STEMMERS[language], 0).stemWord(word))
     bare = "".join(char for char in unicodedata.normalize("NFKD", stemmed) if not unicodedata.combining(char))
     return bare if bare.isascii() else stemmed.replace("ё", "е")
 

@@ -198,7 +198,7 @@ def _stem(word: str) -> str:
 
 
 def _stem_in(stemmer: str, word: str) -> str:
-    import snowballstemmer  # noqa: PLC0415 - it imports the stemmers of 37 languages, and many commands stem nothing
+    import Stemmer  # noqa: PLC0415 - many commands stem nothing
 
-    # Stemmers are not thread-safe, and creating one takes only a microsecond.
-    return str(snowballstemmer.stemmer(stemmer).stemWord(word))
+    # Stemmers are not thread-safe, and creating one without a cache takes only two microseconds.
+    return str(Stemmer.Stemmer(stemmer, 0).stemWord(word))
