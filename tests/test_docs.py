@@ -62,7 +62,7 @@ from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.records.statistics import Grouping, MemoryStatistics, ResponseStatistics, Statistics
 from brimful.server.access import SCOPES
 from brimful.server.config import Config, ModeName, RecordMode
-from brimful.stores import KeyUsage
+from brimful.stores import KeyUsage, Store
 from brimful.stores.encryption import keys as _encryption_keys
 from brimful.stores.encryption.keys import SEARCHES
 from brimful.views.explain import Difference
@@ -335,6 +335,11 @@ def properties(kind: type) -> list[str]:
     return [name for name in dir(kind) if not name.startswith("_") and name not in inherited]
 
 
+STORE_INTERNALS = (  # what the engine, its indexer and its workers use
+    *("add_job", "backlog", "count_undivided", "counts", "divide_documents", "documents", "find_postings"),
+    *("list_contents", "memory_scopes", "record_access", "save_counts", "save_vectors", "scope_version"),
+    *("search_vectors", "standing_contents"),
+)
 ERRORS = [
     name
     for name, value in vars(errors).items()
@@ -408,6 +413,7 @@ EXPECTED = {
         "component": sorted(set(COMPONENTS.values())),
         "kind of warning": NOTICE_KINDS,
     },
+    "stores.md": {"method of Store": [name for name in properties(Store) if name not in STORE_INTERNALS]},
     "log.md": {
         "field of Build": [name for name in properties(Build) if name != "history"],
         "field of LogPage": properties(LogPage),
