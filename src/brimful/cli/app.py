@@ -74,8 +74,8 @@ COMMANDS: Final = {
     "work": Entry("work", "Do the background work of all tenants."),
     "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
     "bench": Entry("bench", "Measure on your own history what trimming loses and memory finds."),
-    "sizing": Entry("sizing", "Estimate the machines that a load needs, and when to add what."),
-    "doctor": Entry("doctor", "Check the installation, the store and servers, and say what to do."),
+    "sizing": Entry("sizing", "Estimate the machines that a load needs."),
+    "doctor": Entry("doctor", "Check the installation: versions, extras, store, embedder and servers."),
     "help": Entry("app", "Show help for a command."),
     "version": Entry("app", "Show the version."),
 }
@@ -329,7 +329,7 @@ def _root(
         bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Fill the context window to the brim, never spill.
+    """Decide what a language model sees: build, trim, store and inspect contexts.
 
     Output is a table in a terminal, plain text in a pipe, and JSON with
     --json. Exit codes: 0 for success, 1 for failure (with one line saying

@@ -352,7 +352,7 @@ def move(
 def list_tenants(
     *,
     after: Annotated[str, typer.Option("--after", metavar="NAME", help="Only tenants after this name.")] = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, metavar="NUMBER", help="At most so many.")] = 1_000,
+    limit: Annotated[int, typer.Option("--limit", min=1, metavar="NUMBER", help="Maximum number of tenants.")] = 1_000,
     db: Db = DEFAULT_DB,
     as_json: Json = False,
 ) -> None:

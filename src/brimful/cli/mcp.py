@@ -56,10 +56,10 @@ def mcp(
 ) -> None:
     """Serve memories and conversations to an MCP client.
 
-    It speaks on standard input and output: programs such as Claude Desktop,
-    Claude Code, Cursor, VS Code and Zed start it themselves. Their models can then recall what was
-    said and remembered, and with --write remember more. Budgets are counted
-    with the tokenizer of --model.
+    Uses standard input and output: programs such as Claude Desktop, Claude
+    Code, Cursor, VS Code and Zed start this command themselves. Their models
+    can then search messages and memories, and with --write add memories.
+    Budgets are counted with the tokenizer of --model.
     """
     if find_spec("mcp") is None:
         raise MissingExtra("mcp", "`brimful mcp`")

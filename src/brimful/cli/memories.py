@@ -70,7 +70,7 @@ _HIT_COLUMNS: Final = columns(
     spare=("type", "parts"),
 )
 
-_SUMMARY_HELP: Final = "It stands for the other memories of its cluster, and can replace them."
+_SUMMARY_HELP: Final = "It summarizes the other memories of its cluster, and can replace them."
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
 Type = Annotated[MemoryType | None, typer.Option("--type", help="Only memories of this type.")]
@@ -83,7 +83,7 @@ SourceMessage = Annotated[
     str | None, typer.Option("--source-message", metavar="ID", help="The message it was taken from.")
 ]
 Cluster = Annotated[
-    str | None, typer.Option("--cluster", metavar="NAME", help="Memories of a cluster can give way to its summary.")
+    str | None, typer.Option("--cluster", metavar="NAME", help="A group of memories that one summary can replace.")
 ]
 PersonaScope = Annotated[
     str | None, typer.Option("--persona", metavar="ID", help="Memories of this persona, and shared ones.")
@@ -296,7 +296,9 @@ async def find_memories(  # noqa: PLR0913 - the options of a command
     prefix: Prefix = "",
     user_prefix: UserPrefix = "",
     metadata: Metadata = "",
-    archived: Annotated[bool, typer.Option("--archived", help="Those that were superseded or archived.")] = False,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="List superseded and archived memories instead.")
+    ] = False,
     after: Annotated[
         str | None, typer.Option("--after", metavar="ID", help="Continue the list after this memory.")
     ] = None,

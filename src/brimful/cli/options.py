@@ -137,7 +137,7 @@ Price = Annotated[
     typer.Option(
         "--price",
         metavar="NUMBER|NAME",
-        help="What 1,000 tokens cost, in worth: thrifty, balanced, full, or a number.",
+        help="Minimum score per 1,000 tokens: thrifty, balanced, full (0), or a number.",
     ),
 ]
 Out = Annotated[

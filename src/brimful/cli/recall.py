@@ -36,7 +36,9 @@ def recall(
     query: Annotated[
         str, typer.Option("--query", "-q", metavar="TEXT", help="What to look for, in the item or everywhere.")
     ] = "",
-    max_tokens: Annotated[int, typer.Option("--max-tokens", metavar="N", min=1, help="The longest result.")] = 1_000,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", metavar="N", min=1, help="Maximum tokens of the result.")
+    ] = 1_000,
     tokenizer: TokenizerName = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,

@@ -65,7 +65,7 @@ def serve(  # noqa: PLR0913 - one argument per option
             "--replica",
             metavar="URL",
             envvar="BRIMFUL_REPLICA",
-            help="A PostgreSQL server that follows the store's, for lists and exports.",
+            help="URL of a read replica of a PostgreSQL store, for lists and exports.",
         ),
     ] = None,
     require_keys: Annotated[

@@ -1,4 +1,4 @@
-"""`brimful sizing`: estimate the machines that a load needs, and when to add what."""
+"""`brimful sizing`: estimate the machines that a load needs."""
 
 import math
 from typing import Annotated, Any, Final
@@ -161,11 +161,11 @@ def size(  # noqa: PLR0913 - one argument per option
     ] = 8,
     as_json: Json = False,
 ) -> None:
-    """Estimate the machines that a load needs, and when to add what.
+    """Estimate the machines that a load needs.
 
-    What a message and a build cost was measured; see the benchmarks in the
-    documentation. Processors are planned for 60 % use, disks and memory for
-    70 %. Measure your own load before you buy.
+    The estimate uses the measured cost of a message and a context; see the
+    benchmarks in the documentation. It plans processors for 60 % use, and disks
+    and memory for 70 %. Measure your own load before you buy.
     """
     load = Load(
         tenants=tenants,

@@ -73,7 +73,7 @@ def import_files(  # noqa: PLR0913 - one argument per option
     ] = False,
     queue: Annotated[
         bool,
-        typer.Option("--queue", help="Leave it to `brimful work --import-folder`; PATH is a path in that folder."),
+        typer.Option("--queue", help="Queue it for `brimful work --import-folder`; PATH is relative to that folder."),
     ] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,

@@ -46,7 +46,7 @@ def work(  # noqa: PLR0913 - one argument per option
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     janitor_interval: Annotated[
         str | None,
-        typer.Option("--janitor-interval", metavar="DURATION", help="Run the janitor so often, such as 6h."),
+        typer.Option("--janitor-interval", metavar="DURATION", help="How often to run the janitor, such as 6h."),
     ] = None,
     retention: Annotated[
         str | None,
@@ -81,8 +81,8 @@ def work(  # noqa: PLR0913 - one argument per option
 
     Embeds new records, counts their tokens, runs the janitor, deletes old
     records and imports files. Several workers share the work. Stop it with
-    Ctrl-C or SIGTERM: unfinished work is given back. With --once, the exit
-    code is 1 if a job failed.
+    Ctrl-C or SIGTERM: unfinished jobs go back to the queue. With --once, the
+    exit code is 1 if a job failed.
     """
     if sum((once, failed, retry, discard)) > 1:
         raise typer.BadParameter("cannot be combined", param_hint="'--once' / '--failed' / '--retry' / '--discard'")
