@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -59,7 +60,7 @@ def test_nothing_is_created_or_migrated(run, tmp_path):
     assert (found["store"]["state"], found["store"]["advice"]) == ("note", "`brimful import` creates one")
     assert not (tmp_path / "brimful.db").exists()
     run("room", "add", "hall")
-    with sqlite3.connect(tmp_path / "brimful.db") as database:
+    with closing(sqlite3.connect(tmp_path / "brimful.db", isolation_level=None)) as database:
         database.execute("DELETE FROM migrations WHERE name = (SELECT max(name) FROM migrations)")
     found = parts(run("doctor", "--json", code=1))
     assert found["store"]["state"] == "failed"
