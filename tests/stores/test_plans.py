@@ -17,8 +17,8 @@ from stores.samples import known, make_entry, make_message, nearest, occurring, 
 from strategies import COUNTER
 from support import build
 
-SMALL = {"embedders", "data_keys", "log_ends", "json_each", "sqlite_sequence", "p"}
-"""What has a handful of rows, and the postings of one term."""
+SMALL = {"embedders", "data_keys", "log_ends", "json_each", "sqlite_sequence", "p", "waiting"}
+"""What has a handful of rows, the postings of one term, and the part of a queue that is counted."""
 WHOLE = (
     "SELECT (SELECT count(*)",  # progress counts all
     "SELECT tenant, :id, doc FROM documents",  # a new embedder waits for all
@@ -200,7 +200,7 @@ def broad(line):
         ("SELECT m.id, m.type", "m USING INDEX memories_by_scope (tenant=? AND scope=?)"),
         ("SELECT number, id, model, route", "usage_reports USING INDEX usage_reports_by_model (tenant=? AND model=?"),
         (
-            "SELECT body FROM tallies",
+            "SELECT 0, body FROM tallies",
             "tallies USING PRIMARY KEY (tenant=? AND room=? AND size=? AND hour=? AND persona=?",
         ),
         ("SELECT hour, persona", "tallies USING PRIMARY KEY (tenant=? AND room=? AND size=? AND hour>? AND hour<?)"),

@@ -204,9 +204,9 @@ class VectorIndex(Protocol):
         ...
 
     def nearest(
-        self, session: "Session", embedder: str, scopes: Sequence[int], query: "Vectors", limit: int
+        self, session: "Session", embedder: str, scopes: Mapping[int, int], query: "Vectors", limit: int
     ) -> list[VectorHit]:
-        """Return the documents nearest to a unit vector, nearest first."""
+        """Return the documents nearest to a unit vector, nearest first. `scopes` are numbers of documents by scope."""
         ...
 
 
@@ -248,7 +248,10 @@ class Session:
                     _check_string(name, value)
                 elif type(value) is list:
                     row[name] = self._encode_list(name, value)
-        self._cursor.executemany(self._translate(sql), bound)
+        if len(bound) == 1:  # without a pipeline, which psycopg starts for several
+            self._cursor.execute(self._translate(sql), bound[0])
+        else:
+            self._cursor.executemany(self._translate(sql), bound)
 
     def insert(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Run an INSERT once for each row, or for many rows at once where that is faster.

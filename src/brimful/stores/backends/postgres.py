@@ -8,7 +8,7 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -179,9 +179,9 @@ class PostgresDialect:
         if rows[whole:]:
             cursor.executemany(_translate(sql), rows[whole:])
 
-    def encode_list(self, values: list[Any]) -> list[Any]:
-        """Return the list unchanged."""
-        return values
+    def encode_list(self, values: list[Any]) -> str:
+        """Return an array literal, of whatever type the statement expects: psycopg takes many times as long."""
+        return format_array(values)
 
     def encode_terms(self, tokens: list[str]) -> list[str]:
         """Return the terms as one element, without their scope: a list of tokens takes twice the space."""
@@ -207,6 +207,20 @@ class PostgresDialect:
     def lock_shared(self, session: Session, what: str) -> None:
         """Take a shared advisory lock."""
         session.rows("SELECT pg_advisory_xact_lock_shared(hashtextextended(:what || ' ' || :tenant, 0))", what=what)
+
+
+def format_array(values: Iterable[str | int]) -> str:
+    r"""Return an array in PostgreSQL's text format.
+
+    >>> print(format_array(["a", 'b "c"', "\\", "", "NULL"]), format_array([1, 2]), format_array([]))
+    {"a","b \"c\"","\\","","NULL"} {1,2} {}
+    """
+    elements = (f'"{_escape(each)}"' if isinstance(each, str) else str(each) for each in values)
+    return f"{{{','.join(elements)}}}"
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"")
 
 
 @lru_cache(maxsize=512)

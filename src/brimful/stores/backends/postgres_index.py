@@ -46,7 +46,6 @@ ORDER BY (v.vector::halfvec({dims})) <#> :query::halfvec({dims}) LIMIT :limit
 _COUNT_UP_TO: Final = """
 SELECT count(*) FROM (SELECT FROM vectors WHERE tenant = :tenant AND embedder = :embedder LIMIT :many) v
 """
-_SIZE: Final = "SELECT coalesce(sum(documents), 0) FROM scopes WHERE tenant = :tenant AND number IN :scopes"
 
 
 class PostgresVectorIndex:
@@ -88,11 +87,10 @@ class PostgresVectorIndex:
         """Do nothing: there is nothing but the vectors."""
 
     def nearest(
-        self, session: Session, embedder: str, scopes: Sequence[int], query: Vectors, limit: int
+        self, session: Session, embedder: str, scopes: Mapping[int, int], query: Vectors, limit: int
     ) -> list[VectorHit]:
         """Return the documents nearest to a unit vector, nearest first."""
-        size = session.row(_SIZE, scopes=list(scopes))
-        is_large = size is not None and size[0] > session.dialect.tuning.hnsw_threshold
+        is_large = sum(scopes.values()) > session.dialect.tuning.hnsw_threshold
         sql = _APPROXIMATE.format(dims=len(query)) if is_large else _EXACT
         found = session.rows(sql, embedder=embedder, scopes=list(scopes), query=format_vector(query), limit=limit)
         found.sort(key=lambda row: (-row[2], -row[0]))

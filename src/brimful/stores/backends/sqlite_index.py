@@ -220,7 +220,7 @@ class SqliteVectorIndex:
         log.drop_log(session, embedder)
 
     def nearest(
-        self, session: Session, embedder: str, scopes: Sequence[int], query: Vectors, limit: int
+        self, session: Session, embedder: str, scopes: Mapping[int, int], query: Vectors, limit: int
     ) -> list[VectorHit]:
         """Return the documents nearest to a unit vector, nearest first."""
         from brimful.stores.vectors.blocks import follow_log  # noqa: PLC0415 - numpy, only where there are vectors

@@ -47,6 +47,7 @@ WHERE d.tenant = :tenant AND d.doc IN :docs
 class Scope(msgspec.Struct, frozen=True):
     """A scope with its totals."""
 
+    name: str
     number: int
     documents: int
     words: int
@@ -56,11 +57,18 @@ class Scope(msgspec.Struct, frozen=True):
 def get_scopes(session: Session, names: Sequence[str]) -> list[Scope]:
     """Return the scopes with these names, in order of number. Missing ones are omitted."""
     found = session.rows(
-        "SELECT number, documents, words, changes FROM scopes WHERE tenant = :tenant AND scope IN :names "
+        "SELECT scope, number, documents, words, changes FROM scopes WHERE tenant = :tenant AND scope IN :names "
         "ORDER BY number",
         names=list(dict.fromkeys(names)),
     )
     return [Scope(*row) for row in found]
+
+
+def get_scope_groups(session: Session, groups: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], list[Scope]]:
+    """Return the scopes of each group of names, in order of number. All are read at once."""
+    distinct = dict.fromkeys(groups)
+    found = get_scopes(session, [name for names in distinct for name in names])
+    return {names: [scope for scope in found if scope.name in names] for names in distinct}
 
 
 def list_scopes(session: Session, prefix: str, *, limit: int) -> list[str]:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from brimful.records.search import Postings, TermQuery
-from brimful.stores.index.documents import Scope, get_scopes
+from brimful.stores.index.documents import Scope, get_scope_groups
 from brimful.stores.index.terms import query_tokens
 from brimful.stores.session import Session
 
@@ -43,7 +43,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_postings(session: Session, queries: Sequence[TermQuery]) -> list[Postings]:
     """Return the occurrences of terms for each query. Rare terms are read, common ones only counted."""
-    scopes = {names: get_scopes(session, names) for names in dict.fromkeys(each.scopes for each in queries)}
+    scopes = get_scope_groups(session, (each.scopes for each in queries))
     tokens = [[_tokens(session, scopes[each.scopes], term) for term in each.terms] for each in queries]
     found = session.dialect.text_index.find(session, sorted(set(chain.from_iterable(chain.from_iterable(tokens)))))
     searches = [

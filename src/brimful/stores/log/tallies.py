@@ -5,6 +5,7 @@ so the order of addition does not matter: relevance is stored in billionths, dur
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, Literal
 
 import msgspec
@@ -37,9 +38,7 @@ DAY: Final = 24  # hours
 ALL_ROOMS: Final = ""  # no room has an empty id
 _COLUMNS: Final = ("room", "size", "hour", "persona", "model", "policy")
 _KEYS: Final = ", ".join(_COLUMNS)
-_FIND: Final = f"""
-SELECT body FROM tallies WHERE tenant = :tenant AND {" AND ".join(f"{name} = :{name}" for name in _COLUMNS)}
-"""  # noqa: S608 - our own columns
+_READ_AT_ONCE: Final = 4  # tallies: those of one event
 _PUT: Final = f"""
 INSERT INTO tallies (tenant, {_KEYS}, body) VALUES (:tenant, :room, :size, :hour, :persona, :model, :policy, :body)
 ON CONFLICT (tenant, {_KEYS}) DO UPDATE SET body = excluded.body
@@ -320,10 +319,12 @@ def decode_tally(body: bytes) -> Tally:
 def add_to_tallies(session: Session, events: Sequence[TallyEvent]) -> None:
     """Add events to their tallies. The caller must hold the lock of the log."""
     sums = _sum_events(events, 1) | _sum_events(events, DAY)
-    for key, tally in sums.items():
-        row = session.row(_FIND, **_key_values(key))
-        if row is not None:
-            tally.add(decode_tally(row[0]))
+    every = list(sums)
+    for start in range(0, len(every), _READ_AT_ONCE):
+        keys = every[start : start + _READ_AT_ONCE]
+        values = {f"{name}{at}": value for at, key in enumerate(keys) for name, value in _key_values(key).items()}
+        for at, body in session.rows(_find(len(keys)), **values):
+            sums[keys[at]].add(decode_tally(body))
     session.many(_PUT, (_key_values(key) | {"body": msgspec.json.encode(sums[key])} for key in sorted(sums)))
 
 
@@ -353,6 +354,16 @@ def _sum_events(events: Sequence[TallyEvent], size: int) -> dict[_Key, Tally]:
             key = (room, size, hour, event.sort.persona, event.sort.model, event.sort.policy)
             sums.setdefault(key, Tally()).add(event.tally)
     return sums
+
+
+@cache
+def _find(count: int) -> str:
+    """Return the statement that reads some tallies. Each is a search of its own: SQLite would scan for a list."""
+    where = (" AND ".join(f"{name} = :{name}{at}" for name in _COLUMNS) for at in range(count))
+    return " UNION ALL ".join(
+        f"SELECT {at}, body FROM tallies WHERE tenant = :tenant AND {condition}"  # noqa: S608 - our own columns
+        for at, condition in enumerate(where)
+    )
 
 
 def _key_values(key: _Key) -> dict[str, Any]:

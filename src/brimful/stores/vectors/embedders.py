@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from brimful.errors import InvalidValue
 from brimful.records.search import Document, IndexProgress, VectorHit, VectorQuery
-from brimful.stores.index.documents import decode_document, get_scopes, list_embedders, mark_changed
+from brimful.stores.index.documents import decode_document, get_scope_groups, list_embedders, mark_changed
 from brimful.stores.session import DocumentRef, Session, validate_limit
 from brimful.stores.tables.jobs import add_job
 
@@ -28,6 +28,12 @@ SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at, d.part, d.start, d.stop FROM
 JOIN documents d ON d.tenant = p.tenant AND d.doc = p.doc
 JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope
 WHERE p.tenant = :tenant AND p.embedder = :embedder ORDER BY p.doc LIMIT :limit
+"""
+_STATE: Final = """
+SELECT (SELECT dims FROM embedders WHERE tenant = :tenant AND id = :embedder AND dropped = 0),
+  (SELECT count(*) FROM (
+    SELECT 1 FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder LIMIT :limit
+  ) waiting)
 """
 
 
@@ -108,33 +114,19 @@ def search_vectors(
 
     A build needs both, and one transaction costs less than two.
     """
-    return find_nearest(session, embedder, queries, limit=limit), len(backlog(session, embedder, limit=max_backlog))
-
-
-def find_nearest(
-    session: Session, embedder: str, queries: Sequence[VectorQuery], *, limit: int
-) -> list[list[VectorHit]]:
-    """Return the documents nearest to each query vector, nearest first."""
     validate_limit(limit)
     from brimful.stores.vectors.float16 import normalize  # noqa: PLC0415 - numpy, which a store without vectors does not need
 
-    dims = _dims(session, embedder)
-    nonempty = {names: _nonempty_scopes(session, names) for names in dict.fromkeys(each.scopes for each in queries)}
+    dims, waiting = session.rows(_STATE, embedder=embedder, limit=validate_limit(max_backlog))[0]
+    scopes = get_scope_groups(session, (each.scopes for each in queries))
     found = []
     for each in queries:
         vector = normalize(each.vector.reshape(-1))
-        is_searchable = nonempty[each.scopes] and limit and vector.any() and _check_dims(embedder, dims, len(vector))
-        near = (
-            session.dialect.vector_index.nearest(session, embedder, nonempty[each.scopes], vector, limit)
-            if is_searchable
-            else []
-        )
+        nonempty = {scope.number: scope.documents for scope in scopes[each.scopes] if scope.documents}
+        is_searchable = nonempty and limit and vector.any() and _check_dims(embedder, dims, len(vector))
+        near = session.dialect.vector_index.nearest(session, embedder, nonempty, vector, limit) if is_searchable else []
         found.append(near)
-    return found
-
-
-def _nonempty_scopes(session: Session, names: Sequence[str]) -> list[int]:
-    return [scope.number for scope in get_scopes(session, names) if scope.documents]
+    return found, waiting
 
 
 def _accepts(session: Session, embedder: str, dims: int) -> bool:
