@@ -32,8 +32,8 @@ from tables import Section, duration, table
 
 HERE = Path(__file__).parent.parent
 WINDOW = 8_192
-QUESTIONS = 12  # of each collection, evenly spread over its conversations
-ROUNDS = 3
+QUESTIONS = 20  # of each collection, evenly spread over its conversations
+ROUNDS = 5
 MODEL = "gpt-4"
 ROOM = "talk"
 
