@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+ROLES = ("user", "assistant")
 FILLER = "The weather stays mild, and nothing else is new here today, as far as anybody can tell from the window."
 
 
@@ -60,7 +61,16 @@ def test_a_store_is_measured_as_its_files_are(run, file, tmp_path):
 
 
 def test_what_fits_is_not_replayed(run, file):
-    assert "Try a smaller --window" in run("bench", str(file), "--window=128000").stdout
+    shown = run("bench", str(file), "--window=128000").stdout
+    assert shown.endswith("Nothing has to be trimmed. Try a smaller --window.\n\n")
+
+
+def test_a_system_prompt_larger_than_the_window_is_counted(run, tmp_path):
+    messages = [{"role": "system", "content": FILLER * 60}, *({"role": role, "content": "Hi"} for role in ROLES)]
+    file = tmp_path / "large.json"
+    file.write_text(json.dumps(messages), encoding="utf-8")
+    (report,) = json.loads(run("bench", str(file), "--window=1024", "--completion=128", "--json").stdout)
+    assert {way: figures["refused"] for way, figures in report["ways"].items()} == {"newest": 1, "fit": 1, "memory": 0}
 
 
 def test_what_cannot_be_measured_is_refused(run, tmp_path):

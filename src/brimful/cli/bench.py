@@ -112,7 +112,8 @@ def bench(  # noqa: PLR0913 - the options of a command
         return
     for report in reports:
         _show(report)
-    output.write(_LEGEND)
+    if any(report.requests for report in reports):
+        output.write(_LEGEND)
 
 
 async def _measure(  # noqa: PLR0917 - the options of the command

@@ -235,7 +235,9 @@ class _Replay:
             figures.shown += len(shown[way])
             figures.tasks += self._task in _text(messages)
             figures.broken += _is_broken(messages)
-            figures.input += self._sizes.total(messages)
+            tokens = self._sizes.total(messages)
+            figures.refused += way == "newest" and tokens > report.window - report.completion
+            figures.input += tokens
             figures.cached += self._count_cached(self._last.get((report.window, way), ()), messages)
             self._last[report.window, way] = messages
         for way in WAYS[1:]:
