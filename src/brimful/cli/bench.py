@@ -21,7 +21,7 @@ from brimful.cli.options import (
 )
 from brimful.cli.output import Failure, Table, columns, progress
 from brimful.cli.store import with_store
-from brimful.cli.transfer import complete_import_format
+from brimful.cli.transfer import ImportFormat
 from brimful.formats import Reader, Skipped
 from brimful.records import Message, Room
 
@@ -62,15 +62,7 @@ def bench(  # noqa: PLR0913 - the options of a command
         list[str] | None,
         typer.Argument(metavar="PATH", help="Files, folders or zip archives, as for `brimful import`."),
     ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="NAME",
-            help="Format of the files. Default: detected from their content.",
-            autocompletion=complete_import_format,
-        ),
-    ] = None,
+    format: ImportFormat = None,
     db: Annotated[str | None, typer.Option("--db", metavar="URL", help="Measure a store instead of files.")] = None,
     room: Annotated[str | None, typer.Option("--room", metavar="ID", help="Only this room.")] = None,
     tenant: Tenant = DEFAULT_TENANT,

@@ -12,6 +12,8 @@ from brimful.cli.options import (
     Db,
     EmbedderSpec,
     Json,
+    SummaryFocus,
+    SummaryProvider,
     Tenant,
     read_duration,
 )
@@ -89,12 +91,8 @@ def run(  # noqa: PLR0913 - the options of a command
     model: Annotated[
         str | None, typer.Option("--model", "-m", metavar="NAME", help="Write summaries with this model.")
     ] = None,
-    provider: Annotated[
-        str, typer.Option("--provider", metavar="SPEC", help="Where the model runs. Default: its vendor.")
-    ] = "",
-    focus: Annotated[
-        str, typer.Option("--focus", metavar="TEXT", help="What matters most in the summaries, such as open orders.")
-    ] = "",
+    provider: SummaryProvider = "",
+    focus: SummaryFocus = "",
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,

@@ -225,6 +225,12 @@ Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Maximum
 Lorebooks = Annotated[list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to use. Repeatable.")]
 NameOption = Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Display name.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SummaryProvider = Annotated[
+    str, typer.Option("--provider", metavar="SPEC", help="Where the model runs. Default: its vendor.")
+]
+SummaryFocus = Annotated[
+    str, typer.Option("--focus", metavar="TEXT", help="What matters most in the summaries, such as open orders.")
+]
 
 
 _LAST: Final = (

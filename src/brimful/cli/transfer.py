@@ -42,6 +42,17 @@ def complete_import_format(incomplete: str) -> list[str]:
     return [name for name in format_names() if name.startswith(incomplete)]
 
 
+ImportFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help="Format of the files. Default: detected from their content.",
+        autocompletion=complete_import_format,
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("import", epilog=IMPORT_EXAMPLES)(import_files)
@@ -56,15 +67,7 @@ def import_files(  # noqa: PLR0913 - one argument per option
     room: Annotated[
         str | None, typer.Option("--room", metavar="ID", help="The room to add messages to. Default: the file's name.")
     ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="NAME",
-            help="Format of the files. Default: detected from their content.",
-            autocompletion=complete_import_format,
-        ),
-    ] = None,
+    format: ImportFormat = None,
     salvage: Annotated[
         bool, typer.Option("--salvage", help="Import what can be read from damaged files and report the rest.")
     ] = False,

@@ -12,7 +12,7 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.app import FAILED
-from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, Db, EmbedderSpec, Json
+from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, Db, EmbedderSpec, Json, SummaryFocus, SummaryProvider
 from brimful.cli.output import Table, columns
 from brimful.cli.store import require_store
 
@@ -55,12 +55,8 @@ def work(  # noqa: PLR0913 - one argument per option
     model: Annotated[
         str | None, typer.Option("--model", "-m", metavar="NAME", help="Let this model write the janitor's summaries.")
     ] = None,
-    provider: Annotated[
-        str, typer.Option("--provider", metavar="SPEC", help="Where the model runs. Default: its vendor.")
-    ] = "",
-    focus: Annotated[
-        str, typer.Option("--focus", metavar="TEXT", help="What matters most in the summaries, such as open orders.")
-    ] = "",
+    provider: SummaryProvider = "",
+    focus: SummaryFocus = "",
     import_folder: Annotated[
         Path | None,
         typer.Option(
