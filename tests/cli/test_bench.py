@@ -5,18 +5,21 @@ import json
 import pytest
 
 ROLES = ("user", "assistant")
-FILLER = "The weather stays mild, and nothing else is new here today, as far as anybody can tell from the window."
+FILLER = "The weather stays mild, and nothing else is new here today, as far as old Bruno can tell from the window."
 
 
 def chat(turns=60):
-    """An order that comes up in the beginning, and again in the last answer."""
+    """An order that comes up in the beginning, and again in the last answer.
+
+    A parcel is no name, nobody mentions Rosa before, and everybody Bruno: none of these is a fact.
+    """
     yield "user", "My order is W-4711, and the parcel goes to Lisbon."
     yield "assistant", "Thank you."
     for turn in range(turns):
         yield "user", f"{FILLER} ({turn})"
         yield "assistant", FILLER
     yield "user", "Which order was it that I asked you about in the beginning?"
-    yield "assistant", "It was order W-4711, to Lisbon."
+    yield "assistant", "It was W-4711, a parcel to Lisbon, as Rosa and Bruno know."
 
 
 def lines(turns=60):
