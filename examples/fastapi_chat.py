@@ -66,7 +66,8 @@ def make_app(store: str, model: str, provider: str | Provider = "") -> FastAPI:
     async def history(user: str) -> list[dict[str, str]]:
         """Return the last messages, oldest first."""
         found = await app.state.engine.store.history(f"web-{user}", limit=50)
-        return [{"sender": each.message.sender, "text": each.message.content} for each in reversed(found)]
+        messages = [each.message for each in reversed(found) if not each.message.superseded]
+        return [{"sender": message.sender, "text": str(message.content)} for message in messages]
 
     return app
 
