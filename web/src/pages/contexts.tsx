@@ -62,7 +62,7 @@ export function ContextsPage() {
   return (
     <>
       <Heading title="Contexts">
-        <p class={`live ${state}`} role="status"><span class="dot" aria-hidden="true" />{STATES[state]}</p>
+        <p class={`live ${state}`} role="status"><span class="dot" aria-hidden="true" />{paused ? "paused" : STATES[state]}</p>
         <button type="button" aria-pressed={paused} onClick={togglePause}>{paused ? "Resume" : "Pause"}</button>
       </Heading>
       <Filters filter={filter} rows={rows} />
