@@ -27,7 +27,7 @@ COPIES: Final = {
     "iframe-worker.js": "web/node_modules/iframe-worker/shim/index.js",
     "mermaid.js": "web/node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js",
 }
-"""Files of the site that are kept elsewhere."""
+"""Files of the site that stand elsewhere in the repository."""
 _API: Final = "/brimful/v1/"
 _JSON: Final = "application/json"
 _SUCCESS: Final = range(200, 300)
@@ -37,7 +37,7 @@ _FILE: Final = re.compile(r"^<!-- (?:file|policy|models) (\S+) -->\n+```(\w+)$",
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add files that are kept outside of `docs`."""
+    """Add files from outside of `docs`."""
     for name, path in COPIES.items():
         files.append(File.generated(config, name, abs_src_path=str(ROOT / path)))
     return files

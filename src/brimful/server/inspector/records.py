@@ -358,12 +358,7 @@ class Memories:
             "persona": query.persona,
             "user": query.user,
             "room": query.room,
-            "user_prefix": query.user_prefix,
-            "prefix": query.prefix,
-            "types": (query.type,) if query.type else (),
-            "metadata": _read_metadata(query.metadata),
-            "pinned": query.pinned,
-            "archived": query.archived,
+            **_common_filters(query),
         }
         removed = await engine.forget_memories(erase=query.erase, **filters)
         self._cache.drop(call.tenant)
@@ -388,12 +383,9 @@ async def _find_memory(store: Store, id: str) -> Memory:
     return memories[0]
 
 
-async def find_memories(store: Store, query: MemoriesQuery) -> tuple[list[Memory], str | None]:
-    """Return a page of memories and the cursor of the next page."""
-    owners = (query.persona, query.user, query.room)
-    scopes = memory_scopes(*owners) if any(owner is not None for owner in owners) else None
-    filters: MemoryFilters = {
-        "scopes": scopes,
+def _common_filters(query: MemoriesQuery | RemoveMemoriesQuery) -> MemoryFilters:
+    """Return the filters that lists and removals of memories share."""
+    return {
         "user_prefix": query.user_prefix,
         "prefix": query.prefix,
         "types": (query.type,) if query.type else (),
@@ -401,6 +393,13 @@ async def find_memories(store: Store, query: MemoriesQuery) -> tuple[list[Memory
         "pinned": query.pinned,
         "archived": query.archived,
     }
+
+
+async def find_memories(store: Store, query: MemoriesQuery) -> tuple[list[Memory], str | None]:
+    """Return a page of memories and the cursor of the next page."""
+    owners = (query.persona, query.user, query.room)
+    scopes = memory_scopes(*owners) if any(owner is not None for owner in owners) else None
+    filters: MemoryFilters = {"scopes": scopes, **_common_filters(query)}
     words = query.q.casefold().split()
     matches: list[Memory] = []
     at, after = parse_memory_cursor(query.before, "before")
