@@ -13,12 +13,12 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
 import brimful
-from brimful.errors import ProviderError
+from brimful.errors import InvalidValue, ProviderError
 from brimful.protocols import Provider
 from brimful.records import Persona, Room
 
@@ -50,10 +50,16 @@ def make_app(store: str, model: str, provider: str | Provider = "") -> FastAPI:
         engine: brimful.Engine = app.state.engine
         room = Room(id=f"web-{user}", user=user, persona=NOVA.id)
         await engine.put(room)
+        try:
+            posted = await engine.post(room=room.id, text=message.text, sender=user, id=message.id)
+        except InvalidValue as error:
+            raise HTTPException(422, str(error)) from None
+        if posted.content != message.text:
+            raise HTTPException(409, f"{message.id!r} is the id of another message")
 
         async def chunks() -> AsyncIterator[str]:
             try:
-                async with engine.stream(room.id, message=message.text, sender=user, id=message.id) as stream:
+                async with engine.stream(room.id, message=posted, sender=user) as stream:
                     async for chunk in stream:
                         yield chunk.text
             except ProviderError:

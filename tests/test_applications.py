@@ -62,6 +62,16 @@ def test_the_service_says_so_if_there_is_no_answer(chat):
     assert send("bob", "And now?", "m3") == "I cannot answer right now. Please try again later."
 
 
+def test_the_service_refuses_an_id_twice(chat):
+    client, send, provider = chat
+    send("ada", "Hello.", "m1")
+    other = client.post("/chat/ada", json={"text": "Goodbye.", "id": "m1"})
+    assert (other.status_code, other.json()["detail"]) == (409, "'m1' is the id of another message")
+    stolen = client.post("/chat/bob", json={"text": "Hello.", "id": "m1"})
+    assert (stolen.status_code, "is the id of a message in room" in stolen.json()["detail"]) == (422, True)
+    assert len(provider.requests) == 1
+
+
 # -- openai_agent.py -------------------------------------------------------------------------------------------------
 
 

@@ -31,6 +31,8 @@ def why(run, new_engine):
                 await engine.remember("Nova keeps bees.", id="novas", persona="nova", at=NOW - 10)
                 await engine.remember("A bicycle came.", id="late", user="ada", at=NOW + 10)
                 await engine.post(room="street", text="Bees!", id="elsewhere", at=NOW - 10)
+                await engine.put(Room(id="attic", user="bob"))
+                await engine.post(room="attic", text="Bees!", id="of-bob", at=NOW - 10)
                 await engine.post(room="hall", text="A bicycle!", id="hidden", at=NOW - 10, hidden=True)
                 context = await engine.assemble(room="hall", message="Which bicycle?", now=NOW)
                 await engine.post(room="hall", text="And then?", id="later", at=NOW + 20)
@@ -49,6 +51,7 @@ def why(run, new_engine):
         ("novas", "it belongs to the persona 'nova'; this context has no persona"),
         ("late", "it was written after this context was built"),
         ("elsewhere", "it was posted in room 'street', which was not searched or had no better results"),
+        ("of-bob", "it was posted in room 'attic' of the user 'bob'; this context has the user 'ada'"),
         ("hidden", "it is hidden, so no context includes it"),
         ("later", "it was posted after this context was built"),
         ("dragon", "none of its keywords appeared, and search did not find it"),

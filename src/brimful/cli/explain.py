@@ -16,7 +16,7 @@ import typer
 from brimful.assembly.whatif import window_for
 from brimful.cli import output
 from brimful.cli.assemble import format_entry_score, total_lines
-from brimful.cli.files import STDIN, read_context
+from brimful.cli.files import STDIN, read_context, source_name
 from brimful.cli.models import SCORE_PARTS
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
 from brimful.cli.output import Failure, Table, columns
@@ -79,9 +79,13 @@ class LocatedContext(msgspec.Struct, frozen=True, kw_only=True):
 
 def locate(name: str, *, db: str, tenant: str, item: str | None = None) -> LocatedContext:
     """Find a context by file name or id; with `item`, also the decisions on that item in the last builds."""
-    if name == STDIN or _is_file(name) or not (name.startswith(ID_PREFIX) or has_store(db)):
+    if name == STDIN or _is_file(name):
         return LocatedContext(context=read_context(name))
-
+    if not has_store(db):
+        raise Failure(
+            f"{source_name(name)}: there is no such file, and no store {db} to look up an id in; "
+            "run this in the folder of the store, or name the store with --db or BRIMFUL_DB"
+        )
     return with_store(lambda store: find_in_store(store, clean_text(name), item), db=db, tenant=tenant)
 
 

@@ -7,7 +7,7 @@ import msgspec
 from brimful.core.context import Context
 from brimful.core.decision import format_relevance
 from brimful.packagers.records import plain_text
-from brimful.records import LoreEntry, Memory, Message, Snapshot
+from brimful.records import LoreEntry, Memory, Message, Room, Snapshot
 from brimful.stores import Store
 
 _SEARCH_FAILURES: Final = ("text-search-failed", "vector-search-failed", "vector-search-off", "vector-search-behind")
@@ -31,7 +31,8 @@ async def find_absence(store: Store, snapshot: Snapshot, id: str) -> Absence | N
         why = _explain_memory(memory, snapshot)
         return Absence(id=id, kind=f"memory-{memory.type}", text=memory.content, why=why)
     for message in await store.messages([id]):
-        return Absence(id=id, kind="message", text=plain_text(message.content), why=_explain_message(message, snapshot))
+        why = _explain_message(message, snapshot, await store.get(Room, message.room))
+        return Absence(id=id, kind="message", text=plain_text(message.content), why=why)
     for entry in await store.lore(ids=[id]):
         return Absence(id=id, kind="lorebook", text=entry.content, why=_explain_entry(entry, snapshot.context))
     return None
@@ -49,15 +50,21 @@ def _explain_memory(memory: Memory, snapshot: Snapshot) -> str:
     )
     for kind, owner, actual in owners:
         if owner is not None and owner != actual:
-            other = f"no {kind}" if actual is None else f"the {kind} {actual!r}"
-            return f"it belongs to the {kind} {owner!r}; this context has {other}"
+            return f"it belongs to the {kind} {owner!r}; this context has {_describe_owner(kind, actual)}"
     unknown = "" if memory.at else "it may have been written later, since its time is unknown; otherwise "
     return unknown + _explain_search(snapshot.context, "memory-", "pin it to have it in every context")
 
 
-def _explain_message(message: Message, snapshot: Snapshot) -> str:
+def _describe_owner(kind: str, owner: str | None) -> str:
+    return f"no {kind}" if owner is None else f"the {kind} {owner!r}"
+
+
+def _explain_message(message: Message, snapshot: Snapshot, room: Room | None) -> str:
     if message.hidden:
         return "it is hidden, so no context includes it"
+    if room is not None and room.user is not None and room.user != snapshot.user:
+        where = f"room {room.id!r} of the user {room.user!r}"
+        return f"it was posted in {where}; this context has {_describe_owner('user', snapshot.user)}"
     if message.room != snapshot.room:
         return f"it was posted in room {message.room!r}, which was not searched or had no better results"
     if message.at > snapshot.at:
