@@ -557,7 +557,7 @@ def test_each_public_name_is_in_the_reference_once():
 
 COMMANDS = {name: command for name, command in typer.main.get_command(app).commands.items() if not command.hidden}
 COMMAND_PAGES = {
-    "cli.md": "## All commands",
+    "cli.md": "## Conventions",
     "store-cli.md": "## Common options",
     "server.md": "## Commands",
     "chat.md": "## Common options",

@@ -62,8 +62,8 @@ def test_failed_jobs_are_listed_and_retried(run, run_json):
     assert "TimeoutError" in run("work", "--failed").stdout
     assert [job["tenant"] for job in run_json("work", "--failed")] == ["acme"]
     assert run_json("work", "--retry") == {"retried": 1}
-    assert run("work", "--once").stdout == "1 jobs done\n"
-    assert run("work", "--retry").stdout == "0 jobs are due now\n"
+    assert run("work", "--once").stdout == "1 job done\n"
+    assert run("work", "--retry").stdout == "0 jobs due now\n"
     run("work", "--retry", "--failed", code=2)
 
 
@@ -72,7 +72,7 @@ def test_a_failure_is_the_exit_code(run):
     with sqlite3.connect("brimful.db") as connection:  # vectors of this length are refused
         connection.execute("UPDATE embedders SET dims = 7")
     connection.close()
-    assert run("work", "--once", code=1).stdout == "1 jobs, 1 of them failed\n"
+    assert run("work", "--once", code=1).stdout == "0 jobs done, 1 failed\n"
 
 
 def test_a_queued_file_is_imported(run, run_json, tmp_path):
@@ -80,7 +80,7 @@ def test_a_queued_file_is_imported(run, run_json, tmp_path):
     folder.mkdir()
     (folder / "den.jsonl").write_text('{"role": "user", "content": "Hi"}\n')
     assert run_json("import", "den.jsonl", "none.jsonl", "--queue", "--tenant", "acme") == {"queued": 2}
-    assert run("import", "den.jsonl", "--queue", "--tenant", "acme").stdout.startswith("0 imports are queued")
+    assert run("import", "den.jsonl", "--queue", "--tenant", "acme").stdout.startswith("0 imports queued")
     run("import", "den.jsonl", "--queue", "--dry-run", code=2)
     done = run("work", "--once", "--json", "--import-folder", str(folder), code=1).stdout
     outcomes = [(report["kind"], report["outcome"], report["count"]) for report in map(json.loads, done.splitlines())]

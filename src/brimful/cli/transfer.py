@@ -16,6 +16,7 @@ from brimful.cli.output import Failure, Table, columns, progress
 from brimful.cli.store import has_store, with_engine
 from brimful.formats import DamageReport, ImportedRecord, Reader, Skipped, check_files, format_names, read_checked
 from brimful.records import Lorebook, Persona, Room
+from brimful.views.explain import plural
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -106,7 +107,7 @@ def import_files(  # noqa: PLR0913 - one argument per option
         if as_json:
             output.show_json({"queued": added})
         else:
-            output.write(f"{added:,} imports are queued for `brimful work --import-folder`")
+            output.write(f"{plural(added, 'import')} queued for `brimful work --import-folder`")
         return
     from brimful.engine.transfer import ImportTally  # noqa: PLC0415 - slow to import
 

@@ -15,6 +15,7 @@ from brimful.cli.app import FAILED
 from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, Db, EmbedderSpec, Json, SummaryFocus, SummaryProvider
 from brimful.cli.output import Table, columns
 from brimful.cli.store import require_store
+from brimful.views.explain import plural
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -89,10 +90,10 @@ def work(  # noqa: PLR0913 - one argument per option
         _show_failed(asyncio.run(_list_failed(db)), as_json=as_json)
         return
     if retry:
-        _show_count(asyncio.run(_retry(db)), "retried", "jobs are due now", as_json=as_json)
+        _show_count(asyncio.run(_retry(db)), "retried", "job", "due now", as_json=as_json)
         return
     if discard:
-        _show_count(asyncio.run(_discard(db)), "discarded", "failed imports were removed", as_json=as_json)
+        _show_count(asyncio.run(_discard(db)), "discarded", "failed import", "removed", as_json=as_json)
         return
     from brimful.embedding import embedder_for  # noqa: PLC0415 - other commands start faster
     from brimful.engine.worker import work_settings  # noqa: PLC0415 - see above
@@ -106,7 +107,7 @@ def work(  # noqa: PLR0913 - one argument per option
     )
     jobs, failures = asyncio.run(_work(db, settings, concurrency=concurrency, once=once, as_json=as_json))
     if once and not as_json:
-        output.write(f"{jobs:,} jobs done" if not failures else f"{jobs:,} jobs, {failures:,} of them failed")
+        output.write(f"{plural(jobs - failures, 'job')} done" + (f", {failures:,} failed" if failures else ""))
     if failures:
         raise typer.Exit(FAILED)
 
@@ -184,11 +185,11 @@ async def _discard(db: str) -> int:
         return sum([await database.jobs(job.tenant).discard(job) for job in failed if job.kind == "import"])
 
 
-def _show_count(count: int, key: str, text: str, *, as_json: bool) -> None:
+def _show_count(count: int, key: str, noun: str, state: str, *, as_json: bool) -> None:
     if as_json:
         output.show_json({key: count})
     else:
-        output.write(f"{count:,} {text}")
+        output.write(f"{plural(count, noun)} {state}")
 
 
 def _show_failed(jobs: "list[Job]", *, as_json: bool) -> None:
