@@ -54,7 +54,7 @@ def year() -> list[Message]:
         Message(
             id=f"m{number}",
             room="kitchen",
-            sender="Ada" if number % 2 == 0 else "",
+            sender="Ada" if number % 2 == 0 else "Nova",
             role="user" if number % 2 == 0 else "assistant",
             content=LONG_AGO.get(number) or choice.choice(MOODS).format(choice.choice(TOPICS)) + f" ({number})",
             at=NOW - (MESSAGES - number) * DAY * 365 / MESSAGES,

@@ -21,13 +21,32 @@ def test_two_contexts_are_compared_with_their_common_prefix(shop, visit):
     expect(page.get_by_role("region", name="Removed")).to_contain_text("Question 1")
 
 
-def test_two_recent_contexts_are_chosen(shop, visit):
+def test_two_recent_contexts_are_chosen_in_any_order(shop, visit):
     address, _, contexts = shop
     page = visit(address, "/diff")
-    page.get_by_role("button").filter(has_text=contexts[0]).click()
-    page.get_by_role("button").filter(has_text=contexts[2]).click()
-    page.get_by_role("button", name="Compare").click()
+    cards = [page.get_by_role("button").filter(has_text=context) for context in contexts]
+    expect(cards[0]).to_contain_text("Question 0: what of the refund")
+    expect(cards[0]).to_contain_text("Answer 0: a new lid")
+    expect(page.get_by_role("list", name="Colors of the bars")).to_contain_text("Recent messages")
+    cards[1].click()
+    expect(page.get_by_role("status")).to_have_text("Now choose the context to compare it with.")
+    expect(cards[1]).to_have_attribute("aria-pressed", "true")
+    cards[1].click()
+    expect(page.get_by_role("status")).to_have_text("Choose two contexts to compare.")
+    cards[2].click()
+    cards[0].click()
+    expect(page).to_have_url(f"{address}/diff/{contexts[0]}/{contexts[2]}")
     expect(page.get_by_role("region", name="Added")).to_contain_text("Question 2")
+    expect(page.get_by_role("region", name="After", exact=True)).to_contain_text("Answer 2: a new lid")
+
+
+def test_two_contexts_are_compared_by_id(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, "/diff")
+    page.get_by_role("combobox", name="Before").fill(contexts[1])
+    page.get_by_role("combobox", name="After").fill(contexts[0])
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("region", name="Removed")).to_contain_text("Question 1")
 
 
 def test_an_empty_period_links_to_all_time(tmp_path, visit):

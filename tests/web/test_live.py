@@ -26,7 +26,9 @@ def test_contexts_of_other_processes_appear_live(own_shop, visit):
     id = elsewhere(store, "Is anybody there?")
     expect(rows).to_have_count(2)
     expect(rows.first.locator(f"a[href='/contexts/{id}']")).to_be_visible()
-    expect(rows.first).to_contain_text("answered in")
+    expect(rows.first).to_contain_text("Is anybody there?")
+    expect(rows.first).to_contain_text("Yes.")
+    expect(rows.nth(1)).to_contain_text("Answer 0: a new lid")
     expect(page.locator("p[aria-live]").filter(has_text="New context in room support")).to_have_count(1)
     expect(rows.first.get_by_role("img")).to_have_attribute("aria-label", re.compile("Window of 1,400 tokens: "))
     rows.first.get_by_role("link", name="changes").click()
@@ -42,9 +44,11 @@ def test_a_paused_list_catches_up_when_resumed(own_shop, visit):
     with page.expect_event("requestfinished", lambda request: "/contexts/ctx" in request.url) as _:
         id = elsewhere(store, "Who sees me?")
         page.evaluate("id => fetch('/brimful/v1/contexts/' + id).then(r => r.text())", id)
+    expect(page.get_by_text("paused, 1 new")).to_be_visible()
     expect(rows).to_have_count(1)
     page.get_by_role("button", name="Resume").click()
     expect(rows).to_have_count(2)
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
 
 
 def test_the_list_is_filtered_by_room_persona_and_model(shop, visit):
@@ -55,6 +59,10 @@ def test_the_list_is_filtered_by_room_persona_and_model(shop, visit):
     page.get_by_role("combobox", name="Room").fill("nowhere")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="No matching contexts")).to_be_visible()
+    expect(page.get_by_text("New matching contexts appear automatically.")).to_be_visible()
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_text("resume it to see new contexts")).to_be_visible()
+    page.get_by_role("button", name="Resume").click()
     expect(page).to_have_url(re.compile("room=nowhere"))
     page.get_by_role("combobox", name="Room").fill("")
     expect(rows).to_have_count(3)

@@ -28,7 +28,6 @@ READS = [
     ("GET", "/rooms", None),
     ("GET", "/rooms/tea/room", None),
     ("GET", "/rooms/tea/room/messages", None),
-    ("GET", "/rooms/tea/room/timeline", None),
     ("GET", "/personas", None),
     ("GET", "/personas/nova", None),
     ("GET", "/memories", None),

@@ -271,19 +271,50 @@ def test_of_a_long_text_an_item_has_the_beginning(start, tmp_path):
     assert item["handle"] == context.handle("long")
 
 
-def test_the_timeline_of_a_room_has_questions_answers_and_cached_tokens(get, kept):
-    page = get("/rooms/tea/room/timeline")
-    assert page["next"] is None
-    second, first = page["steps"]
+def test_the_list_has_questions_answers_and_cached_tokens(get, tmp_path, kept):
+    second, first = get("/contexts", room="tea/room")["contexts"]
     assert (first["id"], second["id"]) == (kept.first, kept.second)
     assert (first["answer"], first["cached"]) == ("Kabusecha.", 100)
     assert (second["answer"], second["cached"], second["expected_cached"]) == ("", None, None)
-    newest = get("/rooms/tea/room/timeline", limit=1)
-    assert [step["id"] for step in newest["steps"]] == [kept.second]
-    older = get("/rooms/tea/room/timeline", limit=1, before=newest["next"])
-    assert [step["id"] for step in older["steps"]] == [kept.first]
-    assert get("/rooms/nowhere/timeline")["steps"] == []
+
+    async def ask():
+        async with Engine(store_of(tmp_path), model="gpt-4o", embedder="none") as engine:
+            message = await engine.post(room="tea/room", text="Is it\nfour?", id="question")
+            await engine.assemble(room="tea/room", message=message)
+
+    asyncio.run(ask())
+    newest = get("/contexts", limit=1)["contexts"][0]
+    assert (newest["message"], newest["question"]) == ("question", "Is it four?")
+    before, after = (get(f"/contexts/{kept.first}/diff/{newest['id']}")[side] for side in ("before", "after"))
+    assert (before["answer"], after["question"]) == ("Kabusecha.", "Is it four?")
+
+
+def test_messages_have_the_contexts_that_were_built_for_them_or_that_they_answer(get, tmp_path, kept):
+    async def ask():
+        async with Engine(store_of(tmp_path), model="gpt-4o", embedder="none") as engine:
+            message = await engine.post(room="tea/room", text="Is it four?", id="question")
+            return await engine.assemble(room="tea/room", message=message)
+
+    context = asyncio.run(ask())
+    found = {each["role"]: each["context"] for each in get("/rooms/tea/room/messages", limit=2)["messages"]}
+    assert found == {"user": context.id, "assistant": kept.first}
+    assert get("/rooms/tea/room/messages", q="sencha")["messages"][0]["context"] is None
 
 
 def test_models_come_with_the_names_of_the_upstreams(get):
     assert get("/models")["upstreams"] == ["local"]
+
+
+def test_tokens_are_counted_for_the_model_of_the_newest_context(client, get, tmp_path):
+    async def build():
+        async with Engine(store_of(tmp_path), model="gpt-4", embedder="none") as engine:
+            await engine.assemble(room="tea/room", message="Which?")
+
+    def count(**model):
+        return client.post(f"{ROOT}/count", json={"text": "Добрый вечер, Нова!"} | model).json()["tokens"]
+
+    assert get("/models")["default"] == "gpt-4o"
+    assert count() == count(model="gpt-4o") < count(model="gpt-4")
+    asyncio.run(build())
+    assert get("/models")["default"] == "gpt-4"
+    assert count() == count(model="gpt-4")

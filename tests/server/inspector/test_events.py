@@ -72,7 +72,8 @@ def test_events_of_other_processes_are_streamed(client, tmp_path):
     row, said = json.loads(context["data"]), json.loads(answer["data"])
     assert row["room"] == "r0"
     assert row["id"] == said["context"]
-    assert client.get(f"{ROOT}/contexts", params={"limit": 1}).json()["contexts"][0] == row
+    assert said["text"] == "Hello"
+    assert client.get(f"{ROOT}/contexts", params={"limit": 1}).json()["contexts"][0] == row | {"answer": "Hello"}
 
 
 def test_a_stream_is_resumed_with_last_event_id(client, tmp_path):

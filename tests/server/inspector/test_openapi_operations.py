@@ -17,7 +17,6 @@ PATHS = {
     "/contexts/{id}/diff/{id}": "/contexts/{id}/diff/{other}",
     "/rooms/tea/room": "/rooms/{id}",
     "/rooms/tea/room/messages": "/rooms/{id}/messages",
-    "/rooms/tea/room/timeline": "/rooms/{id}/timeline",
     "/search?q=sencha": "/search",
     "/rooms/tea/room/respond": "/rooms/{id}/respond",
     "/rooms/tea/room/assemble": "/rooms/{id}/assemble",

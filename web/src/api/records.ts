@@ -40,6 +40,8 @@ export interface Message {
   at: number;
   seq: number;
   tokens: number;
+  /** The context that it answers, or that was built for it. */
+  context: string | null;
   relevance: number | null;
   parts: Record<string, number> | null;
 }

@@ -40,22 +40,16 @@ export interface ContextRow {
   left_out: number;
   warnings: Notice[];
   degraded: Notice[];
-}
-
-export interface ContextList {
-  contexts: ContextRow[];
-  next: number | null;
-}
-
-export interface TimelineStep extends ContextRow {
+  /** The beginnings of the message and its answer; empty if they are not stored. */
   question: string;
   answer: string;
+  /** Prompt tokens that the provider took from its cache, or could have taken; null if it reported no usage. */
   cached: number | null;
   expected_cached: number | null;
 }
 
-export interface TimelineList {
-  steps: TimelineStep[];
+export interface ContextList {
+  contexts: ContextRow[];
   next: number | null;
 }
 
@@ -159,7 +153,7 @@ export interface PromptPart {
   characters: number;
 }
 
-export interface ContextView extends Omit<ContextRow, "number" | "user"> {
+export interface ContextView extends Omit<ContextRow, "number" | "user" | "question" | "answer" | "cached" | "expected_cached"> {
   number: number | null;
   endpoint: Endpoint;
   margin: number;

@@ -55,7 +55,6 @@ export const whatIfPath = (id: string, settings: Record<string, string | number>
   return `${contextPath(id)}/what-if${query && `?${query}`}`;
 };
 export const diffPath = (a: string, b: string): string => `/diff/${encodeURIComponent(a)}/${encodeURIComponent(b)}`;
-export const messagePath = (id: string): string => `/messages/${encodeURIComponent(id)}`;
 export const roomPath = (id: string): string => `/rooms/${encodeURIComponent(id)}`;
 export const timelinePath = (id: string, context = ""): string => `${roomPath(id)}/timeline${context && `?${new URLSearchParams({ context })}`}`;
 /** The list of memories, with one of them. */

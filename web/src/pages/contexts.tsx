@@ -8,11 +8,11 @@ import { useResource } from "../api/resource";
 import type { Answer, ContextList, ContextRow } from "../api/types";
 import { rowBands } from "../logic/components";
 import { mergeRows, matches, type ContextFilter } from "../logic/feed";
-import { ago, isoTime, formatTime, percent, plural, seconds, whole } from "../logic/format";
+import { ago, isoTime, formatTime, percent, plural, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
 import { contextPath, diffPath, roomPath, timelinePath } from "../logic/routes";
 import { setQuery, route } from "../router";
-import { WindowBar } from "../ui/bar";
+import { BarLegend, ExchangeLines, WindowBar } from "../ui/bar";
 import { NameField } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
 import { ErrorNote, Heading, Skeleton } from "../ui/states";
@@ -31,13 +31,13 @@ export function ContextsPage() {
   const [paused, setPaused] = useState(false);
   const [announcement, setAnnouncement] = useState("");
   const now = useNow();
-  const held = useRef<ContextRow[]>([]);
+  const [held, setHeld] = useState<ContextRow[]>([]);
   const isPaused = useRef(paused);
   isPaused.current = paused;
 
   const state = useEvents({
     context(row) {
-      if (isPaused.current) return void held.current.push(row);
+      if (isPaused.current) return setHeld((rows) => [...rows, row]);
       setExtra((rows) => mergeRows(rows, [row]));
       setAnnouncement(`New context in room ${roomName(row)}, ${percent(row.tokens / Math.max(1, row.available))} of the budget`);
     },
@@ -46,8 +46,8 @@ export function ContextsPage() {
   });
 
   const togglePause = () => {
-    if (paused) setExtra((rows) => mergeRows(rows, held.current));
-    held.current = [];
+    setExtra((rows) => mergeRows(rows, held));
+    setHeld([]);
     setPaused(!paused);
   };
 
@@ -62,14 +62,15 @@ export function ContextsPage() {
   return (
     <>
       <Heading title="Contexts">
-        <p class={`live ${state}`} role="status"><span class="dot" aria-hidden="true" />{paused ? "paused" : STATES[state]}</p>
+        <p class={`live ${state}`} role="status"><span class="dot" aria-hidden="true" />{paused ? `paused, ${held.length} new` : STATES[state]}</p>
         <button type="button" aria-pressed={paused} onClick={togglePause}>{paused ? "Resume" : "Pause"}</button>
       </Heading>
       <Filters filter={filter} rows={rows} />
       <p class="hidden" aria-live="polite">{announcement}</p>
       {read.error && <ErrorNote error={read.error} retry={read.reload} />}
       {read.data === null && !read.error && <Skeleton rows={6} tall />}
-      {read.data !== null && rows.length === 0 && <FirstContext filtered={Object.values(filter).some(Boolean)} />}
+      {read.data !== null && rows.length === 0 && <FirstContext filtered={Object.values(filter).some(Boolean)} paused={paused} />}
+      {rows.length > 0 && <BarLegend rows={rows} />}
       {rows.length > 0 && (
         <ol class="contexts" aria-label="Contexts, newest first" aria-busy={read.busy}>
           {rows.map((row, index) => (
@@ -102,12 +103,12 @@ function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | u
         </a>
         <time class="muted" dateTime={isoTime(row.at)} title={formatTime(row.at)}>{ago(row.at, now)}</time>
       </div>
+      <ExchangeLines question={row.question} answer={answer?.text || row.answer} />
       <WindowBar bands={rowBands(row)} window={row.window} />
       <div class="context-line small">
         <span><b class="num">{percent(row.tokens / Math.max(1, row.available))}</b> <span class="muted">of {whole(row.available)} available tokens, window {whole(row.window)}</span></span>
         <span class="muted">{row.model} · {row.policy}</span>
         <span>{plural(row.candidates, "candidate")}, <b>{whole(row.left_out)}</b> left out</span>
-        {answer && <span class="muted">answered{answer.seconds !== null && ` in ${seconds(answer.seconds)}`}{answer.usage && `, ${plural(answer.usage.completion, "token")}`}</span>}
         {row.degraded.length > 0 && <span class="tag warn" title={row.degraded.map((each) => each.text).join("; ")}>degraded</span>}
         {row.warnings.length > 0 && <span class="tag" title={row.warnings.map((each) => each.text).join("; ")}>{plural(row.warnings.length, "warning")}</span>}
         <span class="row-links">

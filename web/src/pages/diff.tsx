@@ -10,7 +10,7 @@ import { formatTime, percent, signed, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
 import { contextPath, diffPath } from "../logic/routes";
 import { go } from "../router";
-import { WindowBar } from "../ui/bar";
+import { BarLegend, ExchangeLines, WindowBar } from "../ui/bar";
 import { Changes } from "../ui/changes";
 import { TextField } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
@@ -33,32 +33,42 @@ function Which({ before, after }: { before: string; after: string }) {
   const recent = useResource<ContextList>("/contexts?limit=50");
   const [from, setFrom] = useState(before);
   const [to, setTo] = useState(after);
-  const ids = recent.data?.contexts.map((row) => row.id) ?? [];
+  const rows = recent.data?.contexts ?? [];
   const submit = (event: Event) => {
     event.preventDefault();
     if (from.trim() && to.trim()) go(diffPath(from.trim(), to.trim()));
   };
+  const pick = (id: string) => {
+    const [first, second] = [from, id].map((each) => rows.findIndex((row) => row.id === each));
+    if (id === from) setFrom("");
+    else if (first === undefined || second === undefined || first < 0) setFrom(id);
+    else go(first > second ? diffPath(from, id) : diffPath(id, from)); // the older one is before
+  };
   return (
     <>
       <form class="filters" onSubmit={submit}>
-        <TextField label="Before" value={from} list={ids} onInput={setFrom} placeholder="context id" required />
-        <TextField label="After" value={to} list={ids} onInput={setTo} placeholder="context id" required />
+        <TextField label="Before" value={from} list={rows.map((row) => row.id)} onInput={setFrom} placeholder="context id" required />
+        <TextField label="After" value={to} list={rows.map((row) => row.id)} onInput={setTo} placeholder="context id" required />
         <button type="submit" class="main">Compare</button>
       </form>
-      {!before && recent.data && (recent.data.contexts.length === 0 ? <FirstContext /> : <Recent rows={recent.data.contexts} onPick={(id) => (from && !to ? setTo(id) : (setFrom(id), setTo("")))} />)}
+      {!before && recent.data && (rows.length === 0 ? <FirstContext /> : <Recent rows={rows} chosen={from} onPick={pick} />)}
     </>
   );
 }
 
-function Recent({ rows, onPick }: { rows: ContextRow[]; onPick: (id: string) => void }) {
+function Recent({ rows, chosen, onPick }: { rows: ContextRow[]; chosen: string; onPick: (id: string) => void }) {
+  const one = rows.some((row) => row.id === chosen);
   return (
     <section aria-labelledby="recent-heading">
-      <h2 id="recent-heading">Choose two recent contexts</h2>
+      <h2 id="recent-heading">Recent contexts</h2>
+      <p role="status">{one ? "Now choose the context to compare it with." : "Choose two contexts to compare."}</p>
+      <BarLegend rows={rows} />
       <ul class="picks">
         {rows.map((row) => (
           <li key={row.id}>
-            <button type="button" class="card" onClick={() => onPick(row.id)}>
-              <span><b>{personaName(row) || row.model}</b> in <b>{roomName(row)}</b> <span class="muted small">{formatTime(row.at)}</span></span>
+            <button type="button" class="card" aria-pressed={row.id === chosen} onClick={() => onPick(row.id)}>
+              <span><b>{personaName(row) || row.model}</b> in <b>{roomName(row)}</b> <span class="muted small">{formatTime(row.at)}</span>{row.id === chosen && <> <span class="tag">first</span></>}</span>
+              <ExchangeLines {...row} />
               <WindowBar bands={rowBands(row)} window={row.window} />
               <code class="small">{row.id}</code>
             </button>
@@ -79,6 +89,7 @@ function Compared({ before, after }: { before: string; after: string }) {
             <Side title="Before" row={found.before} />
             <Side title="After" row={found.after} more={found.after.tokens - found.before.tokens} />
           </div>
+          <BarLegend rows={[found.before, found.after]} />
           <Changes entered={found.entered} left={found.left} changed={found.changed} context={after} from={before} />
           <Prefix found={found} />
         </>
@@ -92,6 +103,7 @@ function Side({ title, row, more }: { title: string; row: ContextRow; more?: num
     <section class="side" aria-label={title}>
       <h2>{title}</h2>
       <p><a href={contextPath(row.id)}>{personaName(row) || row.model} in {roomName(row)}</a> <span class="muted small">{formatTime(row.at)}</span></p>
+      <ExchangeLines {...row} />
       <WindowBar bands={rowBands(row)} window={row.window} />
       <p class="small">
         <b class="num">{whole(row.tokens)}</b> of {whole(row.window)} tokens{more !== undefined && <> (<span class="num">{signed(more)}</span>)</>} · {row.model} · {row.policy} · {whole(row.left_out)} left out

@@ -6,7 +6,7 @@ import { path } from "../api/client";
 import { usePages } from "../api/pages";
 import { useResource } from "../api/resource";
 import type { Room } from "../api/records";
-import type { TimelineList, TimelineStep } from "../api/types";
+import type { ContextList, ContextRow } from "../api/types";
 import { inDisplayOrder, look, rowBands, title } from "../logic/components";
 import { formatTime, percent, plural, signed, whole } from "../logic/format";
 import { contextPath, diffPath, roomPath } from "../logic/routes";
@@ -21,8 +21,8 @@ const STEP = 1200; // ms that a step is shown while playing
 
 export function TimelinePage({ room }: { room: string }) {
   const name = useResource<Room>(path`/rooms/${room}`).data?.name || room;
-  const list = usePages<TimelineList>(path`/rooms/${room}/timeline`, { limit: 50 }, "before");
-  const steps = list.pages.flatMap((page) => page.steps).reverse();
+  const list = usePages<ContextList>("/contexts", { room, limit: 50 }, "before");
+  const steps = list.pages.flatMap((page) => page.contexts).reverse();
   return (
     <>
       <Heading title={`Timeline of ${name}`}><a class="button" href={roomPath(room)}>Room</a></Heading>
@@ -33,7 +33,7 @@ export function TimelinePage({ room }: { room: string }) {
   );
 }
 
-function Player({ steps }: { steps: TimelineStep[] }) {
+function Player({ steps }: { steps: ContextRow[] }) {
   const id = route.value.query.get("context");
   const found = steps.findIndex((step) => step.id === id);
   const at = found < 0 ? steps.length - 1 : found;
@@ -89,13 +89,13 @@ function Player({ steps }: { steps: TimelineStep[] }) {
   );
 }
 
-function describe(step: TimelineStep, index: number): string {
+function describe(step: ContextRow, index: number): string {
   const cached = step.cached === null ? "" : `, ${whole(step.cached)} cached`;
   return `Context ${index + 1}, ${formatTime(step.at)}: ${plural(step.tokens, "token")}${cached}`;
 }
 
 /** The prompt of a context as a column, with a bracket over its cached prefix. */
-function Column({ step, largest }: { step: TimelineStep; largest: number }) {
+function Column({ step, largest }: { step: ContextRow; largest: number }) {
   const parts = inDisplayOrder(step.components).filter((part) => part.tokens > 0);
   const height = (tokens: number) => `${(100 * Math.min(tokens, largest)) / largest}%`;
   return (
@@ -109,7 +109,7 @@ function Column({ step, largest }: { step: TimelineStep; largest: number }) {
   );
 }
 
-function Step({ step, before }: { step: TimelineStep; before: TimelineStep | undefined }) {
+function Step({ step, before }: { step: ContextRow; before: ContextRow | undefined }) {
   return (
     <div class="sides">
       <section class="side" aria-label="Selected context">
@@ -136,6 +136,6 @@ function Step({ step, before }: { step: TimelineStep; before: TimelineStep | und
   );
 }
 
-function tokensOf(step: TimelineStep, name: string): number {
+function tokensOf(step: ContextRow, name: string): number {
   return step.components.find((part) => part.name === name)?.tokens ?? 0;
 }

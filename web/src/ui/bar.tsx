@@ -1,8 +1,8 @@
 /** The window as a bar: contents, free space, safety margin and the reserve for the answer. */
 
-import type { Band } from "../api/types";
+import type { Band, ContextRow } from "../api/types";
 import { percent, short, whole } from "../logic/format";
-import { describeWindow, look, title } from "../logic/components";
+import { describeWindow, inDisplayOrder, look, rowBands, title } from "../logic/components";
 
 /** A static bar with a text alternative. */
 export function WindowBar({ bands, window }: { bands: Band[]; window: number }) {
@@ -15,6 +15,28 @@ export function WindowBar({ bands, window }: { bands: Band[]; window: number }) 
         />
       ))}
     </div>
+  );
+}
+
+/** What the colors of some bars mean. */
+export function BarLegend({ rows }: { rows: ContextRow[] }) {
+  const parts = new Map(rows.flatMap(rowBands).map((band) => [band.name, band]));
+  return (
+    <ul class="legend small" aria-label="Colors of the bars">
+      {inDisplayOrder([...parts.values()]).map(({ name }) => (
+        <li key={name} class="legend-item"><span class={`swatch ${look(name)}`} aria-hidden="true" />{title(name)}</li>
+      ))}
+    </ul>
+  );
+}
+
+/** What was asked and answered, on a line each. */
+export function ExchangeLines({ question, answer }: { question: string; answer: string }) {
+  return (
+    <>
+      {question && <span class="exchange"><b class="muted">Question</b> <span>{question}</span></span>}
+      {answer && <span class="exchange"><b class="muted">Answer</b> <span>{answer}</span></span>}
+    </>
   );
 }
 

@@ -6,9 +6,10 @@ import type { ModelList } from "../api/types";
 import { postCurl } from "../logic/snippets";
 import { EmptyState, Shell } from "./states";
 
-export function FirstContext({ filtered = false }: { filtered?: boolean }) {
+export function FirstContext({ filtered = false, paused = false }: { filtered?: boolean; paused?: boolean }) {
   if (filtered) {
-    return <EmptyState title="No matching contexts" text="Try removing a filter. New matching contexts appear automatically." />;
+    const hint = paused ? "The list is paused: resume it to see new contexts." : "New matching contexts appear automatically.";
+    return <EmptyState title="No matching contexts" text={`Try removing a filter. ${hint}`} />;
   }
   return (
     <EmptyState title="No contexts yet" text="A context is what a model sees for one answer. Contexts appear here as soon as any process builds one with this server's store.">

@@ -1,7 +1,7 @@
 """Available models and policies, and token counts for arbitrary text."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from brimful.core.cost import count_content
 from brimful.core.model import ModelInfo
@@ -14,26 +14,35 @@ from brimful.records import Content
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import CountBody
 from brimful.server.inspector.views import ModelList, ModelRow, PolicyList, PolicyRow, TextCount
+from brimful.server.tenants import Tenants
+from brimful.stores import Store
 
 DEFAULT_MODEL = "gpt-4o"
-"""For counting tokens if neither the client nor the configuration names a model."""
+"""For counting tokens if the client names no model, there is no context, and the configuration names none."""
 
 
 class ContentCounter:
-    """Counts tokens for a given or the default model."""
+    """Counts tokens for a given model, or that of the newest context."""
 
     def __init__(self, registry: Registry, default: str = DEFAULT_MODEL) -> None:
         self._registry = registry
         self.default = default
 
-    async def of(self, contents: Sequence[Content], model: str | None) -> list[int]:
+    async def of(self, store: Store, contents: Sequence[Content], model: str | None) -> list[int]:
         """Return the tokens of contents."""
-        return [count.tokens for count in await self.counts(contents, model)]
+        return [count.tokens for count in await self.counts(store, contents, model)]
 
-    async def counts(self, contents: Sequence[Content], model: str | None) -> list[Count]:
+    async def counts(self, store: Store, contents: Sequence[Content], model: str | None) -> list[Count]:
         """Return the counts of contents, computed in a thread."""
-        info = self._registry.resolve(model or self.default)
-        return await asyncio.to_thread(_count_all, contents, info) if contents else []
+        if not contents:
+            return []
+        info = self._registry.resolve(model or await self.default_for(store))
+        return await asyncio.to_thread(_count_all, contents, info)
+
+    async def default_for(self, store: Store) -> str:
+        """Return the model of the newest context; if there is none, the configured default."""
+        newest = await store.builds(limit=1)
+        return newest[0].model if newest else self.default
 
 
 def _count_all(contents: Sequence[Content], model: ModelInfo) -> list[Count]:
@@ -47,31 +56,31 @@ class Catalogue:
     def __init__(
         self,
         registry: Registry,
-        policies: Mapping[str, str | Policy],
+        tenants: Tenants,
         tokens: ContentCounter,
         *,
         upstreams: Sequence[str],
     ) -> None:
         self._registry = registry
-        self._policies = policies
+        self._tenants = tenants
         self._tokens = tokens
         self._upstreams = tuple(upstreams)
 
     async def models(self, call: Call) -> ModelList:
         """List all known models."""
-        del call
         rows = sorted(self._registry, key=lambda info: info.id)
-        return ModelList(models=tuple(map(_model_row, rows)), default=self._tokens.default, upstreams=self._upstreams)
+        default = await self._tokens.default_for(self._tenants.store(call.tenant))
+        return ModelList(models=tuple(map(_model_row, rows)), default=default, upstreams=self._upstreams)
 
     async def policies(self, call: Call) -> PolicyList:
         """List the policies that a client may name: the built-in ones, and those in the configuration."""
         del call
-        return PolicyList(policies=tuple(map(_policy_row, self._policies.values())))
+        return PolicyList(policies=tuple(map(_policy_row, self._tenants.policies.values())))
 
     async def count(self, call: Call) -> TextCount:
         """Count the tokens of a text."""
         body: CountBody = call.body
-        (count,) = await self._tokens.counts([body.text], body.model)
+        (count,) = await self._tokens.counts(self._tenants.store(call.tenant), [body.text], body.model)
         return TextCount(tokens=count.tokens, basis=count.basis)
 
 

@@ -279,7 +279,7 @@ class Chat:
             return turn, None
         fields = {"content": turn.message, "sender": turn.options["sender"], "role": "user", "id": body.id}
         message = await self._messages.post(turn.engine, turn.room.id, fields)
-        view = await self._messages.view(message, turn.speakers[0].served.model.id)
+        view = await self._messages.view(turn.engine.store, message, turn.speakers[0].served.model.id)
         return msgspec.structs.replace(turn, message=message), view
 
     def _arguments(self, call: Call, turn: Turn, served: ServedModel) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from brimful.core.recall import Recalled, is_erased
 from brimful.engine.absence import find_absence
 from brimful.errors import UnknownRecord
 from brimful.packagers.records import plain_text
-from brimful.records import Response, Snapshot
+from brimful.records import Snapshot
 from brimful.records.contexts import Build
 from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import JSON
@@ -20,31 +20,27 @@ from brimful.server.errors import ApiError
 from brimful.server.inspector.context_cache import CachedContext, ContextCache
 from brimful.server.inspector.executor import NewestFirstExecutor
 from brimful.server.inspector.operation import Call
-from brimful.server.inspector.queries import ContextsQuery, RecallQuery, TimelineQuery
+from brimful.server.inspector.queries import ContextsQuery, RecallQuery
 from brimful.server.inspector.views import (
+    MAX_ANSWERS,
     MAX_TEXT,
     AnswerView,
     ContextList,
-    ContextRow,
     DisplayNames,
     ItemBuild,
     ItemStatus,
     ItemView,
     Prices,
-    Timeline,
-    TimelineStep,
     content_text,
-    context_row,
     context_view,
     decision_views,
     load_names,
-    make_excerpt,
+    load_rows,
     packages_by_id,
 )
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
 
-_MAX_ANSWERS: Final = 20
 _MAX_BUILDS: Final = 20
 _TASK_WAIT: Final = 2.0  # seconds
 
@@ -96,22 +92,7 @@ class Contexts:
         if query.message is not None:
             builds = [*await _builds_answered_by(store, query), *builds]
         after = builds[-1].number if len(builds) == query.limit else None
-        names = await load_names(store, builds)
-        return ContextList(contexts=tuple(context_row(build, names) for build in builds), next=after)
-
-    async def timeline(self, call: Call) -> Timeline:
-        """List the contexts of a room with what was asked and answered, newest first."""
-        query: TimelineQuery = call.query
-        store, room = self._tenants.store(call.tenant).replica, call.name()
-        builds = await store.builds(room=room, before=query.before, limit=query.limit)
-        responses = await store.responses(contexts=[build.id for build in builds], limit=_MAX_ANSWERS * query.limit)
-        answers = {each.context: each for each in reversed(responses)}
-        ids = [build.message for build in builds] + [each.message for each in answers.values()]
-        messages = await store.messages([id for id in ids if id])
-        texts = {message.id: make_excerpt(plain_text(message.content)) for message in messages}
-        names = await load_names(store, builds)
-        steps = tuple(_timeline_step(context_row(build, names), answers.get(build.id), texts) for build in builds)
-        return Timeline(steps=steps, next=builds[-1].number if len(builds) == query.limit else None)
+        return ContextList(contexts=await load_rows(store, builds), next=after)
 
     async def show(self, call: Call) -> HttpResponse:
         """Show one context."""
@@ -119,7 +100,7 @@ class Contexts:
         store = self._tenants.store(call.tenant)
         snapshot = await self._cache.snapshot(store, call.name())
         build = await get_build(store, snapshot)
-        responses = await store.responses(context=snapshot.id, limit=_MAX_ANSWERS)
+        responses = await store.responses(context=snapshot.id, limit=MAX_ANSWERS)
         posted = await store.messages([each.message for each in responses if each.message])
         texts = {message.id: plain_text(message.content) for message in posted}
         answers = tuple(
@@ -166,17 +147,6 @@ class Contexts:
         )
         view = await asyncio.to_thread(_item_view, snapshot.context, item, builds)
         return msgspec.structs.replace(view, required_window=window, seen=seen, status=status)
-
-
-def _timeline_step(row: ContextRow, answer: Response | None, texts: dict[str, str]) -> TimelineStep:
-    usage = None if answer is None else answer.usage
-    return TimelineStep(
-        **msgspec.structs.asdict(row),
-        question=texts.get(row.message or "", ""),
-        answer="" if answer is None else texts.get(answer.message or "", ""),
-        cached=None if usage is None else usage.cached,
-        expected_cached=None if usage is None or answer is None else answer.expected_cached,
-    )
 
 
 async def get_build(store: Store, snapshot: Snapshot) -> Build:

@@ -5,7 +5,7 @@ listens. Every listener has its own cursor, so no event is missed or sent twice.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -22,7 +22,7 @@ from brimful.server.background import log_failure
 from brimful.server.endpoint import wait_for_disconnect
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import EVENT_STREAM, Call
-from brimful.server.inspector.views import DisplayNames, Prices, context_row, load_names
+from brimful.server.inspector.views import ContextRow, Prices, load_excerpts, load_rows
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
 
@@ -161,13 +161,17 @@ class Events:
         return EventStream(feed, since, partial(self._encode, store), check_access, self._stopping)
 
     async def _encode(self, store: Store, events: Sequence[Build | Response]) -> list[tuple[str, bytes]]:
-        names = await load_names(store, [event for event in events if isinstance(event, Build)])
-        return await asyncio.to_thread(lambda: [self._encode_one(event, names) for event in events])
+        rows = await load_rows(store, [event for event in events if isinstance(event, Build)])
+        texts = await load_excerpts(store, [event.message for event in events if isinstance(event, Response)])
+        by_id = {row.id: row for row in rows}
+        return await asyncio.to_thread(lambda: [self._encode_one(event, by_id, texts) for event in events])
 
-    def _encode_one(self, event: Build | Response, names: DisplayNames) -> tuple[str, bytes]:
+    def _encode_one(
+        self, event: Build | Response, rows: Mapping[str, ContextRow], texts: Mapping[str, str]
+    ) -> tuple[str, bytes]:
         if isinstance(event, Build):
-            return "context", msgspec.json.encode(context_row(event, names))
-        return "answer", msgspec.json.encode(self._prices.answer_view(event))
+            return "context", msgspec.json.encode(rows[event.id])
+        return "answer", msgspec.json.encode(self._prices.answer_view(event, texts.get(event.message or "", "")))
 
 
 class EventStream(HttpResponse):

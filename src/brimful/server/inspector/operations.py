@@ -58,7 +58,7 @@ class Inspector:
         self.events = Events(tenants, prices, access=access, stopping=shutdown.started)
         self.comparisons = Comparisons(tenants, registry, cache=cache, executor=self._executor)
         self.statistics = StatisticsEndpoint(tenants, clock=clock)
-        self.catalogue = Catalogue(registry, tenants.policies, tokens, upstreams=upstreams)
+        self.catalogue = Catalogue(registry, tenants, tokens, upstreams=upstreams)
         self.search = Search(tenants)
         self.rooms = make_rooms(tenants, tokens, cache, clock=clock)
         self.messages = Messages(tenants, tokens, cache)
@@ -324,15 +324,6 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
             body=queries.UndoLearningBody,
         ),
         lambda to: to.janitor.undo_learning,
-    ),
-    (
-        _get(
-            "/rooms/{id:path}/timeline",
-            "List the contexts of a room with answers",
-            views.Timeline,
-            queries.TimelineQuery,
-        ),
-        lambda to: to.contexts.timeline,
     ),
     (_get("/rooms/{id:path}", "Show a room", record_views.RoomView, queries.ModelQuery), lambda to: to.rooms.show),
     (_put("/rooms/{id:path}", "Update a room", record_views.RoomView, queries.RoomBody), lambda to: to.rooms.change),

@@ -19,7 +19,7 @@ _Duration = Annotated[
     # Only for the OpenAPI description; our own error message is clearer than a pattern.
     Meta(description="For example 24h or 7d.", extra_json_schema={"pattern": r"^[0-9]{1,6}(\.[0-9]{1,6})?[smhdw]$"}),
 ]
-_Model = Annotated[_Name, Meta(description="The model to count tokens for.")]
+_Model = Annotated[_Name, Meta(description="The model to count tokens for; by default that of the newest context.")]
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,13 +46,6 @@ class SearchQuery(Input, frozen=True, kw_only=True):
 
     q: Annotated[str, Meta(min_length=1, max_length=1_000, description="Search text, or an id.")]
     limit: Annotated[int, Meta(ge=1, le=100)] = 8
-
-
-class TimelineQuery(Input, frozen=True, kw_only=True):
-    """Page through the contexts of a room with `before`."""
-
-    before: Annotated[_Number, Meta(description="Only contexts before this number.")] | None = None
-    limit: Annotated[int, Meta(ge=1, le=200, description="Page size.")] = 50
 
 
 class RecallQuery(Input, frozen=True, kw_only=True):

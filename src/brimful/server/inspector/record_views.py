@@ -21,9 +21,13 @@ class RoomList(View, frozen=True, kw_only=True):
 
 
 class MessageView(Message, frozen=True, kw_only=True, tag="message"):
-    """A message with its tokens, and in search results its relevance and the parts of that."""
+    """A message with its tokens, and in search results its relevance and the parts of that.
+
+    `context` is the context that it answers, or else the newest one that was built for it; null if there is none.
+    """
 
     tokens: int
+    context: str | None = None
     relevance: float | None = None
     parts: Parts | None = None
 

@@ -41,6 +41,7 @@ from brimful.server.inspector.record_views import (
     RoomList,
     RoomView,
 )
+from brimful.server.inspector.views import MAX_ANSWERS
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
 
@@ -168,8 +169,7 @@ def make_rooms(
     """Return the endpoints for rooms."""
 
     async def views(store: Store, records: Sequence[Room], model: str | None) -> list[RoomView]:
-        del store
-        counts = await tokens.of([_room_text(room) for room in records], model)
+        counts = await tokens.of(store, [_room_text(room) for room in records], model)
         return [to_view(RoomView, room, tokens=count) for room, count in zip(records, counts, strict=True)]
 
     def make_list(records: tuple[RoomView, ...], after: str | None) -> RoomList:
@@ -182,8 +182,7 @@ def make_personas(tenants: Tenants, tokens: ContentCounter, cache: ContextCache)
     """Return the endpoints for personas."""
 
     async def views(store: Store, records: Sequence[Persona], model: str | None) -> list[PersonaView]:
-        del store
-        counts = await tokens.of([_persona_text(persona) for persona in records], model)
+        counts = await tokens.of(store, [_persona_text(persona) for persona in records], model)
         return [to_view(PersonaView, each, tokens=count) for each, count in zip(records, counts, strict=True)]
 
     def make_list(records: tuple[PersonaView, ...], after: str | None) -> PersonaList:
@@ -244,7 +243,7 @@ class Messages:
             return await self._found(call.tenant, room, query)
         page = [entry.message for entry in await store.history(room, before=query.before, limit=query.limit)]
         after = page[-1].seq if len(page) == query.limit else None
-        return MessageList(messages=await self._message_views(page, query.model), next=after)
+        return MessageList(messages=await self._message_views(store, page, query.model), next=after)
 
     async def create(self, call: Call) -> MessageView:
         """Post a message in a room."""
@@ -252,7 +251,7 @@ class Messages:
         if await engine.store.get(Room, room) is None:
             raise UnknownRecord("room", room)
         message = await self.post(engine, room, msgspec.structs.asdict(call.body))
-        return await self.view(message, call.query.model)
+        return await self.view(engine.store, message, call.query.model)
 
     async def post(self, engine: Engine, room: str, fields: dict[str, Any]) -> Message:
         """Post a message. Its id may be posted again with the same content, and only in this room."""
@@ -268,9 +267,9 @@ class Messages:
             raise id_conflict("message", message.id)
         return message
 
-    async def view(self, message: Message, model: str | None) -> MessageView:
+    async def view(self, store: Store, message: Message, model: str | None) -> MessageView:
         """Return a message with its tokens."""
-        return (await self._message_views([message], model))[0]
+        return (await self._message_views(store, [message], model))[0]
 
     async def remove(self, call: Call) -> Removed:
         """Remove a message from its room."""
@@ -284,18 +283,33 @@ class Messages:
         engine = await self._tenants.engine(tenant)
         results = await engine.search(query.q, room=room, limit=query.limit)
         hits = [(hit.record, hit) for hit in results.hits if isinstance(hit.record, Message)][: query.limit]
-        views = await self._message_views([record for record, _ in hits], query.model)
+        views = await self._message_views(engine.store, [record for record, _ in hits], query.model)
         rated = tuple(
             msgspec.structs.replace(view, relevance=hit.relevance, parts=hit.parts)
             for view, (_, hit) in zip(views, hits, strict=True)
         )
         return MessageList(messages=rated, next=None)
 
-    async def _message_views(self, messages: Sequence[Message], model: str | None) -> tuple[MessageView, ...]:
-        counts = await self._tokens.of([message.content for message in messages], model)
+    async def _message_views(
+        self, store: Store, messages: Sequence[Message], model: str | None
+    ) -> tuple[MessageView, ...]:
+        counts = await self._tokens.of(store, [message.content for message in messages], model)
+        contexts = await _contexts_of(store, [message.id for message in messages])
         return tuple(
-            to_view(MessageView, message, tokens=count) for message, count in zip(messages, counts, strict=True)
+            to_view(MessageView, message, tokens=count, context=contexts.get(message.id))
+            for message, count in zip(messages, counts, strict=True)
         )
+
+
+async def _contexts_of(store: Store, messages: Sequence[str]) -> dict[str | None, str]:
+    """Return the context that each message answers, or else the newest one built for it."""
+    if not messages:
+        return {}
+    builds = await store.builds(messages=messages, limit=MAX_ANSWERS * len(messages))
+    answers = await store.responses(messages=messages, limit=MAX_ANSWERS * len(messages))
+    return {build.message: build.id for build in reversed(builds)} | {
+        answer.message: answer.context for answer in reversed(answers)
+    }
 
 
 class Memories:
@@ -368,7 +382,7 @@ class Memories:
         return (await self._views([memory], call.query.model, call.tenant))[0]
 
     async def _views(self, memories: Sequence[Memory], model: str | None, tenant: str) -> list[MemoryView]:
-        counts = await self._tokens.of([memory.content for memory in memories], model)
+        counts = await self._tokens.of(self._tenants.store(tenant), [memory.content for memory in memories], model)
         removed = await find_removed_sources(self._tenants.store(tenant), memories)
         return [
             to_view(MemoryView, memory, tokens=count, source_removed=memory.source_message in removed)
@@ -429,7 +443,7 @@ def make_lorebooks(tenants: Tenants, tokens: ContentCounter, cache: ContextCache
 
     async def views(store: Store, records: Sequence[Lorebook], model: str | None) -> list[LorebookView]:
         entries = await store.lore([book.id for book in records]) if records else []
-        counts = await tokens.of([entry.content for entry in entries], model)
+        counts = await tokens.of(store, [entry.content for entry in entries], model)
         many = Counter(entry.lorebook for entry in entries)
         whole = Counter[str]()
         for entry, count in zip(entries, counts, strict=True):
@@ -454,7 +468,7 @@ class LoreEntries:
         store, book = self._tenants.store(call.tenant), call.name()
         await _require_lorebook(store, book)
         entries = await store.lore([book])
-        return EntryList(entries=tuple(await self._views(entries, call.query.model)))
+        return EntryList(entries=tuple(await self._views(store, entries, call.query.model)))
 
     async def create(self, call: Call) -> EntryView:
         """Create an entry; reject an existing id."""
@@ -467,14 +481,14 @@ class LoreEntries:
         if await engine.store.lore(ids=[entry.id]):
             raise id_conflict("entry", entry.id)
         await engine.write_lore([entry])
-        return (await self._views([entry], call.query.model))[0]
+        return (await self._views(engine.store, [entry], call.query.model))[0]
 
     async def change(self, call: Call) -> EntryView:
         """Update an entry."""
         engine = await self._tenants.engine(call.tenant)
         entry = with_changes(await _find_entry(engine.store, call), body_fields(call.body))
         await engine.write_lore([entry])
-        return (await self._views([entry], call.query.model))[0]
+        return (await self._views(engine.store, [entry], call.query.model))[0]
 
     async def remove(self, call: Call) -> Removed:
         """Remove an entry."""
@@ -483,8 +497,8 @@ class LoreEntries:
         await store.remove_lore(entry.id)
         return Removed(id=entry.id)
 
-    async def _views(self, entries: Sequence[LoreEntry], model: str | None) -> list[EntryView]:
-        counts = await self._tokens.of([entry.content for entry in entries], model)
+    async def _views(self, store: Store, entries: Sequence[LoreEntry], model: str | None) -> list[EntryView]:
+        counts = await self._tokens.of(store, [entry.content for entry in entries], model)
         return [to_view(EntryView, entry, tokens=count) for entry, count in zip(entries, counts, strict=True)]
 
 

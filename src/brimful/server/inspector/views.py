@@ -1,6 +1,6 @@
 """Schemas of the inspector's responses, and their construction from stored records."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -16,6 +16,7 @@ from brimful.core.selection import PoolUse
 from brimful.errors import InvalidRequest, InvalidValue, MissingExtra
 from brimful.models.prices import price
 from brimful.models.registry import Registry
+from brimful.packagers.records import plain_text
 from brimful.providers.directory import DEFAULT_KEY_VARIABLE, find_server_by_maker
 from brimful.records import Persona, Response, Room, Snapshot, Usage
 from brimful.records.contexts import Build
@@ -27,6 +28,7 @@ from brimful.views.picture import Band, band_name, window_bands
 ItemStatus = Literal["", "removed", "erased"]
 """What happened to a candidate later."""
 EXCERPT_LENGTH: Final = 200  # characters
+MAX_ANSWERS: Final = 20  # of one context
 MAX_TEXT: Final = 5_000  # characters of an item's text
 
 
@@ -40,7 +42,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 class ContextRow(View, frozen=True, kw_only=True):
     """A context in a list. `number` is its increasing position in the log.
 
-    `room_name` and `persona_name` are empty if they have no name or no longer exist.
+    `room_name` and `persona_name` are empty if they have no name or no longer exist. `question` and `answer` are the
+    beginnings of the message and of its newest answer, empty if they are not stored. `cached` are the prompt tokens
+    that the provider took from its cache, and `expected_cached` those that it could have taken, because the request
+    begins like the one before it. Both are null if no usage was reported.
     """
 
     number: int
@@ -63,32 +68,16 @@ class ContextRow(View, frozen=True, kw_only=True):
     left_out: int
     warnings: tuple[Notice, ...]
     degraded: tuple[Notice, ...]
-
-
-class ContextList(View, frozen=True, kw_only=True):
-    """Contexts, newest first. Pass `next` as `before` to get older ones; it is null on the last page."""
-
-    contexts: tuple[ContextRow, ...]
-    next: int | None
-
-
-class TimelineStep(ContextRow, frozen=True, kw_only=True):
-    """A context of a room with what was asked and answered.
-
-    `cached` are the prompt tokens that the provider took from its cache, and `expected_cached` those that it could
-    have, because the request begins like the one before it. Both are null if no usage was reported.
-    """
-
     question: str
     answer: str
     cached: int | None
     expected_cached: int | None
 
 
-class Timeline(View, frozen=True, kw_only=True):
-    """Contexts of a room, newest first. Pass `next` as `before` to get older ones; it is null on the last page."""
+class ContextList(View, frozen=True, kw_only=True):
+    """Contexts, newest first. Pass `next` as `before` to get older ones; it is null on the last page."""
 
-    steps: tuple[TimelineStep, ...]
+    contexts: tuple[ContextRow, ...]
     next: int | None
 
 
@@ -128,7 +117,7 @@ class AnswerView(View, frozen=True, kw_only=True):
 
     `expected_cached` are the tokens expected in the prompt cache; `notices` report problems. `cost` is in US dollars,
     null if no price is known. `message` is the id of the answer in its room, and `text` its text if that is
-    stored. Live events have no text.
+    stored. Live events have the beginning of the text.
     """
 
     id: str
@@ -314,9 +303,10 @@ class ModelRow(View, frozen=True, kw_only=True):
 
 
 class ModelList(View, frozen=True, kw_only=True):
-    """All known models by name. `default` is the one used for counting unless another is given.
+    """All known models by name.
 
-    `upstreams` are the names of the servers to which the proxy forwards requests.
+    `default` is the one used for counting unless another is given: that of the newest context. `upstreams` are
+    the names of the servers to which the proxy forwards requests.
     """
 
     models: tuple[ModelRow, ...]
@@ -408,10 +398,36 @@ def _to_datetime(at: float) -> datetime | None:
         return None
 
 
-def context_row(build: Build, names: DisplayNames) -> ContextRow:
-    """Return a build as a row of a list."""
-    fields: dict[str, Any] = {field: getattr(build, field, "") for field in ContextRow.__struct_fields__}
-    return ContextRow(**fields | {"room_name": names.room(build.room), "persona_name": names.persona(build.persona)})
+async def load_rows(store: Store, builds: Sequence[Build]) -> tuple[ContextRow, ...]:
+    """Return builds as rows of a list, with what was asked and answered."""
+    if not builds:
+        return ()
+    names = await load_names(store, builds)
+    ids = [build.id for build in builds]
+    responses = await store.responses(contexts=ids, limit=MAX_ANSWERS * len(builds))
+    answers = {each.context: each for each in reversed(responses)}
+    texts = await load_excerpts(store, [build.message for build in builds] + [each.message for each in responses])
+    return tuple(_context_row(build, names, answers.get(build.id), texts) for build in builds)
+
+
+def _context_row(build: Build, names: DisplayNames, answer: Response | None, texts: Mapping[str, str]) -> ContextRow:
+    usage = None if answer is None else answer.usage
+    fields: dict[str, Any] = {field: getattr(build, field, None) for field in ContextRow.__struct_fields__}
+    own = {
+        "room_name": names.room(build.room),
+        "persona_name": names.persona(build.persona),
+        "question": texts.get(build.message or "", ""),
+        "answer": "" if answer is None else texts.get(answer.message or "", ""),
+        "cached": None if usage is None else usage.cached,
+        "expected_cached": None if usage is None or answer is None else answer.expected_cached,
+    }
+    return ContextRow(**fields | own)
+
+
+async def load_excerpts(store: Store, messages: Iterable[str | None]) -> dict[str, str]:
+    """Return the beginnings of messages by id, without those that are not stored."""
+    found = await store.messages([id for id in messages if id])
+    return {message.id: make_excerpt(plain_text(message.content)) for message in found}
 
 
 def context_view(

@@ -11,7 +11,6 @@ from brimful.core.context import Context
 from brimful.core.stages import assemble_candidates
 from brimful.errors import BudgetExceeded, InvalidRequest, UnknownPolicy
 from brimful.models.registry import Registry
-from brimful.records.contexts import Build
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError
 from brimful.server.inspector.context_cache import CachedContext, ContextCache
@@ -22,14 +21,13 @@ from brimful.server.inspector.queries import WhatIfBody
 from brimful.server.inspector.views import (
     ChangeView,
     ComparedPart,
+    ContextRow,
     DiffView,
-    DisplayNames,
     Exceeded,
     WhatIf,
     content_text,
-    context_row,
     context_view,
-    load_names,
+    load_rows,
     make_excerpt,
     packages_by_id,
     parse_request,
@@ -67,19 +65,19 @@ class ChangeViews:
         )
 
 
-def diff_view(before: tuple[Build, Context], after: tuple[Build, Context], names: DisplayNames) -> DiffView:
-    """Compare two contexts."""
-    changes = ChangeViews(before[1], after[1])
+def diff_view(rows: tuple[ContextRow, ...], before: Context, after: Context) -> DiffView:
+    """Compare two contexts, whose rows are given in this order."""
+    changes = ChangeViews(before, after)
     difference = changes.difference
     return DiffView(
-        before=context_row(before[0], names),
-        after=context_row(after[0], names),
+        before=rows[0],
+        after=rows[1],
         entered=changes.views(difference.entered),
         left=changes.views(difference.left),
         changed=changes.views(difference.changed),
         common_prefix=difference.common_prefix,
         prefix_share=difference.prefix_share,
-        messages=tuple(_compare_messages(before[1], after[1])),
+        messages=tuple(_compare_messages(before, after)),
     )
 
 
@@ -117,11 +115,9 @@ class Comparisons:
         store = self._tenants.store(call.tenant)
         before = await self._cache.snapshot(store, call.name())
         after = await self._cache.snapshot(store, call.name("other"))
-        first, second = await get_build(store, before), await get_build(store, after)
-        names = await load_names(store, [before, after])
+        rows = await load_rows(store, [await get_build(store, each) for each in (before, after)])
         encoded = await self._executor.run(
-            call.tenant,
-            lambda: msgspec.json.encode(diff_view((first, before.context), (second, after.context), names)),
+            call.tenant, lambda: msgspec.json.encode(diff_view(rows, before.context, after.context))
         )
         return Response(encoded, media_type=JSON)
 

@@ -91,6 +91,7 @@ def list_builds(  # noqa: PLR0913 - one argument per filter
     persona: str | None = None,
     model: str | None = None,
     message: str | None = None,
+    messages: Sequence[str] | None = None,
     since: float | None = None,
     until: float | None = None,
     before: int | None = None,
@@ -98,7 +99,7 @@ def list_builds(  # noqa: PLR0913 - one argument per filter
 ) -> list[Build]:
     """Return the builds that match all filters, newest first.
 
-    `message` is the id of the message they answer, `before` the number of a build.
+    `message` is the id of the message they answer, or `messages` the ids of several; `before` is the number of a build.
     """
     if before is not None and not is_whole_number(before, 0):
         raise InvalidValue("before", f"must be the number of a build, not {preview(before)}")
@@ -106,11 +107,13 @@ def list_builds(  # noqa: PLR0913 - one argument per filter
     which += "" if persona is None else " AND l.persona = :persona"
     which += "" if model is None else " AND l.model = :model"
     which += "" if message is None else " AND s.message = :message"
+    which += "" if messages is None else " AND s.message IN :messages"
     which += "" if since is None else " AND l.at >= :since"
     which += "" if until is None else " AND l.at < :until"
     which += "" if before is None else " AND l.position < :before"
+    order = _order(room or persona or model, message or messages, since)
     rows = session.rows(
-        f"{_READ_BUILDS}{which} ORDER BY {_order(room or persona or model, message, since)} DESC LIMIT :limit",
+        f"{_READ_BUILDS}{which} ORDER BY {order} DESC LIMIT :limit",
         room=room,
         persona=persona,
         model=model,
@@ -119,6 +122,7 @@ def list_builds(  # noqa: PLR0913 - one argument per filter
         until=validate_optional_time("until", until),
         before=before,
         limit=validate_limit(limit),
+        **({} if messages is None else {"messages": list(messages)}),
     )
     return [_decode_build(session, row) for row in rows]
 
@@ -160,7 +164,7 @@ def find_unreferenced(session: Session, addresses: Iterable[str]) -> set[str]:
     return left
 
 
-def _order(key: str | None, message: str | None, since: float | None) -> str:
+def _order(key: str | None, message: str | Sequence[str] | None, since: float | None) -> str:
     """Return the ORDER BY column. The `+` keeps SQLite from using the position index where another one is better."""
     return "+l.position" if message is not None or (since is not None and key is None) else "l.position"
 

@@ -78,16 +78,21 @@ def list_responses(
     context: str | None = None,
     contexts: Sequence[str] | None = None,
     message: str | None = None,
+    messages: Sequence[str] | None = None,
     ids: Sequence[str] | None = None,
     limit: int = 100,
 ) -> list[Response]:
-    """Return the responses that match all filters, newest first. `message` is the id of the response itself."""
+    """Return the responses that match all filters, newest first.
+
+    `message` is the id of the message that holds the answer, `messages` the ids of several.
+    """
     which = "" if room is None else " AND room = :room"
     which += "" if context is None else " AND context = :context"
     which += "" if contexts is None else " AND context IN :contexts"
     which += "" if message is None else " AND message = :message"
+    which += "" if messages is None else " AND message IN :messages"
     which += "" if ids is None else " AND id IN :ids"
-    lists = {"contexts": contexts, "ids": ids}
+    lists = {"contexts": contexts, "messages": messages, "ids": ids}
     named = {name: list(values) for name, values in lists.items() if values is not None}
     found = session.rows(
         f"{READ_RESPONSES}{which} ORDER BY at DESC, id LIMIT :limit",
