@@ -3,8 +3,8 @@
 BENCH_DATA=folder python benchmarks/build_time.py --against ../other        SQLite
 BENCH_DATA=folder python benchmarks/build_time.py --against ../other --postgres postgresql:///postgres
 
-The last column says how many of the finished contexts are equal, record included. `--postgres` is a server on which
-databases may be created; each checkout gets one, and they are dropped afterwards.
+The last column says how many of the finished contexts are equal, record included. `--postgres` is a server on this
+machine on which databases may be created; each checkout gets one, and they are dropped afterwards.
 """
 
 import argparse
@@ -24,33 +24,44 @@ from io import BytesIO
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
 
-from evidence_data import Asked, Talk, spread, talks
+from checkouts import new_database
+from evidence_data import Asked, Talk, Turn, spread, talks
 from tables import Section, duration, table
+from texts import Texts
 
 HERE = Path(__file__).parent.parent
 WINDOW = 8_192
 QUESTIONS = 20  # of each collection, evenly spread over its conversations
 ROUNDS = 5
-MODEL = "gpt-4"
+MODEL = "gpt-4o"
 ROOM = "talk"
+SYNTHETIC = "251 candidates"
+LARGE_WINDOW = 128_000  # all 251 fit
+BACKENDS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 
 BEFORE = "68013a9"  # before relevance was a probability and records were packed
 TITLE = "Build time"
-ABOUT = f"""The processor time of a build in a window of {WINDOW:,} tokens, all threads together, on SQLite: *here* is
+ABOUT = f"""The processor time of a build: of the client with all its threads, and of PostgreSQL's backends. *here* is
 this version, *there* commit `{BEFORE}`, before relevance was a probability, tokens had a price and records were packed.
-About {QUESTIONS} questions of each collection, evenly spread over its conversations. Both versions build each of them
-{ROUNDS} times in alternation, at different times, so that each build is saved anew; the median counts. *here / there*
-is the median of the ratios of all questions. Records of this version have more candidates, so contexts differ.
+About {QUESTIONS} questions of each collection, evenly spread over its conversations, in a window of {WINDOW:,} tokens;
+and as many about a room of 250 messages of about 280 characters, all of which fit into the window. Both versions
+build each of them {ROUNDS} times in alternation, at different times, so that each build is saved anew; the median
+counts. *here / there* is the median of the ratios of all questions. Records of this version have more candidates, so
+contexts differ.
 
-    BENCH_DATA=folder python benchmarks/run_all.py --only build"""
+    BENCH_DATA=folder python benchmarks/run_all.py --only build --postgres URL"""
 
 _START = multiprocessing.get_context("spawn")
 
-Build = tuple[float, str]
-"""The processor time of a build, all threads together, and a hash of the finished context."""
+
+class Build(NamedTuple):
+    """The processor time of a build, of all threads of the client and of the server, and a hash of the context."""
+
+    client: float
+    server: float
+    context: str
 
 
 def main() -> None:
@@ -59,8 +70,8 @@ def main() -> None:
     print(_compare(options, options.against))
 
 
-def report(data: Path | None, *, quick: bool = False) -> Section:
-    """Compare this checkout with the commit `BEFORE` of the same repository."""
+def report(data: Path | None, postgres: str | None = None, *, quick: bool = False) -> Section:
+    """Compare this checkout with the commit `BEFORE` of the same repository, in each store."""
     if data is None:
         return Section(TITLE, f"{ABOUT} There were no conversations to measure it with.", ())
     with tempfile.TemporaryDirectory() as folder:
@@ -69,22 +80,21 @@ def report(data: Path | None, *, quick: bool = False) -> Section:
         with tarfile.open(fileobj=BytesIO(archive)) as files:
             files.extractall(folder, filter="data")
         # A process of its own: what `run_all` imports would be imported by the workers, too.
-        command = [
-            sys.executable,
-            __file__,
-            "--data",
-            str(data),
-            "--against",
-            folder,
-            *(["--rounds=1"] if quick else []),
-        ]
-        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603 - ours
-    return Section(TITLE, ABOUT, ("\n".join(line for line in printed.splitlines() if line.startswith("|")),))
+        command = [sys.executable, __file__, "--data", str(data), "--against", folder]
+        command += ["--rounds=1"] if quick else []
+        stores = {"SQLite": "", **({"PostgreSQL": postgres} if postgres and not quick else {})}
+        tables = [f"{name}:\n\n{_run([*command, '--postgres', url])}" for name, url in stores.items()]
+    return Section(TITLE, ABOUT, tuple(tables))
+
+
+def _run(command: Sequence[str]) -> str:
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603 - ours
+    return "\n".join(line for line in printed.splitlines() if line.startswith("|"))
 
 
 def _compare(options: argparse.Namespace, against: Path | None) -> str:
     rows = []
-    for name, conversations in talks(options.data).items():
+    for name, conversations in {**talks(options.data), SYNTHETIC: [_synthetic(options.questions)]}.items():
         asked = [
             (talk, question)
             for talk in conversations
@@ -93,8 +103,16 @@ def _compare(options: argparse.Namespace, against: Path | None) -> str:
         print(f"{name}: {len(asked)} questions", flush=True)
         for saved in (False, True):
             checkouts = [HERE] if against is None else [HERE, against]
-            rows.append([name, "yes" if saved else "no", *_cells(_measure(checkouts, asked, options, saved=saved))])
-    return table(["conversations", "saved", "here", "there", "here / there", "equal"], rows, words=2)
+            builds = _measure(checkouts, asked, options, saved=saved)
+            sides = ("client", "server") if options.postgres else ("client",)
+            rows += [[name, "yes" if saved else "no", side, *_cells(builds, side)] for side in sides]
+    return table(["conversations", "saved", "of", "here", "there", "here / there", "equal"], rows, words=3)
+
+
+def _synthetic(questions: int) -> Talk:
+    texts = Texts(7)
+    turns = [Turn(f"m{at}", ("Ada", "Helper")[at % 2], texts.prose(280), 1.7e9 + 61.25 * at) for at in range(250)]
+    return Talk(SYNTHETIC, turns, [Asked(texts.prose(100), frozenset()) for _ in range(questions)], asker="Ada")
 
 
 def _options() -> argparse.Namespace:
@@ -126,18 +144,19 @@ def _measure(
                     _ask(worker, talk)
             rounds = [[_ask(worker, question) for worker in workers] for _ in range(options.rounds)]
             for mine, found in zip(builds, zip(*rounds, strict=True), strict=True):
-                mine.append((median(seconds for seconds, _ in found), found[0][1]))
+                times = (median(build.client for build in found), median(build.server for build in found))
+                mine.append(Build(*times, found[0].context))
     return builds
 
 
-def _cells(builds: Sequence[Sequence[Build]]) -> list[str]:
-    medians = [median(seconds for seconds, _ in mine) for mine in builds]
+def _cells(builds: Sequence[Sequence[Build]], side: str) -> list[str]:
+    times = [[getattr(build, side) for build in mine] for mine in builds]
+    medians = [median(mine) for mine in times]
     if len(builds) == 1:
         return [duration(medians[0]), "–", "–", "–"]
-    pairs = list(zip(*builds, strict=True))
-    ratio = median(here / there for (here, _), (there, _) in pairs)
-    equal = sum(here == there for (_, here), (_, there) in pairs)
-    return [*map(duration, medians), f"{ratio:.2f}", f"{equal} of {len(pairs)}"]
+    ratio = median(here / there for here, there in zip(*times, strict=True))
+    equal = sum(here.context == there.context for here, there in zip(*builds, strict=True))
+    return [*map(duration, medians), f"{ratio:.2f}", f"{equal} of {len(times[0])}"]
 
 
 # -- in a process of its own, with the code of a checkout -------------------------------------------------------------
@@ -186,20 +205,41 @@ async def _converse(connection: Connection, talk: Talk, url: str, build: dict[st
     from brimful.engine.options import Retrieval  # noqa: PLC0415
 
     now = max((turn.at or 0.0) for turn in talk.turns)
+    build = {**build, "window": LARGE_WINDOW} if talk.name == SYNTHETIC else build
     seconds = itertools.count(1)  # a build at another time has another id: one with the same id is not saved again
     async with Engine(url, model=MODEL, embedder="static", retrieval=Retrieval(cache_ttl=0.0)) as engine:
         await engine.post_many(_messages(talk))
         await engine.index()
-        connection.send((0.0, ""))
+        server = _Server(url)
+        connection.send(Build(0.0, 0.0, ""))
         while True:
             question: Talk | Asked = await asyncio.to_thread(connection.recv)
             if isinstance(question, Talk):
                 return question
-            began = time.process_time()
+            before, began = server.seconds(), time.process_time()
             context = await engine.assemble(
                 room=ROOM, message=question.text, sender=talk.asker, now=now + next(seconds), **build
             )
-            connection.send((time.process_time() - began, _hash(context)))
+            client = time.process_time() - began
+            connection.send(Build(client, server.seconds() - before, _hash(context)))
+
+
+class _Server:
+    """The processor time of PostgreSQL for a database; of SQLite, which has no server, it is 0."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = None
+        if not url.startswith("sqlite"):
+            import psycopg  # noqa: PLC0415 - SQLite needs none
+
+            self._connection = psycopg.connect(url, autocommit=True)
+            self._connection.execute("VACUUM ANALYZE")  # or autovacuum would, during one of the builds
+
+    def seconds(self) -> float:
+        if self._connection is None:
+            return 0.0
+        pids = [pid for (pid,) in self._connection.execute(BACKENDS)]
+        return sum(int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0]) for pid in pids) / 1e9
 
 
 def _messages(talk: Talk) -> list[Any]:
@@ -227,19 +267,12 @@ def _hash(context: Any) -> str:
 
 @contextmanager
 def _store(postgres: str) -> Iterator[str]:
-    if not postgres:
+    if postgres:
+        with new_database(postgres) as url:
+            yield url
+    else:
         with tempfile.TemporaryDirectory() as folder:
             yield f"sqlite:///{folder}/talk.db"
-        return
-    import psycopg  # noqa: PLC0415 - SQLite needs none
-
-    name = f"build_time_{os.getpid()}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-        try:
-            yield urlsplit(postgres)._replace(path=f"/{name}").geturl()
-        finally:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 if __name__ == "__main__":

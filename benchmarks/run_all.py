@@ -4,7 +4,7 @@ python benchmarks/run_all.py                    all, in three quarters of an hou
 python benchmarks/run_all.py --quick            a smoke run that prints and writes nothing
 python benchmarks/run_all.py --only fill,prefix measured again; all other sections of the page stay as they are
 BENCH_DATA=folder python benchmarks/run_all.py  texts and transcripts from a folder of JSON files
-python benchmarks/run_all.py --postgres URL     imports, storage and records in PostgreSQL, too, in new databases
+python benchmarks/run_all.py --postgres URL     imports, storage, records, builds in PostgreSQL, too, in new databases
 python benchmarks/run_all.py --against ../other storage and records with another checkout of Brimful, too
 """
 
@@ -116,7 +116,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "languages": partial(multilingual.report, quick=options.quick),
         "passages": partial(passages.report, options.data, quick=options.quick),
         "lore": partial(lore.report, options.data, quick=options.quick),
-        "build": partial(build_time.report, options.data, quick=options.quick),
+        "build": partial(build_time.report, options.data, options.postgres, quick=options.quick),
         "rooms": partial(rooms.report, quick=options.quick),
         "vectors": partial(vectors.report, quick=options.quick),
         "figures": partial(figures.report, quick=options.quick),
