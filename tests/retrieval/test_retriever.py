@@ -18,12 +18,12 @@ from brimful.testing import HashEmbedder
 class Failing:
     """A store of nothing, whose search by vectors fails, or never ends."""
 
-    def __init__(self, *, hang=False):
+    def __init__(self, *, hang=False, scopes=("room:den",)):
         self.hang = hang
+        self.scopes = scopes
 
     async def scope_version(self, scopes):
-        del scopes
-        return "1"
+        return "1" if set(scopes) & set(self.scopes) else ""
 
     async def find_postings(self, asked):
         raise StoreUnavailable("chat.db", f"no {len(asked)} answers")
@@ -35,13 +35,11 @@ class Failing:
         raise StoreUnavailable("chat.db", f"no {limit} of {embedder} for {len(asked)}")
 
 
-def retrieved(store, embedder, breaker, times, time_limit=0.02):
+def retrieved(store, embedder, breaker, times, time_limit=0.02, request=SearchRequest(room="den")):  # noqa: B008 - frozen
     retriever = Retriever(store, embedder, clock=lambda: 1.0, breaker=breaker, cache=Cache(), time_limit=time_limit)
 
     async def story():
-        return [
-            await retriever.retrieve(make_queries("Tea?"), SearchRequest(room="den"), now=1.0) for _ in range(times)
-        ]
+        return [await retriever.retrieve(make_queries("Tea?"), request, now=1.0) for _ in range(times)]
 
     return asyncio.run(story())
 
@@ -57,6 +55,19 @@ def test_a_store_that_fails_opens_no_breaker(hang, cause):
         assert meanings.kind == "vector-search-failed"
         assert meanings.facts["cause"].startswith(cause)
     assert breaker.state(1.0) == "closed"
+
+
+@pytest.mark.parametrize("before", [1, 2])
+def test_a_room_that_is_in_the_context_as_a_whole_is_not_searched(before):
+    request = SearchRequest(room="den", before=before, memories=("memory:::",), fallback="never")
+    (result,) = retrieved(Failing(), None, Breaker(now=0.0), 1, request=request)
+    assert [each.kind for each in result.degraded] == ([] if before == 1 else ["text-search-failed"])
+
+
+def test_scopes_without_documents_are_not_searched():
+    embedder = HashEmbedder()
+    (result,) = retrieved(Failing(scopes=()), embedder, Breaker(now=0.0), 1)
+    assert (result.hits, result.degraded, embedder.calls) == ((), (), [])
 
 
 def test_an_embedder_that_fails_does():

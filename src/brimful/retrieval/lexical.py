@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from brimful.records.search import Postings
+from brimful.retrieval.search import FIRST_POSITION
 
 Positions = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
 SATURATION: Final = 1.2  # BM25's k1: how quickly repeats of a term stop counting
 LENGTH_SHARE: Final = 0.5  # BM25's b: how much long texts are penalized
-FIRST_POSITION: Final = 1  # of a conversation; documents that are not turns of it, such as summaries, are at position 0
 REACH: Final = 6  # turns; a term also counts for this many turns before and after
 NEXT_TURN: Final = 0.5  # weight of a term in an adjacent turn; divided by the distance for turns farther away
 # Texts without any term that are added to each scope: a word in all texts of a small one need not be a common word.

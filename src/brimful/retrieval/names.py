@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from brimful.cache import content_bytes, memoize
 from brimful.packagers.records import plain_text
 from brimful.records import Message
 from brimful.retrieval.analyzer import STOPWORDS
@@ -34,25 +35,32 @@ def find_addressees(messages: Mapping[int, Message], names: Collection[str]) -> 
     for at, message in messages.items():
         text = plain_text(message.content)[:_CHARS_READ]
         beside = {messages[near].sender for near in (at - 1, at + 1) if near in messages} - {message.sender}
+        called = _called_words(text)
         for name, counts in addressed.items():
-            if _is_addressed(name, text):
+            if name in called:
                 counts.update(beside)
     best = [(*counts.most_common(1)[0], counts.total()) for counts in addressed.values() if counts]
     return frozenset(who for who, often, total in best if often >= max(MIN_ADDRESSES, MIN_AGREEMENT * total))
 
 
-def _is_addressed(name: str, text: str) -> bool:
-    """Return whether a text calls somebody by this name, at the start of a sentence and before a pause."""
-    if name not in text.casefold():
-        return False
+def _find_called_words(text: str) -> frozenset[str]:
+    """Return the words, in lower case, by which a text may call somebody.
+
+    They are capitalized, near the start of a sentence and before a pause.
+    """
+    called = set()
     for word in _WORD.finditer(text):
-        if word[0].casefold() == name and word[0][0].isupper() and text[word.end() :].lstrip(" ")[:1] in _PAUSES:
+        if word[0][0].isupper() and text[word.end() :].lstrip(" ")[:1] in _PAUSES:
             start = max(text.rfind(end, 0, word.start()) for end in _SENTENCE_ENDS) + 1
             before = _WORD.findall(text[start : word.start()].casefold())
             # "In Paris, ..." addresses nobody.
             if len(before) <= _WORDS_BEFORE and STOPWORDS.isdisjoint(before):
-                return True
-    return False
+                called.add(word[0].casefold())
+    return frozenset(called)
+
+
+# Cached, because the same messages are found again and again.
+_called_words: Final = memoize(_find_called_words, name="texts", size=lambda args, _: content_bytes(args[0]))
 
 
 def is_misspelt(word: str, name: str) -> bool:

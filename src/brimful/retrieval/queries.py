@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Final, Literal
 
@@ -64,7 +64,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return _is_named(speaker, self.terms)
 
 
-def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) -> Question:
+def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = (), with_synonyms: bool = True) -> Question:
     """Parse a question that `asker` asks about a conversation of these `speakers`.
 
     Speakers' names are matched as terms and left out of the text to embed, where they would attract similar names.
@@ -83,7 +83,8 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) 
     """
     names = {term for speaker in speakers for term in _name_terms(speaker)}
     language = detect_language(text)
-    text = _MAY.sub(_without_modal, _CALCULATION.sub(" ", text))
+    text = _CALCULATION.sub(" ", text)
+    text = _MAY.sub(_without_modal, text) if "may" in text else text
     words = [(word, _word_terms(word, language)) for word in _WORD.findall(text)]
     unknown = {term: word for word, terms in words if word[0].isupper() for term in terms if term not in names}
     misspelt = [name for name in sorted(names) if any(is_misspelt(term, name) for term in unknown)]
@@ -95,7 +96,7 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) 
     return Question(
         terms=terms,
         meaning=meaning or text,
-        related=find_synonyms(terms, names),
+        related=find_synonyms(terms, names) if with_synonyms else (),
         names=tuple((term, re.split("['’]", word)[0].casefold()) for term, word in unknown.items())[:MAX_NAMES],
         asker=asker,
         about_asker=bool(asker) and is_first_person(text),
@@ -133,13 +134,22 @@ WEIGHTS: Final[dict[QueryName, float]] = {"event": 1.0, "human": 0.1, "action": 
 matter when it contains nothing to search for, such as "And then?" """
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """One search query. `weight` is a factor on the relevance of its hits."""
+class Query(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One search query: a text of `asker` in a conversation of `speakers`.
+
+    `weight` is a factor on the relevance of its hits.
+    """
 
     name: QueryName
     text: str
-    question: Question
+    asker: str = ""
+    speakers: tuple[str, ...] = ()
     weight: float = 1.0
+
+    @cached_property
+    def question(self) -> Question:
+        """The parsed text. Parsing takes longer than finding out that there is nothing to search."""
+        return parse_question(self.text, asker=self.asker, speakers=self.speakers, with_synonyms=self.main)
 
     @property
     def main(self) -> bool:
@@ -149,7 +159,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def related(self) -> Synonyms:
         """The synonyms to search for. Only main queries have any."""
-        return self.question.related[-MAX_SYNONYMS:] if self.main else ()
+        return self.question.related[-MAX_SYNONYMS:]
 
 
 def make_queries(
@@ -178,13 +188,12 @@ def make_queries(
         ("human", humans[0].sender if humans else "", _texts(reversed(humans))),
         ("action", actions[0].sender if actions else "", _texts(actions)),
     ]
-    speakers = sorted({asker, *(message.sender for message in recent)})
+    speakers = tuple(sorted({asker, *(message.sender for message in recent)}))
     queries: dict[str, Query] = {}
     for name, sender, texts in sources:
         text = "\n".join(part for part in (text.strip() for text in texts) if part)[-MAX_QUERY_CHARS:]
         if text and text not in queries:
-            question = parse_question(text, asker=sender, speakers=speakers)
-            queries[text] = Query(name=name, text=text, question=question, weight=WEIGHTS[name])
+            queries[text] = Query(name=name, text=text, asker=sender, speakers=speakers, weight=WEIGHTS[name])
     return tuple(queries.values())
 
 

@@ -12,7 +12,6 @@ from brimful.cache import content_bytes, memoize
 from brimful.records.search import Postings, VectorHit
 from brimful.retrieval.first_person import first_person_share
 from brimful.retrieval.lexical import (
-    FIRST_POSITION,
     Positions,
     Scored,
     Values,
@@ -21,7 +20,7 @@ from brimful.retrieval.lexical import (
     to_positions,
 )
 from brimful.retrieval.queries import Question
-from brimful.retrieval.search import Parts
+from brimful.retrieval.search import FIRST_POSITION, Parts
 from brimful.retrieval.time_expressions import mentions_time
 
 MAX_NEIGHBOURS: Final = 200  # nearest vectors per query, unless a large budget has room for more messages

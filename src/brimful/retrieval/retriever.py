@@ -22,7 +22,7 @@ from brimful.retrieval.cache import Cache
 from brimful.retrieval.calibration import calibrate, coefficients_of
 from brimful.retrieval.documents import MIN_DIVIDED_CHARS, searchable_text
 from brimful.retrieval.names import find_addressees
-from brimful.retrieval.queries import Query, query_terms
+from brimful.retrieval.queries import Query, Question, query_terms
 from brimful.retrieval.rank import LEXICAL, MAX_NEIGHBOURS, Match, add_speaker, merge, rank
 from brimful.retrieval.rerank import Reranking
 from brimful.retrieval.search import (
@@ -105,6 +105,8 @@ class Retriever:
             return SearchResult()
         # The version changes with every write to a scope, by any process, so the cache never returns stale results.
         version = await self._store.scope_version(request.scopes)
+        if not version and request.fallback != "always":  # none of the scopes ever had a document
+            return SearchResult(degraded=self._unknown_language(queries))
         key = (tuple(queries), request, version, now if request.half_life else None)
         cached = self._cache.get(key, now=self._clock())
         if cached is not None:
@@ -251,17 +253,17 @@ class Retriever:
         """Read the records at the best positions, and tell each query which speakers are called by a name in it."""
         positions = {match.position for _, match in ranking}.union(*(each.positions for each in names))
         records = await self._records(group, sorted(positions), request)
-        known = {each.query.name: each.query_with_addressees(records) for each in names}
+        questions = {each.query.name: each.question_with_addressees(records) for each in names}
         found = [
-            (query, match, *counted, searchable_text(counted[0]))
+            (query, match, counted, searchable_text(counted[0]))
             for query, match in ranking
             if (counted := records.get(match.position))
         ]
-        long = [match.doc for _, match, _, _, text in found if len(text) > MIN_DIVIDED_CHARS]
+        long = [match.doc for _, match, _, text in found if len(text) > MIN_DIVIDED_CHARS]
         passages = {each.doc: each for each in await self._store.documents(long)} if long else {}
         return [
-            _find(record, tokens, known.get(query.name, query), match, text, passages.get(match.doc))
-            for query, match, record, tokens, text in found
+            _find(counted, query, questions.get(query.name, query.question), match, text, passages.get(match.doc))
+            for query, match, counted, text in found
         ]
 
     async def _records(
@@ -361,12 +363,11 @@ class _Names(msgspec.Struct, frozen=True):
     query: Query
     positions: list[int]
 
-    def query_with_addressees(self, records: Mapping[int, CountedRecord]) -> Query:
+    def question_with_addressees(self, records: Mapping[int, CountedRecord]) -> Question:
         messages = {at: records[at][0] for at in self.positions if at in records}
         spoken = {at: each for at, each in messages.items() if isinstance(each, Message)}
         addressees = find_addressees(spoken, {word for _, word in self.query.question.names})
-        question = msgspec.structs.replace(self.query.question, addressees=addressees)
-        return msgspec.structs.replace(self.query, question=question)
+        return msgspec.structs.replace(self.query.question, addressees=addressees)
 
 
 def _find_names(queries: Sequence[Query], postings: Sequence[Postings]) -> list[_Names]:
@@ -404,20 +405,16 @@ class _Found(msgspec.Struct, frozen=True, gc=False):
 
 
 def _find(
-    record: Message | Memory | LoreEntry,
-    tokens: int | None,
-    query: Query,
-    match: Match,
-    text: str,
-    document: Document | None,
+    counted: CountedRecord, query: Query, question: Question, match: Match, text: str, document: Document | None
 ) -> _Found:
     """Take the text of the passage and its speaker into account."""
+    record, tokens = counted
     speaker = record.sender if isinstance(record, Message) else ""
     passage = None
     if document is not None and document.stop:
         passage = Passage(number=max(0, document.part), start=document.start, stop=document.stop)
         text = text[document.start : document.stop]
-    match = add_speaker(match, query.question, speaker=speaker, text=text)
+    match = add_speaker(match, question, speaker=speaker, text=text)
     length = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return _Found(record, tokens, query, match, passage, length)
 

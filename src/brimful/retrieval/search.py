@@ -18,6 +18,7 @@ from brimful.records.base import validate_id
 from brimful.records.memory import MemoryFilters
 
 ROOM, LOREBOOK = "room:", "lorebook:"  # prefixes of scope names
+FIRST_POSITION: Final = 1  # of a conversation; documents that are not turns of it, such as summaries, are at position 0
 _MAX_FILTERED: Final = 1_000  # memories that are read if a filter excludes some of them after the ranking
 _MIN_RANKED: Final = 20  # per group, however small the limit: texts and speakers are weighed after the ranking
 DUPLICATE_FACTOR: Final = 0.5  # factor on the relevance of each further near-duplicate
@@ -219,9 +220,10 @@ def memory_scopes(persona: str | None, user: str | None, room: str | None) -> tu
 
 
 def search_groups(request: SearchRequest) -> tuple[Group, ...]:
-    """Return the groups of scopes to search."""
+    """Return the groups of scopes to search, without a room that is in the context as a whole."""
     limit = max(_MIN_RANKED, request.limit)
-    rooms = [room for room in (request.room, *request.other_rooms) if room is not None]
+    own = request.room if request.before is None or request.before > FIRST_POSITION else None
+    rooms = [room for room in (own, *request.other_rooms) if room is not None]
     groups = [Group(kind="room", scopes=(ROOM + room,), limit=limit, room=room) for room in rooms]
     if request.memories:
         most = max(limit, _MAX_FILTERED) if request.prefix or request.metadata else limit

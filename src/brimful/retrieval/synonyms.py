@@ -22,7 +22,7 @@ def find_synonyms(terms: Iterable[str], names: Collection[str] = ()) -> Synonyms
     >>> find_synonyms(["hobbi"])
     (('leisur', 'hobbi'), ('recreat', 'hobbi'), ('lifestyl', 'hobbi'), ('occup', 'hobbi'))
     """
-    table, originals = load_synonyms(), list(terms)
+    table, originals = load_synonyms(), dict.fromkeys(terms)
     synonyms: dict[str, str] = {}
     for term in originals:
         if term not in names:
