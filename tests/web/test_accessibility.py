@@ -63,6 +63,27 @@ def test_pages_fit_on_a_phone(shop, visit, name):
         expect(link).to_be_in_viewport(ratio=1)
 
 
+def test_tables_are_cards_on_a_phone(shop, visit):
+    address, _, _ = shop
+    page = visit(address, "/stats", viewport=PHONE)
+    row = page.get_by_role("table", name="By model").get_by_role("row").filter(has_text="gpt-4o")
+    for cell in row.get_by_role("cell").all():
+        expect(cell).to_be_visible()
+        box = cell.bounding_box()
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= PHONE["width"]
+
+
+def test_on_a_phone_the_window_is_a_list_of_words(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[0]}", viewport=PHONE, has_touch=True)
+    recent = page.get_by_role("region", name="Recent messages")
+    expect(recent.get_by_role("listitem")).to_have_count(5)
+    recent.get_by_role("button", name="more item").tap()
+    expect(recent.get_by_role("button", name="more item")).to_have_count(0)
+    recent.get_by_role("button", name="Turn 5").first.tap()
+    expect(page.get_by_role("complementary")).to_be_visible()
+
+
 @pytest.mark.parametrize("opener", ["New memory", "Edit mem-0", "Remove mem-0"])
 def test_axe_finds_nothing_in_dialogs(shop, visit, opener):
     address, _, _ = shop
@@ -74,12 +95,25 @@ def test_axe_finds_nothing_in_dialogs(shop, visit, opener):
     assert faults(page) == []
 
 
+def test_words_are_explained_where_they_appear(shop, visit):
+    address, _, _ = shop
+    page = visit(address, "/rooms/support/timeline", bypass_csp=True)
+    page.get_by_role("button", name="What is “Prefix”?").click()
+    help = page.get_by_role("dialog", name="Help", exact=True)
+    expect(help.get_by_text("A provider can take it from its prompt cache")).to_be_in_viewport()
+    page.add_script_tag(path=AXE)
+    assert faults(page) == []
+    page.keyboard.press("Escape")
+    expect(help).to_have_count(0)
+    expect(page.get_by_role("button", name="What is “Prefix”?")).to_be_focused()
+
+
 def test_keyboard_shortcuts_are_listed_and_work(shop, visit):
     address, _, _ = shop
     page = visit(address)
     expect(page.get_by_text("live", exact=True)).to_be_visible()  # the page listens by then
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keyboard shortcuts", exact=True)).to_be_visible()
+    expect(page.get_by_role("dialog", name="Help", exact=True)).to_contain_text("compare two contexts")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     for letter, heading in {

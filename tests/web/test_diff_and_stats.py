@@ -72,7 +72,11 @@ def test_statistics_and_plots(shop, visit):
     page = visit(address, "/stats")
     expect(page.locator("dl.tiles")).to_contain_text("Contexts3")
     expect(page.get_by_role("img", name="Tokens in each context")).to_be_visible()  # within one hour
-    expect(page.locator(".uplot canvas").first).to_be_visible()
+    plot = page.get_by_role("figure").filter(has_text="Tokens in each context")
+    expect(plot.locator(".uplot canvas")).to_be_visible()
+    expect(plot).to_contain_text("used available")
+    plot.locator(".uplot .u-over").hover()
+    expect(plot).to_contain_text(re.compile(r"used \S+ *available \S+k"))
     expect(page.get_by_role("region", name="By model").get_by_role("rowheader", name="gpt-4o")).to_be_visible()
     page.get_by_role("combobox", name="Group by").select_option("persona")
     expect(page.get_by_role("region", name="By persona").get_by_role("rowheader", name="nova")).to_be_visible()

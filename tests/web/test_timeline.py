@@ -16,6 +16,9 @@ def test_windows_are_stepped_through(shop, visit):
     expect(steps).to_have_count(len(contexts))
     chosen = page.get_by_role("region", name="Selected context")
     expect(chosen).to_contain_text("Answer 2: a new lid is on its way.")
+    expect(steps.nth(2)).to_contain_text("3")
+    expect(page.get_by_role("list", name="Brackets")).to_contain_text("took from its cache")
+    expect(page.get_by_role("list", name="Colors of the bars")).to_contain_text("Recent messages")
     steps.first.click()
     expect(chosen).to_contain_text("Question 0: what of the refund")
     expect(page).to_have_url(re.compile(f"context={contexts[0]}"))
@@ -33,7 +36,7 @@ def test_the_prefix_that_the_cache_kept_is_drawn(own_shop, visit):
     in_thread(world.cached(store, context, tokens=640, expected=700))
     page = visit(address, "/rooms/support/timeline")
     expect(page.get_by_role("region", name="Its window")).to_contain_text(
-        re.compile(r"640 tokens \([\d.]+ %\), 700 expected")
+        re.compile(r"640 tokens \([\d.]+ %\), 700 expectedNew\d+ tokens")
     )
     step = page.get_by_role("button", name="640 cached")
     heights = [step.locator(kind).bounding_box()["height"] for kind in (".prefix:not(.expected)", ".prefix.expected")]

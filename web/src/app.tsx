@@ -21,9 +21,9 @@ import { WhatIfPage } from "./pages/what-if";
 import { WhyPage } from "./pages/why";
 import { go, route } from "./router";
 import { nextTheme, theme } from "./theme";
+import { HelpDialog, showHelp } from "./ui/help";
 import { KeyDialog } from "./ui/key-dialog";
 import { SearchDialog } from "./ui/search-dialog";
-import { ShortcutsDialog } from "./ui/shortcuts-dialog";
 import { Heading } from "./ui/states";
 
 const NAVIGATION: [string, string, Page[]][] = [
@@ -40,9 +40,8 @@ const THEME_LABELS = { system: "Theme: system", light: "Theme: light", dark: "Th
 const THEME_ICONS = { system: "◐", light: "☀", dark: "☾" };
 
 export function App() {
-  const [help, setHelp] = useState(false);
   const [searching, setSearching] = useState(false);
-  useShortcuts({ help: () => setHelp(true), search: () => setSearching(true) });
+  useShortcuts({ help: () => showHelp(), search: () => setSearching(true) });
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>Skip to content</a>
@@ -70,7 +69,7 @@ export function App() {
           <button type="button" class="round" aria-label={THEME_LABELS[theme.value]} title={THEME_LABELS[theme.value]} onClick={nextTheme}>
             <span aria-hidden="true">{THEME_ICONS[theme.value]}</span>
           </button>
-          <button type="button" class="round" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={() => setHelp(true)}>
+          <button type="button" class="round" aria-label="Help" title="Help: words and keyboard shortcuts (?)" onClick={() => showHelp()}>
             <span aria-hidden="true">?</span>
           </button>
         </div>
@@ -80,7 +79,7 @@ export function App() {
       </main>
       <KeyDialog />
       {searching && <SearchDialog onClose={() => setSearching(false)} />}
-      {help && <ShortcutsDialog onClose={() => setHelp(false)} />}
+      <HelpDialog />
     </>
   );
 }
@@ -133,7 +132,7 @@ const SHORTCUTS: Record<string, string> = {
   c: "/", d: "/diff", s: "/stats", r: "/rooms", p: "/personas", m: "/memories", l: "/lorebooks",
 };
 
-/** `?` shows all shortcuts, Ctrl+K searches everything, `g` and a letter go to a page, `/` focuses the search of the page. */
+/** `?` shows help, Ctrl+K searches everything, `g` and a letter go to a page, `/` focuses the search of the page. */
 function useShortcuts(show: { help: () => void; search: () => void }): void {
   useEffect(() => {
     let leader = false;

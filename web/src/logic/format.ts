@@ -95,6 +95,13 @@ export function formatTime(at: number | null): string {
   return Math.abs(at) <= LATEST ? MOMENT.format(at * 1000) : "invalid time";
 }
 
+const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
+
+/** The time of day: "11:16" */
+export function clockTime(at: number): string {
+  return at && Math.abs(at) <= LATEST ? CLOCK.format(at * 1000) : "";
+}
+
 const PERIODS = { hour: new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" }), day: new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeZone: "UTC" }) };
 
 /** The start of an hour in local time, or of a day, which the server counts in UTC. */

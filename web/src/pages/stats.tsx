@@ -1,6 +1,6 @@
 /** Statistics: usage, composition, answers, cost and savings, over time and by model, policy or persona. */
 
-import { useMemo } from "preact/hooks";
+import { useId, useMemo } from "preact/hooks";
 
 import { query } from "../api/client";
 import { useResource } from "../api/resource";
@@ -10,6 +10,7 @@ import { inDisplayOrder, look, title } from "../logic/components";
 import { formatPeriod, money, percent, plural, relevance, seconds, short, whole } from "../logic/format";
 import { timeRange } from "../logic/scale";
 import { setQuery, route } from "../router";
+import { type DataColumn, DataTable } from "../ui/data-table";
 import { Choice } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
 import { Plot } from "../ui/plot";
@@ -45,8 +46,8 @@ export function StatsPage() {
           <Loaded of={times} rows={6}>
             {({ statistics }) => (statistics.length < FEW ? <ContextPlots seconds={SECONDS[last] ?? Infinity} /> : <Plots rows={statistics} over={over} />)}
           </Loaded>
-          <Loaded of={groups} rows={3}>{({ statistics }) => <Table rows={statistics} caption={`By ${by}`} first={by} />}</Loaded>
-          {times.data && <Table rows={times.data.statistics} caption={`By ${over}`} first={over} />}
+          <Loaded of={groups} rows={3}>{({ statistics }) => <Table rows={statistics} by={by} />}</Loaded>
+          {times.data && <Table rows={times.data.statistics} by={over} />}
         </>
       )}
     </>
@@ -113,7 +114,7 @@ function Composition({ of }: { of: Statistics }) {
 
 const FEW = 3; // hours or days: fewer make no line, so each context is drawn instead
 
-/** One point for each context, for a store that is new or a short period. */
+/** One point for each context, evenly spaced, for a store that is new or a short period. */
 function ContextPlots({ seconds: length }: { seconds: number }) {
   const read = useResource<ContextList>("/contexts?limit=500");
   const drawn = useMemo(() => {
@@ -123,15 +124,14 @@ function ContextPlots({ seconds: length }: { seconds: number }) {
     const line = (name: string, colour: string, of: (row: ContextRow) => number, dash?: number[]) => ({ name, colour, values: rows.map(of), ...(dash && { dash }) });
     return {
       times,
-      range: timeRange(times, 0),
       tokens: [line("used", "--accent", (row) => row.tokens), line("available", "--muted", (row) => row.available, [6, 4])],
       candidates: [line("included", "--accent", (row) => row.candidates - row.left_out), line("left out", "--bad", (row) => row.left_out, [6, 4])],
     };
   }, [read.data, length]);
   return (
     <section class="plots" aria-label="Plots of each context">
-      <Plot title="Tokens in each context" times={drawn.times} range={drawn.range} lines={drawn.tokens} />
-      <Plot title="Candidates of each context" times={drawn.times} range={drawn.range} lines={drawn.candidates} />
+      <Plot title="Tokens in each context" unit="tokens" times={drawn.times} lines={drawn.tokens} />
+      <Plot title="Candidates of each context" unit="candidates" times={drawn.times} lines={drawn.candidates} />
     </section>
   );
 }
@@ -157,41 +157,31 @@ function Plots({ rows, over }: { rows: Statistics[]; over: string }) {
   const priced = rows.some((row) => row.cost !== null);
   return (
     <section class="plots" aria-label={`Plots by ${over}`}>
-      <Plot title={`Contexts per ${over}`} times={drawn.times} range={drawn.range} lines={drawn.contexts} />
-      <Plot title="Budget used" times={drawn.times} range={drawn.range} lines={drawn.use} show={percent} />
-      <Plot title="Tokens sent and tokens of all candidates" times={drawn.times} range={drawn.range} lines={drawn.tokens} />
-      {priced && <Plot title="Cost and savings in US dollars" times={drawn.times} range={drawn.range} lines={drawn.cost} show={money} />}
+      <Plot title={`Contexts per ${over}`} unit="contexts" times={drawn.times} range={drawn.range} lines={drawn.contexts} />
+      <Plot title="Budget used" unit="share of the budget" times={drawn.times} range={drawn.range} lines={drawn.use} show={percent} />
+      <Plot title="Tokens sent and tokens of all candidates" unit="tokens" times={drawn.times} range={drawn.range} lines={drawn.tokens} />
+      {priced && <Plot title="Cost and savings" unit="US dollars" times={drawn.times} range={drawn.range} lines={drawn.cost} show={money} />}
     </section>
   );
 }
 
-function Table({ rows, caption, first }: { rows: Statistics[]; caption: string; first: string }) {
+function Table({ rows, by }: { rows: Statistics[]; by: string }) {
+  const id = useId();
+  const columns: [DataColumn<Statistics>, ...DataColumn<Statistics>[]] = [
+    { title: by.charAt(0).toUpperCase() + by.slice(1), show: (row) => (row.begin === null ? row.key || "none" : formatPeriod(row.begin, by)) },
+    { title: "Contexts", show: (row) => whole(row.contexts) },
+    { title: "Budget used", show: (row) => percent(row.share.mean) },
+    { title: "Mean tokens", show: (row) => whole(row.tokens.mean) },
+    { title: "Left out", show: (row) => whole(row.left_out) },
+    { title: "Answers", show: (row) => whole(row.answers.total) },
+    { title: "Cached", show: (row) => (row.answers.prompt ? percent(row.answers.cached / row.answers.prompt) : "–") },
+    { title: "Cost", show: (row) => money(row.cost) },
+    { title: "Saved", show: (row) => money(row.saved) },
+  ];
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
-      <table class="plain">
-        <caption>{caption}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{first.charAt(0).toUpperCase() + first.slice(1)}</th>
-            {["Contexts", "Budget used", "Mean tokens", "Left out", "Answers", "Cached", "Cost", "Saved"].map((name) => <th key={name} scope="col" class="right">{name}</th>)}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <tr key={row.key}>
-              <th scope="row">{row.begin === null ? row.key || "none" : formatPeriod(row.begin, first)}</th>
-              <td class="num right">{whole(row.contexts)}</td>
-              <td class="num right">{percent(row.share.mean)}</td>
-              <td class="num right">{whole(row.tokens.mean)}</td>
-              <td class="num right">{whole(row.left_out)}</td>
-              <td class="num right">{whole(row.answers.total)}</td>
-              <td class="num right">{row.answers.prompt ? percent(row.answers.cached / row.answers.prompt) : "–"}</td>
-              <td class="num right">{money(row.cost)}</td>
-              <td class="num right">{money(row.saved)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <section aria-labelledby={id}>
+      <h2 id={id}>By {by}</h2>
+      <DataTable label={`By ${by}`} columns={columns} rows={rows} />
+    </section>
   );
 }

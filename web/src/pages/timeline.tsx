@@ -8,12 +8,13 @@ import { useResource } from "../api/resource";
 import type { Room } from "../api/records";
 import type { ContextList, ContextRow } from "../api/types";
 import { inDisplayOrder, look, rowBands, title } from "../logic/components";
-import { formatTime, percent, plural, signed, whole } from "../logic/format";
+import { clockTime, formatTime, percent, plural, short, signed, whole } from "../logic/format";
 import { contextPath, diffPath, roomPath } from "../logic/routes";
 import { nextStep } from "../logic/timeline";
 import { route, setQuery } from "../router";
-import { WindowBar } from "../ui/bar";
+import { BarLegend, WindowBar } from "../ui/bar";
 import { FirstContext } from "../ui/first-context";
+import { Explain } from "../ui/help";
 import { More } from "../ui/more";
 import { Heading, Loaded } from "../ui/states";
 
@@ -73,25 +74,34 @@ function Player({ steps }: { steps: ContextRow[] }) {
         <button type="button" onClick={() => (setPlaying(false), move(at + 1))} disabled={at === steps.length - 1}>Next</button>
         <span class="muted" role="status">Context {whole(at + 1)} of {whole(steps.length)}</span>
       </div>
-      <div class="timeline" ref={bars} role="group" aria-label="Contexts, oldest first" onKeyDown={onKeyDown}>
-        {steps.map((each, index) => (
-          <button
-            key={each.id} type="button" class="timeline-step" aria-pressed={index === at} tabIndex={index === at ? 0 : -1}
-            aria-label={describe(each, index)} title={describe(each, index)} onClick={() => (setPlaying(false), move(index))}
-          >
-            <Column step={each} largest={largest} />
-          </button>
-        ))}
+      <div class="timeline-frame">
+        <div class="timeline-axis small muted num" aria-hidden="true"><span>0</span><span>{short(largest / 2)}</span><span>{short(largest)} tokens</span></div>
+        <div class="timeline" ref={bars} role="group" aria-label="Contexts, oldest first" onKeyDown={onKeyDown}>
+          {steps.map((each, index) => (
+            <button
+              key={each.id} type="button" class="timeline-step" aria-pressed={index === at} tabIndex={index === at ? 0 : -1}
+              title={`Context ${index + 1}, ${describe(each)}`} onClick={() => (setPlaying(false), move(index))}
+            >
+              <Column step={each} largest={largest} />
+              <span class="step-label small num"><span class="hidden">Context </span>{index + 1} <span class="step-time muted">{clockTime(each.at)}</span><span class="hidden"> {describe(each)}</span></span>
+            </button>
+          ))}
+        </div>
       </div>
-      <p class="small muted">Each column is the prompt of one context, from its beginning at the top. The bracket at its left is the prefix that the cache kept; a dashed one could have been kept.</p>
+      <p class="small muted">Each column is the prompt of one context, oldest first, with its beginning at the top. What is below the bracket was new to the provider.</p>
+      <ul class="legend small" aria-label="Brackets">
+        <li class="legend-item"><span class="prefix-key" aria-hidden="true" />Prefix that the provider took from its cache <Explain term="Prefix" /></li>
+        <li class="legend-item"><span class="prefix-key expected" aria-hidden="true" />Prefix that it could have taken</li>
+      </ul>
+      <BarLegend rows={steps} />
       {step && <Step step={step} before={steps[at - 1]} />}
     </section>
   );
 }
 
-function describe(step: ContextRow, index: number): string {
+function describe(step: ContextRow): string {
   const cached = step.cached === null ? "" : `, ${whole(step.cached)} cached`;
-  return `Context ${index + 1}, ${formatTime(step.at)}: ${plural(step.tokens, "token")}${cached}`;
+  return `${formatTime(step.at)}: ${plural(step.tokens, "token")}${cached}`;
 }
 
 /** The prompt of a context as a column, with a bracket over its cached prefix. */
@@ -103,8 +113,10 @@ function Column({ step, largest }: { step: ContextRow; largest: number }) {
       <span class="column">
         {parts.map((part) => <span key={part.name} class={look(part.name)} style={{ height: height(part.tokens) }} />)}
       </span>
-      {step.expected_cached !== null && step.expected_cached > 0 && <span class="prefix expected" style={{ height: height(step.expected_cached) }} />}
-      {step.cached !== null && step.cached > 0 && <span class="prefix" style={{ height: height(step.cached) }} />}
+      <span class="prefixes">
+        {step.expected_cached !== null && step.expected_cached > 0 && <span class="prefix expected" style={{ height: height(step.expected_cached) }} />}
+        {step.cached !== null && step.cached > 0 && <span class="prefix" style={{ height: height(step.cached) }} />}
+      </span>
     </>
   );
 }
@@ -123,9 +135,10 @@ function Step({ step, before }: { step: ContextRow; before: ContextRow | undefin
       </section>
       <section class="side" aria-label="Its window">
         <WindowBar bands={rowBands(step)} window={step.window} />
-        <dl class="facts">
+        <dl class="facts wide">
           <div><dt>Prompt</dt><dd>{plural(step.tokens, "token")} ({percent(step.tokens / Math.max(1, step.available))} of the budget{before && `, ${signed(step.tokens - before.tokens)}`})</dd></div>
           <div><dt>Cached prefix</dt><dd>{step.cached === null ? "not reported" : `${plural(step.cached, "token")} (${percent(step.cached / Math.max(1, step.tokens))})`}{step.expected_cached !== null && `, ${whole(step.expected_cached)} expected`}</dd></div>
+          {step.cached !== null && <div><dt>New</dt><dd>{plural(Math.max(0, step.tokens - step.cached), "token")}</dd></div>}
           <div><dt>Left out</dt><dd>{whole(step.left_out)} of {plural(step.candidates, "candidate")}</dd></div>
           {inDisplayOrder(step.components).filter((part) => part.tokens > 0).map((part) => (
             <div key={part.name}><dt><span class={`swatch ${look(part.name)}`} aria-hidden="true" /> {title(part.name)}</dt><dd class="num">{whole(part.tokens)}{before && <span class="muted"> ({signed(part.tokens - tokensOf(before, part.name))})</span>}</dd></div>

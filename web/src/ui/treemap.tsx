@@ -21,6 +21,10 @@ interface Tile extends Box {
   tokens: number;
 }
 
+const NARROW = 560; // px: tiles have no room for words in a smaller picture, so a list takes its place
+const FIRST = 5; // items of a part in the list, until all are shown
+const MAX_LISTED = 200; // items of a part in the list; the table below has all of them
+const HOVER = matchMedia("(hover: hover)");
 const MAX_TILES = 900; // more are indistinguishable, and slow on phones
 const HEAD = 1.25; // rem, height of a part's title
 const LINE = 0.9; // rem
@@ -78,23 +82,23 @@ export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
   selected: string;
   onOpen?: (id: string) => void;
 }) {
-  const ref = useRef<HTMLDivElement>(null);
+  const ref = useRef<HTMLElement>(null);
+  const map = useRef<HTMLDivElement>(null);
   const [size, setSize] = useState({ width: 0, height: 0, rem: 16 });
   const [at, setAt] = useState(0);
   const [over, setOver] = useState<Tile | null>(null);
+  const isNarrow = size.width > 0 && size.width < NARROW;
 
   useEffect(() => {
     const element = ref.current;
     if (!element) return;
-    const watch = new ResizeObserver(() => setSize({ width: element.clientWidth, height: element.clientHeight, rem: rem() }));
+    const watch = new ResizeObserver(() => setSize({ width: element.clientWidth, height: map.current?.clientHeight ?? 0, rem: rem() }));
     watch.observe(element);
     return () => watch.disconnect();
   }, []);
 
-  const drawn = useMemo(
-    () => tiles(parts(bands, decisions, chosen), size),
-    [bands, decisions, chosen, size],
-  );
+  const shown = useMemo(() => parts(bands, decisions, chosen), [bands, decisions, chosen]);
+  const drawn = useMemo(() => (isNarrow ? { tiles: [], heads: [] } : tiles(shown, size)), [shown, size, isNarrow]);
   const focus = Math.min(at, drawn.tiles.length - 1);
 
   const onKeyDown = (event: KeyboardEvent) => {
@@ -103,12 +107,13 @@ export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
     event.preventDefault();
     setAt(next);
     setOver(drawn.tiles[next] ?? null);
-    (ref.current?.querySelectorAll<HTMLElement>(".tile")[next])?.focus();
+    (map.current?.querySelectorAll<HTMLElement>(".tile")[next])?.focus();
   };
 
+  if (isNarrow) return <figure class="picture" ref={ref}>{shown.map((part) => <PartList key={part.name} part={part} selected={selected} onOpen={onOpen} />)}</figure>;
   return (
-    <figure class="picture">
-      <div ref={ref} class="treemap" role="group" aria-label="Contents of the window by tokens" onKeyDown={onKeyDown} onPointerLeave={() => setOver(null)}>
+    <figure class="picture" ref={ref}>
+      <div ref={map} class="treemap" role="group" aria-label="Contents of the window by tokens" onKeyDown={onKeyDown} onPointerLeave={() => setOver(null)}>
         {drawn.heads.map((head) => (
           <div key={head.name} class={`tile-head ${look(head.name)}`} style={boxStyle(head)} aria-hidden="true">{title(head.name)}</div>
         ))}
@@ -131,9 +136,35 @@ export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
             <span class={`swatch ${look(over.part)}`} />
             <b>{title(over.part)}</b> <span class="num">{whole(over.tokens)} tokens{form(over)}</span> <span class="over-text">{over.label}</span>
           </>
-        ) : <span class="muted">Hover over a tile or use the arrow keys. Press Enter to open it.</span>}
+        ) : <span class="muted">{HOVER.matches ? "Hover over a tile or use the arrow keys. Press Enter to open it." : "Tap a tile to open it."}</span>}
       </figcaption>
     </figure>
+  );
+}
+
+/** The items of a part as a list, the largest first, each with a bar of its share. */
+function PartList({ part, selected, onOpen }: { part: Part; selected: string; onOpen: ((id: string) => void) | undefined }) {
+  const [all, setAll] = useState(false);
+  const large = [...part.items].sort((a, b) => b.cost - a.cost);
+  const listed = large.slice(0, all ? MAX_LISTED : FIRST);
+  const rest = large.slice(listed.length);
+  const left = rest.reduce((sum, item) => sum + item.cost, 0);
+  return (
+    <section class="part" aria-label={title(part.name)}>
+      <h3><span class={`swatch ${look(part.name)}`} aria-hidden="true" /> {title(part.name)} <span class="num muted">{plural(part.tokens, "token")}</span></h3>
+      <ol>
+        {listed.map((item) => (
+          <li key={item.id}>
+            <button type="button" aria-pressed={item.id === selected} onClick={() => onOpen?.(item.id)}>
+              <span class="part-text">{item.excerpt || item.id}</span>
+              <span class="num small">{whole(item.cost)}<span class="hidden"> tokens</span>{item.form !== "full" && ` · ${item.form}`}</span>
+              <span class={`part-bar ${look(part.name)}`} aria-hidden="true" style={{ width: `${(100 * item.cost) / Math.max(1, large[0]?.cost ?? 1)}%` }} />
+            </button>
+          </li>
+        ))}
+      </ol>
+      {rest.length > 0 && (all ? <p class="small muted">and {plural(rest.length, "more item")}, in the table below</p> : <button type="button" class="quiet" onClick={() => setAll(true)}>Show {plural(rest.length, "more item")} ({plural(left, "token")})</button>)}
+    </section>
   );
 }
 
