@@ -61,31 +61,37 @@ QUICK_RUNS = 8
 FIGURE = "agents.svg"
 CHARTED = ("brimful", "langchain trim_messages", "clearing old results", "litellm")
 
-ABOUT = """Recorded runs of an agent with tools are replayed call by call, each in a budget of tokens for the
-conversation beside its system prompt. The run itself says what was needed next, so no model is involved. Only requests
-that are larger than the budget are included. "Values": of the argument values that the next call took from earlier in
-the run, the share that the request still contains. "Calls": the share of calls all of whose values are there. "Task":
-how often the user's first message of the run is there, word for word. "Repeat": earlier calls of the run whose result
-the request shows in no form (neither whole, nor shortened, nor as a line that says how it ended), so that a model would
-have to repeat them; in brackets, those that it does not even mention. "One call away": the share of values that are in
-the request or come back with one call of `recall`, by a handle that the request names; in brackets, with a search for
-the name of the call and the argument as well. "Prefix" is the mean share of a request that repeats the beginning of the
-previous one, byte for byte. "Invalid" requests have results without their call or calls without their results, which
-OpenAI's API refuses. "Over" are larger than the budget by a count that shares no code with any of the libraries
-(tiktoken's o200k over roles, contents, and calls as JSON). "Refused" raised an error. "A request" is
-the mean of the processor time. Brimful's requests define a tool, as those of agents do, beside the budget.
+ABOUT = """This section compares ways to trim the requests of an agent. Recorded runs with tools are replayed call by
+call, each with a budget of tokens for the conversation, in addition to its system prompt. The run itself shows what
+was needed next, so no model is involved. Only requests that exceed the budget are included.
 
-"Clearing old results" replaces all but the newest three results, the oldest first, and then drops the oldest turns.
-langchain's `trim_messages` counts with that same independent count. Its `ContextEditingMiddleware` clears at the
-budget, but has no limit: if the rest is too large, it sends too much. "Input" and "cost" are those of all requests,
-including the ones that fit, at the prices of {model}. What repeats the beginning of the previous request is taken as
-cached, in steps of {step} tokens, from {minimum} tokens on.
+- "Values": of the argument values that the next call took from earlier in the run, the share that the request
+  contains.
+- "Calls": the share of calls for which the request contains all values.
+- "Task": the share of requests that contain the user's first message of the run, word for word.
+- "Repeat": earlier calls of the run whose result the request shows in no form (whole, shortened, or as a line that
+  says how it ended). A model would have to repeat them. In brackets: those that the request does not even mention.
+- "One call away": the share of values that are in the request, or that one call of `recall` returns, by a handle in
+  the request. In brackets: also by a search for the name of the call and the argument.
+- "Prefix": the mean share of a request that repeats the beginning of the previous one, byte for byte.
+- "Invalid": requests with results without their call, or calls without their results. OpenAI's API rejects them.
+- "Over": requests larger than the budget, by a count that shares no code with any of the libraries (tiktoken's o200k
+  over roles, contents, and calls as JSON).
+- "Refused": requests for which the library raised an error.
+- "A request": the mean processor time.
+- "Input" and "cost": the tokens of all requests, including those that fit, at the prices of {model}. The beginning
+  that a request shares with the previous one counts as cached, in steps of {step} tokens, from {minimum} tokens on.
+
+Brimful's requests define a tool, as those of agents do, in addition to the budget. "Clearing old results" replaces
+all but the newest three results, the oldest first, and then drops the oldest turns. langchain's `trim_messages` uses
+the same independent count. Its `ContextEditingMiddleware` clears results at the budget, but has no limit: if the rest
+is too large, the request exceeds the budget.
 
 The goals are 90 % of the values and 80 % of the calls at 1,000 tokens, 97 % and 93 % at 2,000, and the task in all
 requests. A way that does not start within {start} s, or takes longer than {limit} s, has that time in place of its
-figures: on a busy machine, it may only have been slow.
+figures. On a busy machine, it may only have been slow.
 
-The policy was chosen with the development runs in sight, so expect somewhat less on others."""
+The policy was chosen by its results on the development runs, so expect somewhat lower values on others."""
 
 
 class Way(Protocol):

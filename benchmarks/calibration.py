@@ -29,14 +29,14 @@ DRIFTS_AT = 40
 LARGE = 3_000  # tokens
 MARKS = (1, 5, 20, 50)
 
-ABOUT = f"""Counting for a model from an unknown provider, with no tokenizer and no chat template. A known model
-is hidden behind it: its own tokenizer and template determine the usage that the server reports, including
+ABOUT = f"""This measures how fast counts become exact for an unknown model, with no tokenizer and no chat template. A
+known model is hidden behind it: its own tokenizer and template determine the usage that the server reports, including
 message overheads and tools. There are {WORKLOADS} workloads of {REQUESTS} requests, each with one to six
 concurrent conversations: English, code, tool calls, Chinese, Japanese, Korean, Russian, German, Arabic,
 Hindi, emoji and mixtures. Each count uses only what was learned before it.
 
 "After 20" is the mean absolute error of the requests from the 21st up to the next column. "Covered" is the
-share of requests from the 21st on that were within our count plus its margin, and "margin" the size of that
+share of requests from the 21st on that were within Brimful's count plus its margin, and "margin" the size of that
 margin. Large prompts have more than {LARGE:,} tokens. For comparison, from the 21st request on: four
 characters per token; o200k_base with OpenAI's constants; and a single factor, the median of all ratios so
 far. The features and their bounds were chosen on other texts and on six of these models; DeepSeek, Gemma,

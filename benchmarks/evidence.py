@@ -46,18 +46,23 @@ QUICK_QUESTIONS = 8
 ENGINE_QUESTIONS = 120  # of each collection, evenly spread over its conversations
 FIGURE = "evidence.svg"
 
-ABOUT = f"""Annotators of long conversations marked the turns that contain the answer to each question. Recall is
-the share of these turns that is in the context, for a given budget of tokens. Every row pays the same price for
-the same format, that of the engine: a line of speaker and text for each turn, a heading for each day, and the
-tags and the message around all of it. "Recency" takes the newest turns. "BM25" takes the highest-ranked turns
-that fit; "by rank" combines its order with that of an embedder by reciprocal rank fusion. Ours is the ranking of
-`brimful.retrieval`, the highest value per token first: with full text only, and with each embedder that is
-installed. A long turn ranks as its best passage, in every row. "The engine" stores the conversation in SQLite,
-searches its index and fills the window under the default policy without any history, for up to
-{ENGINE_QUESTIONS} questions of each collection; it may shorten a long turn to the passages that match, which counts
-as found (the last column says how much of the recall at 2,000 tokens is such excerpts). LoCoMo's adversarial
-questions are left out. The form and the few weights of the ranking were chosen with the development conversations
-in sight: expect somewhat less on others."""
+ABOUT = f"""This measures whether search finds the turns that answer a question. Annotators of long conversations
+marked the turns that contain the answer to each question. Recall is the share of these turns that is in the context,
+for a given budget of tokens. All rows use the engine's format and pay for it: a line of speaker and text for each
+turn, a heading for each day, and the tags and the message around them. A long turn ranks as its best passage.
+
+- "Recency" takes the newest turns.
+- "BM25" takes the highest-ranked turns that fit. "By rank" combines its order with that of an embedder by reciprocal
+  rank fusion.
+- "Brimful" is the ranking of `brimful.retrieval`, highest value per token first: with full text only, and with each
+  embedder that is installed.
+- "The engine" stores the conversation in SQLite, searches its index and fills the window under the default policy
+  without any history, for up to {ENGINE_QUESTIONS} questions of each collection. It may shorten a long turn to the
+  passages that match, which counts as found. The last column is the part of the recall at 2,000 tokens that comes from
+  such excerpts.
+
+LoCoMo's adversarial questions are left out. The form and the few weights of the ranking were chosen by their results
+on the development conversations, so expect somewhat lower recall on others."""
 
 COST = """What the recall costs: a build of the engine, from the question to the finished request, with nothing in
 the cache of searches. Medians over all questions; "processor" adds up all threads. Recall is the mean of the

@@ -20,25 +20,26 @@ ROUNDS = 5
 ENOUGH_SECONDS = 0.8  # a slow way is asked less often
 LIMIT_SECONDS = 8.0
 
-ABOUT = f"""One list of messages and one budget for all. Every result is checked by one strict count that shares no
-code with any of them: tiktoken's o200k over roles, contents and names, with the constants of OpenAI's
+ABOUT = f"""All libraries get the same messages and the same budget. Every result is checked by one strict count that
+shares no code with any of them: tiktoken's o200k over roles, contents and names, with the constants of OpenAI's
 cookbook (3 per message, 3 per request), and tool calls as JSON of name and arguments. Only conversations
-larger than the budget are included. "Full" is the strict count divided by the budget. Each conversation is
-checked at its last {ENDINGS} turns, because a single cut may fall well by luck; slow libraries are checked at
-fewer of them. "Altered" results contain a message that nobody wrote because it was cut. "Broken tool
-chains" are results without their call, or calls without their results.
+larger than the budget are included. Each conversation is checked at its last {ENDINGS} turns, because a single
+cut may fit by luck; slow libraries are checked at fewer of them. "Full" is the strict count divided by the
+budget. "Altered" results contain a message whose text was cut. "Broken tool chains" are results without their
+call, or calls without their results.
 
-To make this comparable: peers only know message budgets, so Brimful gets a window whose hard limit equals the budget,
-and no safety margin. langchain-core's exact counter is the strict count itself. litellm trims by its own counter.
+The other libraries only know message budgets, so Brimful gets a window whose hard limit equals the budget, and no
+safety margin. langchain-core's exact counter is the strict count itself. litellm trims by its own counter.
 llama-index's Memory holds the system prompt separately, gets the rest of the budget for history, counts with o200k,
 has already received the earlier messages, and adds the last one within the timed call. "brimful" has its packages ready
 (each message is counted once, when it is written). "brimful, counting" packages and counts the whole history within the
 call. "brimful, cutting" may cut the oldest included message at the end of a sentence and mark it, so that the window is
-full whatever the size of the messages.
+full with messages of any size.
 
-Limitations: the strict count is not a provider's bill. It writes tool calls as JSON, and Brimful's margin for calls
-covers the same form since this benchmark found it up to 318 tokens over. That it is never over here shows agreement
-with this count, not with a bill. Real transcripts do not contain the arguments of their calls, so those are empty.
+Limitations: the strict count is not a provider's bill. It writes tool calls as JSON. Brimful's margin for calls covers
+that form, since an earlier run of this benchmark found requests that were up to 318 tokens over. The results therefore
+show agreement with this count, not with a bill. Real transcripts do not contain the arguments of their calls, so those
+are empty.
 
 Times are medians of up to {ROUNDS} calls, each on texts that no cache has seen, converted beforehand to the form that
 each library expects. A library that takes longer than {LIMIT_SECONDS:.0f} s is stopped."""

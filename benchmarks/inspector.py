@@ -26,10 +26,10 @@ ROUNDS = 7
 QUESTION = "What was said of topic7?"
 WINDOWS = range(9_000, 120_000, 4_100)  # one a question: a slider that is dragged
 
-ABOUT = f"""Whole commands, from start to exit of the process, on a room of so many messages in SQLite, each with its
-counts, terms and static vector. `inspect` builds and shows the next context, with retrieval over the whole
-room. Medians of {ROUNDS} runs, all commands in turn. "CPU" is the processor time of all threads. A first run is not
-counted: it writes the compiled files that every installed package has.
+ABOUT = f"""The time of whole commands, from start to exit of the process, on a room with this many messages in
+SQLite, each with its counts, terms and static vector. `inspect` builds and shows the next context, with retrieval
+over the whole room. Times are medians of {ROUNDS} runs, all commands in turn. "CPU" is the processor time of all
+threads. A first run is not counted: it writes the compiled files that every installed package has.
 
 What-if builds a stored context again with another window, requested from `brimful serve` as the page does while a
 slider is dragged: {len(WINDOWS)} windows each, from the request to the last byte of the response."""

@@ -47,18 +47,18 @@ PEOPLE = ("Ada", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal")
 FACT = "The passphrase of the old vault is heliotrope-cormorant, please keep it safe."
 QUESTION = "What was the passphrase of the old vault?"
 
-ABOUT = f"""A flood of {FLOOD:,} messages made from a template in a room with a short conversation, and a year of a
-busy room, in a window of {WINDOW:,} tokens under the default policy, before and after the janitor runs. Summaries are
-extractive; no model is called. On day 120 somebody says something that is asked about at the end of the year.
+ABOUT = f"""Contexts before and after the janitor runs, in a window of {WINDOW:,} tokens under the default policy: for a
+flood of {FLOOD:,} messages made from a template in a room with a short conversation, and for a year of a busy room.
+Summaries are extractive; no model is called. The question at the end of the year is about a message of day 120.
 "Represented" are messages that are in the context themselves or through a summary. Times are processor times.
 
 Families are measured on the SMS Spam Collection, if available, against exact similarity: every text is compared with
 every other by the Jaccard index of their shingles. A detected pair is correct if the two are at least
 {MIN_SIMILARITY} similar, or equal if they are short or very long. Recall is the share of such pairs that were detected.
 
-Summaries take space from retrieved content. The last table shows what that costs, if the conversations are available:
-the share of annotated answer turns that is in the context itself, in windows of so many tokens under the default
-policy, in conversations that the janitor processed 40 days after their end. Quotes in summaries do not count."""
+Summaries take space from retrieved content. The last table shows the cost, if the conversations are available: the
+share of annotated answer turns that is in the context itself, in windows of this many tokens under the default policy,
+in conversations that the janitor processed 40 days after their end. Quotes in summaries do not count."""
 
 
 @dataclass(frozen=True, slots=True)

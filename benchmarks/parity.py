@@ -30,20 +30,22 @@ LONG = 8  # one in so many conversations is longer than the window
 AT_ONCE = 2  # servers
 QUICK = 12
 
-ABOUT = f"""A real llama.cpp server with a window of {WINDOW:,} tokens and tiny models with random weights, but real
-vocabularies and chat templates: the server renders and tokenizes by itself. The conversations are generated: names,
-system prompts, tools, parallel calls and their results, broken arguments, odd keys, empty turns, code, many scripts,
-emoji, decomposed accents, control characters, long runs, lone surrogates, spelled-out special tokens. Each is assembled
-for the model (`runtime = "llama.cpp"`) and sent. "Equal" means that our count of the request equals the server's
-`usage.prompt_tokens`. "Refused" are requests that the server rejected, for length or anything else. One conversation
-in {LONG} is longer than the window: "full" is the share of the allowed tokens that is used then, and messages may be
-cut for it. For comparison, the mean error of common estimates on the same requests."""
+ABOUT = f"""This compares Brimful's count of a request with that of a real llama.cpp server. The server has a window
+of {WINDOW:,} tokens and tiny models with random weights, but real vocabularies and chat templates, with which it
+renders and tokenizes each request. The conversations are generated: names, system prompts, tools, parallel calls and
+their results, broken arguments, odd keys, empty turns, code, many scripts, emoji, decomposed accents, control
+characters, long runs, lone surrogates, spelled-out special tokens. Each is built for the model (`runtime =
+"llama.cpp"`) and sent. "Equal" means that Brimful's count equals the server's `usage.prompt_tokens`. "Refused" are
+requests that the server rejected for any reason. One conversation in {LONG} is longer than the window. For these,
+"full" is the share of the allowed tokens that is used, and messages may be cut. The last columns show the mean error
+of common estimates on the same requests."""
 
-CLIENTS = f"""The same for requests as clients write them: lists of parts, `reasoning_content`, `chat_template_kwargs`,
-`reasoning_effort`, developer messages; {CLIENT_REQUESTS} for each of twelve vocabularies, through `fit`. Those that
-Brimful does not have are read from the model's GGUF file. "Different" are requests that were called exact and that the
-server counts otherwise. A "bound" is an upper limit, for templates that omit tools or calls. "Refused" are requests
-that the template or the server rejects, such as two calls in one message or arguments that are not JSON."""
+CLIENTS = f"""The same for requests as clients write them, with lists of parts, `reasoning_content`,
+`chat_template_kwargs`, `reasoning_effort` and developer messages: {CLIENT_REQUESTS} for each of twelve vocabularies,
+through `fit`. Vocabularies that Brimful does not have are read from the model's GGUF file. "Different" are requests
+whose count Brimful called exact, but which the server counts differently. A "bound" is an upper limit, for templates
+that omit tools or calls. "Refused" are requests that the template or the server rejects, such as two calls in one
+message or arguments that are not JSON."""
 
 _CLIENT_HEAD = ["exact and equal", "exact and different", "bound", "too low", "refused"]
 _HEAD = ["equal", "refused", "prompt tokens", "full, mean", "full, median", "chars/4, off by", "o200k, off by"]

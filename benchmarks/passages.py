@@ -26,12 +26,12 @@ KINDS = ("message", "recent message", "memory", "lorebook entry")
 CHAT_BEFORE, CHAT_AFTER, CHAT_RECENT = 20, 500, 6  # turns of small talk; 500 fill the larger window
 START = 1_790_000_000.0
 END = START + 60 * (CHAT_BEFORE + CHAT_AFTER + 2)
-ABOUT = f"""A fact is told once, in one sentence, somewhere inside a text of so many tokens about other things. The
-text is a message with {CHAT_AFTER} turns of small talk after it, or with {CHAT_RECENT} ("recent"); a memory; or a
-lorebook entry whose keyword is in the question. Then somebody asks for the fact in other words. "Found" is the share of
-questions for which the text is a candidate, "in the request" the share whose request contains the sentence, in
-percent, under the default policy with the static table. Sentences, questions and texts were written for this
-benchmark."""
+ABOUT = f"""This measures whether one sentence in a long text is found. A text of this many tokens about other things
+contains a fact in one sentence. The text is a message with {CHAT_AFTER} turns of small talk after it, or with
+{CHAT_RECENT} ("recent"); a memory; or a lorebook entry whose keyword is in the question. The question asks for the fact
+in other words. "Found" is the percentage of questions for which the text is a candidate, and "in the request" that of
+questions whose request contains the sentence, under the default policy with the static table. Sentences, questions and
+texts were written for this benchmark."""
 
 
 @dataclass(frozen=True, slots=True)

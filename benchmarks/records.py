@@ -35,13 +35,13 @@ NOW = 1.7e9
 TABLES = ("snapshots", "inclusions", "context_items", "log", "log_ends", "tallies")
 SHARED = "SELECT coalesce(sum(length(body)), 0) FROM contents WHERE uses <= 0"  # contents that only contexts have
 
-ABOUT = f"""How much a store grows by the record of a build with {CANDIDATES} candidates: messages of about 280
-characters in a room, and a question. *one room* is the mean of {BUILDS} builds of the same room, one after the other,
-*many rooms* that of the first build in each of {ROOMS} rooms. *with memories*: {MEMORIES} of the candidates are
-memories of the user, found by search. Bytes are those of all tables that a build writes: heap, indexes and TOAST in
-PostgreSQL after `VACUUM FULL`, used bytes of pages in SQLite. Messages are stored elsewhere, and are not counted.
-*save* and *load* are processor time of this process for `save_context` and `snapshot` in SQLite, the least of {CALLS}
-calls."""
+ABOUT = f"""This measures how much a store grows by the record of a build with {CANDIDATES} candidates: messages of
+about 280 characters in a room, and a question. "One room" is the mean of {BUILDS} consecutive builds of the same
+room, and "many rooms" the mean of the first build in each of {ROOMS} rooms. "With memories": {MEMORIES} of the
+candidates are memories of the user, found by search. Bytes include all tables that a build writes: heap, indexes and
+TOAST in PostgreSQL after `VACUUM FULL`, and used bytes of pages in SQLite. Messages are stored in other tables, and
+are not counted. "Save" and "load" are the processor time of this process for `save_context` and `snapshot` in SQLite,
+the minimum of {CALLS} calls."""
 
 
 def report(postgres: str | None = None, against: Path | None = None, *, quick: bool = False) -> Section:

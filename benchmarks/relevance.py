@@ -32,8 +32,8 @@ development conversations were asked of stores that can and cannot answer them: 
 to all conversations of a collection joined. "Predicted" is the mean relevance of the results in each bin, "observed"
 the share of them that annotators marked as evidence. The coefficients for a collection were fitted on the other
 collections. The calibration error is the mean difference between the two, over the best 100 results of each question;
-most of these are certainly irrelevant, so the second one is over those with a relevance of at least 5 %. Then, facts
-among notes about other things, each with a question in other words."""
+most of these are certainly irrelevant, so the second one is over those with a relevance of at least 5 %. The last table
+has facts among notes about other things, each with a question in other words."""
 
 
 class Squeezed:

@@ -38,12 +38,12 @@ MEM0_SECONDS = 240.0
 Way = Literal["retrieved", "saved", "window"]
 WAYS: tuple[Way, ...] = ("retrieved", "saved", "window")
 
-ABOUT = f"""A room of so many messages in SQLite, each with its counts, terms and a vector of {DIMENSIONS} numbers, and
-a budget of {BUDGET:,} tokens under the default policy. "Load and fill" takes the newest messages and retrieves nothing.
-"With retrieval" runs three queries over the whole room and the memories, in full text and by vectors, none of them seen
-before. "And saved" also stores the record of every decision. Medians of {BUILDS} builds; the rooms take turns, each in
-a process of its own. The vectors are hashes, since search time does not depend on their meaning. The last column
-compares "with retrieval" to the smallest room.
+ABOUT = f"""The time to build a context in a room with this many messages in SQLite, each with its counts, terms and a
+vector of {DIMENSIONS} numbers, and a budget of {BUDGET:,} tokens under the default policy. "Load and fill" takes the
+newest messages and retrieves nothing. "With retrieval" runs three queries over the whole room and the memories, in
+full text and by vectors, none of them seen before. "And saved" also stores the record of every decision. Times are
+medians of {BUILDS} builds; the rooms take turns, each in its own process. The vectors are hashes, since search time
+does not depend on their meaning. The last column compares "with retrieval" to the smallest room.
 
 langchain-core and litellm get the whole conversation as a list in memory, retrieve nothing and store no record. mem0
 gets it in its own store, in bulk; a turn is one vector search for {mem0_search.FINDS} texts, and fills no window."""

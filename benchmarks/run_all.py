@@ -63,12 +63,13 @@ PACKAGES = (
 
 INTRODUCTION = """# Benchmarks
 
-Brimful beside the libraries that people use for the same work. `make bench` generates this page, a section at a time
-(`make bench ONLY=rooms,proxy`), with the scripts in [`benchmarks/`](../benchmarks).
+This page compares Brimful with other libraries for the same task, and measures how fast and how exact it is. `make
+bench` generates the page with the scripts in [`benchmarks/`](../benchmarks). To measure some sections again, name them:
+`make bench ONLY=rooms,proxy`.
 
 Machines differ and are noisy, so ratios come first: both sides of a ratio were measured in the same minutes on the same
-machine. Each library runs in a process of its own with a time limit, so that one that hangs or panics costs a row, not
-the run. Nothing is downloaded, and telemetry is off. If a package is not installed, its rows say so.
+machine. Each library runs in its own process with a time limit, so that one that hangs or panics costs a row, not the
+run. Nothing is downloaded, and telemetry is off. If a package is not installed, its rows say so.
 
 `python benchmarks/build_time.py --against ../other` compares the processor time of a build with that of another
 checkout, in alternation, on SQLite or PostgreSQL, and says how many of the finished contexts are equal."""

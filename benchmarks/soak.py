@@ -27,16 +27,16 @@ CACHE_MB = 64  # so that the caches are full early
 SIZES = {"2 kB": (2_000, 200), "200 kB, seen before": (200_000, 1_000), "2 MB, trimmed": (2_000_000, 1_000)}
 ROUNDS = {"2 kB": 200, "200 kB, seen before": 40, "2 MB, trimmed": 5}
 
-ABOUT = f"""CPU time of the server process, with an upstream that answers at once. Every context is recorded in SQLite.
-A conversation is sent again and again with another question at its end.
+ABOUT = f"""The first table has the CPU time of the server process, with an upstream that answers at once. Every
+context is recorded in SQLite. The same conversation is sent repeatedly, each time with another question at its end.
 
-Then the memory of one server over many mixed requests, {AT_A_TIME} at a time, with `cache_mb = {CACHE_MB}`: short and
-long conversations, some trimmed, some streamed, some remembered in one of a thousand rooms, with many model names, and
-some that are invalid.
+The second table has the memory of one server over many mixed requests, {AT_A_TIME} at a time, with `cache_mb =
+{CACHE_MB}`: short and long conversations, some trimmed, some streamed, some remembered in one of a thousand rooms,
+with many model names, and some that are invalid.
 
-Finally the CPU time of a turn of one room in `remember` mode with a window of {WINDOW:,} tokens, for a client that
-sends only its new message: the mean of {MEASURED_TURNS} turns. The cost rises until the window is full and older turns
-are searched, and then stays the same."""
+The third table has the CPU time of a turn of one room in `remember` mode with a window of {WINDOW:,} tokens, for a
+client that sends only its new message: the mean of {MEASURED_TURNS} turns. The cost rises until the window is full
+and older turns are searched, and then stays the same."""
 
 
 def report(*, quick: bool) -> Section:

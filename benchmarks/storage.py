@@ -55,11 +55,11 @@ GROUPS = {
     "token counts": ("token_counts",),
 }
 TITLE = "What a message takes"
-ABOUT = """Bytes a message, rows with indexes, after `VACUUM`; and processor time of this process (client) and of the
-database server. {messages:,} messages of {characters:.0f} characters in {rooms} rooms: conversations of LoCoMo and
-REALTALK and one of BEAM, copied into several tenants, written in batches and embedded with 256 numbers. Long messages
-have several passages, so there are more documents and vectors than messages. A build fills a window of 9,000 tokens for
-a question that was not asked before; the mean of 40."""
+ABOUT = """The tables show bytes per message (rows with indexes, after `VACUUM`), and the processor time of this process
+(client) and of the database server. There are {messages:,} messages of {characters:.0f} characters in {rooms} rooms:
+conversations of LoCoMo and REALTALK and one of BEAM, copied into several tenants, written in batches and embedded with
+256 numbers. Long messages have several passages, so there are more documents and vectors than messages. A build fills a
+window of 9,000 tokens for a question that was not asked before; its time is the mean of 40."""
 
 
 @dataclass(frozen=True, slots=True)

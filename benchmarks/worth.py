@@ -44,13 +44,13 @@ DIVISIONS: Final[Mapping[str, Mapping[str, object]]] = MappingProxyType(
     }
 )
 
-ABOUT = f"""Recall of evidence as above, of up to {QUESTIONS} questions of each collection. The first table is the
-default policy as a user has it, in windows of this many tokens, a quarter of which is reserved for the answer: history
-and what was found share the rest, in fixed shares or by worth. With a price, finds that are not worth their tokens
-leave them to history, which costs less: most of it is in the provider's prompt cache. The second table has no history,
-and at most {RETRIEVED:,} tokens of finds at each price. The number in brackets is the mean of the tokens of what was
-found. Below, {MEMORIES} memories about kettles and ladders, and a message that has nothing to do with them: how many
-get in."""
+ABOUT = f"""This measures what a price of tokens does to the recall of evidence (see above), for up to {QUESTIONS}
+questions of each collection. The first table uses the default policy in windows of this many tokens, a quarter of which
+is reserved for the answer. History and search results share the rest, in fixed shares or by their value. With a price,
+results that are not worth their tokens leave them to history. History costs less, because most of it is in the
+provider's prompt cache. The second table has no history, and at most {RETRIEVED:,} tokens of search results at each
+price. The number in brackets is the mean number of tokens of the results. The last table counts how many of {MEMORIES}
+memories about kettles and ladders are included for a message that has nothing to do with them."""
 
 Results = dict[tuple[str, int], list[tuple[float, int]]]
 """By name of the setting and tokens: the recall of each question, and the tokens of what was found for it."""
