@@ -37,6 +37,15 @@ def test_what_is_indexed_later_is_indexed_alike(database, run, url):
     assert run(database.check()) == []
 
 
+def test_messages_are_indexed_in_the_order_in_which_they_were_written(database, run, url):
+    store = database.tenant("acme")
+    messages = [Message(id=f"m{999 - at}", room="r", content="Tea.", at=float(at)) for at in range(300)]
+    run(store.load_records(messages, make_document, defer=True))
+    run(store.divide_documents(make_document))
+    waiting = rows(url, "SELECT seq FROM documents WHERE tenant = 'acme' AND part < 0 ORDER BY seq")
+    assert waiting == [(seq,) for seq in range(257, 301)]
+
+
 def test_what_is_deleted_before_it_is_indexed_is_not_indexed(database, run):
     store = database.tenant("acme")
     run(store.load_records(make_messages(4), make_document, defer=True))

@@ -100,6 +100,7 @@ _LETTERS: Final = {
     "ro": "șț",
 }  # fmt: skip
 """Letters and signs that count as a function word of a language."""
+_ALL_LETTERS: Final = frozenset("".join(_LETTERS.values()))
 _FUNCTION_WORDS: Final = {language: frozenset(words.split()) for language, words in _PROFILES.items()}
 _LANGUAGES: Final = {
     word: tuple(language for language, words in _FUNCTION_WORDS.items() if word in words)
@@ -201,6 +202,8 @@ _SCRIPTS: Final = (
 """The letters of each script, the language of a text that is mostly in it, and how much a letter counts."""
 _OTHER_SCRIPT: Final = re.compile("|".join(pattern.pattern for pattern, name, _ in _SCRIPTS if name != _LATIN))
 _CACHED_LETTERS: Final = 8_192
+_CACHED_CHUNKS: Final = 16_384
+_MAX_CACHED_LENGTH: Final = 32  # characters of a chunk in the cache
 
 
 def detect_language(text: str) -> str:
@@ -248,20 +251,27 @@ def _cyrillic_language(text: str) -> str:
 
 def _latin_language(text: str) -> str:
     # Capitalized words may be parts of names, as in "Los Angeles".
-    words = _find_words(text.replace("’", "'"))
-    hits = Counter(chain.from_iterable(filter(None, map(_LANGUAGES.get, words))))
-    if not text.isascii():
-        chars = set(text)
+    plain = text.replace("’", "'")
+    chunks = (plain.translate(_ASCII_LETTERS) if plain.isascii() else plain).split()
+    hits = Counter(chain.from_iterable(map(_CHUNK_LANGUAGES.__getitem__, chunks)))
+    if not text.isascii() and (chars := _ALL_LETTERS.intersection(text)):
         hits.update(language for language, letters in _LETTERS.items() if not chars.isdisjoint(letters))
     best = max(hits, key=hits.__getitem__, default=ENGLISH)
-    needed = max(hits[ENGLISH] + (best != ENGLISH), 1 if len(words) <= _SHORT_WORDS else _MIN_HITS)
-    return best if hits[best] >= needed else ENGLISH
+    is_shown = hits[best] >= _MIN_HITS or len(_WORD.findall(plain)) <= _SHORT_WORDS
+    return best if hits[best] > hits[ENGLISH] and is_shown else ENGLISH
 
 
-def _find_words(text: str) -> list[str]:
-    """Return all matches of `_WORD`. Most words are found without it, which is several times faster."""
-    is_ascii = text.isascii()
-    chunks = (text.translate(_ASCII_LETTERS) if is_ascii else text).split()
-    if is_ascii and "'" not in text:
-        return chunks
-    return [word for chunk in chunks for word in ((chunk,) if chunk.isalpha() else _WORD.findall(chunk))]
+class _ChunkLanguages(dict[str, tuple[str, ...]]):
+    """The languages of the function words in chunks between spaces. Most texts need no regular expression then."""
+
+    def __missing__(self, chunk: str) -> tuple[str, ...]:
+        words = [chunk] if chunk.isalpha() else _WORD.findall(chunk)
+        languages = tuple(chain.from_iterable(_LANGUAGES.get(word, ()) for word in words))
+        if len(chunk) <= _MAX_CACHED_LENGTH:
+            if len(self) >= _CACHED_CHUNKS:
+                self.clear()
+            self[chunk] = languages
+        return languages
+
+
+_CHUNK_LANGUAGES: Final = _ChunkLanguages()

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import chain
 from typing import Final
 
 from brimful.core.decision import SECONDS_PER_DAY
@@ -76,7 +76,6 @@ _UNDECOMPOSED: Final = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ħ": "h"
 _UNSPACED_SCRIPTS: Final = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
 )
-_IDEOGRAPH: Final = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]")
 _SCRIPT_STEMMERS: Final = (
     ("\u0370", "english"), ("\u0400", "greek"), ("\u0530", "russian"), ("\u0590", "armenian"), ("\u0600", ""),
     ("\u0700", "arabic"), ("\u0900", ""), ("\u0980", "hindi"), ("\u0b80", ""), ("\u0c00", "tamil"),
@@ -88,9 +87,9 @@ _STEMMERS: Final = {
     "sv": "swedish", "da": "danish", "fi": "finnish", "pl": "polish", "cs": "czech", "tr": "turkish",
     "hu": "hungarian", "ro": "romanian",
 }  # fmt: skip
-_CACHED_WORDS: Final = 65_536  # at most; they take about 20 MB
+_CACHED_CHUNKS: Final = 65_536  # in all languages; they take about 20 MB
 _CACHED_DAYS: Final = 4_096
-_MAX_CACHED_LENGTH: Final = 32  # characters of a word in the cache
+_MAX_CACHED_LENGTH: Final = 32  # characters of a chunk in the cache
 
 
 def analyze(text: str, speaker: str = "", at: float | None = None) -> list[str]:
@@ -106,7 +105,7 @@ def analyze(text: str, speaker: str = "", at: float | None = None) -> list[str]:
     """
     language = detect_language(text)
     date = () if at is None else _date_terms(at // SECONDS_PER_DAY)
-    return [*_terms(_words(text), language, indexed=True), *analyze_query(speaker, ENGLISH), *date]
+    return [*_terms(text, language, indexed=True), *_terms(speaker, ENGLISH), *date]
 
 
 def analyze_query(text: str, language: str = "") -> list[str]:
@@ -117,45 +116,56 @@ def analyze_query(text: str, language: str = "") -> list[str]:
     >>> analyze_query("Wo wandern wir?")
     ['wand']
     """
-    language = language or detect_language(text)
-    return list(_terms(_words(text), language))
-
-
-def _words(text: str) -> list[str]:
-    """Return all matches of `_WORD` in the normalized text. Most words are found without it, which is much faster."""
-    plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
-    is_ascii = plain.isascii()
-    chunks = (plain.translate(_ASCII_WORDS) if is_ascii else plain).split()
-    if is_ascii and "'" not in plain:
-        return chunks
-    return [word for chunk in chunks for word in ((chunk,) if chunk.isalnum() else _WORD.findall(chunk))]
+    return list(_terms(text, language or detect_language(text)))
 
 
 @lru_cache(maxsize=_CACHED_DAYS)
 def _date_terms(day: float) -> tuple[str, ...]:
     date = datetime.fromtimestamp(day * SECONDS_PER_DAY, UTC)
-    return (str(date.year), *_word_terms(MONTHS[date.month - 1], ENGLISH), str(date.day))
+    return (str(date.year), *_terms(MONTHS[date.month - 1], ENGLISH), str(date.day))
 
 
-def _terms(words: list[str], language: str, *, indexed: bool = False) -> Iterable[str]:
-    """Return the terms of all words."""
-    if max(map(len, words), default=0) > _MAX_CACHED_LENGTH:
-        return chain.from_iterable(_word_terms(word, language, indexed=indexed) for word in words)
-    return chain.from_iterable(map(_cached_word_terms, words, repeat(language), repeat(indexed)))
+def _terms(text: str, language: str, *, indexed: bool = False) -> Iterable[str]:
+    """Return the terms of all matches of `_WORD` in the normalized text."""
+    plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+    chunks = (plain.translate(_ASCII_WORDS) if plain.isascii() else plain).split()
+    terms = _CHUNK_TERMS.get((language, indexed)) or _ChunkTerms(language, indexed=indexed)
+    return chain.from_iterable(map(terms.__getitem__, chunks))
 
 
-def _word_terms(word: str, language: str, *, indexed: bool = False) -> tuple[str, ...]:
+class _ChunkTerms(dict[str, tuple[str, ...]]):
+    """The terms of chunks between spaces, in one language. A hit takes a third of the time of one in an LRU cache."""
+
+    def __init__(self, language: str, *, indexed: bool) -> None:
+        super().__init__()
+        self._language = language
+        self._indexed = indexed
+        _CHUNK_TERMS[language, indexed] = self
+
+    def __missing__(self, chunk: str) -> tuple[str, ...]:
+        words = [chunk] if chunk.isalnum() else _WORD.findall(chunk)
+        if words == [chunk]:
+            terms = _find_word_terms(chunk, self._language, indexed=self._indexed)
+        else:
+            terms = tuple(chain.from_iterable(map(self.__getitem__, words)))
+        if len(chunk) <= _MAX_CACHED_LENGTH:
+            if sum(map(len, list(_CHUNK_TERMS.values()))) >= _CACHED_CHUNKS:
+                _CHUNK_TERMS.clear()
+            self[chunk] = terms
+        return terms
+
+
+_CHUNK_TERMS: Final[dict[tuple[str, bool], _ChunkTerms]] = {}
+"""By language, and whether the text is indexed."""
+
+
+def _find_word_terms(word: str, language: str, *, indexed: bool = False) -> tuple[str, ...]:
     """Return the terms of one word: nothing for a stopword, otherwise its stem or its characters and their bigrams."""
-    find = _cached_word_terms if len(word) <= _MAX_CACHED_LENGTH else _find_word_terms
-    return find(word, language, indexed)
-
-
-def _find_word_terms(word: str, language: str, indexed: bool) -> tuple[str, ...]:  # noqa: FBT001 - a key of the cache
     if word in STOPWORDS or word in OWN_STOPWORDS.get(language, ()):
         return ()
     if paired := _UNSPACED_SCRIPTS.search(word):
         before, run, after = word[: paired.start()], paired.group(), word[paired.end() :]
-        return (*_word_terms(before, ENGLISH), *_bigrams(run), *_word_terms(after, ENGLISH))
+        return (*_find_word_terms(before, ENGLISH), *_bigrams(run), *_find_word_terms(after, ENGLISH))
     whole = _IGNORED_MARKS.sub("", word.removesuffix("'s").replace("'", ""))
     bare = _strip_accents(whole)
     if not bare or bare in STOPWORDS:
@@ -168,19 +178,18 @@ def _find_word_terms(word: str, language: str, indexed: bool) -> tuple[str, ...]
     return (own, stem, *parts) if indexed and own != stem else (own, *parts)
 
 
-_cached_word_terms: Final = lru_cache(maxsize=_CACHED_WORDS)(_find_word_terms)
-
-
 def _bigrams(run: str) -> tuple[str, ...]:
     """Return the bigrams of a run, and its ideographs, each of which may be a word.
 
     >>> _bigrams("北京に"), _bigrams("の")
     (('北', '北京', '京', '京に'), ('の',))
     """
+    if len(run) == 1:
+        return (run,)
     terms = []
-    for at, char in enumerate(run):
-        terms += [char] if len(run) == 1 or _IDEOGRAPH.match(char) else []
-        terms += [run[at : at + 2]] if at + 1 < len(run) else []
+    for char, following in zip(run, [*run[1:], ""], strict=True):
+        terms += [char] if "\u3400" <= char <= "\u9fff" or "\uf900" <= char <= "\ufaff" else []
+        terms += [char + following] if following else []
     return tuple(terms)
 
 

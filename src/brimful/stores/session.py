@@ -279,10 +279,10 @@ class Session:
         return values
 
     def _encode_list(self, name: str, values: list[Any]) -> Any:
-        for value in values:
-            if type(value) is str:
-                _check_string(name, value)
-        return self.dialect.encode_list(values)
+        encoded = self.dialect.encode_list(values)
+        if "\0" in encoded or r"\u0000" in encoded:
+            _check_string(name, "".join(value for value in values if type(value) is str))
+        return encoded
 
 
 def validate_limit(limit: int) -> int:

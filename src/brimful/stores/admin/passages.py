@@ -24,12 +24,14 @@ _STILL_UNDIVIDED: Final = """
 SELECT item, part, start, seq FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items AND part < 0
 ORDER BY part DESC
 """
+# By an expression of `kind`, because SQLite would otherwise search by it, among all messages and in order of their ids.
 _DEFERRED: Final = """
-SELECT item FROM documents WHERE tenant = :tenant AND part < 0 AND part = -1 AND length = 0 AND kind = 'message'
+SELECT item FROM documents WHERE tenant = :tenant AND part < 0 AND part = -1 AND length = 0 AND kind || '' = 'message'
 LIMIT :limit
 """
 _STILL_DEFERRED: Final = """
 SELECT item, doc FROM documents WHERE tenant = :tenant AND kind = 'message' AND item IN :items AND part = -1
+ORDER BY doc
 """
 _KEEP: Final = """
 UPDATE documents SET part = 0 WHERE tenant = :tenant AND kind = :kind AND item = :item AND part = -1

@@ -24,7 +24,7 @@ from brimful.stores.backends.driver import Driver, Finding, raise_if_closed
 from brimful.stores.backends.postgres_index import PostgresVectorIndex
 from brimful.stores.backends.postgres_text_index import PostgresTextIndex
 from brimful.stores.backends.replica import Replica
-from brimful.stores.index.terms import pack_terms, split_token, unpack_terms
+from brimful.stores.index.terms import bare_terms, pack_terms, unpack_terms
 from brimful.stores.migrations import pending_migrations
 from brimful.stores.session import Cursor as AnyCursor
 from brimful.stores.session import Row, Session, Values
@@ -185,7 +185,7 @@ class PostgresDialect:
 
     def encode_terms(self, tokens: list[str]) -> list[str]:
         """Return the terms as one element, without their scope: a list of tokens takes twice the space."""
-        return [pack_terms(split_token(token)[1] for token in tokens)] if tokens else []
+        return [pack_terms(bare_terms(tokens))] if tokens else []
 
     def decode_terms(self, scope: int, stored: list[str]) -> list[str]:
         """Return the tokens. Those of earlier versions are elements."""

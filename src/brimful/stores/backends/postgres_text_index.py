@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from brimful.core.validation import MAX_INTEGER
 from brimful.stores.index.terms import split_token
@@ -25,14 +26,18 @@ if TYPE_CHECKING:
     from brimful.stores.session import Occurrences
 
 _LOCK: Final = """
-INSERT INTO term_scopes (tenant, scope, writes) VALUES (:tenant, :scope, 1)
+INSERT INTO term_scopes (tenant, scope, writes) VALUES {rows}
 ON CONFLICT (tenant, scope) DO UPDATE SET writes = term_scopes.writes + 1
 RETURNING scope, writes, unpacked, segments
 """
 _READ: Final = """
 SELECT scope, writes, unpacked, segments FROM term_scopes WHERE tenant = :tenant AND scope IN :scopes
 """
-_SAVE: Final = "UPDATE term_scopes SET segments = :segments WHERE tenant = :tenant AND scope = :scope"
+_SAVE: Final = """
+UPDATE term_scopes t SET segments = r.segments::bigint[]
+FROM unnest(:scopes::bigint[], :segments::text[]) AS r (scope, segments)
+WHERE t.tenant = :tenant AND t.scope = r.scope
+"""
 _INSERT: Final = """
 INSERT INTO term_blocks (tenant, scope, segment, part, term, body)
 VALUES (:tenant, :scope, :segment, :part, :term, :body)
@@ -106,6 +111,7 @@ _COUNT_UNCONVERTED: Final = """
 SELECT coalesce(sum(s.documents), 0) FROM term_scopes t
 JOIN scopes s ON s.tenant = t.tenant AND s.number = t.scope WHERE t.tenant = :tenant AND t.unpacked > 0
 """
+_LOCKED_SCOPES: Final = 64  # by one statement
 _MERGE_RATIO: Final = 2  # a segment is merged with an earlier one that has at most so many times as many documents
 
 Key = tuple[int, int, int, str]
@@ -144,9 +150,12 @@ class PostgresTextIndex:
         from brimful.stores.index import packing  # noqa: PLC0415 - numpy
 
         by_scope = _by_scope(documents)
-        for scope in _lock(session, by_scope):
-            added = by_scope[scope.number]
-            _add(session, scope, packing.list_documents(added), len(added))
+        writes = [
+            _Write(scope, packing.list_documents(added), len(added))
+            for scope in _lock(session, by_scope)
+            for added in (by_scope[scope.number],)
+        ]
+        _add(session, writes)
 
     def remove(self, session: Session, documents: Sequence[IndexedDocument]) -> None:
         """Remove documents."""
@@ -196,7 +205,7 @@ class PostgresTextIndex:
         ]
         taken = _take_unpacked(session, documents)
         if taken.terms:
-            _add(session, scope, taken, len(documents))
+            _add(session, [_Write(scope, taken, len(documents))])
         session.run(
             "UPDATE term_scopes SET unpacked = :unpacked WHERE tenant = :tenant AND scope = :scope",
             scope=scope.number,
@@ -347,27 +356,48 @@ def _parts_for(limit: int) -> int:
     return 1 + -(-limit // packing.PART_DOCUMENTS)
 
 
-def _add(session: Session, scope: _Scope, listing: Listing, documents: int) -> None:
-    """Write new documents to the tail of a scope, or merge them with the tail and small segments."""
+class _Write(msgspec.Struct, frozen=True):
+    """New documents of a scope that is locked."""
+
+    scope: _Scope
+    listing: Any  # a Listing, whose module loads numpy
+    documents: int
+
+
+def _add(session: Session, writes: Iterable[_Write]) -> None:
+    """Write new documents to the tails of their scopes, or merge them with the tail and small segments."""
     from brimful.stores.index import packing  # noqa: PLC0415 - numpy
 
+    rows: list[tuple[int, int, Row]] = []
+    merged: dict[int, list[_Segment]] = {}
+    for each in writes:
+        number, segment = each.scope.number, each.scope.writes
+        kept = _kept_segments(session, each)
+        if kept is None:
+            rows += [(number, segment, row) for row in packing.encode_tail(each.listing)]
+            continue
+        first = kept[-1].number + 1 if kept else 0
+        taken = session.rows(_TAKE, scope=number, first=first) if segment > 1 else []
+        listing = packing.merge([each.listing, *packing.decode([packing.Row(*row) for row in taken])])
+        rows += [(number, segment, row) for row in packing.encode_segment(listing)]
+        docs = set(listing.rows[0].tolist())
+        merged[number] = [*kept, _Segment(segment, len(docs), min(docs), max(docs))]
+    _insert(session, rows)
+    if merged:
+        packed = [[number for each in segments for number in astuple(each)] for segments in merged.values()]
+        session.run(_SAVE, scopes=list(merged), segments=list(map(session.dialect.encode_list, packed)))
+
+
+def _kept_segments(session: Session, write: _Write) -> list[_Segment] | None:
+    """Return the segments that a write is not merged with; None if it is not merged at all yet."""
     tuning = session.dialect.tuning
-    since = scope.segments[-1].number if scope.segments else 0
-    if max(documents, scope.writes - since) < tuning.tail_writes:
-        _insert(session, scope.number, [(scope.writes, row) for row in packing.encode_tail(listing)])
-        return
-    kept = list(scope.segments)
-    size = max(documents, scope.writes - since)
+    kept = list(write.scope.segments)
+    size = max(write.documents, write.scope.writes - (kept[-1].number if kept else 0))
+    if size < tuning.tail_writes:
+        return None
     while kept and size + kept[-1].documents <= tuning.segment_documents and kept[-1].documents <= _MERGE_RATIO * size:
         size += kept.pop().documents
-    first = kept[-1].number + 1 if kept else 0
-    taken = session.rows(_TAKE, scope=scope.number, first=first)
-    merged = packing.merge([listing, *packing.decode([packing.Row(*row) for row in taken])])
-    _insert(session, scope.number, [(scope.writes, row) for row in packing.encode_segment(merged)])
-    docs = set(merged.rows[0].tolist())
-    kept.append(_Segment(scope.writes, len(docs), min(docs), max(docs)))
-    packed = [number for each in kept for number in msgspec.structs.astuple(each)]
-    session.run(_SAVE, scope=scope.number, segments=packed)
+    return kept
 
 
 def _remove(session: Session, scope: _Scope, documents: Sequence[IndexedDocument]) -> None:
@@ -383,16 +413,16 @@ def _remove(session: Session, scope: _Scope, documents: Sequence[IndexedDocument
     }
     parts = _read_parts(session, [key for keys in common.values() for key in keys])
     old: list[Key] = []
-    new: list[tuple[int, Row]] = []
+    new: list[tuple[int, int, Row]] = []
     for key, listing in blocks:
         whole = packing.merge([listing, *(packing.list_term(part[3], parts[part]) for part in common[key])])
         rest = packing.without(whole, docs)
         if rest.rows.shape[1] < whole.rows.shape[1]:
             old += [key, *common[key]]
             rows = packing.encode_tail(rest) if key[2] == packing.TAIL else packing.encode_segment(rest)
-            new += [(key[1], row) for row in rows]
+            new += [(scope.number, key[1], row) for row in rows]
     _delete(session, scope.number, old)
-    _insert(session, scope.number, new)
+    _insert(session, new)
 
 
 def _delete(session: Session, scope: int, keys: Sequence[Key]) -> None:
@@ -401,19 +431,25 @@ def _delete(session: Session, scope: int, keys: Sequence[Key]) -> None:
         session.run(_DELETE, scope=scope, segments=segments, parts=parts, terms=terms)
 
 
-def _insert(session: Session, scope: int, rows: Iterable[tuple[int, Row]]) -> None:
-    session.many(
+def _insert(session: Session, rows: Iterable[tuple[int, int, Row]]) -> None:
+    """Insert rows, each with its scope and segment."""
+    session.insert(
         _INSERT,
         (
             {"scope": scope, "segment": segment, "part": row.part, "term": row.term, "body": row.body}
-            for segment, row in rows
+            for scope, segment, row in rows
         ),
     )
 
 
 def _lock(session: Session, numbers: Iterable[int]) -> list[_Scope]:
     """Lock scopes for a write, in order of number, so that concurrent writers cannot deadlock."""
-    return [_Scope.of(*row) for number in sorted(numbers) for row in session.rows(_LOCK, scope=number)]
+    ordered, found = sorted(numbers), []
+    for start in range(0, len(ordered), _LOCKED_SCOPES):
+        scopes = {f"scope{at}": number for at, number in enumerate(ordered[start : start + _LOCKED_SCOPES])}
+        rows = ", ".join(f"(:tenant, :{name}, 1)" for name in scopes)
+        found += session.rows(_LOCK.format(rows=rows), **scopes)
+    return [_Scope.of(*row) for row in found]
 
 
 def _by_scope(documents: Iterable[IndexedDocument]) -> dict[int, list[IndexedDocument]]:

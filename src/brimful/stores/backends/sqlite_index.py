@@ -48,10 +48,11 @@ SELECT f.term AS token, f.doc AS documents FROM scopes s
 CROSS JOIN text_index_terms f ON f.term >= printf('%x:', s.number) AND f.term < printf('%x;', s.number)
 WHERE s.tenant = :tenant
 """
+# As VALUES, because FTS5 writes to disk before each INSERT of a SELECT.
 _ADD_DOCUMENT: Final = "INSERT INTO text_index (rowid, terms) VALUES (:doc, iif(:tenant <> '', :terms, NULL))"
-_REMOVE_DOCUMENT: Final = (
-    "INSERT INTO text_index (text_index, rowid, terms) SELECT 'delete', :doc, :terms WHERE :tenant = :tenant"
-)
+_REMOVE_DOCUMENT: Final = """
+INSERT INTO text_index (text_index, rowid, terms) VALUES ('delete', :doc, iif(:tenant <> '', :terms, NULL))
+"""
 _NUMBERS: Final = msgspec.json.Decoder(list[int])
 _INSERT: Final = """
 INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder, :hash, :vector) ON CONFLICT DO NOTHING

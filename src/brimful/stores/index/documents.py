@@ -32,11 +32,6 @@ VALUES (:tenant, :doc, :scope, :kind, :item, :part, :start, :stop, :seq, :at, :l
 _ALL_PARTS: Final = 2**31 - 1
 DEFERRED: Final = -1
 """The part of a text that is indexed later, or again."""
-_DEFERRED_COLUMNS: Final = ("doc", "part", "start", "stop", "length", "passage", "terms")
-_INDEX_DEFERRED: Final = f"""
-UPDATE documents SET {", ".join(f"{name} = :{name}" for name in _DEFERRED_COLUMNS[1:])}
-WHERE tenant = :tenant AND doc = :doc
-"""  # noqa: S608 - our own columns
 _READ_DOCUMENTS: Final = """
 SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at, d.part, d.start, d.stop FROM documents d
 JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope
@@ -186,6 +181,10 @@ def add_documents(session: Session, entries: Sequence[NewDocument]) -> None:
     docs = session.dialect.next_doc_numbers(session, len(passages))
     rows = [_row(session, entry, doc, numbers[entry.scope]) for entry, doc in zip(passages, docs, strict=True)]
     _link_passages(rows)
+    _insert_rows(session, rows)
+
+
+def _insert_rows(session: Session, rows: Sequence[dict[str, Any]]) -> None:
     insert_documents(session, _INSERT, rows)
     enqueue_documents(session, [(row["doc"], row["scope"], row["passage"]) for row in rows if row["passage"]])
 
@@ -223,15 +222,11 @@ def index_deferred(session: Session, docs: Sequence[int], entries: Sequence[NewD
     totals = _totals([passage for _, passage in single])
     numbers = add_to_scopes(session, {scope: (0, words) for scope, (_, words) in totals.items()})
     rows = [_row(session, passage, doc, numbers[passage.scope]) for doc, passage in single]
-    written = [{**row, "terms": session.dialect.encode_terms(row["terms"])} for row in rows]
-    session.many(_INDEX_DEFERRED, ({name: row[name] for name in _DEFERRED_COLUMNS} for row in written))
+    session.run("DELETE FROM documents WHERE tenant = :tenant AND doc IN :docs", docs=[row["doc"] for row in rows])
     if session.dialect.name == "sqlite":
         session.dialect.text_index.remove(session, _indexed([{**row, "terms": []} for row in rows]))
-    session.dialect.text_index.add(session, _indexed(rows))
-    enqueue_documents(session, [(row["doc"], row["scope"], row["passage"]) for row in rows if row["passage"]])
-    for _, entry, passages in divided:
-        if len(passages) > 1:
-            replace_documents(session, [entry])
+    _insert_rows(session, rows)
+    replace_documents(session, [entry for _, entry, passages in divided if len(passages) > 1])
 
 
 def remove_documents(

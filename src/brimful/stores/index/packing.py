@@ -6,15 +6,16 @@ an empty line, and numbers. Numbers are differences to those before, in as few b
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from brimful.stores.index.terms import split_token
+from brimful.stores.index.terms import bare_terms
 
 if TYPE_CHECKING:
     from brimful.stores.session import IndexedDocument, Occurrences
@@ -64,16 +65,18 @@ class Row(msgspec.Struct, frozen=True):
 
 def list_documents(documents: Iterable[IndexedDocument]) -> Listing:
     """Return the listing of new documents."""
-    found = [
-        (split_token(token)[1], each.doc, each.seq, each.length, times)
-        for each in documents
-        for token, times in Counter(each.tokens).items()
-    ]
-    found.sort()
-    counts = Counter(row[0] for row in found)  # in order of the terms
-    columns = np.array([row[1:] for row in found], np.int64).reshape(-1, 4).T
-    numbers = np.array(list(counts.values()), np.int64)
-    return Listing(list(counts), numbers, numbers, columns)
+    ordered = sorted(documents, key=attrgetter("doc"))
+    found = [bare_terms(each.tokens) for each in ordered]
+    terms = sorted(set().union(*found))
+    numbers = dict(zip(terms, range(len(terms)), strict=True))
+    owners = np.fromiter(map(numbers.__getitem__, chain.from_iterable(found)), np.int64)
+    places = np.repeat(np.arange(len(found)), list(map(len, found)))
+    keys = np.sort(owners * len(found) + places)  # one for each occurrence
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    owners, places = np.divmod(keys[first], max(1, len(found)))
+    columns = np.array([(each.doc, each.seq, each.length) for each in ordered], np.int64).reshape(-1, 3).T
+    counts = np.bincount(owners, minlength=len(terms))
+    return Listing(terms, counts, counts, np.stack([*columns[:, places], np.diff(first, append=len(keys))]))
 
 
 def merge(listings: Sequence[Listing]) -> Listing:
@@ -108,31 +111,40 @@ def list_term(term: str, rows: Occurrences) -> Listing:
 
 def encode_tail(listing: Listing) -> list[Row]:
     """Return the row of a write that is not merged yet; none if it lists nothing."""
-    return [Row(TAIL, "", _encode(listing.terms, listing.counts, listing.rows))] if listing.terms else []
+    if not listing.terms:
+        return []
+    whole = np.array([len(listing.terms)]), np.array([listing.rows.shape[1]])
+    (numbers,) = _encode(listing.counts, listing.counts, listing.rows, *whole)
+    return [Row(TAIL, "", _encode_terms(listing.terms) + numbers)]
 
 
 def encode_segment(listing: Listing) -> list[Row]:
-    """Return the rows of a complete listing: blocks of terms, and the documents of common terms."""
+    """Return the rows of a complete listing: the documents of common terms, and blocks of terms."""
     if not listing.terms:
         return []
-    common = listing.counts > MAX_INLINE
-    ends = np.cumsum(listing.counts)
-    found = []
-    for at in np.flatnonzero(common).tolist():
-        rows = listing.rows[:, ends[at] - listing.counts[at] : ends[at]]
-        for part, start in enumerate(range(0, rows.shape[1], PART_DOCUMENTS), FIRST_PART):
-            piece = rows[:, start : start + PART_DOCUMENTS]
-            found.append(Row(part, listing.terms[at], _encode([], np.empty(0, np.int64), piece)))
-    rare = listing.rows[:, ~common[listing.term_numbers()]]
-    inline = np.where(common, 0, listing.counts)
+    is_common = listing.counts > MAX_INLINE
+    heads = [
+        (part, listing.terms[at], min(PART_DOCUMENTS, count - start))
+        for at, count in zip(np.flatnonzero(is_common).tolist(), listing.counts[is_common].tolist(), strict=True)
+        for part, start in enumerate(range(0, count, PART_DOCUMENTS), FIRST_PART)
+    ]
+    parts = np.array([size for _, _, size in heads], np.int64)
+    inline = np.where(is_common, 0, listing.counts)
     sizes = np.cumsum(np.array([len(term) for term in listing.terms], np.int64) + 2 + 4 * inline)
-    starts = np.flatnonzero(np.diff(sizes // BLOCK_BYTES, prepend=-1)).tolist()
-    ends = np.append(0, np.cumsum(inline))
-    for start, stop in zip(starts, [*starts[1:], len(listing.terms)], strict=True):
-        rows = rare[:, ends[start] : ends[stop]]
-        body = _encode(listing.terms[start:stop], listing.counts[start:stop], rows)
-        found.append(Row(TERMS, listing.terms[start], body))
-    return found
+    starts = np.flatnonzero(np.diff(sizes // BLOCK_BYTES, prepend=-1))
+    numbers = _encode(
+        listing.counts,
+        np.append(parts, inline),
+        listing.rows[:, np.argsort(~is_common[listing.term_numbers()], kind="stable")],
+        np.append(np.zeros_like(parts), np.diff(starts, append=len(listing.terms))),
+        np.append(parts, np.add.reduceat(inline, starts)),
+    )
+    spans = pairwise([*starts.tolist(), len(listing.terms)])
+    blocks = [(TERMS, listing.terms[start], listing.terms[start:stop]) for start, stop in spans]
+    found = [*((part, term, []) for part, term, _ in heads), *blocks]
+    return [
+        Row(part, term, _encode_terms(terms) + body) for (part, term, terms), body in zip(found, numbers, strict=True)
+    ]
 
 
 def decode(rows: Sequence[Row]) -> list[Listing]:
@@ -164,28 +176,41 @@ def _decode_row(row: Row, head: bytes, numbers: Numbers) -> Listing:
     return Listing(terms, counts, listed, np.stack([docs, seqs, lengths, times]))
 
 
-def _encode(terms: Sequence[str], counts: Numbers, rows: Occurrences) -> bytes:
+def _encode_terms(terms: Sequence[str]) -> bytes:
+    return "\n".join(terms).encode() + _SEPARATOR
+
+
+def _encode(counts: Numbers, listed: Numbers, rows: Occurrences, terms: Numbers, totals: Numbers) -> list[bytes]:
+    """Return the numbers of several blocks, all encoded at once.
+
+    `counts` are those of all terms, `listed` how many documents are listed of each term or part, and `rows` are these
+    documents. `terms` and `totals` are how many counts and documents each block has.
+    """
     docs, seqs, lengths, times = rows
-    listed = _listed(counts, rows.shape[1])
-    first, origin = (int(docs.min()), int(seqs[0])) if len(docs) else (0, 0)
-    steps = _differences(docs - first, listed) << 1 | (times > 1)
-    moves = _differences(seqs - origin, listed)
-    numbers = [
-        np.array([first, origin, rows.shape[1]], np.int64),
-        counts,
-        steps,
-        (moves << 1) ^ (moves >> 63),
-        lengths,
-        times[times > 1],
+    block = np.repeat(np.arange(len(totals)), totals)  # of each document
+    filled = totals > 0
+    begins = _starts(totals)
+    first, origin = np.zeros_like(totals), np.zeros_like(totals)
+    first[filled], origin[filled] = np.minimum.reduceat(docs, begins) if len(docs) else 0, seqs[begins]
+    steps = _differences(docs - first[block], listed) << 1 | (times > 1)
+    moves = _differences(seqs - origin[block], listed)
+    repeated = np.bincount(block, times > 1, minlength=len(totals)).astype(np.int64)
+    sections = [
+        (np.full_like(totals, 1), first),
+        (np.full_like(totals, 1), origin),
+        (np.full_like(totals, 1), totals),
+        (terms, counts),
+        (totals, steps),
+        (totals, (moves << 1) ^ (moves >> 63)),
+        (totals, lengths),
+        (repeated, times[times > 1]),
     ]
-    return "\n".join(terms).encode() + _SEPARATOR + _encode_numbers(np.concatenate(numbers))
-
-
-def _listed(counts: Numbers, total: int) -> Numbers:
-    """Return how many documents are listed of each term."""
-    if counts.sum() == total:
-        return counts if len(counts) else np.array([total])
-    return np.where(counts > MAX_INLINE, 0, counts) if len(counts) else np.array([total])
+    # The sections of a block follow each other, not the blocks of a section.
+    owners = np.concatenate([np.repeat(np.arange(len(totals)), sizes) for sizes, _ in sections])
+    values = np.concatenate([values for _, values in sections])[np.argsort(owners, kind="stable")]
+    digits, sizes = _encode_numbers(values)
+    ends = np.cumsum(sizes)[np.cumsum(np.bincount(owners, minlength=len(totals))) - 1].tolist()
+    return [digits[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _differences(values: Numbers, listed: Numbers) -> Numbers:
@@ -208,8 +233,8 @@ def _starts(listed: Numbers) -> Numbers:
     return np.cumsum(present) - present
 
 
-def _encode_numbers(values: Numbers) -> bytes:
-    """Encode numbers from 0."""
+def _encode_numbers(values: Numbers) -> tuple[bytes, Numbers]:
+    """Encode numbers from 0, and return how many bytes each takes."""
     sizes = np.ones(len(values), np.int64)
     left = values >> _BITS
     while left.any():
@@ -221,7 +246,7 @@ def _encode_numbers(values: Numbers) -> bytes:
         has = sizes > at
         digits = values[has] >> (_BITS * at) & (_MORE - 1)
         found[starts[has] + at] = digits | np.where(sizes[has] > at + 1, _MORE, 0)
-    return found.tobytes()
+    return found.tobytes(), sizes
 
 
 def _decode_numbers(bodies: Sequence[bytes]) -> tuple[Numbers, list[int]]:

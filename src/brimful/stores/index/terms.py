@@ -5,7 +5,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from os.path import commonprefix
+from itertools import chain
+from string import ascii_uppercase
 from typing import Final
 
 import msgspec
@@ -18,12 +19,16 @@ from brimful.stores.session import Session
 _PLAIN_TERM = re.compile(r"[a-z0-9_\u0080-\ud7ff\ue000-\U0010ffff]{1,40}")
 """Terms that every index stores unchanged: short, and neither folded nor split by a tokenizer."""
 _PACKED_TERM = re.compile(r"([A-Z ])([^A-Z ]*)")
-_MAX_SHARED: Final = 25  # characters, one for each letter after A
+_SHARED: Final = ascii_uppercase  # a letter for each number of characters
+_MAX_SHARED: Final = len(_SHARED) - 1
 _INCREASE: Final = """
-INSERT INTO term_counts (tenant, token, documents) VALUES (:tenant, :token, :documents)
+INSERT INTO term_counts (tenant, token, documents) SELECT :tenant, key, value FROM json_each(:counts) WHERE true
 ON CONFLICT (tenant, token) DO UPDATE SET documents = term_counts.documents + excluded.documents
 """
-_DECREASE: Final = "UPDATE term_counts SET documents = documents - :documents WHERE tenant = :tenant AND token = :token"
+_DECREASE: Final = """
+UPDATE term_counts SET documents = documents - removed.value FROM json_each(:counts) removed
+WHERE tenant = :tenant AND token = removed.key
+"""
 _DELETE_ZERO: Final = "DELETE FROM term_counts WHERE tenant = :tenant AND documents <= 0 AND token IN :tokens"
 _MISMATCHES: Final = """
 SELECT count(DISTINCT token) FROM (
@@ -41,7 +46,7 @@ def make_tokens(scope: int, terms: Iterable[str]) -> list[str]:
     ['3f:tea', '3f:größe']
     """
     begin = f"{scope:x}:"
-    return [begin + normalize_term(term) for term in terms]
+    return [begin + term for term in map(normalize_term, terms)]
 
 
 def split_token(token: str) -> tuple[int, str]:
@@ -54,6 +59,16 @@ def split_token(token: str) -> tuple[int, str]:
     return int(scope, 16), term
 
 
+def bare_terms(tokens: Sequence[str]) -> list[str]:
+    """Return the terms of tokens that all have one scope.
+
+    >>> bare_terms(["3f:tea", "3f:cake"])
+    ['tea', 'cake']
+    """
+    start = tokens[0].index(":") + 1 if tokens else 0
+    return [token[start:] for token in tokens]
+
+
 def pack_terms(terms: Iterable[str]) -> str:
     """Return terms as one string: in order, each after a letter that says how much it shares with the one before.
 
@@ -62,10 +77,15 @@ def pack_terms(terms: Iterable[str]) -> str:
     >>> pack_terms(["tea", "cake", "team", "tea"])
     'AcakeAteaDDm'
     """
-    packed, before = [], ""
+    packed: list[str] = []
+    before = ""
     for term in sorted(terms):
-        shared = len(commonprefix([before, term])[:_MAX_SHARED])  # noqa: RUF071 - of words, not of paths
-        packed += [chr(ord("A") + shared), term[shared:]]
+        shared = 0
+        for mine, other in zip(term, before, strict=False):
+            if mine != other or shared == _MAX_SHARED:
+                break
+            shared += 1
+        packed += (_SHARED[shared], term[shared:])
         before = term
     return "".join(packed)
 
@@ -142,16 +162,15 @@ def _hash_token(keys: TenantKeys, token: str) -> str:
 
 def add_counts(session: Session, token_lists: Iterable[Sequence[str]]) -> None:
     """Add documents to the counts of their tokens."""
-    session.many(
-        _INCREASE, ({"token": token, "documents": documents} for token, documents in _count_documents(token_lists))
-    )
+    if counts := _count_documents(token_lists):
+        session.run(_INCREASE, counts=msgspec.json.encode(counts).decode())
 
 
 def subtract_counts(session: Session, token_lists: Iterable[Sequence[str]]) -> None:
     """Subtract documents from the counts of their tokens."""
-    removed = _count_documents(token_lists)
-    session.many(_DECREASE, ({"token": token, "documents": documents} for token, documents in removed))
-    session.run(_DELETE_ZERO, tokens=[token for token, _ in removed])
+    if counts := _count_documents(token_lists):
+        session.run(_DECREASE, counts=msgspec.json.encode(counts).decode())
+        session.run(_DELETE_ZERO, tokens=list(counts))
 
 
 def document_counts(session: Session, tokens: Sequence[str]) -> dict[str, int]:
@@ -165,6 +184,7 @@ def count_mismatches(session: Session, actual: str) -> int:
     return int(row[0]) if row else 0
 
 
-def _count_documents(token_lists: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
-    """Return tokens with their document counts, sorted to avoid deadlocks."""
-    return sorted(Counter(token for tokens in token_lists for token in set(tokens)).items())
+def _count_documents(token_lists: Iterable[Sequence[str]]) -> dict[str, int]:
+    """Return tokens with their document counts, in order of the tokens, which is that of the table."""
+    counts = Counter(chain.from_iterable(map(set, token_lists)))
+    return {token: counts[token] for token in sorted(counts)}
