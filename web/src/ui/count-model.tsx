@@ -9,9 +9,11 @@ export function CountModel() {
   const read = useResource<ModelList>("/models");
   const models = read.data?.models ?? [];
   return (
-    <Choice
-      label="Tokens for" value={countModel.value} onInput={chooseCountModel}
-      options={[["", read.data ? `${read.data.default} (default)` : "default"], ...models.map((each) => [each.id, each.id] as const)]}
-    />
+    <div class="count-model">
+      <Choice
+        label="Tokens for" value={countModel.value} onInput={chooseCountModel}
+        options={[["", read.data ? `${read.data.default} (default)` : "default"], ...models.map((each) => [each.id, each.id] as const)]}
+      />
+    </div>
   );
 }

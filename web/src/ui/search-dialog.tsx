@@ -24,6 +24,7 @@ export function SearchDialog({ onClose }: { onClose: () => void }) {
     go(hitPath(hit));
   };
   const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === "Escape") return (event.preventDefault(), onClose()); // otherwise it only empties the field
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
     const links = [...(list.current?.querySelectorAll<HTMLElement>("a") ?? [])];
     const at = links.indexOf(document.activeElement as HTMLElement) + (event.key === "ArrowDown" ? 1 : -1);

@@ -21,7 +21,7 @@ export function Heading({ title, children }: { title: string; children?: Compone
 export function ErrorNote({ error, retry }: { error: string; retry?: () => void }) {
   return (
     <div class="note bad" role="alert">
-      <p><strong>Something went wrong.</strong> {error}</p>
+      <p><strong>Something went wrong.</strong> {error.charAt(0).toUpperCase() + error.slice(1)}</p>
       {retry && <button type="button" onClick={retry}>Try again</button>}
     </div>
   );
