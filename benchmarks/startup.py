@@ -1,7 +1,9 @@
-"""How long an import takes: ours beside the packages it is compared with."""
+"""How long an import takes, beside the packages it is compared with, and the processor time of short commands."""
 
 import os
 import re
+import resource
+import shlex
 import subprocess
 import sys
 from statistics import median
@@ -15,8 +17,16 @@ ROUNDS = 5
 LIMIT_SECONDS = 60.0
 MODULES = ("brimful", "langchain_core.messages", "litellm", "llama_index.core.memory", "tiktoken")
 
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("--help",),
+    ("count", "Fill the window to the brim."),
+    ("count", "--file", "README.md"),
+)
+
 ABOUT = f"""`python -X importtime -c "import …"`, including everything it imports: medians of {ROUNDS} runs. A first
-run is not counted: it writes the compiled files that every installed package has."""
+run is not counted: it writes the compiled files that every installed package has.
+
+The second table has the processor time of whole commands, from the start of Python to its end: medians as well."""
 
 
 def report(*, quick: bool) -> Section:
@@ -30,16 +40,20 @@ def report(*, quick: bool) -> Section:
         for _ in range(rounds):
             for module in MODULES:
                 found[module].append(_seconds(module, compiled))
+        for command in COMMANDS:
+            _processor_seconds(command, compiled)
+        commands = {
+            command: median(_processor_seconds(command, compiled) for _ in range(rounds)) for command in COMMANDS
+        }
     medians = {module: _median(values) for module, values in found.items()}
-    return Section("Import", ABOUT, (_table(medians),))
+    return Section("Import", ABOUT, (_table(medians), _command_table(commands)))
 
 
 def _seconds(module: str, compiled: str) -> float | Failure:
     command = [sys.executable, "-X", "importtime", "-c", f"import {module}"]
-    environ = {**os.environ, **QUIET, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": compiled}
     try:
         run = subprocess.run(  # noqa: S603 - our own interpreter on names from the list above
-            command, capture_output=True, text=True, timeout=LIMIT_SECONDS, env=environ, check=False
+            command, capture_output=True, text=True, timeout=LIMIT_SECONDS, env=_environ(compiled), check=False
         )
     except subprocess.TimeoutExpired:
         return Failure(f"> {LIMIT_SECONDS:.0f} s")
@@ -48,6 +62,24 @@ def _seconds(module: str, compiled: str) -> float | Failure:
     # The first level of indentation is what the command itself imports: a package, then its submodules.
     top = re.findall(rf"^import time:\s+\d+ \|\s+(\d+) \| {module.partition('.')[0]}(?:\.|$)", run.stderr, re.MULTILINE)
     return sum(map(int, top)) / 1e6
+
+
+def _processor_seconds(command: tuple[str, ...], compiled: str) -> float:
+    code = "from brimful.cli import main; main()"  # what the installed script does
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(  # noqa: S603 - our own commands
+        [sys.executable, "-c", code, *command],
+        capture_output=True,
+        timeout=LIMIT_SECONDS,
+        env=_environ(compiled),
+        check=True,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _environ(compiled: str) -> dict[str, str]:
+    return {**os.environ, **QUIET, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": compiled}
 
 
 def _median(values: list[float | Failure]) -> float | Failure:
@@ -60,6 +92,11 @@ def _table(medians: dict[str, float | Failure]) -> str:
         [f"`{module}`", _ratio(seconds, medians["brimful"]), duration(seconds)] for module, seconds in medians.items()
     ]
     return table(["import", "brimful = 1", "time"], rows)
+
+
+def _command_table(seconds: dict[tuple[str, ...], float]) -> str:
+    rows = [[f"`{shlex.join(('brimful', *command))}`", duration(spent)] for command, spent in seconds.items()]
+    return table(["command", "processor time"], rows)
 
 
 def _ratio(seconds: float | Failure, ours: float | Failure) -> str:

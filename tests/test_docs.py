@@ -46,7 +46,7 @@ from brimful.core.verify import Verification
 from brimful.counting import LearnedCalibration
 from brimful.counting.chat_template import template_names
 from brimful.counting.features import FEATURES
-from brimful.counting.media import media_rules
+from brimful.counting.media_rules import MEDIA_RULES
 from brimful.counting.overheads import get_overheads
 from brimful.counting.vocabularies import VOCABULARIES
 from brimful.embedding import openai
@@ -349,7 +349,7 @@ FILE_ONLY = ("like", "aliases", "ollama", "extends")  # keys of a model file tha
 NOT_IN_FILE = ("id", "known", "assumed_window", "canonical")
 MODEL_KEYS = [*keys(ModelInfo), *(f"prior.{key}" for key in keys(Prior)), *(f"cache.{key}" for key in keys(CacheRule))]
 MODEL_FILE = [key for key in dict.fromkeys((*MODEL_KEYS, *FILE_ONLY)) if key not in NOT_IN_FILE]
-MEDIA_RULES = [name for rules in msgspec.structs.astuple(media_rules()) for name in rules]
+RULE_NAMES = [name for rules in msgspec.structs.astuple(MEDIA_RULES) for name in rules]
 
 EXPECTED = {
     "packages.md": {
@@ -370,7 +370,7 @@ EXPECTED = {
         "method of TokenCounter": properties(brimful.TokenCounter),
         "tokenizer": list(VOCABULARIES),
         "chat template": template_names(),
-        "media rule": MEDIA_RULES,
+        "media rule": RULE_NAMES,
         "fake": testing.__all__,
         "feature that is learned from": FEATURES,
         "field of Learned": properties(LearnedCalibration),
@@ -503,7 +503,7 @@ def test_everything_that_a_user_may_name_is_documented(page, what, wanted):
         ("counting.md", "## Methods", get_args(Method)),
         ("counting.md", "## Basis", get_args(Basis)),
         ("counting.md", "## Tokenizers", VOCABULARIES),
-        ("counting.md", "## Media rules", MEDIA_RULES),
+        ("counting.md", "## Media rules", RULE_NAMES),
         ("models.md", "## Keys of a model file", MODEL_FILE),
         ("embeddings.md", "## Choose an embedder", embedding.FORMS),
         ("providers.md", "## Choosing one", providers.PROVIDER_FORMS),

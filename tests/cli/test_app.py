@@ -70,7 +70,7 @@ def test_a_flag_is_shown_as_a_flag(run):
     [
         ("--version", {"asyncio", "msgspec", "splintr", "brimful.core", "brimful.cli.memories"}),
         ("--help", {"asyncio", "msgspec", "splintr", "brimful.core", "brimful.cli.memories"}),
-        ("count x", {"numpy", "asyncio", "sqlite3", "brimful.assembly", "brimful.records", "brimful.render"}),
+        ("count x", {"numpy", "asyncio", "sqlite3", "tomllib", "jinja2", "brimful.assembly", "brimful.records"}),
         ("stats", {"numpy", "splintr", "brimful.providers.connection", "brimful.janitor", "brimful.cli.count"}),
         ("inspect --room general --message tea", {"numpy.ma", "brimful.providers.connection"}),
     ],

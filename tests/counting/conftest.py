@@ -87,11 +87,17 @@ ORACLES: dict[str, Callable[[], Encode]] = {
 
 
 @cache
-def oracle(name: str) -> Encode:
+def make_oracle(name: str) -> Encode:
     return ORACLES[name]()
+
+
+@pytest.fixture(scope="session")
+def oracle():
+    """Return an independent implementation of a tokenizer by name."""
+    return make_oracle
 
 
 @pytest.fixture(scope="session", params=ORACLES)
 def reference(request):
     """A tokenizer's name, and an independent implementation of it."""
-    return request.param, oracle(request.param)
+    return request.param, make_oracle(request.param)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from splintr import Tokenizer
 
 from brimful.counting import count_text, count_texts
+from brimful.counting.small_texts import NO_TOKEN, SmallTextCounter, load_trie
 from brimful.counting.vocabularies import VOCABULARIES
 from strategies import examples
 
@@ -39,6 +41,9 @@ MIXES = st.lists(
     | st.characters(exclude_categories=["Cs"]),
     max_size=40,
 ).map("".join)
+
+# Where words of the pattern of o200k_base begin and end.
+BOUNDARIES = st.text(st.sampled_from("ab}/'sS1.<| \n\r\t\x1c\x85\xa0\u3000\u200bé漢"), max_size=40)
 
 
 @pytest.mark.parametrize("text", DOCUMENTS, ids=range(len(DOCUMENTS)))
@@ -85,3 +90,47 @@ def test_a_vocabulary_without_a_reference_is_not_called_exact(reference):
         "glm4",
         "kimi_k2",
     }
+
+
+# -- small texts -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(oracle):
+    """Count small texts, and return the counts of the reference as well."""
+    counter, encode = SmallTextCounter("o200k_base", budget=10**9), oracle("o200k_base")
+    return lambda texts: (counter.count(texts), [len(encode(text)) for text in texts])
+
+
+@pytest.mark.parametrize("text", DOCUMENTS, ids=range(len(DOCUMENTS)))
+def test_small_documents(small, text):
+    counts, expected = small([text])
+    assert counts == expected
+
+
+def test_small_runs_of_one_character(small):
+    counts, expected = small(RUNS)
+    assert counts == expected
+
+
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(MIXES | BOUNDARIES, min_size=1, max_size=4))
+def test_any_small_text(small, texts):
+    counts, expected = small(texts)
+    assert counts == expected
+
+
+def test_the_trie_has_exactly_the_tokens_of_the_vocabulary():
+    trie = load_trie("o200k_base")
+    ids = sorted(id for id in trie.tokens if id != NO_TOKEN)
+    vocabulary = Tokenizer.from_pretrained("o200k_base")
+    assert ids == list(range(min(vocabulary.special_tokens().values()) - 1))
+    tokens = [(vocabulary.decode_token_bytes(id), id) for id in ids]
+    assert [token for token, id in tokens if trie.substrings([token])[token] != id] == []
+
+
+def test_a_vocabulary_is_loaded_as_soon_as_that_is_cheaper():
+    counter = SmallTextCounter("o200k_base", budget=10_000)
+    assert counter.count(["one", "one two"]) == [1, 2]
+    assert counter.count(["a" * 10_000]) is None
+    assert [counter.count(["one"]) for _ in range(4)] == [[1], [1], [1], None]

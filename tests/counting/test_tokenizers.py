@@ -34,6 +34,18 @@ def test_importing_loads_no_vocabulary():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_counting_a_small_text_loads_no_vocabulary():
+    code = """
+from brimful.counting import count_texts, tokenizers
+
+assert count_texts("o200k_base", ["unretrievedly", "\\ud800"]) == [4, 1]
+assert not tokenizers._loaded
+assert count_texts("o200k_base", ["x" * 200_000]) == [25_000]
+assert tokenizers._loaded
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_tokenizer_can_be_made_ready(name):
     preload(name)

@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import pytest
 
-from brimful.counting import media_rules, tokenizer_names
+from brimful.counting import MEDIA_RULES, tokenizer_names
 from brimful.counting.overheads import get_overheads
 from brimful.models import load_registry
 
@@ -57,4 +57,4 @@ def test_a_row_has_short_ids_where_its_template_insists(row):
 
 @pytest.mark.parametrize("modality", ["image", "audio", "video"])
 def test_rules_of_media(modality):
-    assert set(used(f"{modality}_rule")) <= set(getattr(media_rules(), modality))
+    assert set(used(f"{modality}_rule")) <= set(getattr(MEDIA_RULES, modality))

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from brimful.models import load_registry
+from brimful.models.files import EMPTY_REGISTRY, add_models, bundled_entries
 from brimful.models.names import normalize_name
 
 REGISTRY = load_registry(environ={})
@@ -19,6 +20,12 @@ MAKERS = {
 
 def failing(holds):
     return [row.id for row in REGISTRY if not holds(row)]
+
+
+def test_the_compiled_registry_is_that_of_the_toml_files():
+    made = add_models(EMPTY_REGISTRY, bundled_entries())
+    assert made == REGISTRY, "run tools/make_registry.py"
+    assert list(made) == list(REGISTRY), "run tools/make_registry.py"
 
 
 def test_every_row_has_a_source_and_a_date():

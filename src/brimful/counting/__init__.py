@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from brimful.counting.approximate import approximate_message, approximate_text
 from brimful.counting.calibration import Calibration, default_calibration
-from brimful.counting.chat_template import template_names
 from brimful.counting.counters import counter_for, vocabulary_for
-from brimful.counting.media import MediaCounter, media_rules
+from brimful.counting.media import MediaCounter
+from brimful.counting.media_rules import MEDIA_RULES
 from brimful.counting.text_counters import count_raw, find_uncounted, remember_counts, texts_in
 from brimful.counting.tokenizers import (
     count_text,
@@ -20,6 +20,7 @@ from brimful.counting.tokenizers import (
 from brimful.counting.vocabularies import is_verified
 
 if TYPE_CHECKING:
+    from brimful.counting.chat_template import template_names
     from brimful.counting.learning import (
         MAX_REPORTS,
         LearnedCalibration,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_REPORTS",
+    "MEDIA_RULES",
     "Calibration",
     "LearnedCalibration",
     "MediaCounter",
@@ -51,7 +53,6 @@ __all__ = [
     "learned_window",
     "make_overflow_report",
     "make_usage_report",
-    "media_rules",
     "preload",
     "remember_counts",
     "template_names",
@@ -69,8 +70,9 @@ _LAZY: Final = {
     "make_usage_report": "brimful.counting.usage",
     "make_overflow_report": "brimful.counting.usage",
     "canonical_model_id": "brimful.counting.usage",
+    "template_names": "brimful.counting.chat_template",
 }
-"""Names that need records and rendering. They are imported on first use: counting plain text needs neither."""
+"""Names that need records, rendering or templates. They are imported on first use: counting plain text needs none."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,22 +1,23 @@
 """Choose the counter for a model: exact if its tokenizer is public, otherwise calibrated; approximate on request."""
 
 from functools import lru_cache
-from typing import Final, Literal, assert_never
+from typing import TYPE_CHECKING, Final, Literal, assert_never
 
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Method
 from brimful.core.prompt import Prompt, TokenCounter
 from brimful.counting.approximate import ApproximateCounter
 from brimful.counting.calibration import CalibratedCounter, Calibration, MeasuringCounter, default_calibration
-from brimful.counting.chat_template import ChatTemplate, TemplateOptions
 from brimful.counting.features import Features
 from brimful.counting.fixed_overhead import FixedOverheadCounter
 from brimful.counting.media import MediaCounter
 from brimful.counting.overheads import get_overheads
-from brimful.counting.template_counter import TemplateCounter
 from brimful.counting.text_counters import CalibratedTextCounter, ExactTextCounter, TextCounter
 from brimful.counting.vocabularies import get_vocabulary, runtime_vocabulary
 from brimful.errors import InvalidModel, TokenizerUnavailable
+
+if TYPE_CHECKING:
+    from brimful.counting.chat_template import ChatTemplate, TemplateOptions
 
 _MAX_CACHED_COUNTERS: Final = 256
 
@@ -64,6 +65,8 @@ def _make_counter(
     texts = _text_counter(model, method, calibration)
     counter: MeasuringCounter
     if model.overhead == "template":
+        from brimful.counting.template_counter import TemplateCounter  # noqa: PLC0415 - only open models need it
+
         counter = TemplateCounter(texts, _load_template(model, texts.base), media)
     else:
         counter = FixedOverheadCounter(texts, get_overheads(model.overhead), media, model.tool_system_tokens)
@@ -77,7 +80,9 @@ def _learned_calibration(model: ModelInfo, method: Method, calibration: Calibrat
     return chosen if chosen.learned and method != "exact" else None
 
 
-def _load_template(model: ModelInfo, tokenizer: str) -> ChatTemplate:
+def _load_template(model: ModelInfo, tokenizer: str) -> "ChatTemplate":
+    from brimful.counting.chat_template import ChatTemplate  # noqa: PLC0415 - only open models need it
+
     vocabulary = get_vocabulary(tokenizer)
     options: TemplateOptions = {
         "bos": vocabulary.bos,

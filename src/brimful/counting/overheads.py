@@ -1,17 +1,15 @@
-"""Request overhead by model family, and the text of tool definitions. The numbers are in `overheads.toml`."""
+"""Request overhead by model family, and the text of tool definitions."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from brimful.core.content import ToolCall
 from brimful.core.prompt import Tool
 from brimful.core.tokens import Basis
-from brimful.core.validation import preload_types
 from brimful.errors import InvalidModel
 
 _OUTLINED_KEYWORDS: Final = frozenset(
@@ -36,7 +34,18 @@ class ToolCosts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overheads(msgspec.Struct, frozen=True, kw_only=True):
-    """The constants of a family. `name` is None if the family sends no names."""
+    """The constants of a family, in tokens.
+
+    - `message`: around each message.
+    - `counts_role`: whether the role is counted as text in addition.
+    - `name`: around a name, in addition to its text; None if the family sends no names.
+    - `request`: of a request besides its messages (the start of the answer).
+    - `tool_call`: around a tool call, in addition to its name and arguments.
+    - `parallel_call`: added to each call if a message has several.
+    - `parallel_calls`: added to a message with several calls.
+    - `margin`: the margin of the counts of tools and tool calls, as a share.
+    - `basis`: `exact` if the source shows that these are the billed tokens.
+    """
 
     message: int
     counts_role: bool
@@ -52,25 +61,58 @@ class Overheads(msgspec.Struct, frozen=True, kw_only=True):
     parallel_calls: int = 0
 
 
+_OPENAI: Final = Overheads(
+    message=3,
+    counts_role=True,
+    name=1,
+    request=3,
+    tool_call=4,
+    parallel_call=5,
+    parallel_calls=19,
+    tools=ToolCosts(style="outline", function=7, properties=3, property=3, enum=-3, enum_item=3, end=12),
+    margin=0.1,
+    basis="exact",
+    source="OpenAI Cookbook, How to count tokens with tiktoken; tool calls: OpenAI developer forum, topic 538914",
+    as_of="2026-11",
+)
+_OVERHEADS: Final = {
+    "openai": _OPENAI,
+    "openai-cl100k": replace(_OPENAI, tools=replace(_OPENAI.tools, function=10)),
+    "anthropic": Overheads(
+        message=4,
+        counts_role=False,
+        request=3,
+        tool_call=12,
+        tools=ToolCosts(style="json", function=8, end=0),
+        margin=0.1,
+        basis="calibrated",
+        source="Anthropic, Token counting: the documented examples (14 for a system prompt and a greeting, "
+        "403 with a tool)",
+        as_of="2026-11",
+    ),
+    "gemini": Overheads(
+        message=1,
+        counts_role=False,
+        request=1,
+        tool_call=4,
+        tools=ToolCosts(style="json", function=4, end=0),
+        margin=0.1,
+        basis="calibrated",
+        source="Google, Gemini API: understand and count tokens (10 for a chat of two turns with 8 tokens of text)",
+        as_of="2026-11",
+    ),
+}
+
+
 def get_overheads(family: str) -> Overheads:
     """Return the constants of a family.
 
     >>> get_overheads("openai").message
     3
     """
-    table = _load_overheads()
-    if family not in table:
-        raise InvalidModel("model", "overhead", f"no family {family!r}; known: {', '.join(table)}, template")
-    return table[family]
-
-
-preload_types(Overheads)
-
-
-@cache
-def _load_overheads() -> dict[str, Overheads]:
-    text = Path(__file__).with_name("overheads.toml").read_text(encoding="utf-8")
-    return msgspec.toml.decode(text, type=dict[str, Overheads])
+    if family not in _OVERHEADS:
+        raise InvalidModel("model", "overhead", f"no family {family!r}; known: {', '.join(_OVERHEADS)}, template")
+    return _OVERHEADS[family]
 
 
 ToolText = tuple[str, int]

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from brimful.core.validation import clean_text
+from brimful.counting.small_texts import SmallTextCounter
 from brimful.counting.vocabularies import VOCABULARIES, Vocabulary, add_vocabulary, get_vocabulary
 from brimful.errors import CountingError
 
@@ -73,6 +74,7 @@ class TextTokenizer(Protocol):
 _loading = threading.Lock()
 _loaded: dict[str, TextTokenizer] = {}
 _preloaded: set[str] = set()
+_small = {"o200k_base": SmallTextCounter("o200k_base")}
 
 
 def tokenizer_names() -> tuple[str, ...]:
@@ -97,6 +99,10 @@ def count_texts(tokenizer: str, texts: Sequence[str]) -> list[int]:
     >>> count_texts("cl100k_base", ["one", "", "one two"])
     [1, 0, 2]
     """
+    if tokenizer not in _loaded and (small := _small.get(tokenizer)):
+        counts = map_errors(lambda: small.count([clean_text(text) for text in texts]))
+        if counts is not None:
+            return counts
     return load_tokenizer(tokenizer).count(texts)
 
 

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from brimful.core.model import UNKNOWN_PRIOR, ModelInfo, Wire
+from brimful.core.validation import preload_types
 from brimful.models.names import normalize_name, parse_name
 
 FALLBACK_WINDOW: Final = 8_192  # tokens; the smallest window of chat models in use
@@ -94,3 +95,6 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
         if (spelling := normalize_name(name)) in self.hosted or spelling in self.local:
             return row.wire
         return parse_name(name).wire or row.wire
+
+
+preload_types(Registry)
