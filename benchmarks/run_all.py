@@ -4,7 +4,7 @@ python benchmarks/run_all.py                    all, in three quarters of an hou
 python benchmarks/run_all.py --quick            a smoke run that prints and writes nothing
 python benchmarks/run_all.py --only fill,prefix measured again; all other sections of the page stay as they are
 BENCH_DATA=folder python benchmarks/run_all.py  texts and transcripts from a folder of JSON files
-python benchmarks/run_all.py --postgres URL     imports, storage, records, builds in PostgreSQL, too, in new databases
+python benchmarks/run_all.py --postgres URL     also measures sections in PostgreSQL, in new databases
 python benchmarks/run_all.py --against ../other storage and records with another checkout of Brimful, too
 """
 
@@ -131,7 +131,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "calibration": partial(calibration.report, options.data, quick=options.quick),
         "proxy": partial(proxy.report, quick=options.quick),
         "soak": partial(soak.report, quick=options.quick),
-        "tenants": partial(tenants.report, quick=options.quick),
+        "tenants": partial(tenants.report, options.postgres, quick=options.quick),
         "startup": partial(startup.report, quick=options.quick),
     }
     chosen = options.only.split(",") if options.only else list(reports)
