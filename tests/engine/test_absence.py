@@ -1,5 +1,7 @@
 """Why a record was not a candidate."""
 
+import re
+
 import pytest
 
 from brimful.engine.absence import find_absence
@@ -17,7 +19,7 @@ def why(run, new_engine):
     def ask(id, **settings):
         async def story():
             async with new_engine(model="gpt-4", **settings) as engine:
-                await engine.put(Room(id="hall", user="ada"))
+                await engine.put(Room(id="hall", user="ada", lorebooks=("book",)))
                 await engine.put(Lorebook(id="book"))
                 entries = [
                     LoreEntry(id="dragon", lorebook="book", content="Dragons sleep.", keys=("dragon",)),
@@ -30,14 +32,22 @@ def why(run, new_engine):
                 await engine.remember("Bob keeps bees.", id="bobs", user="bob", at=NOW - 10)
                 await engine.remember("Nova keeps bees.", id="novas", persona="nova", at=NOW - 10)
                 await engine.remember("A bicycle came.", id="late", user="ada", at=NOW + 10)
+                await engine.put(Room(id="cellar", user="bob"))
+                await engine.put(Lorebook(id="other"))
+                await engine.write_lore([LoreEntry(id="elf", lorebook="other", content="Elves.", keys=("bicycle",))])
+                for city in ("Paris", "Lyon"):
+                    await engine.learn([{"role": "user", "content": f"I live in {city}."}], user="ada", now=NOW - 9)
+                await engine.post(room="cellar", text="Bees!", id="private", at=NOW - 10)
                 await engine.post(room="street", text="Bees!", id="elsewhere", at=NOW - 10)
-                await engine.put(Room(id="attic", user="bob"))
-                await engine.post(room="attic", text="Bees!", id="of-bob", at=NOW - 10)
+                await engine.post(room="hall", text="A draft!", id="draft", at=NOW - 10)
+                await engine.supersede(["draft"])
                 await engine.post(room="hall", text="A bicycle!", id="hidden", at=NOW - 10, hidden=True)
                 context = await engine.assemble(room="hall", message="Which bicycle?", now=NOW)
                 await engine.post(room="hall", text="And then?", id="later", at=NOW + 20)
                 snapshot = await engine.store.snapshot(context.id)
-                return await find_absence(engine.store, snapshot, id)
+                archived = (await engine.list_memories(archived=True)).memories
+                name = archived[0].id if id == "archived" else id
+                return await find_absence(engine.store, snapshot, name)
 
         return run(story())
 
@@ -45,28 +55,42 @@ def why(run, new_engine):
 
 
 @pytest.mark.parametrize(
-    ("id", "reason"),
+    ("id", "reason", "text"),
     [
-        ("bobs", "it belongs to the user 'bob'; this context has the user 'ada'"),
-        ("novas", "it belongs to the persona 'nova'; this context has no persona"),
-        ("late", "it was written after this context was built"),
-        ("elsewhere", "it was posted in room 'street', which was not searched or had no better results"),
-        ("of-bob", "it was posted in room 'attic' of the user 'bob'; this context has the user 'ada'"),
-        ("hidden", "it is hidden, so no context includes it"),
-        ("later", "it was posted after this context was built"),
-        ("dragon", "none of its keywords appeared, and search did not find it"),
-        ("off", "it is disabled"),
+        ("bobs", "other-owner", "it belongs to the user 'bob'; this context has the user 'ada'"),
+        ("novas", "other-owner", "it belongs to the persona 'nova'; this context has no persona"),
+        ("late", "later", "it was written after this context was built"),
+        ("archived", "archived", "it is archived: a newer memory superseded it, or the janitor archived it"),
+        (
+            "elsewhere",
+            "other-room",
+            "it was posted in room 'street', which was not searched or had no better results",
+        ),
+        (
+            "private",
+            "other-room",
+            "it was posted in room 'cellar' of the user 'bob'; this context has the user 'ada'",
+        ),
+        ("draft", "archived", "a later version of it superseded it"),
+        ("hidden", "hidden", "it is hidden, so no context includes it"),
+        ("later", "later", "it was posted after this context was built"),
+        ("dragon", "no-keyword", "none of its keywords appeared, and search did not find it"),
+        ("elf", "other-lorebook", "its lorebook 'other' belongs to neither the room nor the persona nor the user"),
+        ("off", "disabled", "it is disabled"),
     ],
 )
-def test_each_reason_is_given(why, id, reason):
-    assert why(id).why == reason
+def test_each_reason_is_given_with_what_to_do(why, id, reason, text):
+    absence = why(id)
+    assert (absence.reason, absence.why) == (reason, text)
+    assert absence.fix
 
 
 def test_a_record_that_search_did_not_find(why):
     found = why("bees")
     assert (found.kind, found.text) == ("memory-semantic", "Ada keeps bees.")
-    assert found.why.startswith("search found ")
-    assert found.why.endswith("pin it to have it in every context")
+    assert found.reason == "not-found"
+    assert re.fullmatch(r"search offered \d+ other memories instead \(relevance .+ %\)", found.why)
+    assert found.fix.endswith("or pin it")
 
 
 def test_an_unknown_record_has_no_absence(why):

@@ -5,13 +5,15 @@ import pytest
 from playwright.sync_api import expect
 
 from web.conftest import AXE, in_thread, served
-from web.world import LOST, say
+from web.world import LOST, MISSED, say
 
 PAGES = {
     "contexts": "/",
     "context": "/contexts/{0}",
     "panel": "/contexts/{0}?item=" + LOST,
+    "absent": "/contexts/{0}?find=parrot&item=" + MISSED,
     "what-if": "/contexts/{0}/what-if?window=4000",
+    "pins": "/contexts/{0}/what-if?pin=" + MISSED,
     "diff": "/diff/{1}/{0}",
     "choose": "/diff",
     "stats": "/stats",

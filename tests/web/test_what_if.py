@@ -4,6 +4,9 @@ import re
 
 from playwright.sync_api import expect
 
+from web.conftest import in_thread, served
+from web.world import MISSED, unreserved
+
 
 def test_the_picture_follows_the_slider(shop, visit):
     address, _, contexts = shop
@@ -55,3 +58,43 @@ def test_another_price_of_tokens(shop, visit):
     page.get_by_role("combobox", name="Price of tokens").select_option("thrifty")
     expect(page.get_by_role("region", name="Removed")).to_contain_text("not worth its tokens")
     expect(page).to_have_url(re.compile("price=thrifty"))
+
+
+def test_a_pin_is_tried_and_taken_back(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}?item={MISSED}")
+    page.get_by_role("link", name="See what pinning it changes").click()
+    expect(page).to_have_url(re.compile(rf"/what-if\?pin={MISSED}$"))
+    added = page.get_by_role("region", name="Added")
+    expect(added).to_contain_text("Her parrot is named Pixel.")
+    page.get_by_role("textbox", name="What to pin").fill("attic-1")
+    page.keyboard.press("Enter")
+    page.get_by_role("region", name="Results for attic-1").get_by_role("button").click()
+    expect(added).to_contain_text("The parrot bit the cat.")
+    pins = page.get_by_role("list", name="Pinned here")
+    pins.get_by_role("listitem").filter(has_text=MISSED).get_by_role("button", name="Unpin").click()
+    expect(added).not_to_contain_text("Pixel")
+    expect(page).to_have_url(re.compile(r"/what-if\?pin=attic-1$"))
+
+
+def test_the_reserve_follows_the_window_until_it_is_set(tmp_path, visit):
+    store = f"sqlite:///{tmp_path}/brimful.db"
+    context = in_thread(unreserved(store))
+    with served(tmp_path, store) as address:
+        page = visit(address, f"/contexts/{context}/what-if")
+        reserve = page.get_by_role("spinbutton", name="Reserved for the answer, in tokens")
+        hint = page.get_by_text(re.compile("it follows the window, model and policy"))
+        expect(reserve).to_have_value("500")
+        window = page.get_by_role("spinbutton", name="Window, in tokens")
+        window.fill("4000")
+        window.press("Enter")
+        expect(reserve).to_have_value("1000")
+        expect(hint).to_contain_text("originally 500")
+        reserve.fill("600")
+        reserve.press("Enter")
+        expect(hint).to_have_count(0)
+        window.fill("8000")
+        window.press("Enter")
+        expect(page.get_by_role("status").filter(has_text="tokens used")).to_contain_text("window 8,000")
+        expect(reserve).to_have_value("600")
+        page.context.close()

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from web.world import LOST
+from web.world import LOST, MISSED
 
 
 def test_why_a_memory_was_left_out_and_the_window_it_requires(shop, visit):
@@ -18,12 +18,12 @@ def test_why_a_memory_was_left_out_and_the_window_it_requires(shop, visit):
     row.click()
     verdict = page.get_by_role("region", name="Verdict")
     expect(verdict).to_contain_text("Why is it not included?")
-    expect(verdict).to_contain_text("pool 'related' full")
-    needed = re.search(r"included with a window of ([\d,]+) tokens", verdict.inner_text())
+    expect(verdict).to_contain_text(re.compile(r"Left out\. Its pool 'related' was full \([\d,]+ of [\d,]+ tokens\)"))
+    needed = re.search(r"A window of ([\d,]+) tokens instead of 1,400", verdict.inner_text())
     window = int(needed[1].replace(",", ""))
 
     # the promise is kept: with that window it is in, with one token less it is not
-    verdict.get_by_role("link", name="Show what else that window would change").click()
+    verdict.get_by_role("link", name="A window of").click()
     expect(page).to_have_url(re.compile(rf"/what-if\?window={window}$"))
     tokens = page.get_by_role("spinbutton", name="Window, in tokens")
     expect(tokens).to_have_value(str(window))
@@ -66,7 +66,7 @@ def test_by_keyboard_alone(shop, visit):
     press_until(page, "Tab", "tr[data-row]")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name=LOST)).to_be_focused()
-    expect(page.get_by_role("region", name="Verdict")).to_contain_text("It would be included with a window of")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("What would include it")
     expect(page).to_have_url(re.compile(f"{contexts[-1]}.*item={LOST}"))
     page.keyboard.press("Escape")
     expect(page.get_by_role("complementary")).to_have_count(0)
@@ -103,34 +103,83 @@ def test_from_an_answer_to_its_context(shop, visit):
     expect(page.get_by_role("heading", name="No context found")).to_be_visible()
 
 
-def test_an_id_that_was_no_candidate_is_explained(shop, visit):
+FRAMES = """() => new Promise((done) => {
+    let left = 20;
+    const next = () => left-- ? requestAnimationFrame(next) : done();
+    next();
+})"""
+"""Waits until the page was drawn twenty times."""
+
+
+def find(page, text):
+    """Search for what the answer forgot, and return the results."""
+    page.get_by_role("textbox", name="What did the answer forget?").fill(text)
+    page.keyboard.press("Enter")
+    results = page.get_by_role("region", name=f"Results for {text}")
+    results.wait_for()
+    return results
+
+
+def test_the_table_leads_to_what_was_no_candidate(shop, visit):
     address, _, contexts = shop
-    page = visit(address, f"/contexts/{contexts[-1]}", allowed=("404",))
+    page = visit(address, f"/contexts/{contexts[-1]}")
     page.get_by_role("searchbox", name="Search").fill("mem-bob")
-    page.get_by_role("button", name="Explain why it was not a candidate").click()
-    expect(page.get_by_role("region", name="Verdict")).to_contain_text("it belongs to the user 'bob'")
-
-
-def test_a_memory_that_was_no_candidate_is_found_by_its_text(shop, visit):
-    address, _, contexts = shop
-    page = visit(address, f"/contexts/{contexts[-1]}", allowed=("404",))
-    page.get_by_role("searchbox", name="Search").fill("Bob beans")
-    others = page.get_by_role("region", name="Matching memories that were not candidates")
-    others.get_by_role("button").filter(has_text="Bob wants his beans ground.").click()
+    page.get_by_role("button", name="Search everything that was not a candidate").click()
+    page.get_by_role("region", name="Results for mem-bob").get_by_role("button").click()
     verdict = page.get_by_role("region", name="Verdict")
-    expect(verdict).to_contain_text("it belongs to the user 'bob'")
-    expect(verdict).to_contain_text("No window would include it")
+    expect(verdict).to_contain_text("It was not a candidate: it belongs to the user 'bob'")
+    expect(verdict).to_contain_text("Change the user of the memory")
+    expect(verdict.get_by_role("button", name="Pin it")).to_have_count(0)  # Ada's contexts would not include it
+
+
+def test_memories_and_messages_are_found_whether_they_were_candidates_or_not(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}")
+    results = find(page, "parrot").get_by_role("listitem")
+    expect(results.filter(has_text="Her parrot is named Pixel.")).to_contain_text("memory")
+    message = results.filter(has_text="The parrot bit the cat.")
+    expect(message).to_contain_text("not a candidate, it was posted in room 'attic'")
+    message.get_by_role("button").click()
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict).to_contain_text("Search other rooms of the user")
+    page.keyboard.press("Escape")
+    expect(find(page, "lot 21").get_by_role("listitem").first).to_contain_text(re.compile(r"message .*: left out, \w+"))
+    expect(find(page, "allergic").get_by_role("listitem")).to_contain_text("the model saw it")
+    expect(find(page, "xylophone")).to_contain_text("Nothing in this store contains “xylophone”")
+    page.get_by_role("button", name="Clear").click()
+    expect(page.get_by_role("region", name="Results for")).to_have_count(0)
+
+
+def test_opening_and_closing_the_panel_leaves_what_was_clicked_in_its_place(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}")
+    find(page, "lot")
+    for locator in (
+        page.get_by_role("region", name="What it did not see").locator(".basis button").last,
+        page.get_by_role("region", name="What it rests on").locator(".basis button").last,
+        page.locator("tr[data-row]").nth(3),
+    ):
+        locator.scroll_into_view_if_needed()
+        before = locator.bounding_box()["y"]
+        locator.click()
+        page.get_by_role("region", name="Verdict").wait_for()
+        page.evaluate(FRAMES)
+        assert abs(locator.bounding_box()["y"] - before) < 2
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("complementary")).to_have_count(0)
+        page.evaluate(FRAMES)
+        assert abs(locator.bounding_box()["y"] - before) < 2
 
 
 def test_a_memory_removed_later_is_marked(own_shop, visit):
     address, _, contexts = own_shop
     page = visit(address, f"/contexts/{contexts[0]}?item={LOST}")
     panel = page.get_by_role("complementary")
-    expect(panel).to_contain_text("It would be included with a window of")
+    expect(panel).to_contain_text("A window of")
     expect(panel).not_to_contain_text("later")
     page.request.delete(f"{address}/brimful/v1/memories/{LOST}")
     page.reload()
-    expect(panel).to_contain_text("It would be included with a window of")
+    expect(panel).to_contain_text("A window of")
     expect(panel).to_contain_text("It was removed later, so newer contexts cannot include it.")
 
 
@@ -151,28 +200,53 @@ def test_the_answer_stands_beside_what_it_rests_on_and_what_it_did_not_see(shop,
     expect(page.get_by_role("complementary", name=f"Item {LOST}")).to_be_visible()
 
 
-def test_what_the_answer_forgot_is_found_from_the_top_of_the_page(shop, visit):
+def test_a_memory_can_be_pinned_and_unpinned_where_its_absence_is_explained(own_shop, visit):
+    address, _, contexts = own_shop
+    page = visit(address, f"/contexts/{contexts[-1]}?item={MISSED}")
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict).to_contain_text("It was not a candidate: search offered")
+    expect(verdict).to_contain_text(re.compile(r"Include it in every new context of user ada, for \d+ tokens each"))
+
+    def pinned():
+        return page.request.get(f"{address}/brimful/v1/memories/{MISSED}").json()["pinned"]
+
+    verdict.get_by_role("button", name="Pin it").click()
+    expect(verdict).to_contain_text("It is pinned: every new context of user ada includes it.")
+    assert pinned() is True
+    page.reload()
+    expect(verdict.get_by_role("button", name="Pin it")).to_have_count(0)
+    verdict.get_by_role("button", name="Unpin").click()
+    expect(verdict.get_by_role("button", name="Pin it")).to_be_visible()
+    assert pinned() is False
+
+
+def test_a_pin_that_would_not_help_is_not_advised(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}?item={LOST}")  # longer than all that may be pinned
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict.get_by_role("link", name="A window of")).to_be_visible()
+    expect(verdict.get_by_role("button")).to_have_count(0)
+
+
+def test_the_numbers_of_a_context_add_up(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
-    page.get_by_role("textbox", name="What did the answer forget?").fill("refund")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("searchbox", name="Search")).to_be_focused()
-    expect(page.get_by_role("row").filter(has_text="Ada was promised a refund")).to_be_in_viewport()
-
-
-def test_a_memory_can_be_pinned_where_its_absence_is_explained(own_shop, visit):
-    address, _, contexts = own_shop
-    page = visit(address, f"/contexts/{contexts[-1]}?item={LOST}")
-    verdict = page.get_by_role("region", name="Verdict")
-    verdict.get_by_role("button", name="Pin it").click()
-    expect(verdict).to_contain_text("It is pinned now, so that newer contexts of user ada include it")
-    assert page.request.get(f"{address}/brimful/v1/memories/{LOST}").json()["pinned"] is True
+    lead = page.locator(".lead").inner_text()
+    numbers = re.search(r"([\d,]+) candidates: ([\d,]+) included, ([\d,]+) left out(?:, ([\d,]+) covered)?", lead)
+    every, included, left_out, covered = (int((each or "0").replace(",", "")) for each in numbers.groups())
+    assert every == included + left_out + covered
+    expect(page.get_by_role("region", name="What it did not see")).to_contain_text(f"{left_out} candidates left out")
+    basis = page.get_by_role("region", name="What it rests on").inner_text()
+    standing, seen = map(int, re.search(r"\((\d+) items\), the model saw (\d+) items", basis).groups())
+    assert standing + seen == included
+    total, *parts = re.findall(r"\d[\d,]*", page.get_by_text("Window of").inner_text())
+    assert int(total.replace(",", "")) == sum(int(part.replace(",", "")) for part in parts) == 1400
 
 
 def test_unknown_items_and_contexts_are_reported(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}?item=nobody", allowed=("404",))
-    expect(page.get_by_role("region", name="Verdict")).to_contain_text("it does not exist")
+    expect(page.get_by_role("alert")).to_contain_text("it does not exist")
     page.goto("/contexts/none-of-ours")
     expect(page.get_by_role("alert")).to_contain_text("none-of-ours")
     expect(page.get_by_role("button", name="Try again")).to_be_visible()

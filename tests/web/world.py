@@ -18,6 +18,8 @@ WINDOW = 1400  # tokens: too few for all that is known
 COMPLETION = 200
 LOST = "mem-refund"
 """The memory that does not get in."""
+MISSED = "mem-parrot"
+"""The memory that search does not find."""
 WHOLE = load_policy(
     "default",
     overrides={
@@ -69,6 +71,9 @@ async def _knowledge(engine, now):
     await engine.remember("Ada is allergic to hazelnut.", user="ada", id="mem-nut", pinned=True, at=now - 6000)
     await engine.remember("Bob wants his beans ground.", user="bob", id="mem-bob", at=now - 5000)
     await engine.remember(REFUND, user="ada", id=LOST, importance=0.6, at=now - 4000)
+    await engine.remember("Her parrot is named Pixel.", user="ada", id=MISSED, at=now - 4000)
+    await engine.put(Room(id="attic", user="ada"))
+    await engine.post(room="attic", sender="Ada", text="The parrot bit the cat.", id="attic-1", at=now - 4000)
 
 
 async def support(url, *, tenant="default", turns=3):
@@ -113,6 +118,12 @@ async def shortened(url):
         await engine.post_many(list(_talk("logs", 20, now)))
         context = await engine.assemble(room="logs", message="What broke?", window=2_500, completion=200, now=now)
         return context.id
+
+
+async def unreserved(url):
+    """Build a context whose policy decides how much is reserved for the answer, and return its id."""
+    async with brimful.Engine(url, model=MODEL, embedder="none") as engine:
+        return (await engine.assemble(room="hall", message="Hello?", window=2_000)).id
 
 
 async def recalled(url):

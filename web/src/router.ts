@@ -17,12 +17,12 @@ export function go(to: string, { replace = false } = {}): void {
   if (!replace && route.value.path !== before) resetPage();
 }
 
-/** Update the query of the URL; empty values are removed. */
-export function setQuery(values: Record<string, string | null>, { replace = true } = {}): void {
+/** Update the query of the URL; empty values are removed, and lists are repeated. */
+export function setQuery(values: Record<string, string | string[] | null>, { replace = true } = {}): void {
   const search = new URLSearchParams(route.value.query);
   for (const [name, value] of Object.entries(values)) {
-    if (value) search.set(name, value);
-    else search.delete(name);
+    search.delete(name);
+    for (const each of [value ?? []].flat()) if (each) search.append(name, each);
   }
   const text = search.toString();
   go(location.pathname + (text ? `?${text}` : ""), { replace });

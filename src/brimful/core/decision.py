@@ -59,12 +59,12 @@ def make_scorer(
 def format_relevance(relevance: float) -> str:
     """Return a relevance as a percentage. What is small is not rounded to nothing, and what is large not to certainty.
 
-    >>> [format_relevance(each) for each in (0.0, 0.0002, 0.714, 0.9999, 1.0)]
-    ['0 %', '<1 %', '71 %', '>99 %', '100 %']
+    >>> [format_relevance(each) for each in (0.0, 0.00002, 0.000347, 0.714, 0.9999, 1.0)]
+    ['0 %', '<0.01 %', '0.035 %', '71 %', '>99 %', '100 %']
     """
     percent = 100 * relevance
     if 0 < percent < 1:
-        return "<1 %"
+        return f"{percent:.2g} %" if percent >= 0.01 else "<0.01 %"  # noqa: PLR2004 - the smallest that is shown
     return ">99 %" if 99 < percent < 100 else f"{percent:.0f} %"  # noqa: PLR2004 - percentages
 
 

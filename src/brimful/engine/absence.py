@@ -1,25 +1,45 @@
-"""Explain why a stored record was not a candidate for a context."""
+"""Explain why a stored record was not a candidate for a context, and what would make it one."""
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from brimful.core.context import Context
 from brimful.core.decision import format_relevance
 from brimful.packagers.records import plain_text
-from brimful.records import LoreEntry, Memory, Message, Room, Snapshot
+from brimful.records import LoreEntry, Memory, Message, Persona, Room, Snapshot, User
 from brimful.stores import Store
 
 _SEARCH_FAILURES: Final = ("text-search-failed", "vector-search-failed", "vector-search-off", "vector-search-behind")
 
+AbsenceReason = Literal[
+    "left-out",  # the context was built without memories or lore
+    "later",  # written after the context was built
+    "archived",  # superseded, or archived by the janitor
+    "other-owner",  # belongs to another persona, user or room
+    "other-room",  # a message of another room
+    "hidden",  # a message that no context may include
+    "other-lorebook",  # the lorebook belongs to none of the room, the persona and the user
+    "disabled",  # a lorebook entry that is turned off
+    "no-keyword",  # no keyword of the entry appeared
+    "search-failed",  # search did not work when the context was built
+    "not-found",  # search found better results
+]
+
 
 class Absence(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored record that was not a candidate for a context, and why."""
+    """A stored record that was not a candidate for a context: why, and what to do about it."""
 
     id: str
     kind: str
     text: str
+    reason: AbsenceReason
     why: str
+    fix: str
+    at: float = 0.0
+
+
+_Explanation = tuple[AbsenceReason, str, str]  # reason, why, what to do
 
 
 async def find_absence(store: Store, snapshot: Snapshot, id: str) -> Absence | None:
@@ -28,21 +48,44 @@ async def find_absence(store: Store, snapshot: Snapshot, id: str) -> Absence | N
     The explanation uses the records as they are now, which may have changed since the build.
     """
     for memory in await store.memories(ids=[id], limit=1):
-        why = _explain_memory(memory, snapshot)
-        return Absence(id=id, kind=f"memory-{memory.type}", text=memory.content, why=why)
+        archived = bool(await store.memories(ids=[id], archived=True, limit=1))
+        explanation = _explain_memory(memory, snapshot, archived=archived)
+        return _absence(id, f"memory-{memory.type}", memory.content, explanation, at=memory.at)
     for message in await store.messages([id]):
-        why = _explain_message(message, snapshot, await store.get(Room, message.room))
-        return Absence(id=id, kind="message", text=plain_text(message.content), why=why)
+        room = await store.get(Room, message.room)
+        archived = not await store.messages_at(message.room, [message.seq])
+        owner = None if room is None else room.user
+        explanation = _explain_message(message, snapshot, owner=owner, archived=archived)
+        return _absence(id, "message", plain_text(message.content), explanation, at=message.at)
     for entry in await store.lore(ids=[id]):
-        return Absence(id=id, kind="lorebook", text=entry.content, why=_explain_entry(entry, snapshot.context))
+        explanation = _explain_entry(entry, snapshot.context, attached=await _lorebooks(store, snapshot))
+        return _absence(id, "lorebook", entry.content, explanation)
     return None
 
 
-def _explain_memory(memory: Memory, snapshot: Snapshot) -> str:
+def _absence(id: str, kind: str, text: str, explanation: _Explanation, *, at: float = 0.0) -> Absence:
+    reason, why, fix = explanation
+    return Absence(id=id, kind=kind, text=text, reason=reason, why=why, fix=fix, at=at)
+
+
+async def _lorebooks(store: Store, snapshot: Snapshot) -> set[str]:
+    """Return the lorebooks of the room, the persona and the user of a context."""
+    owners = (
+        await store.get(Room, snapshot.room),
+        None if snapshot.persona is None else await store.get(Persona, snapshot.persona),
+        None if snapshot.user is None else await store.get(User, snapshot.user),
+    )
+    return {book for owner in owners if owner is not None for book in owner.lorebooks}
+
+
+def _explain_memory(memory: Memory, snapshot: Snapshot, *, archived: bool) -> _Explanation:
     if _is_left_out(snapshot.context, "memories"):
-        return "this context was built without memories"
+        return "left-out", "this context was built without memories", "build contexts with memories"
     if memory.at > snapshot.at:
-        return "it was written after this context was built"
+        return "later", "it was written after this context was built", "newer contexts can include it"
+    if archived:
+        why = "it is archived: a newer memory superseded it, or the janitor archived it"
+        return "archived", why, "undo the run that archived it, or write the memory again"
     owners = (
         ("persona", memory.persona, snapshot.persona),
         ("room", memory.room, snapshot.room),
@@ -50,51 +93,70 @@ def _explain_memory(memory: Memory, snapshot: Snapshot) -> str:
     )
     for kind, owner, actual in owners:
         if owner is not None and owner != actual:
-            return f"it belongs to the {kind} {owner!r}; this context has {_describe_owner(kind, actual)}"
+            why = f"it belongs to the {kind} {owner!r}; {_describe_own(kind, actual)}"
+            return "other-owner", why, f"change the {kind} of the memory, or remove it so that everybody may know it"
     unknown = "" if memory.at else "it may have been written later, since its time is unknown; otherwise "
-    return unknown + _explain_search(snapshot.context, "memory-", "pin it to have it in every context")
+    fix = "write it in the words that such questions use, or pin it"
+    reason, why = _explain_search(snapshot.context, "memory-", "memories")
+    return reason, unknown + why, fix
 
 
-def _describe_owner(kind: str, owner: str | None) -> str:
-    return f"no {kind}" if owner is None else f"the {kind} {owner!r}"
+def _describe_own(kind: str, owner: str | None) -> str:
+    return f"this context has {f'no {kind}' if owner is None else f'the {kind} {owner!r}'}"
 
 
-def _explain_message(message: Message, snapshot: Snapshot, room: Room | None) -> str:
+def _explain_message(message: Message, snapshot: Snapshot, *, owner: str | None, archived: bool) -> _Explanation:
+    if message.superseded:
+        return "archived", "a later version of it superseded it", "newer contexts include the later version"
     if message.hidden:
-        return "it is hidden, so no context includes it"
-    if room is not None and room.user is not None and room.user != snapshot.user:
-        where = f"room {room.id!r} of the user {room.user!r}"
-        return f"it was posted in {where}; this context has {_describe_owner('user', snapshot.user)}"
+        return "hidden", "it is hidden, so no context includes it", "post it again without `hidden`"
     if message.room != snapshot.room:
-        return f"it was posted in room {message.room!r}, which was not searched or had no better results"
+        return _explain_room(message.room, owner, snapshot)
     if message.at > snapshot.at:
-        return "it was posted after this context was built"
-    return _explain_search(snapshot.context, "message-older", "it is older than the history that was loaded")
+        return "later", "it was posted after this context was built", "newer contexts can include it"
+    if archived:
+        return "archived", "the janitor archived it", "undo the janitor's run, or save it as a memory"
+    reason, why = _explain_search(snapshot.context, "message-older", "older messages")
+    fix = "use a larger window, which loads more of the history, or save it as a memory and pin that"
+    return reason, f"it is older than the history that was loaded, and {why}", fix
 
 
-def _explain_entry(entry: LoreEntry, context: Context) -> str:
+def _explain_room(room: str, owner: str | None, snapshot: Snapshot) -> _Explanation:
+    if owner not in (None, snapshot.user):
+        why = f"it was posted in room {room!r} of the user {owner!r}; {_describe_own('user', snapshot.user)}"
+        return "other-room", why, "if everybody may know it, save it as a memory without a user"
+    why = f"it was posted in room {room!r}, which was not searched or had no better results"
+    return "other-room", why, "search other rooms of the user (`other_rooms`), or save it as a memory of the user"
+
+
+def _explain_entry(entry: LoreEntry, context: Context, *, attached: set[str]) -> _Explanation:
     if _is_left_out(context, "lore"):
-        return "this context was built without lore"
+        return "left-out", "this context was built without lore", "build contexts with lore"
     if not entry.enabled:
-        return "it is disabled"
-    return "none of its keywords appeared, and search did not find it"
+        return "disabled", "it is disabled", "enable it"
+    if entry.lorebook not in attached:
+        why = f"its lorebook {entry.lorebook!r} belongs to neither the room nor the persona nor the user"
+        return "other-lorebook", why, "add the lorebook to the persona or the room"
+    why = "none of its keywords appeared, and search did not find it"
+    return "no-keyword", why, "give it a keyword that appears in such questions, or make it constant"
 
 
 def _is_left_out(context: Context, source: str) -> bool:
     return any(source in each.facts.get("sources", ()) for each in context.inputs.degraded if each.kind == "left-out")
 
 
-def _explain_search(context: Context, kind: str, more: str) -> str:
+def _explain_search(context: Context, kind: str, plural: str) -> tuple[AbsenceReason, str]:
     """Explain what search found instead, or why it failed."""
     failures = [each.text for each in context.inputs.degraded if each.kind in _SEARCH_FAILURES]
     if failures:
-        return f"search did not find it, and something failed: {'; '.join(failures)}"
+        return "search-failed", f"search did not find it, and something failed: {'; '.join(failures)}"
     relevances = [
         package.relevance
         for package in context.inputs.packages
         if package.kind.startswith(kind) and package.relevance is not None
     ]
     if not relevances:
-        return f"search found nothing of this kind; {more}"
-    least = format_relevance(min(relevances))
-    return f"search found {len(relevances):,} more relevant (relevance {least} or higher); {more}"
+        return "not-found", f"search found no {plural} for this question"
+    best, least = format_relevance(max(relevances)), format_relevance(min(relevances))
+    span = best if best == least else f"{best} to {least}"
+    return "not-found", f"search offered {len(relevances):,} other {plural} instead (relevance {span})"

@@ -17,6 +17,7 @@ READS = [
     ("GET", "/contexts/{id}", None),
     ("GET", "/contexts/{id}/request", None),
     ("GET", "/contexts/{id}/items/nuts", None),
+    ("GET", "/contexts/{id}/find?q=sencha", None),
     ("GET", "/contexts/{id}/recall?handle=nuts", None),
     ("GET", "/contexts/{id}/diff/{id}", None),
     ("POST", "/contexts/{id}/what-if", {"window": 3_000}),

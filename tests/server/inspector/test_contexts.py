@@ -152,11 +152,78 @@ def test_an_unknown_item(client, kept):
     assert error["message"] == "'nobody' was not a candidate of this context: it does not exist"
 
 
-def test_a_memory_that_was_no_candidate_is_explained(client, kept):
+def test_a_memory_that_was_no_candidate_is_explained(client, get, kept):
     bobs = client.post(f"{ROOT}/memories", json={"content": "Bob keeps bees.", "user": "bob", "at": 1.0}).json()
-    error = client.get(f"{ROOT}/contexts/{kept.first}/items/{bobs['id']}").json()["error"]
-    assert error["code"] == "item_not_found"
-    assert "it belongs to the user 'bob'; this context has" in error["message"]
+    item = get(f"/contexts/{kept.first}/items/{bobs['id']}")
+    assert (item["decision"], item["text"], item["remedies"]) == (None, "Bob keeps bees.", [])
+    assert (item["absence"]["kind"], item["absence"]["reason"]) == ("memory-semantic", "other-owner")
+    assert item["absence"]["why"].startswith("it belongs to the user 'bob'; this context has")
+
+
+def test_a_memory_that_search_did_not_offer_is_rated_and_can_be_pinned(client, get, kept):
+    other = {"content": "Ada has a canoe.", "user": "ada", "at": 1.0, "id": "canoe"}
+    client.post(f"{ROOT}/memories", json=other).raise_for_status()
+    item = get(f"/contexts/{kept.first}/items/canoe")
+    assert (item["absence"]["reason"], item["absence"]["relevance"]) == ("not-found", None)
+    assert item["memory"] == {"persona": None, "user": "ada", "room": None, "pinned": False}
+    [pin] = item["remedies"]
+    assert pin["change"] == "pin"
+    assert pin["tokens"] > 5
+    tried = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json={"pin": ["canoe"]}).json()
+    [entered] = [each for each in tried["entered"] if each["id"] == "canoe"]
+    assert (entered["before"], entered["after"], entered["excerpt"]) == (None, "kept", "Ada has a canoe.")
+    assert len(tried["left"]) == pin["left"]
+
+
+def test_each_remedy_includes_the_item(client, get, kept):
+    out = lost(get(f"/contexts/{kept.first}"))["id"]
+    remedies = {each["change"]: each for each in get(f"/contexts/{kept.first}/items/{out}")["remedies"]}
+    assert set(remedies) == {"window", "pin"}
+    for change, body in (("window", {"window": remedies["window"]["window"]}), ("pin", {"pin": [out]})):
+        tried = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json=body).json()
+        [decision] = [each for each in tried["context"]["decisions"] if each["id"] == out]
+        assert decision["outcome"] in ("kept", "shrunk")
+        assert decision["cost"] == remedies[change]["tokens"]
+        assert len(tried["left"]) == remedies[change]["left"]
+
+
+def test_an_included_item_needs_no_remedy(get, kept):
+    assert get(f"/contexts/{kept.first}/items/nuts")["remedies"] == []
+
+
+def test_an_unknown_id_cannot_be_pinned(client, kept):
+    answer = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json={"pin": ["nobody"]})
+    assert answer.status_code == 404
+
+
+def outcomes(get, kept, q):
+    matches = get(f"/contexts/{kept.first}/find", q=q)["matches"]
+    return {each["id"]: each["outcome"] or each["reason"] for each in matches}
+
+
+def test_candidates_messages_and_memories_are_found_whatever_became_of_them(client, get, kept):
+    for user in ("ada", "bob"):
+        body = {"content": f"{user} likes gyokuro.", "user": user, "id": f"{user}-gyokuro", "at": 1.0}
+        client.post(f"{ROOT}/memories", json=body).raise_for_status()
+    client.post(f"{ROOT}/rooms", json={"id": "attic"}).raise_for_status()
+    client.post(f"{ROOT}/rooms/attic/messages", json={"content": "Gyokuro is shaded.", "id": "far", "at": 1.0})
+    assert outcomes(get, kept, "gyokuro") == {
+        "ada-gyokuro": "not-found",
+        "bob-gyokuro": "other-owner",
+        "far": "other-room",
+    }
+    assert outcomes(get, kept, "hazelnut allergic") == {"nuts": "kept"}
+    assert outcomes(get, kept, "far") == {"far": "other-room"}
+    out = lost(get(f"/contexts/{kept.first}"))
+    assert outcomes(get, kept, out["id"])[out["id"]] == "dropped"
+    for unknown in ("xylophone", "kabusecha"):  # the answer itself is no match
+        assert get(f"/contexts/{kept.first}/find", q=unknown) == {"matches": [], "partial": False}
+
+
+def test_what_was_left_out_is_listed_before_what_was_included(get, kept):
+    found = get(f"/contexts/{kept.first}/find", q="turn about sencha", limit=3)
+    assert [each["outcome"] for each in found["matches"]] == ["dropped"] * 3 + [None] * 3 + ["kept"] * 3
+    assert found["partial"] is True
 
 
 def test_two_contexts_side_by_side(get, kept):

@@ -13,6 +13,7 @@ from server.inspector.test_access_control import CHATS, READS, WRITES
 DESCRIBED = json.loads(openapi_document())
 PATHS = {
     "/contexts/{id}/items/nuts": "/contexts/{id}/items/{item}",
+    "/contexts/{id}/find?q=sencha": "/contexts/{id}/find",
     "/contexts/{id}/recall?handle=nuts": "/contexts/{id}/recall",
     "/contexts/{id}/diff/{id}": "/contexts/{id}/diff/{other}",
     "/rooms/tea/room": "/rooms/{id}",

@@ -156,6 +156,8 @@ export interface PromptPart {
 export interface ContextView extends Omit<ContextRow, "number" | "user" | "question" | "answer" | "cached" | "expected_cached"> {
   number: number | null;
   endpoint: Endpoint;
+  /** The score that 1,000 tokens have to be worth. */
+  price: number;
   margin: number;
   hard_limit: number;
   reserved: number;
@@ -170,8 +172,31 @@ export interface ContextView extends Omit<ContextRow, "number" | "user" | "quest
   report: string;
 }
 
+/** Why something was not a candidate, and what to do about it. */
+export interface Absence {
+  kind: string;
+  reason: string;
+  why: string;
+  fix: string;
+  relevance: number | null;
+}
+
+/** A change with which the context includes an item that it left out. */
+export interface Remedy {
+  change: "window" | "price" | "pin";
+  window: number | null;
+  price: string | null;
+  tokens: number;
+  left: number;
+}
+
 export interface ItemView {
-  decision: Decision;
+  /** Null if it was not a candidate. */
+  decision: Decision | null;
+  absence: Absence | null;
+  remedies: Remedy[];
+  /** The state of a memory now. */
+  memory: { persona: string | null; user: string | null; room: string | null; pinned: boolean } | null;
   status: "" | "removed" | "erased";
   text: string;
   characters: number;
@@ -181,6 +206,22 @@ export interface ItemView {
   metadata: Record<string, unknown>;
   required_window: number | null;
   builds: { id: string; at: number; outcome: Outcome; reason: string }[];
+}
+
+/** A candidate that matches a search, or a record that was not a candidate. */
+export interface Match {
+  id: string;
+  kind: string;
+  excerpt: string;
+  at: number;
+  outcome: Outcome | null;
+  reason: string;
+  why: string;
+}
+
+export interface FindResult {
+  matches: Match[];
+  partial: boolean;
 }
 
 /** What was recalled: all of an item, or the part that fits. */

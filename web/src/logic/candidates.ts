@@ -1,6 +1,7 @@
 /** Filtering and sorting the table of candidates. */
 
 import type { Decision, Outcome } from "../api/types";
+import { whole } from "./format";
 
 export type Column =
   | "position" | "outcome" | "item" | "kind" | "pool" | "reason"
@@ -85,6 +86,14 @@ export function countBy(decisions: readonly Decision[], field: "kind" | "pool" |
 }
 
 const STANDING = new Set(["system", "current", "format", "notes"]); // in every context, so nothing rests on them alone
+
+/** How many candidates were included, left out, or covered by another one: "166 included, 249 left out, 8 covered by others". */
+export function outcomes(decisions: readonly Decision[]): string {
+  const inside = decisions.filter(included).length;
+  const outside = decisions.filter((each) => each.outcome === "dropped").length;
+  const covered = decisions.length - inside - outside;
+  return `${whole(inside)} included, ${whole(outside)} left out${covered > 0 ? `, ${whole(covered)} covered by others (same text or summary)` : ""}`;
+}
 
 /** What an answer rests on: the included candidates, the most relevant first. */
 export function basis(decisions: readonly Decision[]): Decision[] {

@@ -1,6 +1,7 @@
 /** The parts of a window: titles, order and appearance. */
 
-import type { Band, ContextRow } from "../api/types";
+import type { Band, ContextRow, ContextView } from "../api/types";
+import { whole } from "./format";
 
 const TITLES: Record<string, string> = {
   system: "System prompt",
@@ -66,6 +67,19 @@ export function rowBands(row: ContextRow): Band[] {
   }
   return filled;
 }
+
+type Budget = Pick<ContextView, "window" | "available" | "tokens" | "bands">;
+
+/** How the parts of a window add up: "Window of 8,192 tokens = 4,305 used + 1,799 free + 40 safety margin + …". */
+export function windowSum({ window, tokens, bands }: Budget): string {
+  const unused = bands.filter((band) => UNUSED.has(band.name) && band.tokens > 0);
+  const rest = unused.map((band) => `${whole(band.tokens)} ${SUM_NAMES[band.name] ?? title(band.name)}`);
+  return `Window of ${whole(window)} tokens = ${[`${whole(tokens)} used`, ...rest].join(" + ")}.`;
+}
+
+const SUM_NAMES: Record<string, string> = {
+  free: "free", margin: "safety margin", capped: "above the limit of a prompt", completion: "reserved for the answer",
+};
 
 /** Text alternative of the window bar. */
 export function describeWindow(bands: Band[], window: number): string {

@@ -35,10 +35,10 @@ export function score(value: number): string {
   return value > ZERO && value < 0.01 ? value.toPrecision(1) : value.toFixed(2);
 }
 
-/** The probability that an item helps: 71 %, <1 %, >99 %. */
+/** The probability that an item helps: 71 %, 0.035 %, >99 %. */
 export function relevance(value: number): string {
   const share = value * 100;
-  if (share > 0 && share < 1) return "<1 %";
+  if (share > 0 && share < 1) return share < 0.01 ? "<0.01 %" : `${Number(share.toPrecision(2))} %`;
   return share > 99 && share < 100 ? ">99 %" : `${Math.round(share)} %`;
 }
 

@@ -50,8 +50,8 @@ function decoded(name: string): string {
 
 export const contextPath = (id: string): string => `/contexts/${encodeURIComponent(id)}`;
 export const itemPath = (id: string, item: string): string => `${contextPath(id)}?${new URLSearchParams({ item })}`;
-export const whatIfPath = (id: string, settings: Record<string, string | number> = {}): string => {
-  const query = Object.entries(settings).map(([name, value]) => `${name}=${value}`).join("&");
+export const whatIfPath = (id: string, settings: Record<string, string> = {}): string => {
+  const query = new URLSearchParams(settings).toString();
   return `${contextPath(id)}/what-if${query && `?${query}`}`;
 };
 export const diffPath = (a: string, b: string): string => `/diff/${encodeURIComponent(a)}/${encodeURIComponent(b)}`;

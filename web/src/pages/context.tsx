@@ -5,11 +5,13 @@ import { useCallback, useMemo, useState } from "preact/hooks";
 import { path } from "../api/client";
 import { useResource } from "../api/resource";
 import type { ContextView } from "../api/types";
-import { type Column, type Filter, NO_FILTER, type Order } from "../logic/candidates";
+import { type Column, type Filter, NO_FILTER, type Order, outcomes } from "../logic/candidates";
+import { windowSum } from "../logic/components";
 import { formatTime, percent, plural, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
 import { contextPath, personaPath, roomPath, timelinePath, whatIfPath } from "../logic/routes";
 import { setQuery, route } from "../router";
+import { useAnchor } from "../ui/anchor";
 import { AnswerSection } from "../ui/answers";
 import { BandChoice } from "../ui/bar";
 import { Candidates } from "../ui/candidates";
@@ -22,7 +24,9 @@ import { Treemap } from "../ui/treemap";
 export function ContextPage({ id }: { id: string }) {
   const read = useResource<ContextView>(path`/contexts/${id}`);
   const item = route.value.query.get("item") ?? "";
-  const close = useCallback(() => setQuery({ item: null }, { replace: false }), []);
+  const hold = useAnchor(item);
+  const show = useCallback((id: string | null) => (hold(), setQuery({ item: id }, { replace: false })), [hold]);
+  const close = useCallback(() => show(null), [show]);
   return (
     <div class={item && read.data ? "with-panel" : ""}>
       <div class="page">
@@ -30,41 +34,40 @@ export function ContextPage({ id }: { id: string }) {
           {read.data && <a class="button" href={timelinePath(read.data.room, id)}>Timeline</a>}
           {read.data && <a class="button" href={whatIfPath(id)}>What if…</a>}
         </Heading>
-        <Loaded of={read} rows={10}>{(view) => <Body view={view} item={item} />}</Loaded>
+        <Loaded of={read} rows={10}>{(view) => <Body view={view} item={item} onOpen={show} />}</Loaded>
       </div>
-      {item && read.data && <ItemPanel context={id} window={read.data.window} item={item} onClose={close} />}
+      {item && read.data && <ItemPanel context={read.data} item={item} onClose={close} />}
     </div>
   );
 }
 
-const open = (item: string) => setQuery({ item }, { replace: false });
-
-/** Search the table of candidates, and go there. */
+/** Search everything, not only candidates, and show the results. */
 function find(text: string): void {
-  setQuery({ q: text });
+  setQuery({ find: text });
   requestAnimationFrame(() => {
-    document.getElementById("candidates-heading")?.scrollIntoView();
-    document.querySelector<HTMLElement>(".candidates input[type=search]")?.focus({ preventScroll: true });
+    document.getElementById("out-heading")?.scrollIntoView();
+    document.querySelector<HTMLElement>(".forgotten input")?.focus({ preventScroll: true });
   });
 }
 
-function Body({ view, item }: { view: ContextView; item: string }) {
+function Body({ view, item, onOpen }: { view: ContextView; item: string; onOpen: (id: string) => void }) {
   const [chosen, setChosen] = useState("");
   return (
     <>
       <p class="lead">
-        <b class="num">{whole(view.tokens)}</b> of {whole(view.available)} available tokens used ({percent(view.tokens / Math.max(1, view.available))}) · {plural(view.candidates, "candidate")}, {whole(view.left_out)} left out · {view.model} · {formatTime(view.at)}
+        <b class="num">{whole(view.tokens)}</b> of {whole(view.available)} available tokens used ({percent(view.tokens / Math.max(1, view.available))}) · {plural(view.candidates, "candidate")}: {outcomes(view.decisions)} · {view.model} · {formatTime(view.at)}
       </p>
       <Notes view={view} />
-      <AnswerSection view={view} onOpen={open} onFind={find} />
+      <AnswerSection view={view} onOpen={onOpen} />
       <section aria-labelledby="window-heading">
         <h2 id="window-heading">Window</h2>
+        <p class="small muted">{windowSum(view)} Percentages are of the whole window.</p>
         <BandChoice bands={view.bands} window={view.window} chosen={chosen} onChoose={setChosen} />
-        <Treemap bands={view.bands} decisions={view.decisions} chosen={chosen} selected={item} onOpen={open} />
+        <Treemap bands={view.bands} decisions={view.decisions} chosen={chosen} selected={item} onOpen={onOpen} />
       </section>
-      <CandidateSection view={view} item={item} />
+      <CandidateSection view={view} item={item} onOpen={onOpen} />
       <Pools pools={view.pools} />
-      <Kinds kinds={view.kinds} />
+      <Kinds kinds={view.kinds} pinned={view.bands.find((band) => band.name === "pinned")?.tokens ?? 0} />
       <RequestView view={view} />
       <Facts view={view} />
     </>
@@ -77,7 +80,7 @@ function Facts({ view }: { view: ContextView }) {
       <h2 id="facts-heading">Details</h2>
       <dl class="facts across">
         <div><dt>Window</dt><dd class="num">{whole(view.window)}</dd></div>
-        <div><dt>Remaining</dt><dd class="num">{whole(view.remaining)}</dd></div>
+        <div><dt>Free</dt><dd class="num">{whole(view.remaining)}</dd></div>
         <div><dt>Policy</dt><dd>{view.policy}</dd></div>
         <div><dt>Counts</dt><dd>{view.basis}</dd></div>
         <div><dt>Room</dt><dd><a href={roomPath(view.room)}>{roomName(view)}</a></dd></div>
@@ -100,7 +103,7 @@ function Notes({ view }: { view: ContextView }) {
   );
 }
 
-function CandidateSection({ view, item }: { view: ContextView; item: string }) {
+function CandidateSection({ view, item, onOpen }: { view: ContextView; item: string; onOpen: (id: string) => void }) {
   const search = route.value.query;
   const filter: Filter = useMemo(
     () => ({
@@ -120,7 +123,7 @@ function CandidateSection({ view, item }: { view: ContextView; item: string }) {
     <section aria-labelledby="candidates-heading">
       <h2 id="candidates-heading">All candidates</h2>
       <Candidates
-        decisions={view.decisions} filter={filter} order={order} selected={item} onOpen={open}
+        decisions={view.decisions} filter={filter} order={order} selected={item} onOpen={onOpen} onFind={find}
         onFilter={({ text, ...rest }) => setQuery({ q: text, ...rest })}
         onOrder={({ column, down }) => setQuery({ sort: column === "position" && !down ? null : (down ? "-" : "") + column })}
       />

@@ -1,4 +1,4 @@
-/** What if: the same candidates with another window, reserve, model, policy or price. */
+/** What if: the same candidates with another window, reserve, model, policy or price, and with pins. */
 
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 
@@ -13,6 +13,7 @@ import { setQuery, route } from "../router";
 import { BandChoice } from "../ui/bar";
 import { Changes } from "../ui/changes";
 import { Choice } from "../ui/fields";
+import { Find } from "../ui/find";
 import { ItemPanel } from "../ui/item-panel";
 import { ErrorNote, Heading, Loaded } from "../ui/states";
 import { Treemap } from "../ui/treemap";
@@ -23,11 +24,16 @@ interface Settings {
   model?: string;
   policy?: string;
   price?: string;
+  pin?: string[];
 }
 
 const MIN_WINDOW = 256; // tokens
 const MAX_WINDOW = 2_097_152;
-const PRICES = ["full", "balanced", "thrifty"];
+const PRICES: [string, string][] = [
+  ["full", "full: whatever fits, even if it hardly helps"],
+  ["balanced", "balanced: what is worth 0.015 per 1,000 tokens"],
+  ["thrifty", "thrifty: what is worth 0.05 per 1,000 tokens"],
+];
 
 export function WhatIfPage({ id }: { id: string }) {
   const read = useResource<ContextView>(path`/contexts/${id}`);
@@ -38,7 +44,7 @@ export function WhatIfPage({ id }: { id: string }) {
         <Heading title="What if…"><a class="button" href={contextPath(id)}>Back to context</a></Heading>
         <Loaded of={read} rows={10}>{(view) => <Playground view={view} item={item} />}</Loaded>
       </div>
-      {item && read.data && <ItemPanel context={id} window={read.data.window} item={item} onClose={() => setQuery({ item: null }, { replace: false })} />}
+      {item && read.data && <ItemPanel context={read.data} item={item} onClose={() => setQuery({ item: null }, { replace: false })} />}
     </div>
   );
 }
@@ -54,35 +60,46 @@ function Playground({ view, item }: { view: ContextView; item: string }) {
   const model = models.find((each) => each.id === (settings.model ?? view.model));
   const window = settings.window ?? (settings.model && model ? model.window : view.window);
   const completion = settings.completion ?? shown.completion;
-  const known = useMemo(() => new Map(view.decisions.map((each) => [each.id, each.excerpt])), [view.decisions]);
+  const known = useMemo(
+    () => new Map([...view.decisions, ...(answer?.entered ?? [])].map((each) => [each.id, each.excerpt])),
+    [view.decisions, answer],
+  );
   const decisions = useMemo(
     () => shown.decisions.map((each) => ({ ...each, excerpt: each.excerpt || (known.get(each.id) ?? "") })),
     [shown, known],
   );
+  const pins = settings.pin ?? [];
+  const setPins = (pin: string[]) => setSettings({ ...settings, pin });
 
   return (
     <>
       <form class="controls" onSubmit={(event) => event.preventDefault()}>
-        <Slider label="Window" value={window} low={MIN_WINDOW} high={MAX_WINDOW} onInput={(tokens) => setSettings({ ...settings, window: tokens })} />
-        <Slider label="Reserved for the answer" value={completion} low={16} high={Math.max(32, Math.min(window - 1, 131_072))} onInput={(tokens) => setSettings({ ...settings, completion: tokens })} />
+        <Slider label="Window" value={window} low={MIN_WINDOW} high={MAX_WINDOW} hint={`originally ${whole(view.window)}`} onInput={(tokens) => setSettings({ ...settings, window: tokens })} />
+        <Slider
+          label="Reserved for the answer" value={completion} low={16} high={Math.max(32, Math.min(window - 1, 131_072))} hint={reserveHint(settings, completion, view)}
+          onInput={(tokens) => setSettings({ ...settings, completion: tokens })}
+        />
         <Choice
           label="Model" value={settings.model ?? ""} options={[["", `${view.model} (original)`], ...models.map((each) => [each.id, `${each.id} (${whole(each.window)})`] as const)]}
           onInput={(name) => { const { window: _, ...rest } = settings; setSettings(without({ ...rest, model: name })); }}
         />
         <Choice
-          label="Policy" value={settings.policy ?? ""} options={[["", `${view.policy} (original)`], ...policies.map((each) => [each.name, each.name] as const)]}
+          label="Policy" value={settings.policy ?? ""} options={[["", `${view.policy} (original)`], ...policies.map((each) => [each.name, `${each.name}: ${each.description}`] as const)]}
+          hint="How the window is divided, and in which order it is filled."
           onInput={(policy) => setSettings(without({ ...settings, policy }))}
         />
         <Choice
-          label="Price of tokens" value={settings.price ?? ""} options={[["", "original"], ...PRICES.map((name) => [name, name] as const)]}
+          label="Price of tokens" value={settings.price ?? ""} options={[["", `${view.price} per 1,000 tokens (original)`], ...PRICES]}
+          hint="The score that retrieved items have to be worth, for each 1,000 tokens they take."
           onInput={(price) => setSettings(without({ ...settings, price }))}
         />
         <button type="button" onClick={() => setSettings({})} disabled={Object.keys(settings).length === 0}>Reset</button>
       </form>
+      <TryPin context={view.id} pins={pins} onChange={setPins} />
       {error && <ErrorNote error={error} />}
       {answer?.exceeded && <DoesNotFit exceeded={answer.exceeded} />}
       <p class="what-if-line" role="status" aria-busy={busy}>
-        <b class="num">{whole(shown.tokens)}</b> of <span class="num">{whole(shown.available)}</span> available tokens used ({percent(shown.tokens / Math.max(1, shown.available))}, <span class="num">{signed(shown.tokens - view.tokens)}</span>) · window <span class="num">{whole(shown.window)}</span> · {plural(shown.left_out, "candidate")} left out (<span class="num">{signed(shown.left_out - view.left_out)}</span>)
+        <b class="num">{whole(shown.tokens)}</b> of <span class="num">{whole(shown.available)}</span> available tokens used ({percent(shown.tokens / Math.max(1, shown.available))}, <span class="num">{signed(shown.tokens - view.tokens)}</span>) · window <span class="num">{whole(shown.window)}</span> · {whole(shown.candidates - shown.left_out)} of {plural(shown.candidates, "candidate")} included (<span class="num">{signed(shown.candidates - shown.left_out - (view.candidates - view.left_out))}</span>)
         {answer?.context && <> · {percent(answer.prefix_share)} of the request unchanged</>}
         <span aria-hidden="true">{busy ? " · loading…" : answer && ` · ${Math.round(took)} ms`}</span>
       </p>
@@ -91,8 +108,28 @@ function Playground({ view, item }: { view: ContextView; item: string }) {
         <Treemap bands={shown.bands} decisions={decisions} chosen={chosen} selected={item} onOpen={(id) => setQuery({ item: id }, { replace: false })} />
       </section>
       {answer && !answer.exceeded && <Changes entered={answer.entered} left={answer.left} changed={answer.changed} context={view.id} />}
-      {!answer && !error && <p class="muted">Move a slider or choose another model to see what would be added and removed.</p>}
+      {!answer && !error && <p class="muted">Move a slider, choose another model or pin something to see what would be added and removed.</p>}
     </>
+  );
+}
+
+/** Where the reserve comes from: a policy reserves a share of the window, so that it changes with the window. */
+function reserveHint(settings: Settings, completion: number, view: ContextView): string {
+  if (settings.completion !== undefined) return `set here, originally ${whole(view.completion)}`;
+  return completion === view.completion ? "as originally" : `originally ${whole(view.completion)}; it follows the window, model and policy until you set it here`;
+}
+
+/** Build the context with something pinned: a candidate, or a memory or message that was none. */
+function TryPin({ context, pins, onChange }: { context: string; pins: string[]; onChange: (pins: string[]) => void }) {
+  const [text, setText] = useState("");
+  return (
+    <details class="try-pin" open={pins.length > 0}>
+      <summary>Pin something{pins.length > 0 && ` (${pins.length})`}</summary>
+      <ul class="pins" aria-label="Pinned here">
+        {pins.map((id) => <li key={id}><code>{id}</code> <button type="button" class="quiet" onClick={() => onChange(pins.filter((each) => each !== id))}>Unpin</button></li>)}
+      </ul>
+      <Find context={context} label="What to pin" text={text} onFind={setText} onPick={(id) => onChange([...new Set([...pins, id])])} />
+    </details>
   );
 }
 
@@ -106,7 +143,7 @@ function DoesNotFit({ exceeded }: { exceeded: Exceeded }) {
 }
 
 /** A slider for tokens, with a number field. */
-function Slider({ label, value, low, high, onInput }: { label: string; value: number; low: number; high: number; onInput: (tokens: number) => void }) {
+function Slider({ label, value, low, high, hint, onInput }: { label: string; value: number; low: number; high: number; hint: string; onInput: (tokens: number) => void }) {
   const id = useId();
   const [typed, setTyped] = useState<string | null>(null); // null: nothing is being typed
   const apply = (text: string) => {
@@ -123,8 +160,9 @@ function Slider({ label, value, low, high, onInput }: { label: string; value: nu
       />
       <input
         id={id} type="range" min={0} max={STEPS} step={1} value={toStep(value, low, high)} aria-valuetext={`${whole(value)} tokens`}
-        onInput={(event) => onInput(fromStep(Number(event.currentTarget.value), low, high))}
+        aria-describedby={`${id}-hint`} onInput={(event) => onInput(fromStep(Number(event.currentTarget.value), low, high))}
       />
+      <span class="hint" id={`${id}-hint`}>{hint}</span>
     </div>
   );
 }
@@ -138,9 +176,10 @@ function useUrlSettings(): [Settings, (settings: Settings) => void] {
   const search = route.value.query;
   const number = (name: string) => (Number(search.get(name)) > 0 ? { [name]: Number(search.get(name)) } : {});
   const text = (name: string) => (search.get(name) ? { [name]: search.get(name) ?? "" } : {});
-  const settings: Settings = { ...number("window"), ...number("completion"), ...text("model"), ...text("policy"), ...text("price") };
-  const set = ({ window, completion, model, policy, price }: Settings) =>
-    setQuery({ window: window ? String(window) : null, completion: completion ? String(completion) : null, model: model ?? null, policy: policy ?? null, price: price ?? null });
+  const pin = search.getAll("pin");
+  const settings: Settings = { ...number("window"), ...number("completion"), ...text("model"), ...text("policy"), ...text("price"), ...(pin.length > 0 && { pin }) };
+  const set = ({ window, completion, model, policy, price, pin: pins }: Settings) =>
+    setQuery({ window: window ? String(window) : null, completion: completion ? String(completion) : null, model: model ?? null, policy: policy ?? null, price: price ?? null, pin: pins ?? null });
   return [settings, set];
 }
 

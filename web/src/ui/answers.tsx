@@ -5,31 +5,35 @@ import { useState } from "preact/hooks";
 import { path, query } from "../api/client";
 import { useResource } from "../api/resource";
 import type { Answer, ContextView, Decision, Notice, Recalled } from "../api/types";
-import { basis, leftOut, rating } from "../logic/candidates";
+import { basis, included, leftOut, rating } from "../logic/candidates";
 import { look, title } from "../logic/components";
 import { money, percent, plural, reasonText, relevance, seconds, signed, whole } from "../logic/format";
 import { itemPath } from "../logic/routes";
+import { setQuery, route } from "../router";
+import { Find } from "./find";
 import { FormMark } from "./outcome";
 import { Loaded } from "./states";
 
 const SHOWN = 8; // items in each list
 
-export function AnswerSection({ view, onOpen, onFind }: { view: ContextView; onOpen: (id: string) => void; onFind: (text: string) => void }) {
+export function AnswerSection({ view, onOpen }: { view: ContextView; onOpen: (id: string) => void }) {
   const inside = basis(view.decisions);
   const outside = leftOut(view.decisions);
+  const standing = view.decisions.filter(included).length - inside.length;
+  const find = route.value.query.get("find") ?? "";
   return (
     <div class="answer-columns">
       <Exchange view={view} />
-      <section class="side" aria-labelledby="basis-heading">
-        <h2 id="basis-heading">What it rests on</h2>
-        <p class="small muted">The model saw {plural(inside.length, "item")}. The most relevant first:</p>
-        <Items items={inside} onOpen={onOpen} about={(each) => FIXED[each.component] ?? relevanceText(each)} />
-      </section>
       <section class="side" aria-labelledby="out-heading">
         <h2 id="out-heading">What it did not see</h2>
-        <Forgotten onFind={onFind} />
+        <Find context={view.id} label="What did the answer forget?" text={find} onFind={(text) => setQuery({ find: text })} onPick={onOpen} />
         {outside.length === 0 ? <p class="small muted">Every candidate was included.</p> : <p class="small muted">{plural(outside.length, "candidate")} left out. The most relevant first:</p>}
         <Items items={outside} onOpen={onOpen} about={(each) => `${reasonText(each.reason)} · ${relevanceText(each)}`} />
+      </section>
+      <section class="side" aria-labelledby="basis-heading">
+        <h2 id="basis-heading">What it rests on</h2>
+        <p class="small muted">Besides the system prompt and the question ({plural(standing, "item")}), the model saw {plural(inside.length, "item")}. The most relevant first:</p>
+        <Items items={inside} onOpen={onOpen} about={(each) => FIXED[each.component] ?? relevanceText(each)} />
       </section>
     </div>
   );
@@ -59,24 +63,6 @@ function Items({ items, onOpen, about }: { items: Decision[]; onOpen: (id: strin
       </ol>
       {items.length > shown.length && !all && <p><button type="button" class="quiet" onClick={() => setAll(true)}>Show more</button></p>}
     </>
-  );
-}
-
-/** Search all candidates and memories for what the answer forgot. */
-function Forgotten({ onFind }: { onFind: (text: string) => void }) {
-  const [text, setText] = useState("");
-  const submit = (event: Event) => {
-    event.preventDefault();
-    if (text.trim()) onFind(text.trim());
-  };
-  return (
-    <form class="forgotten" onSubmit={submit}>
-      <label class="field grow">
-        <span>What did the answer forget?</span>
-        <input type="text" value={text} placeholder="a word of it, such as a name" onInput={(event) => setText(event.currentTarget.value)} />
-      </label>
-      <button type="submit">Find</button>
-    </form>
   );
 }
 

@@ -8,7 +8,6 @@ import { type Column, type Filter, filtered, type Order, sorted, countBy } from 
 import { look } from "../logic/components";
 import { plural, reasonText, relevance, score, whole } from "../logic/format";
 import { nextRow, visibleRows } from "../logic/rows";
-import { OtherMemories } from "./other-memories";
 import { FormMark, OutcomeBadge } from "./outcome";
 
 interface Shown {
@@ -28,13 +27,13 @@ const COLUMNS: Shown[] = [
   { name: "kind", title: "Kind", about: "Kind", show: (each) => each.kind },
   { name: "pool", title: "Pool", about: "Pool", show: (each) => each.pool || "–" },
   { name: "reason", title: "Reason", about: "Reason", show: (each) => <span title={each.why}>{reasonText(each.reason)}</span> },
-  { name: "score", title: "Score", about: "Total score", show: (each) => each.score && <ScoreBar decision={each} /> },
+  { name: "score", title: "Score", about: "Score: what it is worth for this answer, from the next four", show: (each) => each.score && <ScoreBar decision={each} /> },
   { name: "priority", title: "Prio.", about: "Priority (unweighted)", show: part("priority") },
   { name: "importance", title: "Imp.", about: "Importance (unweighted)", show: part("importance") },
   { name: "relevance", title: "Rel.", about: "Relevance: the probability that it helps", show: part("relevance") },
   { name: "recency", title: "Rec.", about: "Recency (unweighted)", show: part("recency") },
   { name: "tokens", title: "Tokens", about: "Tokens", show: (each) => whole(each.tokens) },
-  { name: "rank", title: "Rank", about: "Rank in its pool / rank of the last included item", show: (each) => (each.rank ? <>{each.rank}<span class="muted">/{each.cut}</span></> : "–") },
+  { name: "rank", title: "Place", about: "Place in its pool: the best first, in a history the newest", show: (each) => (each.rank ? whole(each.rank) : "–") },
 ];
 
 const NARROW = matchMedia("(max-width: 640px)");
@@ -56,7 +55,7 @@ function ScoreBar({ decision }: { decision: Decision }) {
   return <span class="score" style={{ "--share": String(Math.min(1, Math.max(0, value))) }}>{score(value)}</span>;
 }
 
-export function Candidates({ decisions, filter, order, selected, onFilter, onOrder, onOpen }: {
+export function Candidates({ decisions, filter, order, selected, onFilter, onOrder, onOpen, onFind }: {
   decisions: Decision[];
   filter: Filter;
   order: Order;
@@ -64,6 +63,7 @@ export function Candidates({ decisions, filter, order, selected, onFilter, onOrd
   onFilter: (filter: Filter) => void;
   onOrder: (order: Order) => void;
   onOpen: (id: string) => void;
+  onFind: (text: string) => void;
 }) {
   const rows = useMemo(() => sorted(filtered(decisions, filter), order), [decisions, filter, order]);
   return (
@@ -73,18 +73,17 @@ export function Candidates({ decisions, filter, order, selected, onFilter, onOrd
         {rows.length === decisions.length ? plural(rows.length, "candidate") : `${whole(rows.length)} of ${plural(decisions.length, "candidate")}`}
       </p>
       <Rows rows={rows} order={order} selected={selected} onOrder={onOrder} onOpen={onOpen} />
-      {rows.length === 0 && <NoRows text={filter.text.trim()} onOpen={onOpen} />}
-      <OtherMemories text={filter.text} decisions={decisions} onOpen={onOpen} />
+      {rows.length === 0 && <NoRows text={filter.text.trim()} onFind={onFind} />}
     </div>
   );
 }
 
-/** The search text may be the id of something that was no candidate. */
-function NoRows({ text, onOpen }: { text: string; onOpen: (id: string) => void }) {
+/** The search text may belong to something that was no candidate. */
+function NoRows({ text, onFind }: { text: string; onFind: (text: string) => void }) {
   return (
     <div class="note">
       <p>No candidate matches.</p>
-      {text && !/\s/.test(text) && <p><button type="button" onClick={() => onOpen(text)}>Is <code>{text.slice(0, 60)}</code> an id? Explain why it was not a candidate</button></p>}
+      {text && <p><button type="button" onClick={() => onFind(text)}>Search everything that was not a candidate</button></p>}
     </div>
   );
 }

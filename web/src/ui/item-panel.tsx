@@ -1,18 +1,18 @@
-/** One candidate: whether it was included, why, and which window it requires. */
+/** One item: whether it was included, why, and what would include it. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { useChange } from "../api/change";
 import { errorMessage, json, path, query } from "../api/client";
-import type { Memory, MemoryList } from "../api/records";
 import { useResource } from "../api/resource";
-import type { Decision, ItemView, Recalled, Score } from "../api/types";
-import { included, isPriced } from "../logic/candidates";
+import type { Absence, ContextView, Decision, ItemView, Recalled, Remedy, Score } from "../api/types";
+import { included } from "../logic/candidates";
 import { look, title } from "../logic/components";
 import { formatTime, formText, plural, reasonText, relevance, score, whole } from "../logic/format";
 import { memoryOwner } from "../logic/names";
 import { contextPath, itemPath, whatIfPath } from "../logic/routes";
-import { FormMark, OutcomeBadge } from "./outcome";
+import { explain, origin, place } from "../logic/why";
+import { FormMark, OUTCOME_TEXT, OutcomeBadge } from "./outcome";
 import { Loaded } from "./states";
 
 const EVERYTHING = 2 ** 40; // tokens: more than any text has
@@ -21,13 +21,12 @@ const PARTS: [keyof Score, string][] = [
   ["priority", "Priority"], ["importance", "Importance"], ["relevance", "Relevance"], ["recency", "Recency"],
 ];
 
-export function ItemPanel({ context, window, item, onClose }: {
-  context: string;
-  window: number;
+export function ItemPanel({ context, item, onClose }: {
+  context: ContextView;
   item: string;
   onClose: () => void;
 }) {
-  const read = useResource<ItemView>(path`/contexts/${context}/items/${item}`);
+  const read = useResource<ItemView>(path`/contexts/${context.id}/items/${item}`);
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
     const back = document.activeElement as HTMLElement | null;
@@ -48,11 +47,16 @@ export function ItemPanel({ context, window, item, onClose }: {
         <h2 ref={heading} tabIndex={-1}><code>{item}</code></h2>
         <button type="button" class="round" aria-label="Close panel" onClick={onClose}><span aria-hidden="true">✕</span></button>
       </div>
-      {read.code === "item_not_found" ? <Absent item={item} why={read.error} /> : (
-        <Loaded of={read} rows={8}>
-          {(view) => <Details view={view} context={context} window={window} />}
-        </Loaded>
-      )}
+      <Loaded of={read} rows={8}>
+        {(view) => (
+          <>
+            <Verdict view={view} context={context} item={item} />
+            {view.status && <p class="note warn">{STATUS[view.status]}</p>}
+            {view.decision ? <Details view={view} decision={view.decision} context={context} /> : <><h3>Text</h3><WholeText view={view} item={item} context={context.id} /></>}
+            <Builds view={view} context={context.id} />
+          </>
+        )}
+      </Loaded>
     </aside>
   );
 }
@@ -62,63 +66,110 @@ const STATUS = {
   erased: "Its text was erased later, including from this record.",
 };
 
-/** Something that was not a candidate. */
-function Absent({ item, why }: { item: string; why: string }) {
-  const memory = useMemory(item);
+function Verdict({ view, context, item }: { view: ItemView; context: ContextView; item: string }) {
+  const { decision, absence } = view;
+  const isIn = decision !== null && included(decision);
+  return (
+    <section class={isIn ? "verdict in" : "verdict out"} aria-label="Verdict">
+      <h3>{isIn ? "Why is it included?" : "Why is it not included?"}</h3>
+      {decision && <DecisionText decision={decision} view={view} context={context} />}
+      {absence && <AbsenceText absence={absence} />}
+      <Advice view={view} context={context} item={item} />
+    </section>
+  );
+}
+
+function DecisionText({ decision, view, context }: { decision: Decision; view: ItemView; context: ContextView }) {
+  const source = origin(decision);
   return (
     <>
-      <section class="verdict out" aria-label="Verdict">
-        <h3>Why is it not included?</h3>
-        <p>{why}.</p>
-        <p class="window-for">No window would include it, since it was not a candidate.</p>
-        {memory && <PinMemory memory={memory} />}
-      </section>
-      {memory && <><h3>Text</h3><pre class="text" tabIndex={0}>{memory.content}</pre></>}
+      <p><b>{sentence(OUTCOME_TEXT[decision.outcome])}</b> {explain(decision, context, view.remedies)}</p>
+      {source && <p class="small">It was a candidate because {source}.</p>}
+      {included(decision) && view.required_window !== null && <p class="small">It would also be included with a window of {plural(view.required_window, "token")}. This one has {whole(context.window)}.</p>}
     </>
   );
 }
 
-/** The memory with this id, if it is one. */
-function useMemory(id: string): Memory | undefined {
-  const read = useResource<MemoryList>(`/memories${query({ prefix: id, limit: 1 })}`);
-  return read.data?.memories.find((each) => each.id === id);
+function AbsenceText({ absence }: { absence: Absence }) {
+  return (
+    <>
+      <p><b>It was not a candidate:</b> {absence.why}.</p>
+      {absence.reason === "not-found" && (
+        <p>{absence.relevance === null
+          ? "Search does not find it for this question: they share no words, and their meanings are not close."
+          : <>For this question, search gives it a relevance of <b class="num">{relevance(absence.relevance)}</b>, the estimated probability that it helps.</>}</p>
+      )}
+    </>
+  );
+}
+
+/** Changes that include the item; the server has tried each of them. */
+function Advice({ view, context, item }: { view: ItemView; context: ContextView; item: string }) {
+  const { decision, absence, memory } = view;
+  const isOut = absence !== null || decision?.outcome === "dropped";
+  const pin = view.remedies.find((each) => each.change === "pin");
+  const others = view.remedies.filter((each) => each.change !== "pin");
+  return (
+    <>
+      {isOut && (pin || absence || others.length > 0) && <h4>What would include it</h4>}
+      <ul class="remedies">
+        {others.map((each) => <li key={each.change}><RemedyText remedy={each} context={context} /></li>)}
+        {isOut && !memory && pin && <li>Save it as a memory and pin that: <a href={whatIfPath(context.id, { pin: item })}>see what changes</a>. {costText(pin)}</li>}
+        {memory && (isOut ? pin : memory.pinned) && (
+          <li>
+            <PinMemory key={item} id={item} memory={memory} tokens={pin?.tokens} />
+            {isOut && <> <a href={whatIfPath(context.id, { pin: item })}>See what pinning it changes.</a></>}
+          </li>
+        )}
+        {absence && <li>{sentence(absence.fix)}</li>}
+      </ul>
+      {decision?.outcome === "dropped" && !others.some((each) => each.change === "window") && <p class="small">A larger window alone would not include it.</p>}
+    </>
+  );
+}
+
+function RemedyText({ remedy, context }: { remedy: Remedy; context: ContextView }) {
+  if (remedy.change === "window") {
+    return <><a href={whatIfPath(context.id, { window: String(remedy.window) })}>A window of <b class="num">{whole(remedy.window ?? 0)}</b> tokens</a> instead of {whole(context.window)}. {costText(remedy)}</>;
+  }
+  return <><a href={whatIfPath(context.id, { price: remedy.price ?? "" })}>The price of tokens “{remedy.price}”</a>{remedy.price === "full" && ", which takes whatever fits"}. {costText(remedy)}</>;
+}
+
+function costText({ tokens, left }: Remedy): string {
+  return `It takes ${plural(tokens, "token")}${left > 0 ? `, and ${plural(left, "other item")} would be left out` : ""}.`;
 }
 
 /** A pinned memory is in every context of those who can see it. */
-function PinMemory({ memory }: { memory: Memory }) {
+function PinMemory({ id, memory, tokens }: { id: string; memory: NonNullable<ItemView["memory"]>; tokens: number | undefined }) {
   const change = useChange();
   const [pinned, setPinned] = useState(memory.pinned);
-  const pin = async () => {
-    if (await change.run(() => json(path`/memories/${memory.id}`, { method: "PUT", body: { pinned: true } }))) setPinned(true);
+  const pin = async (value: boolean) => {
+    if (await change.run(() => json(path`/memories/${id}`, { method: "PUT", body: { pinned: value } }))) setPinned(value);
   };
-  if (pinned) return <p>It is pinned now, so that newer contexts of {memoryOwner(memory)} include it ({plural(memory.tokens, "token")} each).</p>;
   return (
     <>
-      <p><button type="button" disabled={change.busy} onClick={() => void pin()}>Pin it</button> to have it in every context of {memoryOwner(memory)} ({plural(memory.tokens, "token")} each).</p>
-      {change.error && <p class="bad" role="alert">{change.error}</p>}
+      <button type="button" disabled={change.busy} onClick={() => void pin(!pinned)}>{pinned ? "Unpin" : "Pin it"}</button>{" "}
+      <span role="status">{pinned ? "It is pinned: every new context" : "Include it in every new context"} of {memoryOwner(memory)}{pinned && " includes it"}{!pinned && tokens !== undefined && `, for ${plural(tokens, "token")} each`}.</span>
+      {change.error && <span class="bad" role="alert"> {change.error}</span>}
     </>
   );
 }
 
-function Details({ view, context, window }: { view: ItemView; context: string; window: number }) {
-  const { decision } = view;
+function Details({ view, decision, context }: { view: ItemView; decision: Decision; context: ContextView }) {
   return (
     <>
-      <Verdict view={view} context={context} window={window} />
-      {view.status && <p class="note warn">{STATUS[view.status]}</p>}
       <dl class="facts">
         <div><dt>Part</dt><dd><span class={`swatch ${look(decision.component)}`} aria-hidden="true" /> {title(decision.component)}</dd></div>
         <div><dt>Kind</dt><dd>{decision.kind}</dd></div>
-        <div><dt>Tokens</dt><dd class="num">{whole(decision.tokens)}{included(decision) && decision.cost !== decision.tokens && ` (${whole(decision.cost)} including overhead)`}</dd></div>
+        <div><dt>Tokens</dt><dd class="num">{whole(decision.tokens)}{included(decision) && decision.cost !== decision.tokens && ` (${whole(decision.cost)} with its label or role)`}</dd></div>
         {decision.form !== "full" && <div><dt>Form</dt><dd>{formText(decision)}<FormCosts decision={decision} /></dd></div>}
         {decision.outcome !== "kept" && <div><dt>Recall as</dt><dd><code>{view.handle}</code></dd></div>}
-        {decision.pool && <div><dt>Pool</dt><dd>{decision.pool}</dd></div>}
-        {decision.rank > 0 && <div><dt>Rank</dt><dd class="num">{whole(decision.rank)} (last included rank: {whole(decision.cut)})</dd></div>}
+        {decision.pool && <div><dt>Pool</dt><dd>{decision.pool}{decision.rank > 0 && `, place ${place(decision, context.decisions)}`}</dd></div>}
         {decision.at > 0 && <div><dt>Date</dt><dd>{formatTime(decision.at)}</dd></div>}
-        {decision.by && <div><dt>{decision.outcome === "duplicate" ? "Same as" : "Covered by"}</dt><dd><a href={itemPath(context, decision.by)}><code>{decision.by}</code></a></dd></div>}
-        {decision.group && decision.group !== decision.id && <div><dt>Grouped with</dt><dd><a href={itemPath(context, decision.group)}><code>{decision.group}</code></a></dd></div>}
+        {decision.by && <div><dt>{decision.outcome === "duplicate" ? "Same as" : "Covered by"}</dt><dd><a href={itemPath(context.id, decision.by)}><code>{decision.by}</code></a></dd></div>}
+        {decision.group && decision.group !== decision.id && <div><dt>Grouped with</dt><dd><a href={itemPath(context.id, decision.group)}><code>{decision.group}</code></a></dd></div>}
       </dl>
-      {decision.score && <Scores score={decision.score} />}
+      {decision.score && <Scores score={decision.score} policy={context.policy} />}
       {view.seen && (
         <>
           <h3>What the model saw <FormMark decision={decision} /></h3>
@@ -126,14 +177,13 @@ function Details({ view, context, window }: { view: ItemView; context: string; w
         </>
       )}
       <h3>{view.seen ? "Full text" : "Text"}</h3>
-      <WholeText view={view} context={context} />
+      <WholeText view={view} item={decision.id} context={context.id} />
       {Object.keys(view.metadata).length > 0 && (
         <details>
           <summary>Metadata</summary>
           <pre class="text" tabIndex={0}>{JSON.stringify(view.metadata, null, 2)}</pre>
         </details>
       )}
-      <Builds view={view} context={context} />
     </>
   );
 }
@@ -148,9 +198,8 @@ function FormCosts({ decision }: { decision: Decision }) {
 }
 
 /** The text of an item. Of a long one, the beginning is loaded first. */
-function WholeText({ view, context }: { view: ItemView; context: string }) {
+function WholeText({ view, item: id, context }: { view: ItemView; item: string; context: string }) {
   const [rest, setRest] = useState({ id: "", text: "", error: "" });
-  const { id } = view.decision;
   const text = rest.id === id && rest.text ? rest.text : view.text;
   const isCut = view.characters > view.text.length && text === view.text;
   const showAll = async () => {
@@ -170,42 +219,11 @@ function WholeText({ view, context }: { view: ItemView; context: string }) {
   );
 }
 
-function Verdict({ view, context, window }: { view: ItemView; context: string; window: number }) {
-  const { decision } = view;
-  const isIn = included(decision);
-  const sentence = decision.why.slice(decision.why.indexOf(": ") + 2);
-  return (
-    <section class={isIn ? "verdict in" : "verdict out"} aria-label="Verdict">
-      <h3>{isIn ? "Why is it included?" : "Why is it not included?"}</h3>
-      <p><OutcomeBadge outcome={decision.outcome} /> {sentence}.</p>
-      <p class="window-for"><WindowFor decision={decision} needed={view.required_window} window={window} /></p>
-      {!isIn && view.required_window !== null && <p><a href={whatIfPath(context, { window: view.required_window })}>Show what else that window would change</a></p>}
-      {!isIn && decision.kind.startsWith("memory-") && <PinOffer id={decision.id} />}
-      {isPriced(decision) && <p><a href={whatIfPath(context, { price: "full" })}>Show what would change without a price</a></p>}
-    </section>
-  );
-}
-
-function PinOffer({ id }: { id: string }) {
-  const memory = useMemory(id);
-  return memory ? <PinMemory key={id} memory={memory} /> : null;
-}
-
-function WindowFor({ decision, needed, window }: { decision: Decision; needed: number | null; window: number }) {
-  if (included(decision)) {
-    return needed === null
-      ? <>The model saw it{decision.outcome === "shrunk" ? " in part" : ""}.</>
-      : <>The model saw it. It would also be included with a window of <b class="num">{whole(needed)}</b> tokens, but not with {whole(needed - 1)}. This window has {whole(window)}.</>;
-  }
-  if (needed === null && isPriced(decision)) return <>No window would include it at this price.</>;
-  if (needed === null) return <>No window would include it; it was left out for another reason.</>;
-  return <>It would be included with a window of <b class="num">{whole(needed)}</b> tokens, but not with {whole(needed - 1)}. This window has {whole(window)}.</>;
-}
-
-function Scores({ score: scores }: { score: Score }) {
+function Scores({ score: scores, policy }: { score: Score; policy: string }) {
   return (
     <>
       <h3>Score: {score(scores.total)}</h3>
+      <p class="small muted">What it is worth for this answer, computed from these parts with the weights of policy {policy}. Relevance is the estimated probability that it helps with the question.</p>
       <dl class="scores">
         {PARTS.map(([name, text]) => (
           <div key={name}>
@@ -216,6 +234,11 @@ function Scores({ score: scores }: { score: Score }) {
       </dl>
     </>
   );
+}
+
+/** "left out" → "Left out." */
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
 function Builds({ view, context }: { view: ItemView; context: string }) {

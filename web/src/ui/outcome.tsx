@@ -4,6 +4,11 @@ import type { Decision, Form, Outcome } from "../api/types";
 import { included } from "../logic/candidates";
 import { formText, percent, whole } from "../logic/format";
 
+/** What became of an item in words; the table has the exact terms. */
+export const OUTCOME_TEXT: Record<Outcome, string> = {
+  kept: "the model saw it", shrunk: "the model saw part of it", replaced: "the model saw a summary of it", duplicate: "the model saw the same text", dropped: "left out",
+};
+
 const SYMBOLS: Record<Outcome, string> = { kept: "●", shrunk: "◐", replaced: "⇄", duplicate: "≡", dropped: "○" };
 
 export function OutcomeBadge({ outcome }: { outcome: Outcome }) {

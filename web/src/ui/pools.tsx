@@ -1,7 +1,7 @@
 /** Tables of a context: the pools of its policy with their limits and usage, and the kinds of content in it. */
 
 import type { KindUse, PoolUse } from "../api/types";
-import { whole } from "../logic/format";
+import { plural, whole } from "../logic/format";
 
 export function Pools({ pools }: { pools: PoolUse[] }) {
   if (pools.length === 0) return null;
@@ -29,11 +29,12 @@ export function Pools({ pools }: { pools: PoolUse[] }) {
   );
 }
 
-export function Kinds({ kinds }: { kinds: KindUse[] }) {
+export function Kinds({ kinds, pinned }: { kinds: KindUse[]; pinned: number }) {
   if (kinds.length === 0) return null;
   return (
     <section aria-labelledby="kinds-heading">
       <h2 id="kinds-heading">Kinds of content</h2>
+      {pinned > 0 && <p class="small muted">Here, pinned items count as what they are, such as memories. In the window above, their {plural(pinned, "token")} are a part of their own.</p>}
       <div class="scroll" tabIndex={0} role="group" aria-label="Table of kinds">
         <table class="plain">
           <thead><tr><th scope="col">Kind</th><th scope="col" class="right">Tokens</th><th scope="col" class="right">Items</th></tr></thead>

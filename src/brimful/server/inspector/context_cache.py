@@ -1,18 +1,21 @@
 """A short-lived cache of recently viewed contexts."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Lock
+from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from brimful.assembly.assemble import prepare_candidates
 from brimful.assembly.whatif import find_window
 from brimful.cache import LRU, SHARED_BUDGET, CacheBudget, content_bytes
 from brimful.core.content import ContentPackage
-from brimful.core.context import Inputs
+from brimful.core.context import Context, Inputs
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
-from brimful.core.stages import Candidates, choose
+from brimful.core.stages import Candidates, assemble_candidates, choose
 from brimful.records import Snapshot
 from brimful.server.errors import ApiError
 from brimful.stores import Store
@@ -23,6 +26,9 @@ MAX_PREPARED: Final = 4  # per context
 CACHE_SECONDS: Final = 30.0  # content erased by another process is shown no longer than that
 
 _Key = tuple[str, str]
+Pins = Mapping[str, ContentPackage]
+"""Packages to pin, by id."""
+NO_PINS: Final[Pins] = MappingProxyType({})
 
 
 class CachedContext:
@@ -31,7 +37,7 @@ class CachedContext:
     def __init__(self, snapshot: Snapshot, at: float) -> None:
         self.snapshot = snapshot
         self.at = at
-        self._prepared: LRU[tuple[ModelInfo, Policy], Candidates] = LRU(max_entries=MAX_PREPARED)
+        self._prepared: LRU[tuple[ModelInfo, Policy, frozenset[str]], Candidates] = LRU(max_entries=MAX_PREPARED)
         self._windows: dict[str, int | None] = {}
         self._included: dict[str, ContentPackage] | None = None
         self._lock = Lock()
@@ -41,11 +47,23 @@ class CachedContext:
         """An estimate of its memory."""
         return sum(_CANDIDATE_BYTES + content_bytes(each.content) for each in self.snapshot.context.inputs.packages)
 
-    def prepare(self, inputs: Inputs) -> Candidates:
-        """Return the candidates prepared for the model and the policy of these inputs."""
-        key = (inputs.model, inputs.policy)
+    def prepare(self, inputs: Inputs, pins: Pins = NO_PINS) -> Candidates:
+        """Return the candidates prepared for the model and the policy of these inputs.
+
+        What is pinned replaces the candidate with its id, or is added.
+        """
+        key = (inputs.model, inputs.policy, frozenset(pins))
+        others = (package for package in inputs.packages if package.id not in pins)
         with self._lock:
-            return self._prepared.setdefault(key, lambda: prepare_candidates(inputs))
+            return self._prepared.setdefault(
+                key, lambda: prepare_candidates(msgspec.structs.replace(inputs, packages=(*others, *pins.values())))
+            )
+
+    def rebuild(self, inputs: Inputs, pins: Pins = NO_PINS) -> Context:
+        """Build the context with other settings. If only numbers differ, only the fill is repeated."""
+        prepared = self.prepare(inputs, pins)
+        sized = msgspec.structs.replace(prepared.inputs, window=inputs.window, completion=inputs.completion)
+        return assemble_candidates(msgspec.structs.replace(prepared, inputs=sized))
 
     def required_window(self, item: str) -> int | None:
         """Return the window in which a candidate would be included."""

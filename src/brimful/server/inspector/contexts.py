@@ -1,36 +1,44 @@
 """Endpoints for contexts: list, one context, its request, and one of its candidates."""
 
 import asyncio
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Literal, Required, TypedDict, Unpack
 
 import msgspec
 from starlette.responses import Response as HttpResponse
 
+from brimful.assembly.assemble import with_overrides
 from brimful.core.content import ContentPackage
-from brimful.core.context import Context
+from brimful.core.context import Context, Inputs
+from brimful.core.policy import PRICES
 from brimful.core.recall import Recalled, is_erased
-from brimful.engine.absence import find_absence
-from brimful.errors import UnknownRecord
-from brimful.packagers.records import plain_text
-from brimful.records import Snapshot
+from brimful.counting import counter_for
+from brimful.engine import Engine
+from brimful.engine.absence import Absence, find_absence
+from brimful.errors import BudgetExceeded, InvalidRequest, UnknownRecord
+from brimful.packagers.records import package_memory, plain_text
+from brimful.records import Memory, Snapshot
 from brimful.records.contexts import Build
 from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError
-from brimful.server.inspector.context_cache import CachedContext, ContextCache
+from brimful.server.inspector.context_cache import NO_PINS, CachedContext, ContextCache, Pins
 from brimful.server.inspector.executor import NewestFirstExecutor
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import ContextsQuery, RecallQuery
 from brimful.server.inspector.views import (
     MAX_ANSWERS,
     MAX_TEXT,
+    AbsenceView,
     AnswerView,
     ContextList,
     DisplayNames,
     ItemBuild,
     ItemStatus,
     ItemView,
+    MemoryState,
     Prices,
+    Remedy,
     content_text,
     context_view,
     decision_views,
@@ -43,6 +51,17 @@ from brimful.stores import Store
 
 _MAX_BUILDS: Final = 20
 _TASK_WAIT: Final = 2.0  # seconds
+_MAX_RATED: Final = 400  # search results among which a record is rated
+_PINNABLE: Final = ("memory-", "lorebook", "summary")  # kinds that are pinned as they are
+_TRIED: Final = (*_PINNABLE, "message-")  # kinds for which a pin is tried
+
+
+class _Change(TypedDict, total=False):
+    """A change to try, as in `Remedy`."""
+
+    change: Required[Literal["window", "price", "pin"]]
+    window: int
+    price: str
 
 
 async def item_status(store: Store, package: ContentPackage) -> ItemStatus:
@@ -52,11 +71,17 @@ async def item_status(store: Store, package: ContentPackage) -> ItemStatus:
     """
     if is_erased(package):
         return "erased"
-    if package.kind.startswith("memory-") and not await store.memories(ids=[package.id], limit=1):
+    if package.kind.startswith("memory-") and await _memory_state(store, package.id) is None:
         return "removed"
     if package.kind == "lorebook" and not await store.lore(ids=[package.id]):
         return "removed"
     return ""
+
+
+async def _memory_state(store: Store, id: str) -> MemoryState | None:
+    for memory in await store.memories(ids=[id], limit=1):
+        return MemoryState(persona=memory.persona, user=memory.user, room=memory.room, pinned=memory.pinned)
+    return None
 
 
 class Contexts:
@@ -129,24 +154,136 @@ class Contexts:
         return await engine.recall(query.handle, query=query.query, max_tokens=query.max_tokens, context=call.name())
 
     async def item(self, call: Call) -> ItemView:
-        """Show one candidate in full."""
+        """Show one candidate in full, or why something was not a candidate."""
         store, item = self._tenants.store(call.tenant), call.name("item")
         cached = await self._cache.get(store, call.name())
         snapshot = cached.snapshot
-        if item not in {decision.id for decision in snapshot.context.decisions}:
-            raise ApiError(
-                "not_found", await _explain_absence(store, snapshot, item), code="item_not_found", param="item"
-            )
         inclusions = await store.inclusions(item=item, limit=_MAX_BUILDS)
-        window, seen = await self._executor.run(
-            call.tenant, lambda: (cached.required_window(item), _seen_text(cached, item))
-        )
-        status = await item_status(store, packages_by_id(snapshot.context)[item])
         builds = tuple(
             ItemBuild(id=each.snapshot, at=each.at, outcome=each.outcome, reason=each.reason) for each in inclusions
         )
+        if item not in snapshot.context.decisions_by_id:
+            return await self._absent(call, cached, item, builds)
+        decision = snapshot.context.decision(item)
+        may_pin = not decision.included and decision.kind.startswith(_TRIED)
+        pins = await load_pins(store, snapshot, [item]) if may_pin else NO_PINS
+        window, seen, remedies = await self._executor.run(
+            call.tenant,
+            lambda: (cached.required_window(item), _seen_text(cached, item), _find_remedies(cached, item, pins)),
+        )
+        status = await item_status(store, packages_by_id(snapshot.context)[item])
+        memory = await _memory_state(store, item) if decision.kind.startswith("memory-") else None
         view = await asyncio.to_thread(_item_view, snapshot.context, item, builds)
-        return msgspec.structs.replace(view, required_window=window, seen=seen, status=status)
+        return msgspec.structs.replace(
+            view, required_window=window, seen=seen, status=status, remedies=remedies, memory=memory
+        )
+
+    async def _absent(self, call: Call, cached: CachedContext, item: str, builds: tuple[ItemBuild, ...]) -> ItemView:
+        engine, snapshot = await self._tenants.engine(call.tenant), cached.snapshot
+        absence = await find_absence(engine.store, snapshot, item)
+        if absence is None:
+            message = f"{item[:80]!r} was not a candidate of this context: it does not exist"
+            raise ApiError("not_found", message, code="item_not_found", param="item")
+        pins = await load_pins(engine.store, snapshot, [item]) if absence.reason == "not-found" else NO_PINS
+        remedies = await self._executor.run(call.tenant, lambda: _find_remedies(cached, item, pins))
+        return ItemView(
+            absence=await _absence_view(engine, snapshot, absence),
+            remedies=remedies,
+            memory=await _memory_state(engine.store, item),
+            text=absence.text[:MAX_TEXT],
+            characters=len(absence.text),
+            builds=builds,
+        )
+
+
+async def _absence_view(engine: Engine, snapshot: Snapshot, absence: Absence) -> AbsenceView:
+    relevance = await _rate(engine, snapshot, absence.id) if absence.reason == "not-found" else None
+    fields = {name: getattr(absence, name) for name in ("kind", "reason", "why", "fix")}
+    return AbsenceView(**fields, relevance=relevance)
+
+
+async def _rate(engine: Engine, snapshot: Snapshot, id: str) -> float | None:
+    """Return the relevance that search gives a record for the question of a context."""
+    packages = snapshot.context.inputs.packages
+    question = next((plain_text(each.content) for each in packages if each.kind == "message-current"), "")
+    if not question.strip():
+        return None
+    found = await engine.search(
+        question, persona=snapshot.persona, user=snapshot.user, room=snapshot.room, limit=_MAX_RATED, now=snapshot.at
+    )
+    return next((hit.relevance for hit in found.hits if hit.record.id == id), None)
+
+
+async def load_pins(store: Store, snapshot: Snapshot, ids: Sequence[str]) -> Pins:
+    """Return candidates, memories and messages as packages of pinned memories."""
+    return {id: await _load_pin(store, snapshot, id) for id in ids}
+
+
+async def _load_pin(store: Store, snapshot: Snapshot, id: str) -> ContentPackage:
+    inputs = snapshot.context.inputs
+    package = packages_by_id(snapshot.context).get(id)
+    if package is not None and package.kind.startswith(_PINNABLE):
+        return msgspec.structs.replace(package, pinned=True)
+    return package_memory(
+        await _pinned_memory(store, snapshot, id, package), counter=counter_for(inputs.model, inputs.method)
+    )
+
+
+async def _pinned_memory(store: Store, snapshot: Snapshot, id: str, package: ContentPackage | None) -> Memory:
+    """Return a record as a pinned memory: the stored one, or one with the text of a message."""
+    for memory in await store.memories(ids=[id], limit=1):
+        return msgspec.structs.replace(memory, pinned=True)
+    if package is not None:
+        return Memory(id=id, content=content_text(package.content), at=package.timestamp, pinned=True)
+    absence = await find_absence(store, snapshot, id)
+    if absence is None:
+        raise UnknownRecord("candidate, memory or message", id)
+    return Memory(id=id, content=absence.text, at=absence.at, pinned=True)
+
+
+def _find_remedies(cached: CachedContext, item: str, pins: Pins) -> tuple[Remedy, ...]:
+    """Return the changes that include an item which was left out, each tried."""
+    inputs = cached.snapshot.context.inputs
+    decision = cached.snapshot.context.decisions_by_id.get(item)
+    remedies = []
+    if decision is not None and not decision.included:
+        window = cached.required_window(item)
+        if window is not None:
+            larger = msgspec.structs.replace(inputs, window=window)
+            remedies.append(_try(cached, item, larger, change="window", window=window))
+        if decision.reason == "not-worth":
+            remedies.append(_try_prices(cached, item))
+    if pins:
+        remedies.append(_try(cached, item, inputs, pins, change="pin"))
+    return tuple(each for each in remedies if each is not None)
+
+
+def _try_prices(cached: CachedContext, item: str) -> Remedy | None:
+    """Return the highest named price below that of the context at which an item is included."""
+    inputs = cached.snapshot.context.inputs
+    lower = [name for name, price in PRICES.items() if price < inputs.policy.price]
+    tried = (
+        _try(cached, item, with_overrides(inputs, overrides={"price": name}), change="price", price=name)
+        for name in sorted(lower, key=PRICES.__getitem__, reverse=True)
+    )
+    return next((each for each in tried if each is not None), None)
+
+
+def _try(
+    cached: CachedContext, item: str, inputs: Inputs, pins: Pins = NO_PINS, **change: Unpack[_Change]
+) -> Remedy | None:
+    """Build a context with a change, and return it if the item is included."""
+    try:
+        after = cached.rebuild(inputs, pins).decisions_by_id
+    except (BudgetExceeded, InvalidRequest):
+        return None
+    if item not in after or not after[item].included:
+        return None
+    left = sum(
+        each.included and not (each.id in after and after[each.id].included)
+        for each in cached.snapshot.context.decisions
+    )
+    return Remedy(**change, tokens=after[item].cost, left=left)
 
 
 async def get_build(store: Store, snapshot: Snapshot) -> Build:
@@ -170,12 +307,6 @@ async def _builds_answered_by(store: Store, query: ContextsQuery) -> list[Build]
     ]
 
 
-async def _explain_absence(store: Store, snapshot: Snapshot, item: str) -> str:
-    absence = await find_absence(store, snapshot, item)
-    why = "it does not exist" if absence is None else absence.why
-    return f"{item[:80]!r} was not a candidate of this context: {why}"
-
-
 def _encode_view(snapshot: Snapshot, number: int, answers: tuple[AnswerView, ...], names: DisplayNames) -> bytes:
     return msgspec.json.encode(context_view(snapshot, number=number, answers=answers, names=names))
 
@@ -197,12 +328,9 @@ def _item_view(context: Context, id: str, builds: tuple[ItemBuild, ...]) -> Item
     view = next(each for each in decision_views(context) if (each.id, each.outcome) == (id, decision.outcome))
     return ItemView(
         decision=view,
-        status="",
         text=text[:MAX_TEXT],
         characters=len(text),
-        seen="",
         handle=context.handle(id),
         metadata=package.metadata,
-        required_window=None,
         builds=builds,
     )

@@ -25,7 +25,7 @@ from brimful.server.inspector.fitting import Fitting, FitView
 from brimful.server.inspector.janitor import JanitorEndpoints, JanitorRuns
 from brimful.server.inspector.operation import EVENT_STREAM, Operation, OperationHandler
 from brimful.server.inspector.records import LoreEntries, Memories, Messages, make_lorebooks, make_personas, make_rooms
-from brimful.server.inspector.search import Search, SearchView
+from brimful.server.inspector.search import FindView, Search, SearchView
 from brimful.server.inspector.served_models import ServedModels
 from brimful.server.inspector.statistics import StatisticsEndpoint, StatisticsList
 from brimful.server.inspector.views import Prices
@@ -59,7 +59,7 @@ class Inspector:
         self.comparisons = Comparisons(tenants, registry, cache=cache, executor=self._executor)
         self.statistics = StatisticsEndpoint(tenants, clock=clock)
         self.catalogue = Catalogue(registry, tenants, tokens, upstreams=upstreams)
-        self.search = Search(tenants)
+        self.search = Search(tenants, cache)
         self.rooms = make_rooms(tenants, tokens, cache, clock=clock)
         self.messages = Messages(tenants, tokens, cache)
         self.personas = make_personas(tenants, tokens, cache)
@@ -153,8 +153,12 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
         lambda to: to.contexts.request,
     ),
     (
-        _get("/contexts/{id}/items/{item:path}", "Show one candidate", views.ItemView),
+        _get("/contexts/{id}/items/{item:path}", "Show a candidate, or why it was none", views.ItemView),
         lambda to: to.contexts.item,
+    ),
+    (
+        _get("/contexts/{id}/find", "Find what a context left out", FindView, queries.FindQuery),
+        lambda to: to.search.find,
     ),
     (
         _get("/contexts/{id}/recall", "Recall what was shortened or left out", Recalled, queries.RecallQuery),
@@ -164,7 +168,7 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
         Operation(
             method="POST",
             path="/contexts/{id}/what-if",
-            summary="Rebuild with another model, policy, window or reserve",
+            summary="Rebuild with another model, policy, window or reserve, or with pins",
             scope="read",
             answer=views.WhatIf,
             body=queries.WhatIfBody,

@@ -48,6 +48,13 @@ class SearchQuery(Input, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=100)] = 8
 
 
+class FindQuery(Input, frozen=True, kw_only=True):
+    """What to look for, and the largest number of results of each outcome."""
+
+    q: Annotated[str, Meta(min_length=1, max_length=1_000, description="Words of it, or its id.")]
+    limit: Annotated[int, Meta(ge=1, le=100)] = 10
+
+
 class RecallQuery(Input, frozen=True, kw_only=True):
     """An item by `handle` or id, or everything that matches `query`; with both, the part of the item that matches."""
 
@@ -140,13 +147,17 @@ class RemoveMemoriesQuery(RemoveQuery, frozen=True, kw_only=True):
 
 
 class WhatIfBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings to change; all others stay as they were."""
+    """The settings to change; all others stay as they were.
+
+    `pin` lists ids of candidates, memories and messages to build the context with, as if they were pinned memories.
+    """
 
     model: _Name | None = None
     policy: _Name | None = None
     window: _Tokens | None = None
     completion: _Tokens | None = None
     overrides: dict[str, Any] | None = None
+    pin: Annotated[list[_Name], Meta(max_length=20)] = []
 
 
 class CountBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,15 +1,20 @@
-"""Search over everything that a tenant's store holds."""
+"""Search over everything that a tenant's store holds, and for what a context left out."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Final, Literal
 
+from brimful.core.context import Context
+from brimful.core.decision import Outcome
 from brimful.engine import Engine
-from brimful.packagers.records import plain_text
-from brimful.records import Lorebook, Message, Persona, Room
+from brimful.engine.absence import find_absence
+from brimful.packagers.records import plain_text, record_id
+from brimful.records import Lorebook, Message, Persona, Room, Snapshot
+from brimful.server.inspector.context_cache import ContextCache
 from brimful.server.inspector.operation import Call
-from brimful.server.inspector.queries import MemoriesQuery, SearchQuery
+from brimful.server.inspector.queries import FindQuery, MemoriesQuery, SearchQuery
 from brimful.server.inspector.records import find_memories
-from brimful.server.inspector.views import View, load_names, make_excerpt
+from brimful.server.inspector.views import View, content_text, load_names, make_excerpt, packages_by_id
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
 
@@ -38,11 +43,50 @@ class SearchView(View, frozen=True, kw_only=True):
     partial: bool
 
 
-class Search:
-    """The endpoint that searches everything."""
+class Match(View, frozen=True, kw_only=True):
+    """A candidate of a context, or a record that was not one: `outcome` is null then, and `why` says the reason."""
 
-    def __init__(self, tenants: Tenants) -> None:
+    id: str
+    kind: str
+    excerpt: str
+    at: float
+    outcome: Outcome | None
+    reason: str
+    why: str = ""
+
+
+class FindView(View, frozen=True, kw_only=True):
+    """What matches: what was left out, what was not a candidate, and what was included, in this order.
+
+    `partial` says that there are more matches, or that not all rooms were searched.
+    """
+
+    matches: tuple[Match, ...]
+    partial: bool
+
+
+class Search:
+    """The endpoints that search everything, and for what a context left out."""
+
+    def __init__(self, tenants: Tenants, cache: ContextCache) -> None:
         self._tenants = tenants
+        self._cache = cache
+
+    async def find(self, call: Call) -> FindView:
+        """Search the candidates of a context, and all memories, messages and lore that were not candidates."""
+        query: FindQuery = call.query
+        engine = await self._tenants.engine(call.tenant)
+        snapshot = await self._cache.snapshot(engine.store, call.name())
+        words, limit = query.q.casefold().split(), query.limit
+        included, left_out = await asyncio.to_thread(_find_candidates, snapshot.context, words)
+        rooms = await _choose_rooms(engine.store, await engine.store.list_records(Room, limit=_MAX_LISTED))
+        searched = list(dict.fromkeys([snapshot.room, *rooms]))
+        absent = await _find_absent(engine, snapshot, query, searched[:MAX_ROOMS])
+        groups = (left_out, absent, included)
+        return FindView(
+            matches=tuple(each for group in groups for each in group[:limit]),
+            partial=len(searched) > MAX_ROOMS or any(len(group) > limit for group in groups),
+        )
 
     async def show(self, call: Call) -> SearchView:
         """Search messages by words and meaning, and everything else for words that must all occur."""
@@ -61,6 +105,65 @@ class Search:
             *await _find_personas(store, words, limit),
         ]
         return SearchView(hits=tuple(hits), partial=len(searched) > MAX_ROOMS)
+
+
+def _find_candidates(context: Context, words: list[str]) -> tuple[list[Match], list[Match]]:
+    """Return the candidates that contain all words: those that are included, and the others without duplicates."""
+    packages = packages_by_id(context)
+    groups: tuple[list[Match], list[Match]] = ([], [])
+    for decision in context.decisions:
+        package = packages[decision.id]
+        text = content_text(package.content)
+        if decision.outcome != "duplicate" and _contains(words, decision.id, text):
+            item = Match(
+                id=decision.id,
+                kind=decision.kind,
+                excerpt=make_excerpt(text),
+                at=package.timestamp,
+                outcome=decision.outcome,
+                reason=decision.reason,
+            )
+            groups[not decision.included].append(item)
+    return groups
+
+
+async def _find_absent(engine: Engine, snapshot: Snapshot, query: FindQuery, rooms: list[str]) -> list[Match]:
+    """Return records that match and were not candidates: messages by any of the words, others by all of them.
+
+    Answers to the context are left out.
+    """
+    store, limit, words = engine.store, query.limit, query.q.casefold().split()
+    known = {record_id(decision.id) for decision in snapshot.context.decisions}
+    known |= {answer.message for answer in await store.responses(context=snapshot.id) if answer.message}
+    memories = [
+        memory
+        for archived in (False, True)
+        for memory in (await find_memories(store, MemoriesQuery(q=query.q, archived=archived, limit=100)))[0]
+    ]
+    hits = (await engine.search(query.q, room=rooms[0], other_rooms=rooms[1:], limit=100)).hits
+    messages = [hit.record for hit in hits if isinstance(hit.record, Message) and hit.parts.words > 0]
+    books = await store.list_records(Lorebook, limit=_MAX_LISTED)
+    entries = await store.lore([book.id for book in books]) if books else []
+    lore = [each for each in entries if _contains(words, each.id, each.name, *each.keys, each.content)]
+    ids = dict.fromkeys([query.q.strip(), *(record.id for record in (*memories, *messages, *lore))])
+    found = []
+    for id in ids:
+        absence = None if id in known else await find_absence(store, snapshot, id)
+        if absence is not None:
+            found.append(
+                Match(
+                    id=id,
+                    kind=absence.kind,
+                    excerpt=make_excerpt(absence.text),
+                    at=absence.at,
+                    outcome=None,
+                    reason=absence.reason,
+                    why=absence.why,
+                )
+            )
+        if len(found) > limit:
+            break
+    return found
 
 
 async def _choose_rooms(store: Store, rooms: Iterable[Room]) -> list[str]:

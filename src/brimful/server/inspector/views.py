@@ -13,6 +13,7 @@ from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.prompt import Prompt
 from brimful.core.selection import PoolUse
+from brimful.engine.absence import AbsenceReason
 from brimful.errors import InvalidRequest, InvalidValue, MissingExtra
 from brimful.models.prices import price
 from brimful.models.registry import Registry
@@ -159,7 +160,8 @@ class ContextView(View, frozen=True, kw_only=True):
     """A context. `report` is readable text; the request has an endpoint of its own.
 
     `hard_limit` is the maximum size of a prompt, `available` what was planned for, `reserved` the rest of the window,
-    and `remaining` the unused part of `available`, negative if the margin was used.
+    and `remaining` the unused part of `available`, negative if the margin was used. `price` is the score that 1,000
+    tokens have to be worth.
     """
 
     number: int | None
@@ -173,6 +175,7 @@ class ContextView(View, frozen=True, kw_only=True):
     model: str
     endpoint: Endpoint
     policy: str
+    price: float
     focus: str
     window: int
     completion: int
@@ -206,24 +209,68 @@ class ItemBuild(View, frozen=True, kw_only=True):
     reason: str
 
 
-class ItemView(View, frozen=True, kw_only=True):
-    """One candidate, with the decisions in the last contexts.
+class AbsenceView(View, frozen=True, kw_only=True):
+    """Why a memory, a message or a lorebook entry was not a candidate, and how to `fix` that.
 
-    `text` is the beginning of a long text, which has this many `characters`; recall the rest by its `handle`. `seen` is
-    what the model saw of a shortened item, and else empty. `required_window` is the window in which it would be
-    included, null if no window helps. `status` is `removed` if it was removed from the store later, `erased` if it was
-    also erased from this record, and else empty.
+    `relevance` is what search gives it for the question now; null if search does not find it, or was not the reason.
     """
 
-    decision: DecisionView
-    status: ItemStatus
+    kind: str
+    reason: AbsenceReason
+    why: str
+    fix: str
+    relevance: float | None
+
+
+class Remedy(View, frozen=True, kw_only=True):
+    """A change with which the context includes an item that it left out. It was tried.
+
+    - `window`: a window of that many tokens.
+    - `price`: a lower price of tokens, by its name.
+    - `pin`: pin the item. A message would have to be saved as a memory.
+
+    `tokens` is what the item costs then, and `left` how many others are left out for it.
+    """
+
+    change: Literal["window", "price", "pin"]
+    window: int | None = None
+    price: str | None = None
+    tokens: int
+    left: int
+
+
+class MemoryState(View, frozen=True, kw_only=True):
+    """Whom a memory belongs to, and whether it is pinned now."""
+
+    persona: str | None
+    user: str | None
+    room: str | None
+    pinned: bool
+
+
+class ItemView(View, frozen=True, kw_only=True):
+    """One item, with the decisions in the last contexts.
+
+    `decision` is null if it was not a candidate, and `absence` if it was. `remedies` are changes that would include
+    it. `memory` is the state of a memory now, null if it is none or was removed. `text` is the beginning of a long
+    text, which has this many `characters`; recall the rest by its `handle`. `seen` is what the model saw of a shortened
+    item, and else empty. `required_window` is the window in which it would be included, null if no window helps.
+    `status` is `removed` if it was removed from the store later, `erased` if it was also erased from this record, and
+    else empty.
+    """
+
+    decision: DecisionView | None = None
+    absence: AbsenceView | None = None
+    remedies: tuple[Remedy, ...] = ()
+    memory: MemoryState | None = None
+    status: ItemStatus = ""
     text: str
     characters: int
-    seen: str
-    handle: str
-    metadata: dict[str, Any]
-    required_window: int | None
-    builds: tuple[ItemBuild, ...]
+    seen: str = ""
+    handle: str = ""
+    metadata: dict[str, Any] = {}
+    required_window: int | None = None
+    builds: tuple[ItemBuild, ...] = ()
 
 
 # -- comparisons -----------------------------------------------------------------------------------------------------
@@ -453,6 +500,7 @@ def context_view(
         model=context.inputs.model.id,
         endpoint=_endpoint(context),
         policy=context.inputs.policy.name,
+        price=context.inputs.policy.price,
         focus=context.inputs.focus,
         window=budget.window,
         completion=budget.completion,

@@ -8,13 +8,12 @@ from starlette.responses import Response
 
 from brimful.assembly.assemble import with_overrides
 from brimful.core.context import Context
-from brimful.core.stages import assemble_candidates
 from brimful.errors import BudgetExceeded, InvalidRequest, UnknownPolicy
 from brimful.models.registry import Registry
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError
-from brimful.server.inspector.context_cache import CachedContext, ContextCache
-from brimful.server.inspector.contexts import get_build
+from brimful.server.inspector.context_cache import CachedContext, ContextCache, Pins
+from brimful.server.inspector.contexts import get_build, load_pins
 from brimful.server.inspector.executor import NewestFirstExecutor
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import WhatIfBody
@@ -105,9 +104,11 @@ class Comparisons:
     async def what_if(self, call: Call) -> Response:
         """Rebuild a context with other settings and return the changes."""
         body: WhatIfBody = call.body
-        cached = await self._cache.get(self._tenants.store(call.tenant), call.name())
+        store = self._tenants.store(call.tenant)
+        cached = await self._cache.get(store, call.name())
         self._check_policy(body, cached.snapshot.context)
-        encoded = await self._executor.run(call.tenant, lambda: msgspec.json.encode(self._rebuild(cached, body)))
+        pins = await load_pins(store, cached.snapshot, body.pin)
+        encoded = await self._executor.run(call.tenant, lambda: msgspec.json.encode(self._rebuild(cached, body, pins)))
         return Response(encoded, media_type=JSON)
 
     async def diff(self, call: Call) -> Response:
@@ -126,17 +127,7 @@ class Comparisons:
         if body.policy is not None and body.policy not in known:
             raise UnknownPolicy(body.policy, sorted(known))
 
-    def _rebuild(self, cached: CachedContext, body: WhatIfBody) -> WhatIf:
-        try:
-            context = self._build(cached, body)
-        except BudgetExceeded as error:
-            return _exceeded_view(error)
-        except InvalidRequest as error:
-            raise ApiError("invalid", f"this cannot be rendered: {'; '.join(error.violations)}") from None
-        return _what_if_view(cached, context)
-
-    def _build(self, cached: CachedContext, body: WhatIfBody) -> Context:
-        """Build the context from cached candidates: if only numbers differ, only the fill is repeated."""
+    def _rebuild(self, cached: CachedContext, body: WhatIfBody, pins: Pins) -> WhatIf:
         inputs = cached.snapshot.context.inputs
         changed = with_overrides(
             inputs,
@@ -146,9 +137,13 @@ class Comparisons:
             completion=body.completion,
             overrides=body.overrides,
         )
-        prepared = cached.prepare(changed)
-        new_inputs = msgspec.structs.replace(prepared.inputs, window=changed.window, completion=changed.completion)
-        return assemble_candidates(msgspec.structs.replace(prepared, inputs=new_inputs))
+        try:
+            context = cached.rebuild(changed, pins)
+        except BudgetExceeded as error:
+            return _exceeded_view(error)
+        except InvalidRequest as error:
+            raise ApiError("invalid", f"this cannot be rendered: {'; '.join(error.violations)}") from None
+        return _what_if_view(cached, context)
 
 
 def _what_if_view(cached: CachedContext, context: Context) -> WhatIf:
