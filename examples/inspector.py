@@ -1,23 +1,28 @@
 """Sample data for the inspector: what the model saw, what it did not see, and why the last answer forgot something.
 
 Fills a SQLite file with a year of small talk, 240 memories and five responses, then serves it. The model is scripted,
-the contexts are real. Run it with `make inspect`.
+the contexts are real. Run it with `make inspect`. Arguments are passed on to `brimful serve`, such as
+`--listen 127.0.0.1:9000`.
 """
 
 import asyncio
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from memory import DAY, MODEL, NOW, QUESTIONS, year
 from rich.console import Console
 
 import brimful
+from brimful.core.content import Text
 from brimful.counting import counter_for
 from brimful.models import resolve
-from brimful.records import Memory, Persona, Room
+from brimful.records import Memory, Persona, Room, Usage
+from brimful.records.reply import Reply
 from brimful.render.incoming import read_incoming
 from brimful.testing import ScriptedProvider
 
@@ -77,9 +82,19 @@ def tokens_of(request: dict[str, Any]) -> int:
     return counter_for(resolve(MODEL)).prompt(read_incoming(request, "openai").prompt).tokens
 
 
+def line(answer: str) -> Callable[[dict[str, Any]], Reply]:
+    """Return a line of the script: an answer that reports its tokens, as a server would."""
+
+    def reply(request: dict[str, Any]) -> Reply:
+        usage = Usage(prompt=tokens_of(request), completion=counter_for(resolve(MODEL)).text(answer).tokens)
+        return Reply(parts=(Text(text=answer),), model=MODEL, usage=usage)
+
+    return reply
+
+
 async def live(url: str) -> brimful.Context:
     """Write the sample data, and return the last context."""
-    provider = ScriptedProvider([answer for _, answer in EXCHANGES], tokens=tokens_of)
+    provider = ScriptedProvider([line(answer) for _, answer in EXCHANGES])
     async with brimful.Engine(url, model=MODEL, provider=provider) as engine:
         await engine.put(Persona(id="nova", name="Nova", prompt="You are Nova, an old friend. You remember."))
         await engine.put(Room(id="kitchen", name="The kitchen", user="ada"))
@@ -93,8 +108,14 @@ async def live(url: str) -> brimful.Context:
         return answer.context
 
 
+def stop(*_: object) -> NoReturn:
+    """Exit on SIGTERM as on Ctrl+C: the server is stopped, and the file is removed."""
+    sys.exit(0)
+
+
 def main() -> None:
     """Fill a file, and serve it until Ctrl+C."""
+    signal.signal(signal.SIGTERM, stop)
     console = Console(highlight=False, soft_wrap=True)
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'companion.db'}"
@@ -104,7 +125,8 @@ def main() -> None:
             "[bold]Open the URL below in a browser.[/] The last answer suggests hazelnuts. Find out why it forgot the "
             f"memory [bold]{FORGOTTEN}[/]. Press Ctrl+C to stop.\n"
         )
-        subprocess.run([sys.executable, "-m", "brimful", "serve", "--db", url], check=False)  # noqa: S603 - ourselves
+        command = [sys.executable, "-m", "brimful", "serve", "--db", url, *sys.argv[1:]]
+        subprocess.run(command, check=False)  # noqa: S603 - ourselves
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import agent
 import fastapi_chat
+import httpx2
 import openai
 import openai_agent
 import pytest
@@ -138,6 +140,35 @@ def test_the_inspector_has_something_to_explain(sqlite_url):
     context = asyncio.run(inspector.live(sqlite_url))
     assert {each.outcome for each in context.decisions if each.kind.startswith("memory-")} >= {"kept", "dropped"}
     assert inspector.FORGOTTEN not in context.kept
+
+
+SERVE_EMPTY = """
+import inspector
+
+async def live(url):
+    print(url, flush=True)
+
+inspector.live = live
+inspector.main()
+"""
+
+
+def test_the_inspector_stops_its_server_when_it_is_terminated():
+    environment = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join([str(EXAMPLES), *sys.path])}
+    command = [sys.executable, "-c", SERVE_EMPTY, "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            lines = iter(process.stdout.readline, "")
+            store = next(lines).strip().removeprefix("sqlite:///")
+            address = next(found[0] for each in lines if (found := re.search(r"http://[\d.:]+", each)))
+            assert httpx2.get(f"{address}/brimful/v1/contexts").status_code == 200
+            process.terminate()
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(address)
+    assert not Path(store).parent.exists()
 
 
 # -- windows.ipynb ---------------------------------------------------------------------------------------------------
