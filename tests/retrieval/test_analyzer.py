@@ -1,6 +1,6 @@
 import pytest
 
-from brimful.retrieval.analyzer import analyze, analyze_query
+from brimful.retrieval.analyzer import CACHED_CHUNKS, CHUNK_TERMS, analyze, analyze_query
 
 
 def test_words_become_stems_without_what_says_nothing():
@@ -114,3 +114,14 @@ def test_a_sign_of_another_script_changes_no_words_around_it(text):
 
 def test_apostrophes_belong_to_a_word_only_inside_it():
     assert analyze("This is the 'rock'n'roll' clock''work of the dogs'") == ["rocknrol", "clock", "work", "dog"]
+
+
+def test_words_between_other_signs_are_analyzed_as_if_they_were_alone():
+    alone = [*analyze_query("größe", "de"), *analyze_query("TEE", "de"), *analyze_query("l’été", "de")]
+    assert analyze_query("“größe”—(TEE)…l’été,", "de") == alone
+
+
+def test_the_cache_of_terms_is_bounded():
+    for language in ("en", "de"):
+        analyze_query(" ".join(map(str, range(CACHED_CHUNKS // 2 + 100))), language)
+    assert 0 < sum(map(len, CHUNK_TERMS.values())) <= CACHED_CHUNKS

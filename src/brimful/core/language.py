@@ -100,7 +100,7 @@ _LETTERS: Final = {
     "ro": "șț",
 }  # fmt: skip
 """Letters and signs that count as a function word of a language."""
-_ALL_LETTERS: Final = frozenset("".join(_LETTERS.values()))
+_ANY_LETTER: Final = re.compile(f"[{''.join(_LETTERS.values())}]")
 _FUNCTION_WORDS: Final = {language: frozenset(words.split()) for language, words in _PROFILES.items()}
 _LANGUAGES: Final = {
     word: tuple(language for language, words in _FUNCTION_WORDS.items() if word in words)
@@ -253,8 +253,12 @@ def _latin_language(text: str) -> str:
     # Capitalized words may be parts of names, as in "Los Angeles".
     plain = text.replace("’", "'")
     chunks = (plain.translate(_ASCII_LETTERS) if plain.isascii() else plain).split()
-    hits = Counter(chain.from_iterable(map(_CHUNK_LANGUAGES.__getitem__, chunks)))
-    if not text.isascii() and (chars := _ALL_LETTERS.intersection(text)):
+    found = list(chain.from_iterable(map(_CHUNK_LANGUAGES.__getitem__, chunks)))
+    if found.count(ENGLISH) > len(found) / 2:  # no other language can have more, even with a letter of its own
+        return ENGLISH
+    hits = Counter(found)
+    if not text.isascii() and _ANY_LETTER.search(text):
+        chars = set(text)
         hits.update(language for language, letters in _LETTERS.items() if not chars.isdisjoint(letters))
     best = max(hits, key=hits.__getitem__, default=ENGLISH)
     is_shown = hits[best] >= _MIN_HITS or len(_WORD.findall(plain)) <= _SHORT_WORDS

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Final
 
@@ -87,7 +87,7 @@ _STEMMERS: Final = {
     "sv": "swedish", "da": "danish", "fi": "finnish", "pl": "polish", "cs": "czech", "tr": "turkish",
     "hu": "hungarian", "ro": "romanian",
 }  # fmt: skip
-_CACHED_CHUNKS: Final = 65_536  # in all languages; they take about 20 MB
+CACHED_CHUNKS: Final = 65_536  # in all languages; they take about 20 MB
 _CACHED_DAYS: Final = 4_096
 _MAX_CACHED_LENGTH: Final = 32  # characters of a chunk in the cache
 
@@ -127,9 +127,8 @@ def _date_terms(day: float) -> tuple[str, ...]:
 
 def _terms(text: str, language: str, *, indexed: bool = False) -> Iterable[str]:
     """Return the terms of all matches of `_WORD` in the normalized text."""
-    plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
-    chunks = (plain.translate(_ASCII_WORDS) if plain.isascii() else plain).split()
-    terms = _CHUNK_TERMS.get((language, indexed)) or _ChunkTerms(language, indexed=indexed)
+    chunks = (text.casefold().translate(_ASCII_WORDS) if text.isascii() else text).split()
+    terms = CHUNK_TERMS.get((language, indexed)) or _ChunkTerms(language, indexed=indexed)
     return chain.from_iterable(map(terms.__getitem__, chunks))
 
 
@@ -140,23 +139,29 @@ class _ChunkTerms(dict[str, tuple[str, ...]]):
         super().__init__()
         self._language = language
         self._indexed = indexed
-        _CHUNK_TERMS[language, indexed] = self
+        CHUNK_TERMS[language, indexed] = self
 
     def __missing__(self, chunk: str) -> tuple[str, ...]:
-        words = [chunk] if chunk.isalnum() else _WORD.findall(chunk)
+        plain = _normalize(chunk)
+        words = [plain] if plain.isalnum() else _WORD.findall(plain)
+        find = partial(_find_word_terms, language=self._language, indexed=self._indexed)
         if words == [chunk]:
-            terms = _find_word_terms(chunk, self._language, indexed=self._indexed)
-        else:
-            terms = tuple(chain.from_iterable(map(self.__getitem__, words)))
+            terms = find(chunk)
+        else:  # nearly every word is a chunk of its own, and may be cached
+            terms = tuple(term for word in words for term in (self[word] if _normalize(word) == word else find(word)))
         if len(chunk) <= _MAX_CACHED_LENGTH:
-            if sum(map(len, list(_CHUNK_TERMS.values()))) >= _CACHED_CHUNKS:
-                _CHUNK_TERMS.clear()
+            if sum(map(len, list(CHUNK_TERMS.values()))) >= CACHED_CHUNKS:
+                CHUNK_TERMS.clear()
             self[chunk] = terms
         return terms
 
 
-_CHUNK_TERMS: Final[dict[tuple[str, bool], _ChunkTerms]] = {}
+CHUNK_TERMS: Final[dict[tuple[str, bool], _ChunkTerms]] = {}
 """By language, and whether the text is indexed."""
+
+
+def _normalize(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
 
 
 def _find_word_terms(word: str, language: str, *, indexed: bool = False) -> tuple[str, ...]:
@@ -195,6 +200,8 @@ def _bigrams(run: str) -> tuple[str, ...]:
 
 def _strip_accents(word: str) -> str:
     """Remove accents from Latin letters only. In other scripts a combining mark makes a different letter."""
+    if word.isascii():
+        return word
     plain = word.translate(_UNDECOMPOSED)
     bare = "".join(char for char in unicodedata.normalize("NFKD", plain) if not unicodedata.combining(char))
     return bare if bare.isascii() else plain
