@@ -151,7 +151,8 @@ class _ChunkTerms(dict[str, tuple[str, ...]]):
             terms = tuple(term for word in words for term in (self[word] if _normalize(word) == word else find(word)))
         if len(chunk) <= _MAX_CACHED_LENGTH:
             if sum(map(len, list(CHUNK_TERMS.values()))) >= CACHED_CHUNKS:
-                CHUNK_TERMS.clear()
+                for each in list(CHUNK_TERMS.values()):
+                    each.clear()
             self[chunk] = terms
         return terms
 
