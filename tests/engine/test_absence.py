@@ -90,7 +90,7 @@ def test_a_record_that_search_did_not_find(why):
     assert (found.kind, found.text) == ("memory-semantic", "Ada keeps bees.")
     assert found.reason == "not-found"
     assert re.fullmatch(r"search offered \d+ other memories instead \(relevance .+ %\)", found.why)
-    assert found.fix.endswith("or pin it")
+    assert found.fix == "write it in the words that such questions use"
 
 
 def test_an_unknown_record_has_no_absence(why):

@@ -96,9 +96,8 @@ def _explain_memory(memory: Memory, snapshot: Snapshot, *, archived: bool) -> _E
             why = f"it belongs to the {kind} {owner!r}; {_describe_own(kind, actual)}"
             return "other-owner", why, f"change the {kind} of the memory, or remove it so that everybody may know it"
     unknown = "" if memory.at else "it may have been written later, since its time is unknown; otherwise "
-    fix = "write it in the words that such questions use, or pin it"
     reason, why = _explain_search(snapshot.context, "memory-", "memories")
-    return reason, unknown + why, fix
+    return reason, unknown + why, "write it in the words that such questions use"
 
 
 def _describe_own(kind: str, owner: str | None) -> str:
@@ -117,8 +116,8 @@ def _explain_message(message: Message, snapshot: Snapshot, *, owner: str | None,
     if archived:
         return "archived", "the janitor archived it", "undo the janitor's run, or save it as a memory"
     reason, why = _explain_search(snapshot.context, "message-older", "older messages")
-    fix = "use a larger window, which loads more of the history, or save it as a memory and pin that"
-    return reason, f"it is older than the history that was loaded, and {why}", fix
+    why = f"it is older than the history that was loaded, and {why}"
+    return reason, why, "use a larger window, for which more of the history is loaded"
 
 
 def _explain_room(room: str, owner: str | None, snapshot: Snapshot) -> _Explanation:

@@ -172,6 +172,7 @@ def test_a_memory_that_search_did_not_offer_is_rated_and_can_be_pinned(client, g
     tried = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json={"pin": ["canoe"]}).json()
     [entered] = [each for each in tried["entered"] if each["id"] == "canoe"]
     assert (entered["before"], entered["after"], entered["excerpt"]) == (None, "kept", "Ada has a canoe.")
+    assert entered["tokens"] == pin["tokens"]
     assert len(tried["left"]) == pin["left"]
 
 

@@ -117,8 +117,3 @@ function byRelevance(decisions: Decision[]): Decision[] {
   const key = (each: Decision) => rating(each) ?? (each.component === "pinned" ? PINNED : UNRATED);
   return decisions.sort((a, b) => key(b) - key(a) || (b.score?.total ?? 0) - (a.score?.total ?? 0) || b.at - a.at);
 }
-
-/** Whether it was left out because of the price of its tokens. */
-export function isPriced(decision: Decision): boolean {
-  return decision.reason === "not-worth";
-}

@@ -65,6 +65,7 @@ export function ContextsPage() {
         <p class={`live ${state}`} role="status"><span class="dot" aria-hidden="true" />{paused ? `paused, ${held.length} new` : STATES[state]}</p>
         <button type="button" aria-pressed={paused} onClick={togglePause}>{paused ? "Resume" : "Pause"}</button>
       </Heading>
+      {rows.length > 0 && <p class="lead">A context is what the model saw for one answer. Open one to see what the answer rests on, what it did not see, and why.</p>}
       <Filters filter={filter} rows={rows} />
       <p class="hidden" aria-live="polite">{announcement}</p>
       {read.error && <ErrorNote error={read.error} retry={read.reload} />}
@@ -108,7 +109,7 @@ function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | u
       <div class="context-line small">
         <span><b class="num">{percent(row.tokens / Math.max(1, row.available))}</b> <span class="muted">of {whole(row.available)} available tokens, window {whole(row.window)}</span></span>
         <span class="muted">{row.model} · {row.policy}</span>
-        <span>{plural(row.candidates, "candidate")}, <b>{whole(row.left_out)}</b> left out</span>
+        <span><b>{whole(row.candidates - row.left_out)}</b> of {plural(row.candidates, "candidate")} included</span>
         {row.degraded.length > 0 && <span class="tag warn" title={row.degraded.map((each) => each.text).join("; ")}>degraded</span>}
         {row.warnings.length > 0 && <span class="tag" title={row.warnings.map((each) => each.text).join("; ")}>{plural(row.warnings.length, "warning")}</span>}
         <span class="row-links">

@@ -139,11 +139,12 @@ function Step({ step, before }: { step: ContextRow; before: ContextRow | undefin
           <div><dt>Prompt</dt><dd>{plural(step.tokens, "token")} ({percent(step.tokens / Math.max(1, step.available))} of the budget{before && `, ${signed(step.tokens - before.tokens)}`})</dd></div>
           <div><dt>Cached prefix</dt><dd>{step.cached === null ? "not reported" : `${plural(step.cached, "token")} (${percent(step.cached / Math.max(1, step.tokens))})`}{step.expected_cached !== null && `, ${whole(step.expected_cached)} expected`}</dd></div>
           {step.cached !== null && <div><dt>New</dt><dd>{plural(Math.max(0, step.tokens - step.cached), "token")}</dd></div>}
-          <div><dt>Left out</dt><dd>{whole(step.left_out)} of {plural(step.candidates, "candidate")}</dd></div>
+          <div><dt>Included</dt><dd>{whole(step.candidates - step.left_out)} of {plural(step.candidates, "candidate")}</dd></div>
           {inDisplayOrder(step.components).filter((part) => part.tokens > 0).map((part) => (
             <div key={part.name}><dt><span class={`swatch ${look(part.name)}`} aria-hidden="true" /> {title(part.name)}</dt><dd class="num">{whole(part.tokens)}{before && <span class="muted"> ({signed(part.tokens - tokensOf(before, part.name))})</span>}</dd></div>
           ))}
         </dl>
+        <p class="small muted">Here, pinned items count as what they are, such as memories. The context shows them as a part of their own.</p>
       </section>
     </div>
   );

@@ -100,7 +100,7 @@ function Playground({ view, item }: { view: ContextView; item: string }) {
       {answer?.exceeded && <DoesNotFit exceeded={answer.exceeded} />}
       <p class="what-if-line" role="status" aria-busy={busy}>
         <b class="num">{whole(shown.tokens)}</b> of <span class="num">{whole(shown.available)}</span> available tokens used ({percent(shown.tokens / Math.max(1, shown.available))}, <span class="num">{signed(shown.tokens - view.tokens)}</span>) · window <span class="num">{whole(shown.window)}</span> · {whole(shown.candidates - shown.left_out)} of {plural(shown.candidates, "candidate")} included (<span class="num">{signed(shown.candidates - shown.left_out - (view.candidates - view.left_out))}</span>)
-        {answer?.context && <> · {percent(answer.prefix_share)} of the request unchanged</>}
+        {answer?.context && <> · the first {percent(answer.prefix_share)} of the request unchanged</>}
         <span aria-hidden="true">{busy ? " · loading…" : answer && ` · ${Math.round(took)} ms`}</span>
       </p>
       <section aria-label="Window" class={answer?.exceeded ? "pale" : ""}>

@@ -279,7 +279,7 @@ class ItemView(View, frozen=True, kw_only=True):
 class ChangeView(View, frozen=True, kw_only=True, gc=False):
     """A candidate whose decision differs between two contexts; null in the one in which it was no candidate.
 
-    The forms say how much of it the model sees; null if it sees nothing.
+    The forms say how much of it the model sees; null if it sees nothing. `tokens` is what it takes with its label.
     """
 
     id: str

@@ -57,11 +57,16 @@ class ChangeViews:
                 after_reason=change.after_reason,
                 before_form=change.before_form,
                 after_form=change.after_form,
-                tokens=change.tokens,
+                tokens=self._cost(change.id),
                 excerpt=make_excerpt(content_text(self._packages[change.id].content)),
             )
             for change in changes
         )
+
+    def _cost(self, id: str) -> int:
+        """Return what a candidate takes with its label where it is included; its text alone if it is in neither."""
+        decisions = [each for side in (self._after, self._before) if (each := side.get(id)) is not None]
+        return next((each.cost for each in decisions if each.included), decisions[0].tokens)
 
 
 def diff_view(rows: tuple[ContextRow, ...], before: Context, after: Context) -> DiffView:
