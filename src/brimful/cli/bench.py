@@ -75,7 +75,10 @@ def bench(  # noqa: PLR0913 - the options of a command
         int, typer.Option("--completion", metavar="TOKENS", min=1, help="Tokens reserved for an answer.")
     ] = 1024,
     requests: Annotated[
-        int, typer.Option("--requests", metavar="N", min=1, help="Answers to replay of each conversation, the newest.")
+        int,
+        typer.Option(
+            "--requests", metavar="N", min=1, help="Number of answers to replay in each conversation, newest first."
+        ),
     ] = 50,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     as_json: Json = False,

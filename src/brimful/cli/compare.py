@@ -300,7 +300,7 @@ def replay(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Rebuild past contexts, as they were or under other conditions.
+    """Rebuild past contexts, optionally with another model, window or policy.
 
     A replay needs nothing but the saved context. Without options, the result
     is identical. With --last, all contexts of a period are rebuilt, and you

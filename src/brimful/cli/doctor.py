@@ -77,11 +77,16 @@ def doctor(
     model: Model = DEFAULT_MODEL,
     provider: Annotated[
         str | None,
-        typer.Option("--provider", metavar="NAME|URL", help="A server that runs models, to try whether it answers."),
+        typer.Option("--provider", metavar="NAME|URL", help="A server that runs models, to check that it responds."),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", "-c", metavar="FILE.toml", help="Check what this configuration of a server names."),
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="FILE.toml",
+            help="A server configuration, to check its store, embedder and upstreams.",
+        ),
     ] = None,
     db: Db = DEFAULT_DB,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,

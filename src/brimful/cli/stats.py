@@ -388,7 +388,7 @@ def stats(  # noqa: PLR0913 - the options of a command
     room: RoomFilter = None,
     by: Annotated[GroupKey | None, typer.Option("--by", help="Group by this; one row per group.")] = None,
     counts: Annotated[
-        bool, typer.Option("--counts", help="Show how accurate our token counts were, by model and server.")
+        bool, typer.Option("--counts", help="Show how accurate the token counts were, by model and server.")
     ] = False,
     model: ModelFilter = None,
     db: Db = DEFAULT_DB,

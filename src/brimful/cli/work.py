@@ -65,16 +65,16 @@ def work(  # noqa: PLR0913 - one argument per option
         ),
     ] = None,
     concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, max=256, metavar="N", help="Jobs at the same time.")
+        int, typer.Option("--concurrency", min=1, max=256, metavar="N", help="Number of concurrent jobs.")
     ] = 4,
-    once: Annotated[bool, typer.Option("--once", help="Do what is due now, and exit.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Do the jobs that are due now, and exit.")] = False,
     failed: Annotated[bool, typer.Option("--failed", help="List failed jobs, and exit.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Make failed jobs due now, and exit.")] = False,
     discard: Annotated[bool, typer.Option("--discard", help="Remove failed imports from the queue, and exit.")] = False,
     db: Db = DEFAULT_DB,
     as_json: Json = False,
 ) -> None:
-    """Do the background work of all tenants.
+    """Run the background jobs of all tenants.
 
     Embeds new records, counts their tokens, runs the janitor, deletes old
     records and imports files. Several workers share the work. Stop it with
