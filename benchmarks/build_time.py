@@ -39,7 +39,10 @@ MODEL = "gpt-4o"
 ROOM = "talk"
 SYNTHETIC = "251 candidates"
 LARGE_WINDOW = 128_000  # all 251 fit
-BACKENDS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+BACKENDS = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
 
 BEFORE = "68013a9"  # before relevance was a probability and records were packed
 TITLE = "Build time"
