@@ -237,22 +237,22 @@ class _RequestEncoder:
         self._marks: dict[str, str] = {}
         self._known: dict[str, tuple[int, int]] = {}
         for at in positions:
-            for number, text in enumerate(content_strings(packages[at].content)):
+            content = packages[at].content
+            for number, text in enumerate((content,) if isinstance(content, str) else content_strings(content)):
                 if text:
                     self._known.setdefault(text, (at, number))
         self._searched = [text for text in self._known if len(text) >= _MIN_LENGTH]
 
     def replace(self, value: Any) -> Any:
         """Return JSON data in which strings with contents are replaced by references."""
-        if isinstance(value, str):
-            mark = self._marks.get(value)
-            return self._reference(value) if mark is None else mark
         if isinstance(value, dict):
             marks = self._marks
             return {
-                key: marks[item] if type(item) is str and item in marks else self.replace(item)
+                key: (marks.get(item) or self._reference(item)) if type(item) is str else self.replace(item)
                 for key, item in value.items()
             }
+        if isinstance(value, str):
+            return self._marks.get(value) or self._reference(value)
         if isinstance(value, list | tuple):
             return [self.replace(item) for item in value]
         return value
@@ -261,18 +261,15 @@ class _RequestEncoder:
         """Return the reference of a string. Results are cached, because roles, names and ids repeat."""
         pieces = self._split(text)
         if pieces == (text,) and not text.startswith(_MARK):
-            mark = text
-        else:
-            self.texts.append(pieces)
-            mark = f"{_MARK}{len(self.texts) - 1}"
-            self._marks[text] = mark
-            return _MARK  # the next text
-        self._marks[text] = mark
-        return mark
+            self._marks[text] = text
+            return text
+        self._marks[text] = f"{_MARK}{len(self.texts)}"
+        self.texts.append(pieces)
+        return _MARK  # the next text
 
     def _split(self, text: str) -> tuple[Piece, ...]:
-        if text in self._known:
-            position = self._known[text]
+        position = self._known.get(text)
+        if position is not None:
             self.met.add(position[0])
             return (position,)
         return tuple(self._cut(text)) if len(text) > _MIN_LENGTH else (text,)
@@ -358,8 +355,11 @@ def _subtract(values: Iterable[Any]) -> list[Any]:
     """
     last, found = 0, []
     for value in values:
-        found.append(value - last if isinstance(value, int) else value)
-        last = value if isinstance(value, int) else last
+        if isinstance(value, int):
+            found.append(value - last)
+            last = value
+        else:
+            found.append(value)
     return found
 
 

@@ -38,11 +38,7 @@ DAY: Final = 24  # hours
 ALL_ROOMS: Final = ""  # no room has an empty id
 _COLUMNS: Final = ("room", "size", "hour", "persona", "model", "policy")
 _KEYS: Final = ", ".join(_COLUMNS)
-_READ_AT_ONCE: Final = 4  # tallies: those of one event
-_PUT: Final = f"""
-INSERT INTO tallies (tenant, {_KEYS}, body) VALUES (:tenant, :room, :size, :hour, :persona, :model, :policy, :body)
-ON CONFLICT (tenant, {_KEYS}) DO UPDATE SET body = excluded.body
-"""  # noqa: S608 - our own columns
+_AT_ONCE: Final = 4  # tallies that one statement reads or writes: those of one event
 _READ: Final = """
 SELECT hour, persona, model, policy, body FROM tallies
 WHERE tenant = :tenant AND room = :room AND size = :size AND hour >= :first AND hour < :last
@@ -319,13 +315,14 @@ def decode_tally(body: bytes) -> Tally:
 def add_to_tallies(session: Session, events: Sequence[TallyEvent]) -> None:
     """Add events to their tallies. The caller must hold the lock of the log."""
     sums = _sum_events(events, 1) | _sum_events(events, DAY)
-    every = list(sums)
-    for start in range(0, len(every), _READ_AT_ONCE):
-        keys = every[start : start + _READ_AT_ONCE]
+    every = sorted(sums)
+    for start in range(0, len(every), _AT_ONCE):
+        keys = every[start : start + _AT_ONCE]
         values = {f"{name}{at}": value for at, key in enumerate(keys) for name, value in _key_values(key).items()}
         for at, body in session.rows(_find(len(keys)), **values):
             sums[keys[at]].add(decode_tally(body))
-    session.many(_PUT, (_key_values(key) | {"body": msgspec.json.encode(sums[key])} for key in sorted(sums)))
+        bodies = {f"body{at}": msgspec.json.encode(sums[key]) for at, key in enumerate(keys)}
+        session.run(_put(len(keys)), **values, **bodies)
 
 
 def read_tallies(
@@ -364,6 +361,17 @@ def _find(count: int) -> str:
         f"SELECT {at}, body FROM tallies WHERE tenant = :tenant AND {condition}"  # noqa: S608 - our own columns
         for at, condition in enumerate(where)
     )
+
+
+@cache
+def _put(count: int) -> str:
+    """Return the statement that writes some tallies."""
+    columns = (*_COLUMNS, "body")
+    rows = (f"(:tenant, {', '.join(f':{name}{at}' for name in columns)})" for at in range(count))
+    return f"""
+INSERT INTO tallies (tenant, {_KEYS}, body) VALUES {", ".join(rows)}
+ON CONFLICT (tenant, {_KEYS}) DO UPDATE SET body = excluded.body
+"""  # noqa: S608 - our own columns
 
 
 def _key_values(key: _Key) -> dict[str, Any]:
