@@ -60,6 +60,10 @@ class Paged:
         self.limits.append(options["limit"])
         return await self._store.history(room, **options)
 
+    async def room_contents(self, room, **options):
+        self.limits.append(options["limit"])
+        return await self._store.room_contents(room, **options)
+
     def __getattr__(self, name):
         return getattr(self._store, name)
 

@@ -30,6 +30,17 @@ def test_a_record_comes_back_as_it_was_put(store, run, record):
     assert run(store.get(type(record), record.id)) is None
 
 
+def test_a_room_is_read_with_its_persona_and_user_or_with_others(store, run):
+    assert run(store.participants("general", persona=None, user=None)) == (None, None, None)
+    room = Room(id="general", user="ada", persona="helper")
+    others = User(id="bo"), Persona(id="critic")
+    for record in (room, *RECORDS[:2], *others):
+        run(store.put(record))
+    assert run(store.participants("general", persona=None, user=None)) == (room, RECORDS[1], RECORDS[0])
+    assert run(store.participants("general", persona="critic", user="bo")) == (room, *reversed(others))
+    assert run(store.participants("den", persona="critic", user="gone")) == (None, others[1], None)
+
+
 def test_records_are_listed_by_id(store, run):
     for id in ("b", "C", "a", "ä", "Z", "_"):
         run(store.put(User(id=id)))

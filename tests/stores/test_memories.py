@@ -5,7 +5,7 @@ import pytest
 
 from brimful.errors import InvalidValue
 from brimful.records import LoreEntry, Memory, Summary
-from stores.samples import known, make_entry, occurring, summed, words
+from stores.samples import known, make_entry, make_message, occurring, summed, words
 
 
 def ids(records):
@@ -56,10 +56,25 @@ def test_summaries_and_pinned_memories_are_read_together(store, run):
     run(store.save_memories([known(id, at=float(at), pinned=id != "b") for at, id in enumerate("abcd")]))
     run(store.save_memories([known("e", user="ada", pinned=True)]))
     run(store.save_summaries([summed("s1", "one"), summed("s2", "two")]))
-    summaries, pinned = run(store.standing_contents("general", ["memory:::"], max_pinned=2))
-    assert (summaries, ids(pinned)) == (run(store.summaries("general")), ["d", "c"])
-    assert len(summaries) == 2
-    assert run(store.standing_contents("den", (), max_pinned=2)) == ([], [])
+    contents = run(read_room(store, "general", memories=["memory:::"]))
+    assert (contents.summaries, ids(contents.pinned)) == (run(store.summaries("general")), ["d", "c"])
+    assert len(contents.summaries) == 2
+    empty = run(read_room(store, "den", memories=()))
+    assert (empty.summaries, empty.pinned, empty.newest, empty.versions) == ([], [], [], {})
+
+
+def test_messages_and_versions_of_scopes_are_read_with_them(store, run):
+    run(store.save_memories([known("k1", "one")]))
+    run(store.post([make_message(f"m{n}") for n in range(3)]))
+    scopes = ["memory:::", "memory::ada:", "room:general"]
+    contents = run(read_room(store, "general", memories=["memory:::"], scopes=scopes))
+    assert contents.newest == run(store.history("general", limit=2))
+    assert set(contents.versions) == {"memory:::", "room:general"}
+    assert " ".join(contents.versions.values()) == run(store.scope_version(scopes))
+
+
+def read_room(store, room, *, memories, scopes=()):
+    return store.room_contents(room, memories=memories, max_pinned=2, limit=2, tokenizer="", scopes=scopes)
 
 
 def test_memories_match_all_filters(store, run):

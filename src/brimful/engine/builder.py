@@ -36,7 +36,6 @@ from brimful.engine.personas import (
     fill_memory_names,
     fill_note_names,
     fill_persona_names,
-    get_user,
     make_name_filler,
 )
 from brimful.engine.plan import BuildPlan, CurrentMessage, make_current, make_plan, require_last_turn, split_answers
@@ -46,6 +45,7 @@ from brimful.lore import Activation, LoreIndex, activate
 from brimful.packagers.package import media as package_media
 from brimful.packagers.records import JANITOR, collect_notes, header_texts, package_header, package_notes, plain_text
 from brimful.records import Content, Lorebook, LoreEntry, Memory, Message, Persona, Room, Snapshot, Summary, User
+from brimful.records.search import CountedMessage
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.queries import make_queries
 from brimful.retrieval.retriever import Retriever
@@ -212,12 +212,15 @@ class Builder:
         return resolve_model(chosen)
 
     async def _load_participants(self, request: BuildRequest) -> Participants:
-        stored_room = await self._store.get(Room, request.room)
+        stored_room, persona, user = await self._store.participants(
+            request.room, persona=request.persona, user=request.user
+        )
         persona_id = request.persona
         if persona_id is None:
             found = await find_addressees(self._store, request.room, request.message, stored=stored_room)
             persona_id = found.personas[0]
-        persona = None if persona_id is None else await self._store.get(Persona, persona_id)
+            if persona_id != (stored_room.persona if stored_room else None):
+                persona = None if persona_id is None else await self._store.get(Persona, persona_id)
         notices = []
         if persona_id == JANITOR and persona is None:
             persona = JANITOR_PERSONA
@@ -230,7 +233,8 @@ class Builder:
             notices.append(Notice(kind="unknown-persona", text=text, facts={"persona": persona_id}))
         persona = persona and apply_room_character(persona, stored_room)
         room, persona = apply_system_prompt(stored_room or Room(id=request.room), persona, request.system)
-        user = await get_user(self._store, request.user or room.user)
+        user_id = request.user or room.user
+        user = user or (User(id=user_id) if user_id else None)
         fill = make_name_filler(persona, user)
         return Participants(
             room=fill_note_names(room, fill),
@@ -266,13 +270,18 @@ class Builder:
 
 
 class RoomKnowledge(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read before searching: memory scopes, summaries, pinned memories, lorebooks and other rooms."""
+    """What is read before searching: memory scopes, summaries, pinned memories, lorebooks and other rooms.
+
+    `newest` are the room's newest messages, and `versions` those of all scopes to search.
+    """
 
     scopes: tuple[str, ...]
     summaries: list[Summary]
     pinned: list[Memory]
+    newest: list[CountedMessage]
     books: dict[str, Lorebook]
     rooms: tuple[str, ...]
+    versions: dict[str, str]
     notices: tuple[Notice, ...]
 
     @property
@@ -317,14 +326,16 @@ class CandidateCollector:
         return collected
 
     async def _collect(self, plan: BuildPlan) -> Candidates:
-        known = await self._load_knowledge(plan)
+        reach = get_history_reach(plan.policy, plan.budget)
+        known = await self._load_knowledge(plan, self._packages.first_page(plan.room.id, reach))
         recent = await load_history(
             self._store,
             plan.room.id,
             counter=plan.counter,
             vocabulary=plan.vocabulary,
-            reach=get_history_reach(plan.policy, plan.budget),
+            reach=reach,
             cache=self._packages,
+            newest=known.newest,
             persona=plan.persona,
             summaries=known.summaries,
             current=plan.current.posted,
@@ -355,24 +366,32 @@ class CandidateCollector:
             summaries=tuple(known.summaries),
         )
 
-    async def _load_knowledge(self, plan: BuildPlan) -> RoomKnowledge:
+    async def _load_knowledge(self, plan: BuildPlan, messages: int) -> RoomKnowledge:
+        """Read what a search depends on, and the newest messages, which it does not have to find."""
         user = plan.user.id if plan.user else None
         room = plan.search_room or plan.room.id
         persona = plan.persona.id if plan.persona else None
         scopes = memory_scopes(persona, user, room) if plan.retrieval.memories else ()
-        (summaries, pinned), books, rooms = await asyncio.gather(
-            self._store.standing_contents(plan.room.id, scopes, max_pinned=MAX_PINNED + 1),
-            self._load_lorebooks(plan),
-            self._find_other_rooms(plan, user),
+        books, rooms = await asyncio.gather(self._load_lorebooks(plan), self._find_other_rooms(plan, user))
+        searched = SearchRequest(room=room, other_rooms=rooms, memories=scopes, lorebooks=tuple(books))
+        contents = await self._store.room_contents(
+            plan.room.id,
+            memories=scopes,
+            max_pinned=MAX_PINNED + 1,
+            limit=messages,
+            tokenizer=plan.vocabulary or "",
+            scopes=searched.scopes,
         )
         fill = make_name_filler(plan.persona, plan.user)
         return RoomKnowledge(
             scopes=scopes,
-            summaries=summaries[:MAX_SUMMARIES],
-            pinned=[fill_memory_names(memory, fill) for memory in pinned[:MAX_PINNED]],
+            summaries=contents.summaries[:MAX_SUMMARIES],
+            pinned=[fill_memory_names(memory, fill) for memory in contents.pinned[:MAX_PINNED]],
+            newest=contents.newest,
             books=books,
             rooms=rooms,
-            notices=tuple(_knowledge_notices(plan, pinned)),
+            versions=contents.versions,
+            notices=tuple(_knowledge_notices(plan, contents.pinned)),
         )
 
     async def _load_memory_summaries(self, known: RoomKnowledge, hits: Sequence[Hit]) -> list[Memory]:
@@ -442,7 +461,7 @@ class CandidateCollector:
             half_life=plan.retrieval.half_life,
             tokenizer=plan.vocabulary or "",
         )
-        return await self._retriever.retrieve(queries, search, now=plan.now)
+        return await self._retriever.retrieve(queries, search, now=plan.now, versions=known.versions)
 
 
 def _knowledge_notices(plan: BuildPlan, pinned: Sequence[Memory]) -> Iterator[Notice]:

@@ -19,6 +19,7 @@ from brimful.engine.counts import ensure_counts, ensure_history_counts, run_in_t
 from brimful.engine.personas import as_seen_by
 from brimful.packagers.records import package_message
 from brimful.records import Message, Persona, Summary
+from brimful.records.search import CountedMessage
 from brimful.stores import Store
 
 FIRST_PAGE: Final = 64  # messages; each further page is twice as long, so that any budget is filled in a few reads
@@ -109,6 +110,8 @@ class PackageCache:
 
     def first_page(self, room: str, reach: HistoryReach) -> int:
         """Return how many messages to read first: a few more than needed last time."""
+        if reach.messages == 0:
+            return 0
         needed = self._needed.get((room, reach), 0)
         return min(MAX_PAGE, max(FIRST_PAGE, needed + needed // 16 + _EXTRA_MESSAGES)) if needed else FIRST_PAGE
 
@@ -146,6 +149,7 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
     vocabulary: str | None,
     reach: HistoryReach,
     cache: PackageCache,
+    newest: Sequence[CountedMessage] | None,
     persona: Persona | None = None,
     summaries: Sequence[Summary] = (),
     current: Message | None = None,
@@ -153,6 +157,7 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
 ) -> RecentHistory:
     """Read history backwards as far as it may fit, as the persona sees it.
 
+    `newest` is its first page, of the size that the cache says.
     The `current` message is packaged elsewhere. If it was answered before, that answer and everything after it is left
     out. With `include_user`, the last user message is included, however old it is.
     """
@@ -165,16 +170,18 @@ async def load_history(  # noqa: PLR0913 - everything that history depends on
     before: int | None = None
     sure: int | None = None
     while _needs_more(messages, tokens, reach):
-        page = await store.history(room, before=before, limit=page_size, tokenizer=vocabulary or "")
+        if newest is None:
+            newest = await store.history(room, before=before, limit=page_size, tokenizer=vocabulary or "")
+        page, newest = newest, None
         counted += await ensure_history_counts(store, vocabulary, page)
         read += [entry.message.seq for entry in page]
-        seen = [each for each in as_seen_by([entry.message for entry in page], persona) if not each.hidden]
+        posted = current.id if current else None
+        seen = as_seen_by([entry.message for entry in page], persona)
+        seen = [each for each in seen if not each.hidden and each.id != posted]
         if current is not None and _was_answered(current, seen):
             messages, packages, whole, tokens, full, sure, before, current = [], [], [], 0, 0, None, current.seq, None
             continue
         for each in seen:
-            if current is not None and each.id == current.id:
-                continue
             message = clamp_timestamp(each, messages)
             cluster = clusters.find(message)
             package, cost = cache.get(message, counter, cluster) or await cache.package(message, counter, cluster)

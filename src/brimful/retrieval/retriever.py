@@ -98,13 +98,26 @@ class Retriever:
         self._time_limit = seconds
         self._running: dict[object, float] = {}  # when calls of the embedder started
 
-    async def retrieve(self, queries: Sequence[Query], request: SearchRequest, *, now: float) -> SearchResult:
-        """Return the most relevant records of all scopes, best first. Ages are relative to `now`."""
+    async def retrieve(
+        self,
+        queries: Sequence[Query],
+        request: SearchRequest,
+        *,
+        now: float,
+        versions: Mapping[str, str] | None = None,
+    ) -> SearchResult:
+        """Return the most relevant records of all scopes, best first. Ages are relative to `now`.
+
+        Pass the `versions` of all scopes if they were read already.
+        """
         groups = search_groups(request)
         if not groups or not (queries or request.fallback == "always"):
             return SearchResult()
         # The version changes with every write to a scope, by any process, so the cache never returns stale results.
-        version = await self._store.scope_version(request.scopes)
+        if versions is None:
+            version = await self._store.scope_version(request.scopes)
+        else:
+            version = " ".join(each for scope, each in versions.items() if scope in request.scopes)
         if not version and request.fallback != "always":  # none of the scopes ever had a document
             return SearchResult(degraded=self._unknown_language(queries))
         key = (tuple(queries), request, version, now if request.half_life else None)

@@ -9,9 +9,11 @@ from functools import partial
 from itertools import groupby, islice
 from typing import Any, TypeVar, Unpack
 
+import msgspec
+
 from brimful.core import validation
 from brimful.errors import InvalidValue
-from brimful.records import Entity, Memory, Record, Summary
+from brimful.records import Entity, Memory, Persona, Record, Room, Summary, User
 from brimful.records.contexts import PruneReport
 from brimful.records.memory import MemoryFilters
 from brimful.records.search import CountedMessage, IndexEntry, Postings, TermQuery
@@ -39,6 +41,18 @@ from brimful.stores.transactions import ReadMethod, ReplicaMethod, Transactions,
 from brimful.stores.vectors import embedders as _embedders
 
 R = TypeVar("R", bound=Entity)
+
+
+class RoomContents(msgspec.Struct, frozen=True, kw_only=True):
+    """The summaries of a room, pinned memories and messages, each newest first, and versions of scopes by name.
+
+    A version changes with every write to its scope, by any process. A scope that never had a document has none.
+    """
+
+    summaries: list[Summary]
+    pinned: list[Memory]
+    newest: list[CountedMessage]
+    versions: dict[str, str]
 
 
 class Store(Transactions):
@@ -70,6 +84,42 @@ class Store(Transactions):
     async def list_records(self, kind: type[R], *, after: str = "", limit: int = 100) -> list[R]:
         """Return the users, personas, rooms or lorebooks whose ids come after `after`, in order of id."""
         return await self._read(lambda session: _entities.list_entities(session, kind, after=after, limit=limit))
+
+    async def participants(
+        self, room: str, *, persona: str | None, user: str | None
+    ) -> tuple[Room | None, Persona | None, User | None]:
+        """Return a room with a persona and a user, by default its own, in one transaction."""
+
+        def read(session: Session) -> tuple[Room | None, Persona | None, User | None]:
+            found = _entities.get_entity(session, Room, room)
+            persona_id = found.persona if persona is None and found else persona
+            user_id = found.user if user is None and found else user
+            return (
+                found,
+                None if persona_id is None else _entities.get_entity(session, Persona, persona_id),
+                None if user_id is None else _entities.get_entity(session, User, user_id),
+            )
+
+        return await self._read(read)
+
+    async def room_contents(
+        self, room: str, *, memories: Sequence[str], max_pinned: int, limit: int, tokenizer: str, scopes: Sequence[str]
+    ) -> RoomContents:
+        """Return what a build reads of a room, in one transaction.
+
+        These are the room's summaries, the newest pinned memories in the scopes `memories`, the newest messages, and
+        the versions of scopes.
+        """
+
+        def read(session: Session) -> RoomContents:
+            return RoomContents(
+                summaries=_summaries.list_summaries(session, room),
+                pinned=_memories.list_memories(session, scopes=memories, pinned=True, limit=max_pinned),
+                newest=_messages.get_history(session, self._cache, room, limit=limit, tokenizer=tokenizer),
+                versions=_documents.scope_versions(session, scopes),
+            )
+
+        return await self._read(read)
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
@@ -142,17 +192,6 @@ class Store(Transactions):
     save_summaries = WriteMethod(_summaries.save_summaries)
     summaries = ReadMethod(_summaries.list_summaries)
     remove_summary = WriteMethod(_summaries.remove_summary)
-
-    async def standing_contents(
-        self, room: str, scopes: Sequence[str], *, max_pinned: int
-    ) -> tuple[list[Summary], list[Memory]]:
-        """Return the summaries of a room and the newest pinned memories of scopes, newest first, in one transaction."""
-
-        def read(session: Session) -> tuple[list[Summary], list[Memory]]:
-            pinned = _memories.list_memories(session, scopes=scopes, pinned=True, limit=max_pinned)
-            return _summaries.list_summaries(session, room), pinned
-
-        return await self._read(read)
 
     # -- token counts ------------------------------------------------------------------------------------------------
 

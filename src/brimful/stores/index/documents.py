@@ -116,7 +116,12 @@ def mark_scope_changed(session: Session, scope: str) -> None:
 
 def scope_version(session: Session, scopes: Sequence[str]) -> str:
     """Return a string that changes with every write to the scopes, by any process."""
-    return " ".join(f"{scope.number}.{scope.changes}" for scope in get_scopes(session, scopes))
+    return " ".join(scope_versions(session, scopes).values())
+
+
+def scope_versions(session: Session, scopes: Sequence[str]) -> dict[str, str]:
+    """Return the version of each scope, in order of number. Missing ones are omitted."""
+    return {scope.name: f"{scope.number}.{scope.changes}" for scope in get_scopes(session, scopes)}
 
 
 def _add_to_scope(session: Session, scope: str, documents: int, words: int) -> int:

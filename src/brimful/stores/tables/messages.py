@@ -77,10 +77,10 @@ def get_history(
     cache: ContentCache,
     room: str,
     *,
-    before: int | None,
+    before: int | None = None,
     limit: int,
     tokenizer: str,
-    include_archived: bool,
+    include_archived: bool = False,
 ) -> list[CountedMessage]:
     """Return the messages of a room, newest first, with their stored token counts."""
     rows = session.rows(
