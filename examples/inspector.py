@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -82,11 +83,18 @@ def tokens_of(request: dict[str, Any]) -> int:
     return counter_for(resolve(MODEL)).prompt(read_incoming(request, "openai").prompt).tokens
 
 
-def line(answer: str) -> Callable[[dict[str, Any]], Reply]:
-    """Return a line of the script: an answer that reports its tokens, as a server would."""
+def line(answer: str, cache: list[Any]) -> Callable[[dict[str, Any]], Reply]:
+    """Return a line of the script: an answer that reports its tokens, as a server with a prompt cache would."""
 
     def reply(request: dict[str, Any]) -> Reply:
-        usage = Usage(prompt=tokens_of(request), completion=counter_for(resolve(MODEL)).text(answer).tokens)
+        messages = request["messages"]
+        prefix = [new for new, _ in takewhile(lambda pair: pair[0] == pair[1], zip(messages, cache, strict=False))]
+        cache[:] = messages
+        usage = Usage(
+            prompt=tokens_of(request),
+            cached=tokens_of(request | {"messages": prefix}) if prefix else 0,
+            completion=counter_for(resolve(MODEL)).text(answer).tokens,
+        )
         return Reply(parts=(Text(text=answer),), model=MODEL, usage=usage)
 
     return reply
@@ -94,7 +102,8 @@ def line(answer: str) -> Callable[[dict[str, Any]], Reply]:
 
 async def live(url: str) -> brimful.Context:
     """Write the sample data, and return the last context."""
-    provider = ScriptedProvider([line(answer) for _, answer in EXCHANGES])
+    cache: list[Any] = []
+    provider = ScriptedProvider([line(answer, cache) for _, answer in EXCHANGES])
     async with brimful.Engine(url, model=MODEL, provider=provider) as engine:
         await engine.put(Persona(id="nova", name="Nova", prompt="You are Nova, an old friend. You remember."))
         await engine.put(Room(id="kitchen", name="The kitchen", user="ada"))

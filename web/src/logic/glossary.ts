@@ -10,7 +10,7 @@ export const GLOSSARY = {
   Score: "What a candidate is worth for this answer, from 0 to 1. It combines relevance, priority, importance and recency.",
   Relevance: "The probability that a candidate helps to answer the question. Search estimates it.",
   Price: "The score that 1,000 tokens have to be worth. What is worth less than its tokens cost is left out, even if there is room.",
-  Rank: "The place of a candidate in its pool: the best first, in history the newest first.",
+  Place: "The rank of a candidate in its pool: the best first, in history the newest first.",
   Form: "How much of an item the model sees: all of it (full), or a shorter form such as an excerpt, a digest or a stub.",
   Prefix: "The beginning of a request that is the same as in the request before. A provider can take it from its prompt cache, which is faster and cheaper.",
 } as const;

@@ -15,6 +15,7 @@ import { useAnchor } from "../ui/anchor";
 import { AnswerSection } from "../ui/answers";
 import { BandChoice } from "../ui/bar";
 import { Candidates } from "../ui/candidates";
+import { Explain } from "../ui/help";
 import { ItemPanel } from "../ui/item-panel";
 import { Kinds, Pools } from "../ui/pools";
 import { RequestView } from "../ui/request";
@@ -60,8 +61,8 @@ function Body({ view, item, onOpen }: { view: ContextView; item: string; onOpen:
       <Notes view={view} />
       <AnswerSection view={view} onOpen={onOpen} />
       <section aria-labelledby="window-heading">
-        <h2 id="window-heading">Window</h2>
-        <p class="small muted">{windowSum(view)} Percentages are of the whole window.</p>
+        <h2><span id="window-heading">Window</span> <Explain term="Window" /></h2>
+        <p class="small muted">{windowSum(view)} Percentages are of the whole window. <Explain term="Reserve" /></p>
         <BandChoice bands={view.bands} window={view.window} chosen={chosen} onChoose={setChosen} />
         <Treemap bands={view.bands} decisions={view.decisions} chosen={chosen} selected={item} onOpen={onOpen} />
       </section>
@@ -81,7 +82,8 @@ function Facts({ view }: { view: ContextView }) {
       <dl class="facts across">
         <div><dt>Window</dt><dd class="num">{whole(view.window)}</dd></div>
         <div><dt>Free</dt><dd class="num">{whole(view.remaining)}</dd></div>
-        <div><dt>Policy</dt><dd>{view.policy}</dd></div>
+        <div><dt>Policy <Explain term="Policy" /></dt><dd>{view.policy}</dd></div>
+        <div><dt>Price <Explain term="Price" /></dt><dd>{view.price} per 1,000 tokens</dd></div>
         <div><dt>Counts</dt><dd>{view.basis}</dd></div>
         <div><dt>Room</dt><dd><a href={roomPath(view.room)}>{roomName(view)}</a></dd></div>
         {view.persona && <div><dt>Persona</dt><dd><a href={personaPath(view.persona)}>{personaName(view)}</a></dd></div>}
@@ -121,7 +123,7 @@ function CandidateSection({ view, item, onOpen }: { view: ContextView; item: str
   );
   return (
     <section aria-labelledby="candidates-heading">
-      <h2 id="candidates-heading">All candidates</h2>
+      <h2><span id="candidates-heading">All candidates</span> <Explain term="Candidate" /></h2>
       <Candidates
         decisions={view.decisions} filter={filter} order={order} selected={item} onOpen={onOpen} onFind={find}
         onFilter={({ text, ...rest }) => setQuery({ q: text, ...rest })}

@@ -14,6 +14,7 @@ import { BarLegend, ExchangeLines, WindowBar } from "../ui/bar";
 import { Changes } from "../ui/changes";
 import { TextField } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
+import { Explain } from "../ui/help";
 import { Prompt } from "../ui/prompt";
 import { Heading, Loaded } from "../ui/states";
 
@@ -118,7 +119,7 @@ function Prefix({ found }: { found: Difference }) {
     <section aria-labelledby="prefix-heading">
       <h2 id="prefix-heading">New request</h2>
       <p>
-        The first <b class="num">{percent(found.prefix_share)}</b> (<span class="num">{whole(found.common_prefix)}</span> bytes) is identical, so a prompt cache can reuse it.
+        The first <b class="num">{percent(found.prefix_share)}</b> (<span class="num">{whole(found.common_prefix)}</span> bytes) is identical, so a prompt cache can reuse it. <Explain term="Prefix" />
       </p>
       <Prompt
         parts={found.messages} look={(each) => (each.same ? "same" : "new")}

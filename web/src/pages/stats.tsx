@@ -13,6 +13,7 @@ import { setQuery, route } from "../router";
 import { type DataColumn, DataTable } from "../ui/data-table";
 import { Choice } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
+import { Explain } from "../ui/help";
 import { Plot } from "../ui/plot";
 import { Heading, Loaded, EmptyState } from "../ui/states";
 
@@ -73,15 +74,15 @@ function Summary({ of }: { of: Statistics }) {
     <>
       <dl class="tiles">
         <div><dt>Contexts</dt><dd>{whole(of.contexts)}</dd></div>
-        <div><dt>Budget used</dt><dd>{percent(of.share.mean)}</dd><dd class="small muted">from {percent(of.share.min)} to {percent(of.share.max)}</dd></div>
+        <div><dt>Budget used <Explain term="Reserve" /></dt><dd>{percent(of.share.mean)}</dd><dd class="small muted">from {percent(of.share.min)} to {percent(of.share.max)}</dd></div>
         <div><dt>Tokens per context</dt><dd>{whole(of.tokens.mean)}</dd><dd class="small muted">max {whole(of.tokens.max)}</dd></div>
-        <div><dt>Left out</dt><dd>{percent(of.left_out / Math.max(1, of.candidates))}</dd><dd class="small muted">{whole(of.left_out)} of {plural(of.candidates, "candidate")}</dd></div>
-        <div><dt>Prompt cached</dt><dd>{answers.prompt ? percent(answers.cached / answers.prompt) : "–"}</dd><dd class="small muted">{answers.prompt ? `${percent(answers.expected_cached / answers.prompt)} expected` : "no usage reported"}</dd></div>
+        <div><dt>Left out <Explain term="Candidate" /></dt><dd>{percent(of.left_out / Math.max(1, of.candidates))}</dd><dd class="small muted">{whole(of.left_out)} of {plural(of.candidates, "candidate")}</dd></div>
+        <div><dt>Prompt cached <Explain term="Prefix" /></dt><dd>{answers.prompt ? percent(answers.cached / answers.prompt) : "–"}</dd><dd class="small muted">{answers.prompt ? `${percent(answers.expected_cached / answers.prompt)} expected` : "no usage reported"}</dd></div>
         <div><dt>Cost</dt><dd>{money(of.cost)}</dd><dd class="small muted">{of.cost === null ? "price unknown" : plural(answers.total, "answer")}</dd></div>
         <div><dt>Saved</dt><dd>{money(of.saved)}</dd><dd class="small muted">compared to sending everything</dd></div>
         <div><dt>Counting error</dt><dd>{answers.count_error === null ? "–" : percent(Math.abs(answers.count_error))}</dd><dd class="small muted">compared to reported usage</dd></div>
         <div><dt>Answer time</dt><dd>{seconds(answers.seconds)}</dd><dd class="small muted">mean</dd></div>
-        <div><dt>Memories per context</dt><dd>{of.memories.per_context.toFixed(1)}</dd><dd class="small muted">{of.memories.relevance === null ? "no relevance recorded" : `mean relevance ${relevance(of.memories.relevance)}`}</dd></div>
+        <div><dt>Memories per context <Explain term="Relevance" /></dt><dd>{of.memories.per_context.toFixed(1)}</dd><dd class="small muted">{of.memories.relevance === null ? "no relevance recorded" : `mean relevance ${relevance(of.memories.relevance)}`}</dd></div>
         <div><dt>Vector search</dt><dd>{percent(of.vector_uptime)}</dd><dd class="small muted">{plural(of.breaker_openings, "circuit breaker opening")}</dd></div>
       </dl>
       <Composition of={of} />

@@ -15,6 +15,7 @@ import { FormMark } from "./outcome";
 import { Loaded } from "./states";
 
 const SHOWN = 8; // items in each list
+const NARROW = matchMedia("(max-width: 640px)");
 
 export function AnswerSection({ view, onOpen }: { view: ContextView; onOpen: (id: string) => void }) {
   const inside = basis(view.decisions);
@@ -87,15 +88,18 @@ function One({ answer, counted }: { answer: Answer; counted: number }) {
       {answer.text && <blockquote class="record-text answer-text">{answer.text}</blockquote>}
       {recalls.length > 0 && <Recalls context={answer.context} recalls={recalls} />}
       {answer.notices.filter((each) => !isRecall(each)).map((notice) => <p key={notice.text} class="note warn">{notice.text}</p>)}
-      <dl class="facts">
-        <div><dt>Model</dt><dd>{answer.model || "–"}{answer.route && ` via ${answer.route}`}</dd></div>
-        <div><dt>Time</dt><dd class="num">{seconds(answer.seconds)}</dd></div>
-        {usage && <div><dt>Prompt</dt><dd><span class="num">{whole(usage.prompt)}</span> reported, <span class="num">{signed(usage.prompt - counted)}</span> compared to our count</dd></div>}
-        {usage && <div><dt>Cached</dt><dd><span class="num">{whole(usage.cached)}</span> ({percent(usage.cached / Math.max(1, usage.prompt))}), {whole(answer.expected_cached)} expected</dd></div>}
-        {usage && <div><dt>Answer</dt><dd><span class="num">{whole(usage.completion)}</span> tokens{usage.reasoning > 0 && `, ${whole(usage.reasoning)} for reasoning`}</dd></div>}
-        <div><dt>Cost</dt><dd class="num">{answer.cost === null ? "price unknown" : money(answer.cost)}</dd></div>
-        {answer.finish && <div><dt>Finish reason</dt><dd>{answer.finish}</dd></div>}
-      </dl>
+      <details class="usage" open={!NARROW.matches}>
+        <summary>Model, time, tokens and cost</summary>
+        <dl class="facts">
+          <div><dt>Model</dt><dd>{answer.model || "–"}{answer.route && ` via ${answer.route}`}</dd></div>
+          <div><dt>Time</dt><dd class="num">{seconds(answer.seconds)}</dd></div>
+          {usage && <div><dt>Prompt</dt><dd><span class="num">{whole(usage.prompt)}</span> reported, <span class="num">{signed(usage.prompt - counted)}</span> compared to our count</dd></div>}
+          {usage && <div><dt>Cached</dt><dd><span class="num">{whole(usage.cached)}</span> ({percent(usage.cached / Math.max(1, usage.prompt))}), {whole(answer.expected_cached)} expected</dd></div>}
+          {usage && <div><dt>Answer</dt><dd><span class="num">{whole(usage.completion)}</span> tokens{usage.reasoning > 0 && `, ${whole(usage.reasoning)} for reasoning`}</dd></div>}
+          <div><dt>Cost</dt><dd class="num">{answer.cost === null ? "price unknown" : money(answer.cost)}</dd></div>
+          {answer.finish && <div><dt>Finish reason</dt><dd>{answer.finish}</dd></div>}
+        </dl>
+      </details>
     </>
   );
 }

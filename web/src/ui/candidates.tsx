@@ -6,6 +6,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { Decision } from "../api/types";
 import { type Column, type Filter, filtered, type Order, sorted, countBy } from "../logic/candidates";
 import { look } from "../logic/components";
+import { GLOSSARY, type Term } from "../logic/glossary";
 import { plural, reasonText, relevance, score, whole } from "../logic/format";
 import { nextRow, visibleRows } from "../logic/rows";
 import { FormMark, OutcomeBadge } from "./outcome";
@@ -14,6 +15,7 @@ interface Shown {
   name: Column;
   title: string;
   about: string;
+  term?: Term;
   show: (decision: Decision) => ComponentChildren;
 }
 
@@ -25,15 +27,15 @@ const COLUMNS: Shown[] = [
   { name: "outcome", title: "Outcome", about: "Outcome", show: (each) => <OutcomeBadge outcome={each.outcome} /> },
   { name: "item", title: "Item", about: "Excerpt", show: (each) => <Item decision={each} /> },
   { name: "kind", title: "Kind", about: "Kind", show: (each) => each.kind },
-  { name: "pool", title: "Pool", about: "Pool", show: (each) => each.pool || "–" },
+  { name: "pool", title: "Pool", about: "Pool", term: "Pool", show: (each) => each.pool || "–" },
   { name: "reason", title: "Reason", about: "Reason", show: (each) => <span title={each.why}>{reasonText(each.reason)}</span> },
-  { name: "score", title: "Score", about: "Score: what it is worth for this answer, from the next four", show: (each) => each.score && <ScoreBar decision={each} /> },
+  { name: "score", title: "Score", about: "Score", term: "Score", show: (each) => each.score && <ScoreBar decision={each} /> },
   { name: "priority", title: "Prio.", about: "Priority (unweighted)", show: part("priority") },
   { name: "importance", title: "Imp.", about: "Importance (unweighted)", show: part("importance") },
-  { name: "relevance", title: "Rel.", about: "Relevance: the probability that it helps", show: part("relevance") },
+  { name: "relevance", title: "Rel.", about: "Relevance", term: "Relevance", show: part("relevance") },
   { name: "recency", title: "Rec.", about: "Recency (unweighted)", show: part("recency") },
   { name: "tokens", title: "Tokens", about: "Tokens", show: (each) => whole(each.tokens) },
-  { name: "rank", title: "Place", about: "Place in its pool: the best first, in a history the newest", show: (each) => (each.rank ? whole(each.rank) : "–") },
+  { name: "rank", title: "Place", about: "Place in its pool", term: "Place", show: (each) => (each.rank ? whole(each.rank) : "–") },
 ];
 
 const NARROW = matchMedia("(max-width: 640px)");
@@ -44,7 +46,7 @@ function Item({ decision }: { decision: Decision }) {
     <span class="item">
       <span class={`swatch ${look(decision.component)}`} aria-hidden="true" />
       <span class="item-text">{decision.excerpt || <em>no text</em>}</span>
-      <FormMark decision={decision} />
+      <FormMark decision={decision} brief />
       <code class="item-id">{decision.id}</code>
     </span>
   );
@@ -205,9 +207,9 @@ function Rows({ rows, order, selected, onOrder, onOpen }: {
       <table role="grid" aria-label="Candidates" aria-rowcount={rows.length + 1}>
         <thead role="rowgroup">
           <tr role="row" aria-rowindex={1}>
-            {COLUMNS.map(({ name, title, about }) => (
+            {COLUMNS.map(({ name, title, about, term }) => (
               <th key={name} role="columnheader" scope="col" class={`col-${name}`} aria-sort={order.column !== name ? "none" : order.down ? "descending" : "ascending"}>
-                <button type="button" title={about} onClick={() => onOrder(nextOrder(order, name))}>
+                <button type="button" title={term ? GLOSSARY[term] : about} onClick={() => onOrder(nextOrder(order, name))}>
                   {title}<span class="arrow" aria-hidden="true">{order.column !== name ? "" : order.down ? "↓" : "↑"}</span>
                 </button>
               </th>

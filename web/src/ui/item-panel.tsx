@@ -12,6 +12,7 @@ import { formatTime, formText, plural, reasonText, relevance, score, whole } fro
 import { memoryOwner } from "../logic/names";
 import { contextPath, itemPath, whatIfPath } from "../logic/routes";
 import { explain, origin, place } from "../logic/why";
+import { Explain } from "./help";
 import { FormMark, OUTCOME_TEXT, OutcomeBadge } from "./outcome";
 import { Loaded } from "./states";
 
@@ -162,9 +163,9 @@ function Details({ view, decision, context }: { view: ItemView; decision: Decisi
         <div><dt>Part</dt><dd><span class={`swatch ${look(decision.component)}`} aria-hidden="true" /> {title(decision.component)}</dd></div>
         <div><dt>Kind</dt><dd>{decision.kind}</dd></div>
         <div><dt>Tokens</dt><dd class="num">{whole(decision.tokens)}{included(decision) && decision.cost !== decision.tokens && ` (${whole(decision.cost)} with its label or role)`}</dd></div>
-        {decision.form !== "full" && <div><dt>Form</dt><dd>{formText(decision)}<FormCosts decision={decision} /></dd></div>}
+        {decision.form !== "full" && <div><dt>Form <Explain term="Form" /></dt><dd>{formText(decision)}<FormCosts decision={decision} /></dd></div>}
         {decision.outcome !== "kept" && <div><dt>Recall as</dt><dd><code>{view.handle}</code></dd></div>}
-        {decision.pool && <div><dt>Pool</dt><dd>{decision.pool}{decision.rank > 0 && `, place ${place(decision, context.decisions)}`}</dd></div>}
+        {decision.pool && <div><dt>Pool <Explain term="Pool" /></dt><dd>{decision.pool}{decision.rank > 0 && `, place ${place(decision, context.decisions)}`}</dd></div>}
         {decision.at > 0 && <div><dt>Date</dt><dd>{formatTime(decision.at)}</dd></div>}
         {decision.by && <div><dt>{decision.outcome === "duplicate" ? "Same as" : "Covered by"}</dt><dd><a href={itemPath(context.id, decision.by)}><code>{decision.by}</code></a></dd></div>}
         {decision.group && decision.group !== decision.id && <div><dt>Grouped with</dt><dd><a href={itemPath(context.id, decision.group)}><code>{decision.group}</code></a></dd></div>}
@@ -222,7 +223,7 @@ function WholeText({ view, item: id, context }: { view: ItemView; item: string; 
 function Scores({ score: scores, policy }: { score: Score; policy: string }) {
   return (
     <>
-      <h3>Score: {score(scores.total)}</h3>
+      <h3>Score: {score(scores.total)} <Explain term="Score" /></h3>
       <p class="small muted">What it is worth for this answer, computed from these parts with the weights of policy {policy}. Relevance is the estimated probability that it helps with the question.</p>
       <dl class="scores">
         {PARTS.map(([name, text]) => (

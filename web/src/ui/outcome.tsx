@@ -24,8 +24,8 @@ const FORMS: Record<Form, string> = {
 };
 
 /** How much of an item the model saw, if not all of it: "digest, 5 % of 8,005 tokens". */
-export function FormMark({ decision }: { decision: Decision }) {
+export function FormMark({ decision, brief = false }: { decision: Decision; brief?: boolean }) {
   const { form, tokens, size } = decision;
   if (form === "full" || !included(decision)) return null;
-  return <span class={`tag form-${form}`} title={formText(decision)}>{FORMS[form]}, {percent(tokens / Math.max(1, size))} of {whole(size)} tokens</span>;
+  return <span class={`tag form-${form}`} title={formText(decision)}>{FORMS[form]}{brief ? "" : `, ${percent(tokens / Math.max(1, size))} of ${whole(size)} tokens`}</span>;
 }
