@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_check(run, run_json, write_lines):
     run("import", write_lines("all.jsonl", RECORDS))
     assert run("db", "check").stdout == "no problems found\n"
     assert run_json("db", "check") == []
-    with sqlite3.connect("brimful.db") as connection:
+    with closing(sqlite3.connect("brimful.db")) as connection, connection:
         connection.execute("DELETE FROM contents")
     connection.close()
     lines = run("db", "check", code=1).stdout.splitlines()

@@ -1,6 +1,7 @@
 """A command that fails never exits with 0, says why in one line, and changes nothing."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 from typer.testing import CliRunner
@@ -70,7 +71,7 @@ def records():
         "summaries",
         "api_keys",
     ]
-    with sqlite3.connect("brimful.db") as base:
+    with closing(sqlite3.connect("brimful.db")) as base, base:
         return {name: base.execute(f"SELECT count(*) FROM {name}").fetchone() for name in tables}  # noqa: S608
 
 

@@ -5,6 +5,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def test_a_disk_that_is_full_costs_nothing_that_was_written(run, run_json, tmp_p
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
     assert "the disk is full; make room and try again" in line
-    with sqlite3.connect("brimful.db") as connection:
+    with closing(sqlite3.connect("brimful.db")) as connection, connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
     intake = run_json("import", "long.jsonl")

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_the_numbers_add_up(run_json):
 
 
 def dump():
-    with sqlite3.connect("brimful.db") as base:
+    with closing(sqlite3.connect("brimful.db")) as base, base:
         tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
         names = sorted(name for (name,) in base.execute(tables))
         return {name: sorted(base.execute(f'SELECT * FROM "{name}"'), key=repr) for name in names}  # noqa: S608

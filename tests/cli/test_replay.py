@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import zlib
+from contextlib import closing
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_what_was_erased_or_cannot_be_read_is_counted(run, run_json):
 
 @pytest.mark.parametrize("body", [b"", b"\x00\xff", zlib.compress(b"[]"), zlib.compress(b"no JSON")])
 def test_damage_is_counted_and_reported_in_one_line(run_json, fails, answers, body):
-    with sqlite3.connect("brimful.db") as base:
+    with closing(sqlite3.connect("brimful.db")) as base, base:
         base.execute("UPDATE snapshots SET body = ? WHERE id = ?", (body, answers[1].context.id))
     data = run_json(*LONG)
     assert (data["contexts"], data["replayed"], data["unreadable"]) == (6, 5, 1)

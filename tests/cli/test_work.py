@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 from brimful.embedding import StaticEmbedder
 from brimful.engine import Engine
@@ -56,7 +57,7 @@ def test_the_janitor_and_retention_run_where_they_are_wanted(run):
 def test_failed_jobs_are_listed_and_retried(run, run_json):
     post("acme")
     assert run("work", "--failed").stdout == "no job has failed\n"
-    with sqlite3.connect("brimful.db") as connection:
+    with closing(sqlite3.connect("brimful.db")) as connection, connection:
         connection.execute("UPDATE jobs SET error = 'TimeoutError', attempts = 3, due = 9e9 WHERE kind = 'embed'")
     connection.close()
     assert "TimeoutError" in run("work", "--failed").stdout
@@ -69,7 +70,7 @@ def test_failed_jobs_are_listed_and_retried(run, run_json):
 
 def test_a_failure_is_the_exit_code(run):
     post("acme")
-    with sqlite3.connect("brimful.db") as connection:  # vectors of this length are refused
+    with closing(sqlite3.connect("brimful.db")) as connection, connection:  # vectors of this length are refused
         connection.execute("UPDATE embedders SET dims = 7")
     connection.close()
     assert run("work", "--once", code=1).stdout == "0 jobs done, 1 failed\n"

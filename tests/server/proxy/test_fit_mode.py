@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+from contextlib import closing
 from itertools import pairwise
 from zlib import crc32
 
@@ -242,7 +243,7 @@ def test_a_learned_window_outlives_the_process(start, upstream):
 
 def test_a_failing_store_loses_records_but_no_answers(start, upstream, tmp_path):
     client = start()
-    with sqlite3.connect(tmp_path / "brimful.db") as database:
+    with closing(sqlite3.connect(tmp_path / "brimful.db")) as database, database:
         for table in ("usage_reports", "context_items", "snapshots", "responses"):
             database.execute(f"DROP TABLE {table}")
     assert client.post(CHAT, json=body([says("user", "Hi")])).json() == chat_answer()

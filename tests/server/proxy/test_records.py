@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -119,7 +120,7 @@ def test_a_fast_answer_is_counted_with_its_context(start, upstream):
 
 
 def drop_tables(tmp_path, *tables):
-    with sqlite3.connect(tmp_path / "brimful.db") as database:
+    with closing(sqlite3.connect(tmp_path / "brimful.db")) as database, database:
         for table in tables:
             database.execute(f"DROP TABLE {table}")
 
