@@ -56,6 +56,8 @@ export function StatsPage() {
 }
 
 /** No contexts in this period; there may be older ones. */
+const included = ({ candidates, left_out }: { candidates: number; left_out: number }): number => candidates - left_out;
+
 function Nothing() {
   const any = useResource<ContextList>("/contexts?limit=1");
   return (
@@ -76,7 +78,7 @@ function Summary({ of }: { of: Statistics }) {
         <div><dt>Contexts</dt><dd>{whole(of.contexts)}</dd></div>
         <div><dt>Budget used <Explain term="Reserve" /></dt><dd>{percent(of.share.mean)}</dd><dd class="small muted">from {percent(of.share.min)} to {percent(of.share.max)}</dd></div>
         <div><dt>Tokens per context</dt><dd>{whole(of.tokens.mean)}</dd><dd class="small muted">max {whole(of.tokens.max)}</dd></div>
-        <div><dt>Left out <Explain term="Candidate" /></dt><dd>{percent(of.left_out / Math.max(1, of.candidates))}</dd><dd class="small muted">{whole(of.left_out)} of {plural(of.candidates, "candidate")}</dd></div>
+        <div><dt>Included <Explain term="Candidate" /></dt><dd>{percent(included(of) / Math.max(1, of.candidates))}</dd><dd class="small muted">{whole(included(of))} of {plural(of.candidates, "candidate")}</dd></div>
         <div><dt>Prompt cached <Explain term="Prefix" /></dt><dd>{answers.prompt ? percent(answers.cached / answers.prompt) : "–"}</dd><dd class="small muted">{answers.prompt ? `${percent(answers.expected_cached / answers.prompt)} expected` : "no usage reported"}</dd></div>
         <div><dt>Cost</dt><dd>{money(of.cost)}</dd><dd class="small muted">{of.cost === null ? "price unknown" : plural(answers.total, "answer")}</dd></div>
         <div><dt>Saved</dt><dd>{money(of.saved)}</dd><dd class="small muted">compared to sending everything</dd></div>
@@ -126,7 +128,7 @@ function ContextPlots({ seconds: length }: { seconds: number }) {
     return {
       times,
       tokens: [line("used", "--accent", (row) => row.tokens), line("available", "--muted", (row) => row.available, [6, 4])],
-      candidates: [line("included", "--accent", (row) => row.candidates - row.left_out), line("left out", "--bad", (row) => row.left_out, [6, 4])],
+      candidates: [line("included", "--accent", included), line("not included", "--bad", (row) => row.left_out, [6, 4])],
     };
   }, [read.data, length]);
   return (
@@ -173,7 +175,7 @@ function Table({ rows, by }: { rows: Statistics[]; by: string }) {
     { title: "Contexts", show: (row) => whole(row.contexts) },
     { title: "Budget used", show: (row) => percent(row.share.mean) },
     { title: "Mean tokens", show: (row) => whole(row.tokens.mean) },
-    { title: "Left out", show: (row) => whole(row.left_out) },
+    { title: "Included", show: (row) => `${whole(included(row))} of ${whole(row.candidates)}` },
     { title: "Answers", show: (row) => whole(row.answers.total) },
     { title: "Cached", show: (row) => (row.answers.prompt ? percent(row.answers.cached / row.answers.prompt) : "–") },
     { title: "Cost", show: (row) => money(row.cost) },
