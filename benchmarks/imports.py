@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from brimful.engine import Engine
 from brimful.engine.transfer import ImportTally, import_records
@@ -38,10 +38,12 @@ SAYINGS = 2_000  # texts, of which each message is one with a number before it
 
 ABOUT = f"""`brimful import` into an empty store, and again into the same one. The files are generated: a ChatGPT
 `conversations.json`, and JSON lines with one conversation each, as for fine-tuning, with {TURNS} messages per
-conversation from the texts of the other sections. *check* is the pass that reads everything before anything is written.
-*written* is how many messages one second of the client's processor reads again, writes and counts for gpt-4o; *indexed*
-how many it adds to the full-text index after that. Each import runs in a process of its own; memory is its peak.
-Nothing is embedded: that happens later, in the background.
+conversation from the texts of the other sections. *imported* is how many messages a second are checked, read, written
+and counted for gpt-4o: all that has to be done before the store can be used. *indexed* is how many a second are added
+to the full-text index after that: by the same command, or in the background. *with index* is how many a second both
+take together. Behind each is how many it is for one second of the client's processor. *check* is the share of the
+imported time that goes into the pass that reads everything before anything is written. Each import runs in a process
+of its own; memory is its peak. Nothing is embedded: that happens later, in the background.
 
 The second table shows why the JSON of an export is split by our own reader: it is about as fast as ijson (the yajl2_c
 backend), and reads on after damage. *after damage* is how many conversations of the same file are read if the first one
@@ -49,14 +51,29 @@ is damaged; a reader that stops there gets none."""
 DAMAGE = '[{"title": tru},'  # a damaged first element
 
 
+class Times(NamedTuple):
+    """Seconds, and seconds of the client's processor."""
+
+    wall: float
+    processor: float
+
+    @classmethod
+    def now(cls) -> "Times":
+        """Return the times of both clocks."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def since(self, start: "Times") -> "Times":
+        """Return the times between two readings of the clocks."""
+        return Times(self.wall - start.wall, self.processor - start.processor)
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One import."""
 
     check: float  # seconds
-    seconds: float  # all of it
-    writing: float  # seconds of the client's processor
-    indexing: float
+    imported: "Times"  # with the check
+    indexed: "Times"
     messages: int  # that are new
     memory: int  # MB
 
@@ -83,8 +100,18 @@ def report(data: Path | None = None, postgres: str | None = None, *, quick: bool
                 if form == "chatgpt":
                     readers = [_reader_row(name, path) for name in READERS]
                 path.unlink()
-    head = ["export", "store", "file", "import", "messages", "time", "messages a second", "check"]
-    head += ["written", "indexed", "most memory"]
+    head = [
+        "export",
+        "store",
+        "file",
+        "import",
+        "messages",
+        "imported",
+        "check",
+        "indexed",
+        "with index",
+        "most memory",
+    ]
     reader_head = ["JSON reader", "file", "time", "a second", "most memory", "after damage"]
     return Section("Importing", ABOUT, (table(head, rows, words=4), table(reader_head, readers)))
 
@@ -99,17 +126,16 @@ def _begin() -> None:
 
 
 def _imported(path: str, url: str) -> Run:
-    began = time.perf_counter()
+    began = Times.now()
     with Reader([path]) as walk:
         check_files(walk)
-        check = time.perf_counter() - began
+        check = Times.now().since(began).wall
         tally = ImportTally()
-        writing, indexing = asyncio.run(_taken(walk, url, tally))
+        imported, indexed = asyncio.run(_taken(walk, url, tally))
     return Run(
         check=check,
-        seconds=time.perf_counter() - began,
-        writing=writing,
-        indexing=indexing,
+        imported=imported.since(began),
+        indexed=indexed.since(imported),
         messages=tally.make_report().records.get("message", 0),
         memory=_most_memory(),
     )
@@ -121,29 +147,33 @@ def _most_memory() -> int:
     return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) * 1024 // MB
 
 
-async def _taken(walk: Reader, url: str, tally: ImportTally) -> tuple[float, float]:
-    """Import, and return the processor time of writing and of indexing."""
+async def _taken(walk: Reader, url: str, tally: ImportTally) -> tuple[Times, Times]:
+    """Import, and return the times when everything was written, and when it was indexed."""
     async with Engine(url, embedder=None, model=MODEL) as engine:
-        began = time.process_time()
         await import_records(engine, read_checked(walk), tally, get_location=lambda: walk.location, index=False)
-        written = time.process_time()
+        written = Times.now()
         await engine.index_deferred()
-    return written - began, time.process_time() - written
+        return written, Times.now()
 
 
 def _row(started: list[str], came: int, run: Run | Failure) -> list[str]:
     if isinstance(run, Failure):
-        return [*started, "–", run.reason, "–", "–", "–", "–", "–"]
+        return [*started, "–", run.reason, "–", "–", "–", "–"]
+    whole = Times(*map(sum, zip(run.imported, run.indexed, strict=True)))
     return [
         *started,
         f"{came:,}",
-        duration(run.seconds),
-        f"{came / run.seconds:,.0f}",
-        percent(run.check / run.seconds),
-        f"{came / run.writing:,.0f}",
-        f"{came / run.indexing:,.0f}" if run.messages else "–",
+        _rate(came, run.imported),
+        percent(run.check / run.imported.wall),
+        _rate(came, run.indexed) if run.messages else "–",
+        _rate(came, whole),
         f"{run.memory} MB",
     ]
+
+
+def _rate(messages: int, times: Times) -> str:
+    """Return the messages a second, and those for a second of the client's processor."""
+    return f"{messages / times.wall:,.0f} ({messages / times.processor:,.0f})"
 
 
 # -- JSON readers ----------------------------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ def test_no_such_store(fails, write_lines):
 
 
 def test_a_killed_import_goes_on_when_it_is_run_again(run_json, tmp_path):
-    rows = [json.dumps({"role": "user", "content": f"Number {at}"}) + "\n" for at in range(2700)]
+    rows = [json.dumps({"role": "user", "content": f"Number {at}"}) + "\n" for at in range(5_700)]
     Path("long.jsonl").write_text("".join(rows), encoding="utf-8")
     code = (
         "import os, signal\n"
@@ -222,5 +222,5 @@ def test_a_killed_import_goes_on_when_it_is_run_again(run_json, tmp_path):
     done = subprocess.run([sys.executable, "-c", code, "import", "long.jsonl"], check=False, cwd=tmp_path)
     assert done.returncode == -signal.SIGKILL
     intake = run_json("import", "long.jsonl")
-    assert (intake["known"], intake["records"]) == (2_000, {"message": 700})
-    assert contents(run_json, "long") == [f"Number {at}" for at in range(1700, 2700)]
+    assert (intake["known"], intake["records"]) == (5_000, {"message": 700})
+    assert contents(run_json, "long") == [f"Number {at}" for at in range(4_700, 5_700)]

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from brimful.counting import count_texts
 from brimful.engine.transfer import (
     ID_TOO_LONG,
     MAX_LOCATIONS,
@@ -53,6 +54,43 @@ def test_batches_are_bounded_by_number_and_by_size(run, new_engine, path):
     run(story())
     assert sizes[:4] == [6, 6, 6, 2]
     assert set(sizes[4:]) < {2, 3, 4, 5}
+
+
+def test_messages_are_written_with_their_counts(run, new_engine, path):
+    async def story():
+        async with new_engine(embedder=None, model="gpt-4o") as engine:
+            with Source(path) as source:
+                await take(source, engine, ImportTally(), index=False)
+            page = await engine.store.history("den", tokenizer="o200k_base")
+            assert [entry.tokens for entry in page] == count_texts(
+                "o200k_base", [each.message.content for each in page]
+            )
+
+    run(story())
+
+
+def test_an_import_that_fails_reads_no_further(run, new_engine):
+    read = []
+
+    def items():
+        for at in range(9):
+            read.append(at)
+            yield Message(id=f"m{at}", room="den", content="Hi")
+
+    class Failing:
+        def __init__(self, engine):
+            self.store = engine.store
+
+        async def load(self, _records, **_options):
+            raise InvalidValue("records", "cannot be written")
+
+    async def story():
+        async with new_engine(embedder=None) as engine:
+            with pytest.raises(InvalidValue):
+                await import_records(Failing(engine), items(), ImportTally(), limits=BatchLimits(max_records=2))
+
+    run(story())
+    assert len(read) < 9
 
 
 def test_imported_messages_can_be_found(run, new_engine, path):

@@ -49,6 +49,32 @@ def test_elements_are_those_of_a_parser(values, size, indent, ascii_only):
     assert [json.loads(piece) for _, piece in found] == values
 
 
+TRICKY = [
+    {"a": [{"b": 1}, {"c": "}, {"}]},
+    {"d": "},{"},
+    [{"e": 2}, {"f": "\\"}],
+    "}, {",
+    {"g": {"h": []}},
+    7,
+    {"i": 3},
+]
+
+
+@given(st.lists(st.sampled_from(TRICKY), min_size=1, max_size=9), st.integers(1, 200), st.sampled_from([None, 1]))
+def test_elements_are_those_of_a_parser_wherever_objects_seem_to_end(values, chunk, indent):
+    text = json.dumps(values, indent=indent)
+    found = list(iter_elements(io.BytesIO(text.encode()), max_bytes=1000, chunk_bytes=chunk))
+    assert [(number, json.loads(piece)) for number, piece in found] == list(enumerate(values))
+
+
+def test_damage_among_objects_costs_only_itself():
+    data = b'[{"a": 1}, {"b": tru}, {"c": 3}, {"d": ' + b"1" * 40 + b'}, {"e": 5}]'
+    found = list(iter_elements(io.BytesIO(data), max_bytes=32))
+    assert [piece for _, piece in found] == [
+        *(b'{"a": 1}', b'{"b": tru}', b'{"c": 3}', json_stream.too_long_message(32), b'{"e": 5}'),
+    ]
+
+
 @given(st.lists(JSON, min_size=1, max_size=5), st.data())
 def test_an_array_that_does_not_end_says_so_after_whole_elements(values, data):
     text = json.dumps(values)

@@ -41,6 +41,13 @@ def test_a_room_is_read_with_its_persona_and_user_or_with_others(store, run):
     assert run(store.participants("den", persona="critic", user="gone")) == (None, others[1], None)
 
 
+def test_many_records_are_read_at_once(store, run):
+    run(store.load_records([Room(id="a"), Room(id="b", user="ada"), Room(id="a", name="new")], make_entry))
+    found = run(store.get_many(Room, ["b", "c", "a"]))
+    assert sorted(found, key=lambda room: room.id) == [Room(id="a", name="new"), Room(id="b", user="ada")]
+    assert run(store.get_many(User, ["a"])) == []
+
+
 def test_records_are_listed_by_id(store, run):
     for id in ("b", "C", "a", "ä", "Z", "_"):
         run(store.put(User(id=id)))

@@ -32,6 +32,7 @@ CALLS = {
     "oldest_event": lambda store: store.oldest_event(),
     "put": lambda store: store.put(User(id="ada", name="mine")),
     "get": lambda store: store.get(User, "ada"),
+    "get_many": lambda store: store.get_many(User, ["ada"]),
     "list_records": lambda store: store.list_records(User),
     "rooms_of": lambda store: store.rooms_of("ada"),
     "count_messages": lambda store: store.count_messages(["general"]),

@@ -20,7 +20,7 @@ MAX_DEPTH: Final = (
     128  # levels of objects and arrays in JSON data: the limit of serde_json, and far below Python's stack
 )
 TOO_DEEP: Final = f"is nested more than {MAX_DEPTH} levels deep"
-_CONTAINERS: Final = (dict, list)
+_CONTAINERS: Final = frozenset({dict, list})
 _MAX_PREVIEW_LENGTH: Final = 80  # characters; errors are one line
 
 _ErrorType = type[InvalidValue]
@@ -146,13 +146,19 @@ def require_duration(field: str, value: object) -> float:
 
 def is_too_deep(value: object) -> bool:
     """Whether plain JSON data is nested deeper than `MAX_DEPTH`."""
-    level = [value] if isinstance(value, _CONTAINERS) else []
+    level: list[Any] = [value] if type(value) in _CONTAINERS else []
     for _ in range(MAX_DEPTH):
         if not level:
             return False
         values = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [item for items in values for item in items if isinstance(item, _CONTAINERS)]
+        level = [item for items in values for item in items if type(item) in _CONTAINERS]
     return bool(level)
+
+
+def _is_plain_field(key: object, value: object) -> bool:
+    """Whether a field of an object is plain JSON data for sure: most metadata has only names and flags."""
+    is_simple = value is None or type(value) is bool or (type(value) is str and value.isascii())
+    return is_simple and type(key) is str and key.isascii()
 
 
 def require_json_object(field: str, value: object, error: _ErrorType = InvalidPackage) -> dict[str, Any]:
@@ -163,6 +169,8 @@ def require_json_object(field: str, value: object, error: _ErrorType = InvalidPa
     """
     if not isinstance(value, Mapping):
         raise error(field, f"must be a dict, not {preview(value)}")
+    if type(value) is dict and all(map(_is_plain_field, value, value.values())):
+        return value.copy()
     try:
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value if type(value) is dict else dict(value)))
     except RecursionError:
@@ -190,9 +198,12 @@ def clean_text(text: str) -> str:
     >>> clean_text("a" + chr(0xD800) + "b")
     'a\N{REPLACEMENT CHARACTER}b'
     """
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def clean_data(value: object) -> object:

@@ -5,11 +5,12 @@ splintr adds and no model has. So the faster flat methods are used only for text
 """
 
 import re
+import struct
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import compress, groupby, pairwise
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from brimful.core.validation import clean_text
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from splintr import AnyTokenizer
 _BYTES_PER_ID: Final = 4  # the flat methods return 32-bit ids
 _UNUSUAL_WORD: Final = "qxzjvkwq"  # more than one token in every vocabulary
+_BYTES_PER_OFFSET: Final = 8
 _LONG_TEXT: Final = 65_536  # characters; from here on, releasing the GIL is worth the overhead
 
 
@@ -174,20 +176,27 @@ class _Tokenizer:
         # After the split at special tokens, as the reference does: a combining mark must not swallow a token's end.
         normal = [unicodedata.normalize("NFC", text) for text in texts] if self._nfc else texts
         if self._always is None:
-            return [self._plain(text) for text in normal]
+            return self._plain(normal)
         return [self._between(self._always, text) for text in normal]
 
     def _between(self, always: re.Pattern[str], text: str) -> int:
         pieces = always.split(text)
-        return len(pieces) - 1 + sum(self._plain(piece) for piece in pieces if piece)
+        return len(pieces) - 1 + sum(self._plain([piece for piece in pieces if piece]))
 
-    def _plain(self, text: str) -> int:
-        if not self._flat or self._spells_out_a_token(text):
-            return len(self._splintr.encode_ordinary(text))
-        if len(text) < _LONG_TEXT:
-            return len(self._splintr.encode_flat(text)) // _BYTES_PER_ID
-        ids, _ = self._splintr.encode_batch_flat((text,))
-        return len(ids) // _BYTES_PER_ID
+    def _plain(self, texts: Sequence[str]) -> list[int]:
+        flat = [self._flat and not self._spells_out_a_token(text) for text in texts]
+        counts = iter(self._count_flat(list(compress(texts, flat))))
+        return [
+            next(counts) if is_flat else len(self._splintr.encode_ordinary(text))
+            for text, is_flat in zip(texts, flat, strict=True)
+        ]
+
+    def _count_flat(self, texts: list[str]) -> list[int]:
+        if sum(map(len, texts)) < _LONG_TEXT:
+            return [len(self._splintr.encode_flat(text)) // _BYTES_PER_ID for text in texts]
+        _, offsets = self._splintr.encode_batch_flat(texts)
+        ends = struct.unpack(f"<{len(offsets) // _BYTES_PER_OFFSET}Q", offsets)
+        return [end - start for start, end in pairwise(ends)]
 
     def _spells_out_a_token(self, text: str) -> bool:
         # Few texts contain even the first two characters of one, and looking for those is almost free.

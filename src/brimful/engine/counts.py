@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, ParamSpec, TypeVar
 
 from brimful.core.content import content_hash
-from brimful.counting import count_raw, find_uncounted, is_preloaded, preload, remember_counts, texts_in
+from brimful.counting import count_raw, count_texts, find_uncounted, is_preloaded, preload, remember_counts, texts_in
 from brimful.records import Content
 from brimful.records.search import CountedMessage
 from brimful.retrieval.search import Hit
@@ -91,6 +91,12 @@ async def store_counts(store: Store, vocabulary: str, contents: Iterable[Content
     return await _load_or_count(store, vocabulary, [text for content in contents for text in texts_in(content)])
 
 
+def _count_all(vocabularies: Sequence[str], contents: Iterable[Content]) -> dict[str, dict[str, int]]:
+    texts = {content_hash(text): text for content in contents for text in texts_in(content)}
+    values = list(texts.values())
+    return {each: dict(zip(texts, count_texts(each, values), strict=True)) for each in vocabularies}
+
+
 class UsedTokenizers:
     """The tokenizers of all models that an engine was used with. New contents are counted with each of them.
 
@@ -104,6 +110,10 @@ class UsedTokenizers:
         """Count with this tokenizer from now on; None is a model whose tokens are not counted by vocabulary."""
         if vocabulary is not None:
             self._vocabularies[vocabulary] = None
+
+    async def count(self, contents: Sequence[Content]) -> dict[str, dict[str, int]]:
+        """Count contents, and return the counts by tokenizer and hash. New contents are not looked up anywhere."""
+        return await asyncio.to_thread(_count_all, tuple(self._vocabularies), contents) if self._vocabularies else {}
 
     async def store_counts(self, store: Store, contents: Iterable[Content]) -> None:
         """Count new contents and store the counts."""

@@ -7,8 +7,8 @@ import` reads, or the formats of other programs.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -46,12 +46,14 @@ from brimful.records import (
 )
 from brimful.records.usage import UsageReport
 from brimful.stores import Store
+from brimful.stores.admin.export import WRITE_RECORDS
 
 MAX_REASONS = 50  # further reasons are counted together
 MAX_LOCATIONS = 5  # locations listed per reason
 OTHER_REASONS = "other reasons"
 MAX_ID_SHOWN: Final = 80  # characters of an id in the report
 MAX_ID_BYTES: Final = 2000  # an index of PostgreSQL takes a little more
+_MESSAGE_BYTES: Final = 200  # about, besides its content
 ID_TAKEN: Final = "another message has this id"
 ID_TOO_LONG: Final = f"an id is longer than {MAX_ID_BYTES:,} bytes"
 ENTRY_DIFFERS: Final = "the entry differs from the stored one; `brimful lorebook import` replaces it"
@@ -162,7 +164,7 @@ Locations = dict[tuple[type[ImportedRecord], str], str]
 class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a transaction. Messages may hold whole pictures, so bytes are limited, too."""
 
-    max_records: int = 2_000
+    max_records: int = WRITE_RECORDS
     max_bytes: int = 16 * 2**20
 
 
@@ -184,11 +186,11 @@ async def import_records(
     Messages are written first and indexed after that, so that an import that is interrupted has written as much as it
     could. Without `index`, they are indexed in the background, or by `engine.index_deferred()`.
     """
-    batches = _make_batches(items, tally, get_location, limits)
-    while batch := await asyncio.to_thread(next, batches, None):
-        for _, group in groupby(batch[0], key=_group_key):
-            await _write_batch(engine, list(group), batch[1], tally)
-        on_batch()
+    async with aclosing(_read_ahead(_make_batches(items, get_location, limits), tally)) as batches:
+        async for batch in batches:
+            for records in batch.in_write_order():
+                await _write_batch(engine, records, batch.locations, tally)
+            on_batch()
     if index:
         await engine.index_deferred()
 
@@ -237,50 +239,81 @@ async def preview_import(
     get_location: LocationCallback = lambda: "",
 ) -> None:
     """Count what an import would add to a store, and what is there already. None is a store that does not exist."""
-    batches = _make_batches(items, tally, get_location, _LIMITS)
-    while batch := await asyncio.to_thread(next, batches, None):
-        for _, group in groupby(batch[0], key=_group_key):
-            records = list(group)
-            tally.add_new(await _select_new(store, records, batch[1], tally) if store else records)
-        on_batch()
+    async with aclosing(_read_ahead(_make_batches(items, get_location, _LIMITS), tally)) as batches:
+        async for batch in batches:
+            for records in batch.in_write_order():
+                tally.add_new(await _select_new(store, records, batch.locations, tally) if store else records)
+            on_batch()
 
 
-def _make_batches(
-    items: ImportItems, tally: ImportTally, get_location: LocationCallback, limits: BatchLimits
-) -> Iterator[tuple[list[ImportedRecord], Locations]]:
-    """Yield batches in write order, with the records' locations; count skipped items.
+class _Batch:
+    """Records to write together, with their locations, and what was skipped between them."""
 
-    No two records of a kind in a batch have the same id.
-    """
-    batch: dict[tuple[type[ImportedRecord], str], ImportedRecord] = {}
-    locations: Locations = {}
-    size = 0
+    def __init__(self) -> None:
+        self.groups: dict[tuple[type[ImportedRecord], str], list[ImportedRecord]] = {}
+        self.locations: Locations = {}
+        self.skipped: list[Skipped] = []
+        self.size = 0
+
+    def is_full(self, limits: BatchLimits) -> bool:
+        """Whether it has reached a limit."""
+        return len(self.locations) + len(self.skipped) >= limits.max_records or self.size >= limits.max_bytes
+
+    def in_write_order(self) -> list[list[ImportedRecord]]:
+        """Return the records by kind: referenced kinds first, memories last, since contexts count their accesses."""
+        return [self.groups[key] for key in sorted(self.groups, key=lambda key: (WRITE_ORDER.index(key[0]), key[1]))]
+
+
+async def _read_ahead(batches: Iterator[_Batch], tally: ImportTally) -> AsyncGenerator[_Batch]:
+    """Yield batches, and count what was skipped. The next batch is read in a thread while this one is written."""
+    following = asyncio.ensure_future(asyncio.to_thread(next, batches, None))
+    try:
+        while batch := await following:
+            following = asyncio.ensure_future(asyncio.to_thread(next, batches, None))
+            for skipped in batch.skipped:
+                tally.add_skipped(skipped)
+            yield batch
+    finally:
+        await asyncio.gather(following, return_exceptions=True)  # it still uses the files
+
+
+def _make_batches(items: ImportItems, get_location: LocationCallback, limits: BatchLimits) -> Iterator[_Batch]:
+    """Yield batches. No two records of a kind in a batch have the same id."""
+    batch = _Batch()
     for item in items:
+        if batch.is_full(limits):
+            yield batch
+            batch = _Batch()
         if isinstance(item, Skipped):
-            tally.add_skipped(item)
+            batch.skipped.append(item)
             continue
         if refusal := _find_refusal(item):
             prefix = f"{get_location()}: " if get_location() else ""
             name = item.id if len(item.id) <= MAX_ID_SHOWN else f"{item.id[:MAX_ID_SHOWN]}…"
-            tally.add_skipped(Skipped(f"{prefix}{name}", refusal))
+            batch.skipped.append(Skipped(f"{prefix}{name}", refusal))
             continue
         key = (type(item), item.id)
-        if key in batch:
-            yield sorted(batch.values(), key=_write_rank), locations
-            batch, locations, size = {}, {}, 0
-        batch[key], locations[key] = item, get_location()
-        size += len(msgspec.json.encode(item))
-        if len(batch) >= limits.max_records or size >= limits.max_bytes:
-            yield sorted(batch.values(), key=_write_rank), locations
-            batch, locations, size = {}, {}, 0
-    if batch:
-        yield sorted(batch.values(), key=_write_rank), locations
+        if key in batch.locations:
+            yield batch
+            batch = _Batch()
+        batch.locations[key] = get_location()
+        batch.groups.setdefault(_group_key(item), []).append(item)
+        batch.size += _estimate_bytes(item)
+    yield batch
+
+
+def _estimate_bytes(record: ImportedRecord) -> int:
+    """Return about how large a record is. A plain text need not be encoded for that."""
+    if isinstance(record, Message) and isinstance(record.content, str) and not record.metadata:
+        return _MESSAGE_BYTES + len(record.content)
+    return len(msgspec.json.encode(record))
 
 
 def _find_refusal(record: ImportedRecord) -> str:
     """Return why a record cannot be written, or an empty string. Such a record must not fail its whole batch."""
-    names = (getattr(record, field, None) for field in ("id", "room", "lorebook", "context", "user"))
-    if any(isinstance(name, str) and len(name.encode()) > MAX_ID_BYTES for name in names):
+    if isinstance(record, Message):
+        return ID_TOO_LONG if max(len(record.id), len(record.room)) > MAX_ID_BYTES // 4 and _has_long_id(record) else ""
+    if _has_long_id(record):
         return ID_TOO_LONG
     if isinstance(record, LoreEntry):
         try:
@@ -290,10 +323,9 @@ def _find_refusal(record: ImportedRecord) -> str:
     return ""
 
 
-def _write_rank(record: ImportedRecord) -> tuple[int, str]:
-    """Return the rank of a record: referenced kinds first, memories last, since contexts count their accesses."""
-    kind, within = _group_key(record)
-    return WRITE_ORDER.index(kind), within
+def _has_long_id(record: ImportedRecord) -> bool:
+    names = (getattr(record, field, None) for field in ("id", "room", "lorebook", "context", "user"))
+    return any(isinstance(name, str) and len(name.encode()) > MAX_ID_BYTES for name in names)
 
 
 def _group_key(record: ImportedRecord) -> tuple[type[ImportedRecord], str]:
@@ -346,8 +378,7 @@ async def _find_existing(store: Store, batch: Sequence[ImportedRecord]) -> dict[
         case UsageReport():
             found = await store.usage_reports(ids=ids, summaries=True, limit=len(ids))
         case plain:
-            entities = [await store.get(type(plain), id) for id in ids]
-            found = [record for record in entities if record is not None]
+            found = await store.get_many(type(plain), ids)
     return {record.id: record for record in found}
 
 

@@ -24,6 +24,7 @@ from brimful.records.memory import MemoryFilters
 from brimful.records.search import IndexEntry
 from brimful.retrieval.documents import PIECE_CHARS, Searchable, make_document, passage_text, searchable_text
 from brimful.stores import Store
+from brimful.stores.admin.export import WRITE_RECORDS
 
 _Written = TypeVar("_Written", bound=Searchable)
 
@@ -208,15 +209,23 @@ class Writer:
         await self.process_new(summaries)
 
     async def load(self, records: Sequence[Record], *, defer: bool = False) -> None:
-        """Write records of any kind unchanged. With `defer`, messages are indexed later."""
+        """Write records of any kind unchanged, with their counts. With `defer`, messages are indexed later."""
         require_records("records", records, Record)
-        await self._store.load_records(records, make_document, defer=defer)
-        await self.process_new([record for record in records if isinstance(record, Searchable)], defer=defer)
+        for start in range(0, len(records), WRITE_RECORDS):
+            batch = records[start : start + WRITE_RECORDS]
+            searchable = [record for record in batch if isinstance(record, Searchable)]
+            counts = await self._tokenizers.count([record.content for record in searchable])
+            await self._store.load_records(batch, make_document, defer=defer, counts=counts)
+            await self._index_new([] if defer else searchable)
 
-    async def process_new(self, records: Sequence[Searchable], *, defer: bool = False) -> None:
+    async def process_new(self, records: Sequence[Searchable]) -> None:
         """Count records that were just stored, index the rest of very long ones, and have them embedded."""
         await self._tokenizers.store_counts(self._store, [record.content for record in records])
-        very_long = [record.id for record in records if not defer and len(searchable_text(record)) > PIECE_CHARS]
+        await self._index_new(records)
+
+    async def _index_new(self, records: Sequence[Searchable]) -> None:
+        """Index the rest of very long records, and wake the indexer."""
+        very_long = [record.id for record in records if len(searchable_text(record)) > PIECE_CHARS]
         while very_long and await self._store.divide_documents(make_document, very_long):
             pass  # one piece after the other, so that other writers do not wait for all of it
         if self._indexer is not None:

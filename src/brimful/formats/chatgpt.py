@@ -49,6 +49,7 @@ _FALLBACK_TEXT_FIELDS: Final = ("text", "result", "content")
 _ASSET_POINTER: Final = re.compile(r"^[a-z-]+://(?:[^/]*/)?([\w-]+)")
 PREFIX: Final = "chatgpt"
 _EVERYONE: Final = ("", "all")
+_SPEAKERS: Final = ("user", "assistant")
 _ROLES: Final = ("system", "user", "assistant", "tool")
 
 
@@ -95,7 +96,9 @@ def _file_name(pointer: str) -> str:
 
 def custom_instructions(message: dict[str, Any]) -> Iterator[Text]:
     """Yield the user's custom instructions, which older exports store with an empty message."""
-    data = as_dict(as_dict(message.get("metadata")).get("user_context_message_data"))
+    data = as_dict(message.get("metadata")).get("user_context_message_data")
+    if not isinstance(data, dict):
+        return
     for field in ("about_user_message", "about_model_message"):
         if text := as_str(data.get(field)):
             yield Text(text=text)
@@ -153,17 +156,18 @@ class _Conversation:
 
     def read(self, nodes: dict[str, Any]) -> Iterator[ImportedRecord | Skipped]:
         """Yield a room and its messages, then those of each other branch that is not empty."""
-        ordered = sorted(nodes, key=lambda node: parse_time(_message(nodes[node]).get("create_time")) or 0.0)
+        messages_of = {node: _message(each) for node, each in nodes.items()}
+        ordered = sorted(nodes, key=lambda node: parse_time(messages_of[node].get("create_time")) or 0.0)
         parents = {node: as_id(as_dict(nodes[node]).get("parent")) or None for node in ordered}
         branches = split_branches(parents, as_id(self._data.get("current_node")) or None)
-        ids = find_message_ids(branches, self._room)
+        ids = find_message_ids(branches, self._room) if len(branches) > 1 else {}
         for branch in branches:
-            messages = list(self._messages(branch, nodes))
+            messages = list(self._messages(branch, messages_of))
             if branch.start is None or any(isinstance(each, Message) for each in messages):
                 yield from self._make_room(branch, ids)
             yield from messages
         for node, each in nodes.items():
-            if reason := _skip_reason(each):
+            if not _plain_text(messages_of[node]) and (reason := _skip_reason(each)):
                 yield Skipped(f"{self._location}: mapping.{node}", reason)
 
     def _make_room(self, branch: Branch, ids: dict[str, str]) -> Iterator[Room | Skipped]:
@@ -188,27 +192,29 @@ class _Conversation:
         except BrimfulError as error:
             yield Skipped(self._location, str(error))
 
-    def _messages(self, branch: Branch, nodes: dict[str, Any]) -> Iterator[Message | Skipped]:
-        at, thoughts, call = self._created, list[str](), ""
+    def _messages(self, branch: Branch, messages: dict[str, dict[str, Any]]) -> Iterator[Message | Skipped]:
+        at, thoughts, call, room = self._created, list[str](), "", branch.room(self._room)
         for node, following in zip(branch.nodes, (*branch.nodes[1:], ""), strict=True):
-            message = _message(nodes[node])
+            message = messages[node]
             at = parse_time(message.get("create_time")) or at
-            thoughts += filter(None, [reasoning_text(message)])
-            answered = _role(_message(nodes.get(following))) == "tool"
-            parts = self._parts(node, message, answered=answered, call=call)
+            if thought := reasoning_text(message):
+                thoughts.append(thought)
+            text = _plain_text(message)
+            answered = not text and following != "" and _role(messages[following]) == "tool"
+            parts = [] if text else self._parts(node, message, answered=answered, call=call)
             call = next((part.id for part in parts if isinstance(part, ToolCall)), "")
-            if not parts or _role(message) not in _ROLES:
+            if not text and (not parts or _role(message) not in _ROLES):
                 continue
             try:
                 yield Message(
                     id=branch.id(self._room, node),
-                    room=branch.room(self._room),
-                    content=message_content(parts),
+                    room=room,
+                    content=text or message_content(parts),
                     sender=as_str(as_dict(message.get("author")).get("name")),
                     role=_known_role(message, parts),
                     at=at,
                     hidden=_is_hidden(message),
-                    metadata={**_metadata(message), **without_empty(thoughts="\n\n".join(thoughts))},
+                    metadata=_metadata(message) | ({"thoughts": "\n\n".join(thoughts)} if thoughts else {}),
                 )
             except BrimfulError as error:
                 yield Skipped(f"{self._location}: mapping.{node}", str(error))
@@ -230,6 +236,18 @@ class _Conversation:
 
 def _message(node: object) -> dict[str, Any]:
     return as_dict(as_dict(node).get("message"))
+
+
+def _plain_text(message: dict[str, Any]) -> str:
+    """Return the text of a message that has nothing else, as most do; empty for any other message."""
+    content = as_dict(message.get("content"))
+    if content.get("content_type") != "text" or len(content) != len(("content_type", "parts")):
+        return ""
+    parts, metadata = content.get("parts"), as_dict(message.get("metadata"))
+    if not isinstance(parts, list) or len(parts) != 1 or "user_context_message_data" in metadata:
+        return ""
+    spoken = message.get("recipient") == "all" and _role(message) in _SPEAKERS
+    return parts[0] if spoken and isinstance(parts[0], str) and parts[0].strip() else ""
 
 
 def _skip_reason(node: object) -> str:
@@ -266,6 +284,8 @@ def _is_hidden(message: dict[str, Any]) -> bool:
 def _metadata(message: dict[str, Any]) -> dict[str, Any]:
     data = as_dict(message.get("metadata"))
     recipient = as_str(message.get("recipient"))
+    if not data and recipient in _EVERYONE:
+        return {}
     return without_empty(
         model=as_str(data.get("model_slug")),
         visually_hidden=data.get("is_visually_hidden_from_conversation") is True,
@@ -282,4 +302,5 @@ FORMAT: Final = Format(
     description="ChatGPT exports: the archive or its conversations.json, with all branches",
     recognizes=recognizes,
     read=read,
+    reads_entries=True,
 )

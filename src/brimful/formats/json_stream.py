@@ -12,7 +12,9 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-CHUNK_BYTES: Final = 2**18  # read at once
+import msgspec
+
+CHUNK_BYTES: Final = 2**20  # read at once
 ARRAY_CUT_OFF: Final = "the file ends in the middle of its array"
 OBJECT_CUT_OFF: Final = "the file ends in the middle of its object"
 TRAILING_DATA: Final = "there is more after the end of its JSON"
@@ -29,6 +31,8 @@ _DEPTH: Final = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
 _STRING: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _SKIPPED_DEPTH: Final = 6  # levels of nesting that one match skips; ChatGPT's messages have that many
 _TO_DELIMITER: Final = re.compile(rb'[^"\[\]{},]*+(?:' + _STRING + rb'[^"\[\]{},]*+)*+', re.DOTALL)
+_BETWEEN_OBJECTS: Final = (b"}, {", b"},{", b"},\n")
+_ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _IN_STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _KEY: Final = re.compile(rb'\s*"((?:[^"\\]|\\.)*)"\s*:\s*', re.DOTALL)
 
@@ -84,6 +88,11 @@ def iter_elements(stream: BinaryIO, max_bytes: int, chunk_bytes: int = CHUNK_BYT
                 number += 1
             if scanner.depth <= 0:
                 break
+        else:
+            continue
+        for element in scanner.take_objects():
+            yield number, element
+            number += 1
     if scanner.depth == 1 and (piece := scanner.rest()):
         yield number, piece
         number += 1
@@ -128,6 +137,7 @@ class JsonScanner:
         self._position = 0  # in the buffer: everything before it was scanned
         self._in_string = False
         self._too_long = False
+        self._tried = False
 
     def delimiters(self) -> Iterator[bytes]:
         """Yield brackets and commas outside of strings. Balanced brackets within a piece may be skipped."""
@@ -153,6 +163,26 @@ class JsonScanner:
         self._too_long = False
         return piece
 
+    def take_objects(self) -> list[bytes]:
+        """Return and drop elements of an array that start here, with the comma after the last; none if it is not clear.
+
+        The end of an object that is followed by another one may be within an element, or within a string. But if
+        everything before it is a list of values, it is not. This is tried once for what was read at once.
+        """
+        if self._tried:
+            return []
+        self._tried = True
+        end = max(map(self._buffer.rfind, _BETWEEN_OBJECTS)) + 1
+        try:
+            pieces = list(map(bytes, _ELEMENTS.decode(b"[" + self._buffer[:end] + b"]"))) if end else []
+        except (msgspec.DecodeError, RecursionError):
+            return []
+        if pieces and max(map(len, pieces)) > self._max_bytes:
+            return []
+        self._position = end + 1 if pieces else 0
+        self._drop()
+        return pieces
+
     def peek(self, max_bytes: int) -> bytes:
         """Return up to `max_bytes` of what comes before the last delimiter."""
         return bytes(self._buffer[: min(self._position - 1, max_bytes)])
@@ -176,6 +206,7 @@ class JsonScanner:
             self._drop()
         chunk = self._stream.read(self._chunk_bytes)
         self._buffer += chunk
+        self._tried = False
         return bool(chunk)
 
     def _drop(self) -> None:

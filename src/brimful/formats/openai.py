@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.core.content import Media, Part, Text, ToolCall, ToolResult, group_tool_results
-from brimful.core.prompt import Message as PromptMessage
+from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult, group_tool_results
 from brimful.core.validation import preview
 from brimful.errors import BrimfulError, InvalidRequest
 from brimful.formats.ids import IdChain, join_id
@@ -30,6 +29,7 @@ _MESSAGE_FIELDS: Final = frozenset({"content", "tool_calls", "function_call", "r
 _KNOWN_FIELDS: Final = frozenset(
     {"role", "content", "tool_calls", "refusal", "name", "id", "metadata", "tool_call_id", *_TIMES}
 )
+_PLAIN_ROLES: Final = ("user", "assistant", "system")
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 _JSON_TYPE_NAMES: Final[dict[type, str]] = {
     str: "a string",
@@ -174,14 +174,18 @@ class ConversationReader:
         if _MESSAGE_FIELDS.isdisjoint(data) and data["role"] in _ROLES:
             return Skipped(location, "has no content")
         try:
-            [message] = read_history([_normalize_message(data)])
-            return self._record(message, data)
+            return self._plain_record(data["role"], data["content"]) if _is_plain(data) else self._record(data)
         except InvalidRequest as error:
             return Skipped(location, error.violations[0].removeprefix("messages[0]").lstrip(".: "))
         except BrimfulError as error:
             return Skipped(location, str(error))
 
-    def _record(self, message: PromptMessage, data: Mapping[str, Any]) -> Message:
+    def _plain_record(self, role: Role, content: str) -> Message:
+        id = self._ids.next(role, "", content, None)
+        return Message(id=id, room=self._room, content=content, role=role, at=self._at)
+
+    def _record(self, data: Mapping[str, Any]) -> Message:
+        [message] = read_history([_normalize_message(data)])
         own_time = _time(data)
         self._at = self._at if own_time is None else own_time
         parts = tuple(self._with_tool_name(part) for part in message.parts)
@@ -204,6 +208,17 @@ class ConversationReader:
         elif isinstance(part, ToolResult):
             return msgspec.structs.replace(part, name=self._calls.pop(part.id, part.name))
         return part
+
+
+def _is_plain(data: Mapping[str, Any]) -> bool:
+    """Whether a message has only a role and a text, as most do: there is nothing to translate."""
+    content = data.get("content")
+    return (
+        len(data) == len(("role", "content"))
+        and type(content) is str
+        and content != ""
+        and data["role"] in _PLAIN_ROLES
+    )
 
 
 def _normalize_message(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -277,6 +292,7 @@ FORMAT: Final = Format(
     description="OpenAI messages: a list, a request, JSON lines of messages or conversations, batch files",
     recognizes=recognizes,
     read=read,
+    reads_entries=True,
 )
 
 

@@ -8,7 +8,7 @@ invalid is skipped and reported instead.
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from brimful.core.validation import clean_text
 from brimful.errors import DamagedFile, ImportRefused, InvalidValue
@@ -26,7 +26,7 @@ from brimful.formats.files import (
     open_file,
 )
 from brimful.formats.registry import BUILTIN_FORMATS, detect_format, has_json_name, load_formats
-from brimful.formats.source import Format, ImportedRecord, Skipped, Source
+from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source
 
 BACKUP_FOLDERS: Final = frozenset({"backups", "thumbnails", "__MACOSX", ".git"})
 """Folders with copies of other files, or with nothing to import: SillyTavern saves old chats in `backups`."""
@@ -44,7 +44,9 @@ _IMAGE_STARTS: Final = (PNG_SIGNATURE, b"\xff\xd8\xff", b"GIF8", b"RIFF")
 _CONVERSATION_FILES: Final = ("conversations.json", "../conversations.json")
 _IMAGE_NAME_PREFIXES: Final = ("file-", "file_")
 _DALLE_FOLDER: Final = "dalle-generations"
-_PROGRESS_STEP: Final = 500  # records between two progress reports
+_PROGRESS_STEP: Final = 100  # records, or conversations, between two progress reports
+
+T = TypeVar("T")
 
 
 class Reader:
@@ -104,6 +106,13 @@ class Reader:
 
     def records(self) -> Iterator[ImportedRecord | Skipped]:
         """Yield all records of all files, from the beginning."""
+        return self._walk(Format.read_records)
+
+    def scan(self) -> Iterator[Entry | ImportedRecord | Skipped]:
+        """Yield everything that is damaged, as `records` does, among records or the JSON values that they are in."""
+        return self._walk(Format.scan)
+
+    def _walk(self, read: Callable[[Format, Source], Iterator[T]]) -> Iterator[T | Skipped]:
         self._finished = 0
         formats = self._formats
         for source in self.sources():
@@ -117,18 +126,20 @@ class Reader:
                     yield Skipped.from_error(error)
                     continue
                 yield from broken
-            yield from self._read(source, formats)
+            yield from self._read(source, formats, read)
 
-    def _read(self, source: Source, formats: Sequence[Format]) -> Iterator[ImportedRecord | Skipped]:
+    def _read(
+        self, source: Source, formats: Sequence[Format], read: Callable[[Format, Source], Iterator[T]]
+    ) -> Iterator[T | Skipped]:
         try:
             format = detect_format(source, self._format, formats=formats)
         except InvalidValue as error:
             yield from source.read_through() if _is_ignorable(source) else [_explain_unknown(source, error)]
             return
         if format in BUILTIN_FORMATS:
-            yield from source.read_through() if _is_chat_image(source) else format.read(source)
+            yield from source.read_through() if _is_chat_image(source) else read(format, source)
         else:
-            yield from _read_plugin(format, source)
+            yield from _read_plugin(format, source, read)
 
     def sources(self) -> Iterator[Source | Skipped]:
         """Yield each file, open until the next one is requested, or the reason why it is skipped."""
@@ -186,11 +197,19 @@ class Reader:
 
 def check_files(reader: Reader, *, on_progress: Callable[[], None] = lambda: None) -> None:
     """Read everything without storing it; raise `ImportRefused` if some of it is damaged."""
+    if not any(isinstance(item, Skipped) and item.damaged for item in _with_progress(reader.scan(), on_progress)):
+        return
     report = DamageReport(reader)
-    for number, _ in enumerate(report.records()):
+    for _ in _with_progress(report.records(), on_progress):
+        pass
+    report.raise_if_damaged()
+
+
+def _with_progress(items: Iterator[T], on_progress: Callable[[], None]) -> Iterator[T]:
+    for number, item in enumerate(items):
         if number % _PROGRESS_STEP == 0:
             on_progress()
-    report.raise_if_damaged()
+        yield item
 
 
 class DamageReport:
@@ -249,10 +268,12 @@ def _explain_unknown(source: Source, error: InvalidValue) -> Skipped:
     return Skipped.from_error(error)
 
 
-def _read_plugin(format: Format, source: Source) -> Iterator[ImportedRecord | Skipped]:
+def _read_plugin(
+    format: Format, source: Source, read: Callable[[Format, Source], Iterator[T]]
+) -> Iterator[T | Skipped]:
     """Read with a third-party format. If it fails, only this file is lost."""
     try:
-        yield from format.read(source)
+        yield from read(format, source)
     except Exception as error:  # noqa: BLE001 - third-party code may raise anything
         reason = f"the format {format.name!r} failed ({type(error).__name__}: {error})"
         yield Skipped(source.name, reason, damaged=True)

@@ -375,9 +375,24 @@ ImportedRecord = (
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
-    """A file format. `recognizes` looks at the `head`, `outline` and `keys` of a source; `read` yields its records."""
+    """A file format. `recognizes` looks at the `head`, `outline` and `keys` of a source; `read` yields its records.
+
+    If it `reads_entries`, nothing can be damaged but the entries of the source.
+    """
 
     name: str
     description: str
     recognizes: Callable[[Source], bool]
     read: Callable[[Source], Iterator[ImportedRecord | Skipped]]
+    reads_entries: bool = False
+
+    def read_records(self, source: Source) -> Iterator[ImportedRecord | Skipped]:
+        """Yield the records of a source."""
+        return self.read(source)
+
+    def scan(self, source: Source) -> Iterator[Entry | ImportedRecord | Skipped]:
+        """Yield its entries, if damage shows there: this takes a fraction of the time. Otherwise, yield its records.
+
+        In a folder, records may be made from other files as well.
+        """
+        return source.entries() if self.reads_entries and not source.is_in_folder else self.read(source)

@@ -4,7 +4,7 @@ Most methods are functions of a session, defined and documented with the table t
 transaction, on a worker thread.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby, islice
 from typing import Any, TypeVar, Unpack
@@ -80,6 +80,10 @@ class Store(Transactions):
     async def get(self, kind: type[R], id: str) -> R | None:
         """Return the user, persona, room or lorebook with this id, or None."""
         return await self._read(lambda session: _entities.get_entity(session, kind, id))
+
+    async def get_many(self, kind: type[R], ids: Sequence[str]) -> list[R]:
+        """Return the records with these ids, in any order. Missing ones are omitted."""
+        return await self._read(lambda session: _entities.get_entities(session, kind, ids))
 
     async def list_records(self, kind: type[R], *, after: str = "", limit: int = 100) -> list[R]:
         """Return the users, personas, rooms or lorebooks whose ids come after `after`, in order of id."""
@@ -280,15 +284,29 @@ class Store(Transactions):
         return export.export_records(self.replica._read)  # noqa: SLF001 - of this class
 
     async def load_records(
-        self, records: Iterable[Record], make_entry: Callable[[Any], IndexEntry], *, defer: bool = False
+        self,
+        records: Iterable[Record],
+        make_entry: Callable[[Any], IndexEntry],
+        *,
+        defer: bool = False,
+        counts: Mapping[str, Mapping[str, int]] = {},
     ) -> int:
         """Write records of any kind unchanged, messages with their `seq`, and return their number.
 
         `make_entry` returns the index entry of a record. With `defer`, messages are indexed later: `divide_documents`.
+        `counts` are token counts by tokenizer and content hash. They are saved in the first transaction.
         """
         count = 0
         for _, group in groupby(records, key=type):
             while batch := list(islice(group, export.WRITE_RECORDS)):
-                await self._write(partial(export.load_records, records=batch, make_entry=make_entry, defer=defer))
+                await self._write(
+                    partial(
+                        export.load_records,
+                        records=batch,
+                        make_entry=make_entry,
+                        defer=defer,
+                        counts={} if count else counts,
+                    )
+                )
                 count += len(batch)
         return count

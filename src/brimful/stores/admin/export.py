@@ -4,7 +4,7 @@ Records come after the records they refer to. Token counts, terms and vectors ar
 again.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -26,9 +26,10 @@ from brimful.records.usage import UsageReport
 from brimful.stores.log import contexts, responses, usage
 from brimful.stores.session import Session
 from brimful.stores.tables import entities, lore_entries, memories, messages, summaries
+from brimful.stores.tables.contents import save_counts
 
 PAGE_RECORDS: Final = 500  # per page
-WRITE_RECORDS: Final = 2_000  # per transaction; other writers wait about 0.2 s
+WRITE_RECORDS: Final = 5_000  # per transaction; other writers wait about 0.3 s
 Page = tuple[list[Record], Any]
 """Records, and the key of the next page."""
 Pages = Callable[..., Page]
@@ -55,11 +56,8 @@ _INDEXED_WRITERS: Final[dict[type[Record], Callable[[Session, Any], object]]] = 
     Summary: summaries.save_summaries,
 }
 """Writers of records with an index entry."""
-_SINGLE_WRITERS: Final[dict[type[Record], Callable[[Session, Any], object]]] = {
-    **dict.fromkeys((User, Persona, Lorebook, Room), entities.put_entity),
-    UsageReport: usage.save_usage,
-}
-_LOG_WRITERS: Final[dict[type[Record], Callable[[Session, Any], None]]] = {
+_WRITERS: Final[dict[type[Record], Callable[[Session, Any], None]]] = {
+    **dict.fromkeys((User, Persona, Lorebook, Room), entities.put_entities),
     Snapshot: contexts.save_snapshots,
     Response: responses.save_responses,
 }
@@ -76,19 +74,27 @@ async def export_records(read: Callable[[Callable[[Session], Page]], Awaitable[P
 
 
 def load_records(
-    session: Session, *, records: Sequence[Record], make_entry: Callable[[Any], IndexEntry], defer: bool = False
+    session: Session,
+    *,
+    records: Sequence[Record],
+    make_entry: Callable[[Any], IndexEntry],
+    defer: bool,
+    counts: Mapping[str, Mapping[str, int]],
 ) -> None:
-    """Write records of one kind. With `defer`, the terms of messages are added later."""
+    """Write records of one kind, and token counts. With `defer`, the terms of messages are added later."""
     kind = type(records[0])
     if kind is Message and defer:
         deferred = [(record, None) for record in records if isinstance(record, Message)]
         messages.post_messages(session, deferred, keep_seq=True)
     elif kind in _INDEXED_WRITERS:
         _INDEXED_WRITERS[kind](session, [(record, make_entry(record)) for record in records])
-    if kind in _LOG_WRITERS:
-        _LOG_WRITERS[kind](session, records)
-    for record in records if kind in _SINGLE_WRITERS else ():
-        _SINGLE_WRITERS[kind](session, record)
+    elif kind in _WRITERS:
+        _WRITERS[kind](session, records)
+    for record in records:
+        if isinstance(record, UsageReport):
+            usage.save_usage(session, record)
+    for tokenizer in sorted(counts):
+        save_counts(session, tokenizer, counts[tokenizer])
 
 
 def _entity_pages(kind: type[Any]) -> Pages:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from itertools import chain
+from typing import Any, Final, TypeVar, cast
 
 import psycopg
 from psycopg import errors, pq, sql
@@ -27,7 +28,7 @@ from brimful.stores.backends.replica import Replica
 from brimful.stores.index.terms import bare_terms, pack_terms, unpack_terms
 from brimful.stores.migrations import pending_migrations
 from brimful.stores.session import Cursor as AnyCursor
-from brimful.stores.session import Row, Session, Values
+from brimful.stores.session import Row, Session, repeat_values
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target
 
@@ -58,8 +59,6 @@ _CORRUPT: Final = (errors.DataCorrupted, errors.IndexCorrupted)
 _BUSY: Final = (PoolTimeout, TooManyRequests, errors.TooManyConnections, errors.LockNotAvailable)
 _LISTS: Final = re.compile(r"\bIN (:\w+)")
 _NAMES: Final = re.compile(r"(?<![:\w]):(\w+)")
-_VALUES: Final = re.compile(r"(?<=VALUES )(\([^()]*\))")
-_INSERTED_ROWS: Final = 100  # by one statement
 _NEXT: Final = """
 SELECT nextval(pg_get_serial_sequence('documents', 'doc')) FROM generate_series(1, :count) WHERE :tenant::text <> ''
 """
@@ -157,6 +156,7 @@ class PostgresDialect:
     """psycopg's parameter style; lists are arrays."""
 
     name = "postgres"
+    row_lock = " FOR NO KEY UPDATE"
 
     def __init__(self, tuning: Tuning) -> None:
         """Create the search indexes."""
@@ -168,16 +168,11 @@ class PostgresDialect:
         """Translate parameters and lists for psycopg."""
         return _translate(sql)
 
-    def insert(self, cursor: AnyCursor, sql: str, rows: Sequence[Values]) -> None:
+    def insert(self, cursor: AnyCursor, sql: str, rows: Sequence[Row]) -> None:
         """Insert many rows with one statement: a statement for each takes several times as long."""
-        whole = len(rows) // _INSERTED_ROWS * _INSERTED_ROWS
-        if whole and isinstance(cursor, psycopg.Cursor):
-            raw, (statement, names) = psycopg.RawCursor(cursor.connection), _repeat_values(sql, _INSERTED_ROWS)
-            for start in range(0, whole, _INSERTED_ROWS):
-                part = rows[start : start + _INSERTED_ROWS]
-                raw.execute(statement, [row[name] for row in part for name in names], prepare=False)
-        if rows[whole:]:
-            cursor.executemany(_translate(sql), rows[whole:])
+        prepare = None if len(rows) == 1 else False  # a statement for each number of rows would be prepared
+        raw = psycopg.RawCursor(cast("Cursor", cursor).connection)
+        raw.execute(repeat_values(sql, len(rows), "$"), list(chain.from_iterable(rows)), prepare=prepare)
 
     def encode_list(self, values: list[Any]) -> str:
         """Return an array literal, of whatever type the statement expects: psycopg takes many times as long."""
@@ -536,13 +531,3 @@ def _graph_name(tenant: str, embedder: str) -> str:
 def _is_true(connection: Connection, statement: str) -> bool:
     row = connection.execute(statement.encode()).fetchone()
     return bool(row and row[0])
-
-
-@lru_cache
-def _repeat_values(sql: str, rows: int) -> tuple[str, list[str]]:
-    """Return an INSERT of several rows, and the parameters of one of them, in order."""
-    before, values, after = _VALUES.split(sql, maxsplit=1)
-    names = [name.strip().removeprefix(":") for name in values.strip("()").split(",")]
-    count = len(names)
-    repeated = [", ".join(f"${row * count + at}" for at in range(1, count + 1)) for row in range(rows)]
-    return f"{before}({'), ('.join(repeated)}){after}", names

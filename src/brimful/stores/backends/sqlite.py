@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -24,7 +25,7 @@ from brimful.stores.admin import backup
 from brimful.stores.backends.driver import Driver, Finding, raise_if_closed
 from brimful.stores.backends.sqlite_index import SqliteTextIndex, SqliteVectorIndex
 from brimful.stores.migrations import Migration, pending_migrations
-from brimful.stores.session import Cursor, Row, Session, Values
+from brimful.stores.session import Cursor, Row, Session, repeat_values
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target
 
@@ -92,6 +93,7 @@ class SqliteDialect:
     """SQL unchanged; lists are JSON arrays."""
 
     name = "sqlite"
+    row_lock = ""  # a writer holds the write lock of the database
 
     def __init__(self, tuning: Tuning) -> None:
         """Create the search indexes."""
@@ -103,9 +105,9 @@ class SqliteDialect:
         """Expand the lists of a statement."""
         return _expand_lists(sql)
 
-    def insert(self, cursor: Cursor, sql: str, rows: Sequence[Values]) -> None:
-        """Insert rows. A statement for each takes no longer than one for all."""
-        cursor.executemany(self.statement(sql), rows)
+    def insert(self, cursor: Cursor, sql: str, rows: Sequence[Row]) -> None:
+        """Insert rows with one statement. Other threads run meanwhile; a statement for each would wait for them."""
+        cursor.execute(repeat_values(sql, len(rows), "?"), list(chain.from_iterable(rows)))
 
     def encode_list(self, values: list[Any]) -> str:
         """Return a list as JSON."""

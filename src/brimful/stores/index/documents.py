@@ -1,5 +1,6 @@
 """The search index: documents, the scopes they belong to, and the queue of documents without a vector."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
@@ -17,6 +18,7 @@ _ADD_TO_SCOPE: Final = """
 UPDATE scopes SET documents = documents + :documents, words = words + :words, changes = changes + 1
 WHERE tenant = :tenant AND scope = :scope RETURNING number
 """
+_LOCK_SCOPES: Final = "SELECT scope, number FROM scopes WHERE tenant = :tenant AND scope IN :names ORDER BY scope"
 _CREATE_SCOPE: Final = "INSERT INTO scopes (tenant, scope) VALUES (:tenant, :scope) ON CONFLICT DO NOTHING"
 _ENQUEUE: Final = """
 INSERT INTO embedding_queue (tenant, embedder, doc) VALUES (:tenant, :embedder, :doc) ON CONFLICT DO NOTHING
@@ -32,6 +34,7 @@ VALUES (:tenant, :doc, :scope, :kind, :item, :part, :start, :stop, :seq, :at, :l
 _ALL_PARTS: Final = 2**31 - 1
 DEFERRED: Final = -1
 """The part of a text that is indexed later, or again."""
+_DEFERRED_ROW: Final = {"part": DEFERRED, "start": 0, "stop": 0, "length": 0, "passage": "", "terms": []}
 _READ_DOCUMENTS: Final = """
 SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at, d.part, d.start, d.stop FROM documents d
 JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope
@@ -78,14 +81,20 @@ def list_scopes(session: Session, prefix: str, *, limit: int) -> list[str]:
 def add_to_scopes(session: Session, totals: Mapping[str, tuple[int, int]]) -> dict[str, int]:
     """Add (documents, words) to scopes, creating missing ones, and return their numbers."""
     names = sorted(totals)  # sorted, to avoid deadlocks
-    if len(names) > 1:
-        found = session.rows("SELECT scope FROM scopes WHERE tenant = :tenant AND scope IN :names", names=names)
-        known = {scope for (scope,) in found}
-        session.insert(_CREATE_SCOPE, ({"scope": scope} for scope in names if scope not in known))
-    numbers = {}
-    for scope in names:
-        documents, words = totals[scope]
-        numbers[scope] = _add_to_scope(session, scope, documents, words)
+    if len(names) == 1:
+        return {names[0]: _add_to_scope(session, names[0], *totals[names[0]])}
+    found = session.rows("SELECT scope FROM scopes WHERE tenant = :tenant AND scope IN :names", names=names)
+    known = {scope for (scope,) in found}
+    session.insert(_CREATE_SCOPE, ({"scope": scope} for scope in names if scope not in known))
+    numbers: dict[str, int] = dict(session.lock_rows(_LOCK_SCOPES, names=names))
+    session.many(
+        "UPDATE scopes SET documents = documents + :documents, words = words + :words, changes = changes + 1 "
+        "WHERE tenant = :tenant AND number = :number",
+        (
+            {"number": number, "documents": totals[scope][0], "words": totals[scope][1]}
+            for scope, number in numbers.items()
+        ),
+    )
     return numbers
 
 
@@ -211,10 +220,21 @@ def defer_documents(session: Session, entries: Sequence[NewDocument]) -> None:
     """Add records to the index without their terms, which are added later: `index_deferred`."""
     if not entries:
         return
-    empty = [msgspec.structs.replace(entry, entry=IndexEntry(), part=DEFERRED) for entry in entries]
-    numbers = add_to_scopes(session, _totals(empty))
-    docs = session.dialect.next_doc_numbers(session, len(empty))
-    rows = [_row(session, entry, doc, numbers[entry.scope]) for entry, doc in zip(empty, docs, strict=True)]
+    totals = Counter(entry.scope for entry in entries)
+    numbers = add_to_scopes(session, {scope: (documents, 0) for scope, documents in totals.items()})
+    docs = session.dialect.next_doc_numbers(session, len(entries))
+    rows: list[dict[str, Any]] = [
+        {
+            **_DEFERRED_ROW,
+            "doc": doc,
+            "scope": numbers[entry.scope],
+            "kind": entry.kind,
+            "item": entry.item,
+            "seq": entry.seq,
+            "at": entry.at,
+        }
+        for entry, doc in zip(entries, docs, strict=True)
+    ]
     session.insert(_INSERT, rows)
     if session.dialect.name == "sqlite":  # FTS5 can only remove what was added
         session.dialect.text_index.add(session, _indexed(rows))

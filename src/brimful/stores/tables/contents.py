@@ -1,6 +1,7 @@
 """Message and record contents, stored once per tenant under their hash, with token counts per tokenizer."""
 
 import base64
+import binascii
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -24,6 +25,7 @@ _SHARED_PREFIX: Final = "s:"  # keeps what contexts share apart from contents
 _HASH_PREFIX: Final = "b2:"
 _HASH_CHARACTERS: Final = 35  # with its prefix
 _KEY_CHARACTERS: Final = 22  # of the same 16 bytes in base64, without padding
+_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 _PUT: Final = """
 INSERT INTO contents (tenant, hash, body, uses) VALUES (:tenant, :hash, :body, :uses)
 ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses
@@ -248,7 +250,8 @@ def count_key(address: str) -> str:
     """
     if len(address) != _HASH_CHARACTERS or not address.startswith(_HASH_PREFIX):
         return address
-    return base64.urlsafe_b64encode(bytes.fromhex(address[len(_HASH_PREFIX) :]))[:_KEY_CHARACTERS].decode()
+    encoded = binascii.b2a_base64(bytes.fromhex(address[len(_HASH_PREFIX) :]), newline=False)
+    return encoded[:_KEY_CHARACTERS].translate(_URL_SAFE).decode()
 
 
 def _hash_of_key(key: str) -> str:

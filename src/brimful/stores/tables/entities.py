@@ -35,14 +35,18 @@ _GET: Final = {
     table: f"SELECT id, body FROM {table} WHERE tenant = :tenant AND id = :id"  # noqa: S608 - our own tables
     for table in ENTITY_TABLES.values()
 }
+_GET_MANY: Final = {
+    table: f"SELECT id, body FROM {table} WHERE tenant = :tenant AND id IN :ids"  # noqa: S608 - our own tables
+    for table in ENTITY_TABLES.values()
+}
 _LIST: Final = {
     table: f"SELECT id, body FROM {table} WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :limit"  # noqa: S608
     for table in ENTITY_TABLES.values()
 }
 _READ_ROOMS: Final = "SELECT id, body FROM rooms WHERE tenant = :tenant"
-_LOCK: Final = (
-    "UPDATE rooms SET last = last WHERE tenant = :tenant AND id = :id RETURNING number, last, last_message_at"
-)
+_LOCK: Final = """
+SELECT id, number, last, last_message_at FROM rooms WHERE tenant = :tenant AND id IN :ids ORDER BY id
+"""
 _CREATE: Final = """
 INSERT INTO rooms (tenant, id, body) VALUES (:tenant, :id, :body) ON CONFLICT DO NOTHING
 """
@@ -54,18 +58,34 @@ FROM rooms r WHERE r.tenant = :tenant AND r.id IN :ids
 
 def put_entity(session: Session, record: Entity) -> None:
     """Write a user, persona, room or lorebook, replacing the one with its id."""
-    table = _table_of(type(record), "record")
-    body = encrypt(session, msgspec.json.encode(record), table, record.id)
-    if isinstance(record, Room):
-        session.run(_PUT_ROOM, id=record.id, body=body, owner=record.user)
-    else:
-        session.run(_PUT[table], id=record.id, body=body)
+    put_entities(session, [record])
+
+
+def put_entities(session: Session, records: Sequence[Entity]) -> None:
+    """Write records of one kind, replacing those with the same ids. Of several with one id, the last is written."""
+    table = _table_of(type(records[0]), "record")
+    last = {record.id: record for record in records}
+    rows = [
+        {
+            "id": id,
+            "body": encrypt(session, msgspec.json.encode(record), table, id),
+            **({"owner": record.user} if isinstance(record, Room) else {}),
+        }
+        for id, record in sorted(last.items())  # sorted, to avoid deadlocks
+    ]
+    session.insert(_PUT_ROOM if table == "rooms" else _PUT[table], rows)
 
 
 def get_entity(session: Session, kind: type[R], id: str) -> R | None:
     """Return the record with this id, or None."""
     found = session.row(_GET[_table_of(kind, "kind")], id=id)
     return decode_entity(session, kind, found) if found else None
+
+
+def get_entities(session: Session, kind: type[R], ids: Sequence[str]) -> list[R]:
+    """Return the records with these ids, in any order. Missing ones are omitted."""
+    found = session.rows(_GET_MANY[_table_of(kind, "kind")], ids=list(ids))
+    return [decode_entity(session, kind, row) for row in found]
 
 
 def list_entities(session: Session, kind: type[R], *, after: str = "", limit: int = 100) -> list[R]:
@@ -102,7 +122,11 @@ def lock_rooms(session: Session, ids: Iterable[str]) -> dict[str, RoomState]:
     if len(wanted) > 1:
         known = {id for (id,) in session.rows("SELECT id FROM rooms WHERE tenant = :tenant AND id IN :ids", ids=wanted)}
         session.insert(_CREATE, (_empty_room(session, id) for id in wanted if id not in known))
-    return {id: _lock_room(session, id) for id in wanted}
+    rooms = _lock_known(session, wanted)
+    if len(rooms) < len(wanted):
+        session.insert(_CREATE, (_empty_room(session, id) for id in wanted if id not in rooms))
+        rooms = _lock_known(session, wanted)
+    return rooms
 
 
 def save_room_states(session: Session, rooms: Iterable[RoomState]) -> None:
@@ -129,14 +153,8 @@ def count_messages(session: Session, ids: Sequence[str]) -> dict[str, int]:
     return dict(session.rows(_COUNT_MESSAGES, ids=list(ids)))
 
 
-def _lock_room(session: Session, id: str) -> RoomState:
-    found = session.row(_LOCK, id=id)
-    if found is None:
-        session.run(_CREATE, **_empty_room(session, id))
-        found = session.row(_LOCK, id=id)
-    if found is None:
-        raise LookupError(f"room {id!r} was created but is missing")
-    return RoomState(*found)
+def _lock_known(session: Session, ids: list[str]) -> dict[str, RoomState]:
+    return {id: RoomState(*state) for id, *state in session.lock_rows(_LOCK, ids=ids)}
 
 
 def _empty_room(session: Session, id: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -66,6 +67,7 @@ SELECT hash, body, NULL FROM contents WHERE tenant = :tenant AND hash IN :addres
 UNION ALL
 SELECT hash, NULL, tokens FROM token_counts WHERE tenant = :tenant AND tokenizer = :tokenizer AND hash IN :keys
 """
+_EXISTING: Final = "SELECT id FROM messages WHERE tenant = :tenant AND id IN :ids"
 _INSERT: Final = """
 INSERT INTO messages (tenant, room, seq, id, hash, at, edited, detail)
 VALUES (:tenant, :room, :seq, :id, :hash, :at, :edited, :detail)
@@ -133,10 +135,22 @@ def messages_by_id(session: Session, ids: Sequence[str], *, deleted: bool) -> di
 
 def encode_detail(session: Session, message: Message, hash: str) -> bytes:
     """Return the fields of a message without a column of their own, encrypted."""
-    detail = [message.sender, message.role, message.metadata, message.persona, message.hidden, message.superseded]
-    while detail and detail[-1] == _DEFAULTS[len(detail) - 1]:
-        detail.pop()
-    return encrypt(session, msgspec.json.encode(detail), "messages", message.id, message.room, hash)
+    start, end = (message.sender, message.role), (message.persona, message.hidden, message.superseded)
+    body = _join_detail(*start, message.metadata, *end) if message.metadata else _plain_detail(start, end)
+    return encrypt(session, body, "messages", message.id, message.room, hash)
+
+
+@lru_cache(maxsize=1_024)
+def _plain_detail(start: tuple[Any, ...], end: tuple[Any, ...]) -> bytes:
+    """Return the detail of a message without metadata. Cached, because most messages of a room have the same."""
+    return _join_detail(*start, {}, *end)
+
+
+def _join_detail(*fields: Any) -> bytes:
+    count = len(fields)
+    while count and fields[count - 1] == _DEFAULTS[count - 1]:
+        count -= 1
+    return msgspec.json.encode(fields[:count])
 
 
 def decode_message(session: Session, row: Row) -> Message:
@@ -230,7 +244,7 @@ def post_messages(
     entry is indexed later.
     """
     first = dict(reversed([(message.id, (message, entry)) for message, entry in messages]))
-    taken = messages_by_id(session, list(first), deleted=True)
+    taken = {id for (id,) in session.rows(_EXISTING, ids=list(first))}
     rooms = lock_rooms(session, (message.room for id, (message, _) in first.items() if id not in taken))
     known = messages_by_id(session, list(first), deleted=True)
     fresh = [pair for id, pair in reversed(first.items()) if id not in known]
@@ -324,7 +338,8 @@ def _insert(
     save_room_states(session, rooms.values())
     indexed = [(message, entry) for message, entry in messages if entry is not None]
     documents.add_documents(session, message_documents(indexed))
-    deferred = [(message, IndexEntry()) for message, entry in messages if entry is None]
+    empty = IndexEntry()
+    deferred = [(message, empty) for message, entry in messages if entry is None]
     documents.defer_documents(session, message_documents(deferred))
 
 
