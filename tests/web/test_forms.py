@@ -17,7 +17,7 @@ def test_a_shortened_item_shows_its_form_and_all_of_its_text(own_shop, visit):
     tile.click()
     panel = page.get_by_role("complementary")
     expect(panel).to_contain_text(
-        re.compile(r"Form\s*digest, [\d,]+ of [\d,]+ tokens \(it costs [\d,]+; [\d,]+ with the next")
+        re.compile(r"Form\s*\?\s*digest, [\d,]+ of [\d,]+ tokens \(it costs [\d,]+; [\d,]+ with the next")
     )
     expect(panel).to_contain_text("step_5")
     seen = panel.get_by_label("What the model saw")
@@ -37,7 +37,7 @@ def test_a_shortened_item_is_marked_in_lists(own_shop, visit):
     basis = page.get_by_role("region", name="What it rests on")
     basis.get_by_role("button", name="Show more").click()
     expect(basis.get_by_text(mark)).to_have_count(1)
-    expect(page.get_by_role("grid", name="Candidates").get_by_text(mark)).to_have_count(1)
+    expect(page.get_by_role("grid", name="Candidates").get_by_text("digest", exact=True)).to_have_count(1)
 
 
 def test_what_the_model_recalled_is_shown(own_shop, visit):
