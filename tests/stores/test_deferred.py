@@ -15,7 +15,7 @@ ORDER BY d.doc
 TOTALS = "SELECT scope, documents, words FROM scopes WHERE tenant = '{}' ORDER BY scope"
 
 
-def make_messages(count=300):
+def make_messages(count=600):
     """Return messages in two rooms: more than one statement writes, and than one transaction indexes."""
     return [
         Message(id=f"m{at}", room=f"r{at % 2}", content=f"Number {at} is about tea.", at=float(at), hidden=at == 7)
@@ -28,7 +28,7 @@ def test_what_is_indexed_later_is_indexed_alike(database, run, url):
     at_once, later = database.tenant("once"), database.tenant("later")
     run(at_once.load_records(messages, make_document))
     run(later.load_records(messages, make_document, defer=True))
-    assert run(later.count_undivided()) == 300
+    assert run(later.count_undivided()) == 600
     assert [each.id for each in run(later.messages(["m3", "long"]))] == ["m3", "long"]
     while run(later.divide_documents(make_document)):
         pass
@@ -39,11 +39,11 @@ def test_what_is_indexed_later_is_indexed_alike(database, run, url):
 
 def test_messages_are_indexed_in_the_order_in_which_they_were_written(database, run, url):
     store = database.tenant("acme")
-    messages = [Message(id=f"m{999 - at}", room="r", content="Tea.", at=float(at)) for at in range(300)]
+    messages = [Message(id=f"m{9999 - at}", room="r", content="Tea.", at=float(at)) for at in range(520)]
     run(store.load_records(messages, make_document, defer=True))
     run(store.divide_documents(make_document))
     waiting = rows(url, "SELECT seq FROM documents WHERE tenant = 'acme' AND part < 0 ORDER BY seq")
-    assert waiting == [(seq,) for seq in range(257, 301)]
+    assert waiting == [(seq,) for seq in range(513, 521)]
 
 
 def test_what_is_deleted_before_it_is_indexed_is_not_indexed(database, run):

@@ -11,7 +11,7 @@ from brimful.stores.index.documents import NewDocument
 from brimful.stores.session import Session
 from brimful.stores.tables import lore_entries, memories, messages, summaries
 
-DEFERRED_BATCH: Final = 256  # messages per transaction that were imported without their terms
+DEFERRED_BATCH: Final = 512  # messages per transaction that were imported without their terms
 BATCH: Final = 16  # records per transaction, so that other writers do not wait long
 CONVERTED: Final = 500  # documents of an index of an earlier version per transaction
 _AGAIN: Final = -1  # the first part of a text that is to be indexed again; smaller numbers are for the rest of a text
