@@ -12,10 +12,11 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Annotated
 
 from fastapi import FastAPI, HTTPException
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, StringConstraints
 
 import brimful
 from brimful.errors import InvalidValue, ProviderError
@@ -25,11 +26,14 @@ from brimful.records import Persona, Room
 NOVA = Persona(id="nova", name="Nova", prompt="You are Nova, the assistant of Harbour Coffee. Answer briefly.")
 
 
+NotBlank = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
 class Message(BaseModel):
     """A message of a user. The client makes the id, so that a message that is sent twice is stored once."""
 
-    text: str
-    id: str
+    text: NotBlank
+    id: NotBlank
 
 
 def make_app(store: str, model: str, provider: str | Provider = "") -> FastAPI:
@@ -45,16 +49,16 @@ def make_app(store: str, model: str, provider: str | Provider = "") -> FastAPI:
     app = FastAPI(lifespan=lifespan)
 
     @app.post("/chat/{user}")
-    async def chat(user: str, message: Message) -> StreamingResponse:
+    async def chat(user: NotBlank, message: Message) -> StreamingResponse:
         """Stream the answer to a message."""
         engine: brimful.Engine = app.state.engine
-        room = Room(id=f"web-{user}", user=user, persona=NOVA.id)
-        await engine.put(room)
         try:
+            room = Room(id=f"web-{user}", user=user, persona=NOVA.id)
+            await engine.put(room)
             posted = await engine.post(room=room.id, text=message.text, sender=user, id=message.id)
         except InvalidValue as error:
             raise HTTPException(422, str(error)) from None
-        if posted.content != message.text:
+        if posted.text != message.text:
             raise HTTPException(409, f"{message.id!r} is the id of another message")
 
         async def chunks() -> AsyncIterator[str]:
@@ -69,11 +73,11 @@ def make_app(store: str, model: str, provider: str | Provider = "") -> FastAPI:
         return StreamingResponse(chunks(), media_type="text/plain")
 
     @app.get("/chat/{user}")
-    async def history(user: str) -> list[dict[str, str]]:
+    async def history(user: NotBlank) -> list[dict[str, str]]:
         """Return the last messages, oldest first."""
         found = await app.state.engine.store.history(f"web-{user}", limit=50)
         messages = [each.message for each in reversed(found) if not each.message.superseded]
-        return [{"sender": message.sender, "text": str(message.content)} for message in messages]
+        return [{"sender": message.sender, "text": message.text} for message in messages if message.text]
 
     return app
 

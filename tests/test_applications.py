@@ -22,6 +22,7 @@ from starlette.testclient import TestClient
 import brimful
 import inspector
 from brimful.errors import ProviderUnavailable
+from brimful.records.reply import Reply
 from brimful.testing import ScriptedProvider
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -72,6 +73,26 @@ def test_the_service_refuses_an_id_twice(chat):
     stolen = client.post("/chat/bob", json={"text": "Hello.", "id": "m1"})
     assert (stolen.status_code, "is the id of a message in room" in stolen.json()["detail"]) == (422, True)
     assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("user", "text", "id"), [("ada", "", "m1"), ("ada", " \n", "m1"), ("ada", "Hi", " "), ("%20", "Hi", "m1")]
+)
+def test_the_service_rejects_blank_values(chat, user, text, id):
+    client, _, provider = chat
+    assert client.post(f"/chat/{user}", json={"text": text, "id": id}).status_code == 422
+    assert client.get("/chat/ada").json() == []
+    assert not provider.requests
+
+
+def test_the_service_shows_no_tool_calls(sqlite_url):
+    call = brimful.ToolCall(id="c1", name="get_order", arguments="{}")
+    provider = ScriptedProvider([Reply(parts=(call,)), Reply(parts=(brimful.Text(text="One moment."), call))])
+    with TestClient(fastapi_chat.make_app(sqlite_url, "gpt-4o-mini", provider)) as client:
+        for number in range(2):
+            client.post("/chat/ada", json={"text": "Where is it?", "id": f"m{number}"})
+        texts = [each["text"] for each in client.get("/chat/ada").json()]
+    assert texts == ["Where is it?", "Where is it?", "One moment."]
 
 
 # -- openai_agent.py -------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from math import isfinite
 from typing import Any
 
 from brimful.core import validation
-from brimful.core.content import Part, Role, require_role
+from brimful.core.content import Part, Role, Text, require_role
 from brimful.errors import InvalidValue
 from brimful.records.base import (
     Record,
@@ -59,6 +59,17 @@ class Message(Record, frozen=True, kw_only=True, gc=False, tag="message"):
         require_role(self.role)
         if type(self.hidden) is not bool or type(self.superseded) is not bool:
             raise InvalidValue("hidden", "`hidden` and `superseded` must be true or false")
+
+    @property
+    def text(self) -> str:
+        r"""The text, without media and tool calls.
+
+        >>> Message(id="m1", room="den", content=(Text(text="One"), Text(text="Two"))).text
+        'One\nTwo'
+        """
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(part.text for part in self.content if isinstance(part, Text))
 
 
 class Summary(Record, frozen=True, kw_only=True, tag="summary"):
