@@ -650,6 +650,13 @@ def test_history_that_lost_less_than_a_third_keeps_its_beginning(first, begins):
     assert context.history == HistoryStart(first=begins)
 
 
+def test_what_is_older_than_continued_history_is_out_for_that_reason_even_if_there_is_room():
+    context = build(history(60), previous=HistoryStart(first="m025"))
+    assert context.budget.available - context.tokens > 12
+    assert outcomes(context)["m024"] == outcomes(context)["m023"] == ("dropped", "older")
+    assert "older than where history began in the previous context" in context.explain("m024")
+
+
 def test_history_grows_no_further_than_what_stands_in_the_way():
     flood = message(words(900), counter=COUNTER, id="flood", timestamp=NOW - 1000 + 49.5)
     context = build([*history(60), flood], previous=HistoryStart(first="m050"), overrides=NO_FORMS)

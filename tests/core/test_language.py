@@ -1,6 +1,6 @@
 import pytest
 
-from brimful.core.language import detect_language, function_words
+from brimful.core.language import ChunkLanguages, detect_language, function_words
 
 
 @pytest.mark.parametrize(
@@ -131,3 +131,9 @@ def test_function_words_belong_to_a_language():
 )
 def test_signs_around_words_do_not_hide_the_language(text):
     assert detect_language(text) == detect_language(text.replace("'", "’") + " →")
+
+
+def test_a_full_cache_of_chunks_starts_again():
+    chunks = ChunkLanguages(max_chunks=3)
+    assert [chunks[chunk] for chunk in ("der", "xyz", "the", "und")] == [("de", "da"), (), ("en",), ("de",)]
+    assert list(chunks) == ["und"]

@@ -533,6 +533,7 @@ class _Filling:
             pool=limited,
             use=self._use(pool),
             stepped=pool.name in self.stepped,
+            continued=pool.name in self.final_history,
             waiting=self.queues[pool.name].waiting,
             order=self.order[pool.name],
             chosen={unit.key: unit for unit in with_heading_costs(self.chosen[pool.name])},

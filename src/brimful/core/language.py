@@ -265,17 +265,23 @@ def _latin_language(text: str) -> str:
     return best if hits[best] > hits[ENGLISH] and is_shown else ENGLISH
 
 
-class _ChunkLanguages(dict[str, tuple[str, ...]]):
+class ChunkLanguages(dict[str, tuple[str, ...]]):
     """The languages of the function words in chunks between spaces. Most texts need no regular expression then."""
 
+    def __init__(self, max_chunks: int = _CACHED_CHUNKS) -> None:
+        """Start empty, and again when there are this many chunks."""
+        super().__init__()
+        self._max_chunks = max_chunks
+
     def __missing__(self, chunk: str) -> tuple[str, ...]:
+        """Find the languages of a chunk."""
         words = [chunk] if chunk.isalpha() else _WORD.findall(chunk)
         languages = tuple(chain.from_iterable(_LANGUAGES.get(word, ()) for word in words))
         if len(chunk) <= _MAX_CACHED_LENGTH:
-            if len(self) >= _CACHED_CHUNKS:
+            if len(self) >= self._max_chunks:
                 self.clear()
             self[chunk] = languages
         return languages
 
 
-_CHUNK_LANGUAGES: Final = _ChunkLanguages()
+_CHUNK_LANGUAGES: Final = ChunkLanguages()

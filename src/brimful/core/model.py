@@ -137,6 +137,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         >>> info = ModelInfo(id="m", provider="p", window=8192, max_output=1, wire="openai", prior=UNKNOWN_PRIOR)
         >>> info.with_tokenizer("models/m.gguf").runtime
         'llama.cpp'
+        >>> info.with_tokenizer("o200k_base").overhead == info.overhead
+        True
         """
         changed = msgspec.structs.replace(self, tokenizer=tokenizer, prior=None)
         if not changed.has_tokenizer_file:

@@ -34,13 +34,16 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class PoolAccount(msgspec.Struct, frozen=True, kw_only=True):
     """A pool after the fill: its candidates, their order, those that are in, and reasons found on the way.
 
-    `stepped` means that history was trimmed to its low water in one large step. Each of the `duplicates` comes with the
-    id of what it duplicates. `price` is that of a token. `replaced` maps units to the summaries that replaced them.
+    `stepped` means that history was trimmed to its low water in one large step, `continued` that it begins where it
+    began in the previous context, so that what is older stays out even if there is room. Each of the `duplicates` comes
+    with the id of what it duplicates. `price` is that of a token. `replaced` maps units to the summaries that replaced
+    them.
     """
 
     pool: Pool
     use: PoolUse
     stepped: bool
+    continued: bool
     waiting: Sequence[Unit]
     order: Sequence[Unit]
     chosen: Mapping[str, Unit]
@@ -122,7 +125,7 @@ def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int
     headings = {unit.heading for unit in account.chosen.values()}
     price = account.price if pool.optimize else 0.0
     room_for_items = inf if pool.max_items is None else pool.max_items - use.items
-    last = cut + 1 if pool.contiguous else inf
+    last = cut + (stepped or not account.continued) if pool.contiguous else inf
     left = max(use.limit, use.used) - use.used
     max_tokens = use.max_tokens
 
