@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from web.conftest import in_thread, served
@@ -75,6 +76,38 @@ def test_a_pin_is_tried_and_taken_back(shop, visit):
     pins.get_by_role("listitem").filter(has_text=MISSED).get_by_role("button", name="Unpin").click()
     expect(added).not_to_contain_text("Pixel")
     expect(page).to_have_url(re.compile(r"/what-if\?pin=attic-1$"))
+
+
+def test_the_result_comes_first_and_a_tried_pin_can_be_kept(own_shop, visit):
+    address, _, contexts = own_shop
+    page = visit(address, f"/contexts/{contexts[-1]}/what-if?pin={MISSED}", viewport={"width": 390, "height": 844})
+    result = page.get_by_role("region", name="Result")
+    expect(result).to_contain_text("what of the refund for the broken lid")
+    expect(result).to_contain_text(re.compile(r"\d → [\d,]+ of [\d,]+ available tokens"))
+    added = result.get_by_role("region", name="Added")
+    expect(added.get_by_role("listitem").locator(".swatch")).to_have_class(re.compile("c-pinned"))
+    assert added.bounding_box()["y"] < page.get_by_role("slider", name="Window", exact=True).bounding_box()["y"]
+    result.get_by_role("button", name="Pin for real").click()
+    expect(result).to_contain_text("It is pinned: every new context of user ada includes it.")
+
+
+@pytest.mark.parametrize(("name", "typed"), [("Window", "100"), ("Window", "-5"), ("Reserved for the answer", "9000")])
+def test_a_number_out_of_range_is_not_accepted(shop, visit, name, typed):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}/what-if")
+    field = page.get_by_role("spinbutton", name=f"{name}, in tokens")
+    before = field.input_value()
+    field.fill(typed)
+    field.press("Enter")
+    alert = page.get_by_role("alert").filter(has_text="Not accepted: enter a number from")
+    expect(alert).to_be_visible()
+    expect(field).to_have_value(typed)
+    old = page.get_by_text("This is the old result")
+    expect(old).to_be_visible()
+    expect(page).to_have_url(re.compile("/what-if$"))
+    page.get_by_role("button", name="Reset").click()
+    expect(alert.or_(old)).to_have_count(0)
+    expect(field).to_have_value(before)
 
 
 def test_the_reserve_follows_the_window_until_it_is_set(tmp_path, visit):

@@ -95,6 +95,11 @@ export function outcomes(decisions: readonly Decision[]): string {
   return `${whole(inside)} included, ${whole(outside)} left out${covered > 0 ? `, ${whole(covered)} covered by others (same text or summary)` : ""}`;
 }
 
+/** The beginning of the question that a context was built for. */
+export function questionOf(decisions: readonly Decision[]): string {
+  return decisions.find((each) => each.component === "current")?.excerpt ?? "";
+}
+
 /** What an answer rests on: the included candidates, the most relevant first. */
 export function basis(decisions: readonly Decision[]): Decision[] {
   return byRelevance(decisions.filter((each) => included(each) && !STANDING.has(each.component)));

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { path, query } from "../api/client";
 import { useResource } from "../api/resource";
 import type { Answer, ContextView, Decision, Notice, Recalled } from "../api/types";
-import { basis, included, leftOut, rating } from "../logic/candidates";
+import { basis, included, leftOut, questionOf, rating } from "../logic/candidates";
 import { look, title } from "../logic/components";
 import { money, percent, plural, reasonText, relevance, seconds, signed, whole } from "../logic/format";
 import { itemPath } from "../logic/routes";
@@ -68,7 +68,7 @@ function Items({ items, onOpen, about }: { items: Decision[]; onOpen: (id: strin
 }
 
 function Exchange({ view }: { view: ContextView }) {
-  const question = view.decisions.find((each) => each.component === "current")?.excerpt;
+  const question = questionOf(view.decisions);
   const { answers } = view;
   return (
     <section class="side" aria-labelledby="answers-heading">

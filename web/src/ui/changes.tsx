@@ -1,6 +1,6 @@
 /** Candidates that were added, removed, or changed their reason. */
 
-import type { Change, Form, Outcome } from "../api/types";
+import type { Change, Decision, Form, Outcome } from "../api/types";
 import { look } from "../logic/components";
 import { plural, reasonText, whole } from "../logic/format";
 import { itemPath } from "../logic/routes";
@@ -8,25 +8,35 @@ import { OutcomeBadge } from "./outcome";
 
 const LIMIT = 200;
 
-export function Changes({ entered, left, changed, context, from = context }: {
+export function Changes({ entered, left, changed, context, from = context, decisions = [] }: {
   entered: Change[];
   left: Change[];
   changed: Change[];
   context: string;
   /** The context of the removed candidates. */
   from?: string;
+  /** The candidates after the change, if known: whether one is pinned decides its color. */
+  decisions?: readonly Decision[];
 }) {
   if (entered.length + left.length + changed.length === 0) return <p class="muted">The same candidates are included, for the same reasons.</p>;
+  const parts = new Map(decisions.map((each) => [each.id, each.component]));
   return (
     <div class="sides">
-      <List title="Removed" sign="−" tone="left" changes={left} context={from} />
-      <List title="Added" sign="+" tone="entered" changes={entered} context={context} />
-      {changed.length > 0 && <List title="Different reason or form" sign="~" tone="changed" changes={changed} context={context} />}
+      <List title="Removed" sign="−" tone="left" changes={left} context={from} parts={parts} />
+      <List title="Added" sign="+" tone="entered" changes={entered} context={context} parts={parts} />
+      {changed.length > 0 && <List title="Different reason or form" sign="~" tone="changed" changes={changed} context={context} parts={parts} />}
     </div>
   );
 }
 
-function List({ title, sign, tone, changes, context }: { title: string; sign: string; tone: string; changes: Change[]; context: string }) {
+function List({ title, sign, tone, changes, context, parts }: {
+  title: string;
+  sign: string;
+  tone: string;
+  changes: Change[];
+  context: string;
+  parts: ReadonlyMap<string, string>;
+}) {
   const tokens = changes.reduce((sum, each) => sum + each.tokens, 0);
   return (
     <section class={`changes ${tone}`} aria-label={title}>
@@ -35,7 +45,7 @@ function List({ title, sign, tone, changes, context }: { title: string; sign: st
         {changes.slice(0, LIMIT).map((each) => (
           <li key={each.id}>
             <a href={itemPath(context, each.id)}>
-              <span class={`swatch ${look(componentOf(each.kind))}`} aria-hidden="true" />
+              <span class={`swatch ${look(parts.get(each.id) ?? componentOf(each.kind))}`} aria-hidden="true" />
               <span class="change-text">{each.excerpt || each.id}</span>
             </a>
             <span class="small muted">

@@ -141,7 +141,7 @@ function costText({ tokens, left }: Remedy): string {
 }
 
 /** A pinned memory is in every context of those who can see it. */
-function PinMemory({ id, memory, tokens }: { id: string; memory: NonNullable<ItemView["memory"]>; tokens: number | undefined }) {
+export function PinMemory({ id, memory, tokens, label = "Pin it" }: { id: string; memory: NonNullable<ItemView["memory"]>; tokens: number | undefined; label?: string }) {
   const change = useChange();
   const [pinned, setPinned] = useState(memory.pinned);
   const pin = async (value: boolean) => {
@@ -149,7 +149,7 @@ function PinMemory({ id, memory, tokens }: { id: string; memory: NonNullable<Ite
   };
   return (
     <>
-      <button type="button" disabled={change.busy} onClick={() => void pin(!pinned)}>{pinned ? "Unpin" : "Pin it"}</button>{" "}
+      <button type="button" disabled={change.busy} onClick={() => void pin(!pinned)}>{pinned ? "Unpin" : label}</button>{" "}
       <span role="status">{pinned ? "It is pinned: every new context" : "Include it in every new context"} of {memoryOwner(memory)}{pinned && " includes it"}{!pinned && tokens !== undefined && `, for ${plural(tokens, "token")} each`}.</span>
       {change.error && <span class="bad" role="alert"> {change.error}</span>}
     </>
