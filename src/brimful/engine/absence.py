@@ -15,6 +15,7 @@ _SEARCH_FAILURES: Final = ("text-search-failed", "vector-search-failed", "vector
 AbsenceReason = Literal[
     "left-out",  # the context was built without memories or lore
     "later",  # written after the context was built
+    "edited",  # a memory that was edited after the context was built
     "archived",  # superseded, or archived by the janitor
     "other-owner",  # belongs to another persona, user or room
     "other-room",  # a message of another room
@@ -95,6 +96,9 @@ def _explain_memory(memory: Memory, snapshot: Snapshot, *, archived: bool) -> _E
         if owner is not None and owner != actual:
             why = f"it belongs to the {kind} {owner!r}; {_describe_own(kind, actual)}"
             return "other-owner", why, f"change the {kind} of the memory, or remove it so that everybody may know it"
+    if memory.edited is not None and memory.edited > snapshot.at:
+        why = "it was edited after this context was built, which did not find its earlier version"
+        return "edited", why, "write it in the words that such questions use"
     unknown = "" if memory.at else "it may have been written later, since its time is unknown; otherwise "
     reason, why = _explain_search(snapshot.context, "memory-", "memories")
     return reason, unknown + why, "write it in the words that such questions use"
@@ -117,7 +121,8 @@ def _explain_message(message: Message, snapshot: Snapshot, *, owner: str | None,
         return "archived", "the janitor archived it", "undo the janitor's run, or save it as a memory"
     reason, why = _explain_search(snapshot.context, "message-older", "older messages")
     why = f"it is older than the history that was loaded, and {why}"
-    return reason, why, "use a larger window, for which more of the history is loaded"
+    fix = "build new contexts with a larger window, which load more history (what-if only has this one's candidates)"
+    return reason, why, fix
 
 
 def _explain_room(room: str, owner: str | None, snapshot: Snapshot) -> _Explanation:

@@ -7,6 +7,8 @@ from collections import Counter
 import pytest
 
 from brimful.engine import Engine
+from brimful.server.inspector.queries import FindQuery
+from brimful.server.inspector.search import find_absent
 from brimful.stores import connect
 from server.inspector.conftest import ROOT, store_of
 
@@ -176,6 +178,25 @@ def test_a_memory_that_search_did_not_offer_is_rated_and_can_be_pinned(client, g
     assert len(tried["left"]) == pin["left"]
 
 
+def test_a_memory_that_was_edited_later_is_not_explained_by_its_earlier_text(client, get, kept):
+    other = {"content": "Ada has a canoe.", "user": "ada", "at": 1.0, "id": "canoe"}
+    client.post(f"{ROOT}/memories", json=other).raise_for_status()
+    [before] = get(f"/contexts/{kept.first}/items/canoe")["remedies"]
+
+    def edit(content):
+        client.put(f"{ROOT}/memories/canoe", json={"content": content}).raise_for_status()
+        return get(f"/contexts/{kept.first}/items/canoe")
+
+    unrelated = edit("Ada has a canoe, a tent and a lamp.")
+    assert (unrelated["absence"]["reason"], unrelated["absence"]["relevance"]) == ("edited", None)
+    assert unrelated["absence"]["fix"] == "write it in the words that such questions use"
+    assert unrelated["remedies"][0]["tokens"] > before["tokens"]
+    found = edit("Which sencha?")["absence"]
+    assert found["reason"] == "edited"
+    assert found["relevance"] > 0.5
+    assert found["fix"] == "build a new context, which would find it now"
+
+
 def test_each_remedy_includes_the_item(client, get, kept):
     out = lost(get(f"/contexts/{kept.first}"))["id"]
     remedies = {each["change"]: each for each in get(f"/contexts/{kept.first}/items/{out}")["remedies"]}
@@ -213,6 +234,7 @@ def test_candidates_messages_and_memories_are_found_whatever_became_of_them(clie
         "bob-gyokuro": "other-owner",
         "far": "other-room",
     }
+    assert outcomes(get, kept, "OKURO SHADE") == {"far": "other-room"}  # parts of words
     assert outcomes(get, kept, "hazelnut allergic") == {"nuts": "kept"}
     assert outcomes(get, kept, "far") == {"far": "other-room"}
     out = lost(get(f"/contexts/{kept.first}"))
@@ -225,6 +247,20 @@ def test_what_was_left_out_is_listed_before_what_was_included(get, kept):
     found = get(f"/contexts/{kept.first}/find", q="turn about sencha", limit=3)
     assert [each["outcome"] for each in found["matches"]] == ["dropped"] * 3 + [None] * 3 + ["kept"] * 3
     assert found["partial"] is True
+
+
+def test_messages_that_are_not_scanned_are_found_by_whole_words(kept, tmp_path):
+    async def find(text):
+        async with Engine(store_of(tmp_path), embedder="none") as engine:
+            await engine.post(room="attic", text="Gyokuro is shaded.", id="far", at=1.0)
+            snapshot = await engine.store.snapshot(kept.first)
+            found, complete = await find_absent(
+                engine, snapshot, FindQuery(q=text), ["tea/room", "attic"], max_scanned=1
+            )
+            return [match.id for match in found], complete
+
+    assert asyncio.run(find("gyokuro")) == (["far"], False)
+    assert asyncio.run(find("okuro")) == ([], False)
 
 
 def test_two_contexts_side_by_side(get, kept):

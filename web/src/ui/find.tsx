@@ -28,7 +28,7 @@ export function Find({ context, label, text, onFind, onPick }: {
       <form class="forgotten" role="search" aria-label={label} onSubmit={submit}>
         <label class="field grow">
           <span>{label}</span>
-          <input type="text" value={typed ?? text} placeholder="a word of it, such as a name" onInput={(event) => setTyped(event.currentTarget.value)} />
+          <input type="text" value={typed ?? text} placeholder="a word of it, or a part of one" onInput={(event) => setTyped(event.currentTarget.value)} />
         </label>
         <button type="submit">Find</button>
         {text && <button type="button" class="quiet" onClick={() => (setTyped(null), onFind(""))}>Clear</button>}
@@ -44,9 +44,11 @@ function Results({ context, text, onPick }: { context: string; text: string; onP
     <Loaded of={read} rows={3}>
       {({ matches, partial }) => (
         <section class="found" aria-label={`Results for ${text}`}>
-          {matches.length === 0 && <p role="status">Nothing in this store contains “{text}”: no candidate, memory, message or lorebook entry. The model cannot know what was never stored.</p>}
+          {matches.length === 0 && <p role="status">{partial
+            ? <>Nothing was found that contains “{text}”. This store is so large that most of its messages were only searched for whole words, and some not at all.</>
+            : <>Nothing in this store contains “{text}”: no candidate, memory, message or lorebook entry. The model cannot know what was never stored.</>}</p>}
           <ol class="basis">{matches.map((each) => <li key={each.id}><Result item={each} onPick={onPick} /></li>)}</ol>
-          {partial && <p class="small muted">There are more matches. Add a word to narrow them down.</p>}
+          {partial && matches.length > 0 && <p class="small muted">There may be more matches. Add a word to narrow them down.</p>}
         </section>
       )}
     </Loaded>

@@ -26,6 +26,7 @@ MAX_PREPARED: Final = 4  # per context
 CACHE_SECONDS: Final = 30.0  # content erased by another process is shown no longer than that
 
 _Key = tuple[str, str]
+_PreparedKey = tuple[ModelInfo, Policy, frozenset[tuple[str, str]]]  # with the ids and hashes of pins
 Pins = Mapping[str, ContentPackage]
 """Packages to pin, by id."""
 NO_PINS: Final[Pins] = MappingProxyType({})
@@ -37,7 +38,9 @@ class CachedContext:
     def __init__(self, snapshot: Snapshot, at: float) -> None:
         self.snapshot = snapshot
         self.at = at
-        self._prepared: LRU[tuple[ModelInfo, Policy, frozenset[str]], Candidates] = LRU(max_entries=MAX_PREPARED)
+        self._prepared: LRU[tuple[ModelInfo, Policy, frozenset[tuple[str, str]]], Candidates] = LRU(
+            max_entries=MAX_PREPARED
+        )
         self._windows: dict[str, int | None] = {}
         self._included: dict[str, ContentPackage] | None = None
         self._lock = Lock()
@@ -52,7 +55,7 @@ class CachedContext:
 
         What is pinned replaces the candidate with its id, or is added.
         """
-        key = (inputs.model, inputs.policy, frozenset(pins))
+        key = (inputs.model, inputs.policy, frozenset((id, pin.hash) for id, pin in pins.items()))
         others = (package for package in inputs.packages if package.id not in pins)
         with self._lock:
             return self._prepared.setdefault(

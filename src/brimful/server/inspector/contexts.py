@@ -53,6 +53,7 @@ _MAX_BUILDS: Final = 20
 _TASK_WAIT: Final = 2.0  # seconds
 _MAX_RATED: Final = 400  # search results among which a record is rated
 _PINNABLE: Final = ("memory-", "lorebook", "summary")  # kinds that are pinned as they are
+_SEARCHED: Final = ("not-found", "edited")  # reasons why a record was not offered by search
 _TRIED: Final = (*_PINNABLE, "message-")  # kinds for which a pin is tried
 
 
@@ -184,7 +185,7 @@ class Contexts:
         if absence is None:
             message = f"{item[:80]!r} was not a candidate of this context: it does not exist"
             raise ApiError("not_found", message, code="item_not_found", param="item")
-        pins = await load_pins(engine.store, snapshot, [item]) if absence.reason == "not-found" else NO_PINS
+        pins = await load_pins(engine.store, snapshot, [item]) if absence.reason in _SEARCHED else NO_PINS
         remedies = await self._executor.run(call.tenant, lambda: _find_remedies(cached, item, pins))
         return ItemView(
             absence=await _absence_view(engine, snapshot, absence),
@@ -197,9 +198,17 @@ class Contexts:
 
 
 async def _absence_view(engine: Engine, snapshot: Snapshot, absence: Absence) -> AbsenceView:
-    relevance = await _rate(engine, snapshot, absence.id) if absence.reason == "not-found" else None
+    relevance = await _rate(engine, snapshot, absence.id) if absence.reason in _SEARCHED else None
     fields = {name: getattr(absence, name) for name in ("kind", "reason", "why", "fix")}
+    if absence.reason == "edited" and relevance is not None and relevance > _least_relevance(snapshot.context):
+        fields["fix"] = "build a new context, which would find it now"
     return AbsenceView(**fields, relevance=relevance)
+
+
+def _least_relevance(context: Context) -> float:
+    """Return the lowest relevance of the memories that search offered."""
+    offered = (each for each in context.inputs.packages if each.kind.startswith("memory-"))
+    return min((each.relevance for each in offered if each.relevance is not None), default=0.0)
 
 
 async def _rate(engine: Engine, snapshot: Snapshot, id: str) -> float | None:

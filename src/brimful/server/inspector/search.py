@@ -10,6 +10,7 @@ from brimful.engine import Engine
 from brimful.engine.absence import find_absence
 from brimful.packagers.records import plain_text, record_id
 from brimful.records import Lorebook, Message, Persona, Room, Snapshot
+from brimful.records.search import CountedMessage
 from brimful.server.inspector.context_cache import ContextCache
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import FindQuery, MemoriesQuery, SearchQuery
@@ -21,6 +22,9 @@ from brimful.stores import Store
 MAX_ROOMS: Final = 200  # whose messages are searched: those of the newest contexts, then by id
 _MAX_LISTED: Final = 1_000  # personas and lorebooks
 _MAX_BUILDS: Final = 500
+_MAX_SCANNED: Final = 20_000  # messages, about a second of CPU time; only whole words are found in the others
+_PAGE_SIZE: Final = 1_000  # messages
+_MAX_FOUND: Final = 100  # memories, and messages
 
 HitKind = Literal["context", "message", "memory", "lore", "room", "persona"]
 
@@ -58,7 +62,8 @@ class Match(View, frozen=True, kw_only=True):
 class FindView(View, frozen=True, kw_only=True):
     """What matches: what was left out, what was not a candidate, and what was included, in this order.
 
-    `partial` says that there are more matches, or that not all rooms were searched.
+    All words must occur, also as parts of longer words. `partial` says that there may be more matches: the store is so
+    large that some messages were searched for whole words only, or not at all.
     """
 
     matches: tuple[Match, ...]
@@ -81,11 +86,11 @@ class Search:
         included, left_out = await asyncio.to_thread(_find_candidates, snapshot.context, words)
         rooms = await _choose_rooms(engine.store, await engine.store.list_records(Room, limit=_MAX_LISTED))
         searched = list(dict.fromkeys([snapshot.room, *rooms]))
-        absent = await _find_absent(engine, snapshot, query, searched[:MAX_ROOMS])
+        absent, complete = await find_absent(engine, snapshot, query, searched[:MAX_ROOMS])
         groups = (left_out, absent, included)
         return FindView(
             matches=tuple(each for group in groups for each in group[:limit]),
-            partial=len(searched) > MAX_ROOMS or any(len(group) > limit for group in groups),
+            partial=not complete or len(searched) > MAX_ROOMS or any(len(group) > limit for group in groups),
         )
 
     async def show(self, call: Call) -> SearchView:
@@ -127,30 +132,35 @@ def _find_candidates(context: Context, words: list[str]) -> tuple[list[Match], l
     return groups
 
 
-async def _find_absent(engine: Engine, snapshot: Snapshot, query: FindQuery, rooms: list[str]) -> list[Match]:
-    """Return records that match and were not candidates: messages by any of the words, others by all of them.
+async def find_absent(
+    engine: Engine, snapshot: Snapshot, query: FindQuery, rooms: list[str], *, max_scanned: int = _MAX_SCANNED
+) -> tuple[list[Match], bool]:
+    """Return records that contain all words and were not candidates, and whether everything was searched.
 
     Answers to the context are left out.
     """
     store, limit, words = engine.store, query.limit, query.q.casefold().split()
     known = {record_id(decision.id) for decision in snapshot.context.decisions}
     known |= {answer.message for answer in await store.responses(context=snapshot.id) if answer.message}
-    memories = [
-        memory
+    pages = [
+        await find_memories(store, MemoriesQuery(q=query.q, archived=archived, limit=_MAX_FOUND))
         for archived in (False, True)
-        for memory in (await find_memories(store, MemoriesQuery(q=query.q, archived=archived, limit=100)))[0]
     ]
-    hits = (await engine.search(query.q, room=rooms[0], other_rooms=rooms[1:], limit=100)).hits
-    messages = [hit.record for hit in hits if isinstance(hit.record, Message) and hit.parts.words > 0]
+    memories = [memory for page, _ in pages for memory in page]
+    messages, complete = await _scan_messages(store, words, rooms, max_scanned)
+    if not complete:
+        hits = (await engine.search(query.q, room=rooms[0], other_rooms=rooms[1:], limit=_MAX_FOUND)).hits
+        found = (hit.record for hit in hits if isinstance(hit.record, Message))
+        messages += [message for message in found if _contains(words, plain_text(message.content))]
     books = await store.list_records(Lorebook, limit=_MAX_LISTED)
     entries = await store.lore([book.id for book in books]) if books else []
     lore = [each for each in entries if _contains(words, each.id, each.name, *each.keys, each.content)]
     ids = dict.fromkeys([query.q.strip(), *(record.id for record in (*memories, *messages, *lore))])
-    found = []
+    matches = []
     for id in ids:
         absence = None if id in known else await find_absence(store, snapshot, id)
         if absence is not None:
-            found.append(
+            matches.append(
                 Match(
                     id=id,
                     kind=absence.kind,
@@ -161,9 +171,27 @@ async def _find_absent(engine: Engine, snapshot: Snapshot, query: FindQuery, roo
                     why=absence.why,
                 )
             )
-        if len(found) > limit:
+        if len(matches) > limit:
             break
-    return found
+    return matches, complete and all(cursor is None for _, cursor in pages)
+
+
+async def _scan_messages(
+    store: Store, words: list[str], rooms: Iterable[str], max_scanned: int
+) -> tuple[list[Message], bool]:
+    """Return the newest messages of rooms that contain all words, and whether all messages were read."""
+    found: list[Message] = []
+    scanned = 0
+    for room in rooms:
+        page: list[CountedMessage] | None = None
+        while page is None or len(page) == _PAGE_SIZE:
+            if scanned >= max_scanned or len(found) >= _MAX_FOUND:
+                return found, False
+            before = None if page is None else page[-1].message.seq
+            page = await store.history(room, before=before, limit=_PAGE_SIZE, include_archived=True)
+            scanned += len(page)
+            found += [each.message for each in page if _contains(words, plain_text(each.message.content))]
+    return found, True
 
 
 async def _choose_rooms(store: Store, rooms: Iterable[Room]) -> list[str]:
