@@ -175,3 +175,14 @@ def test_thousands_of_candidates_are_scrolled_sorted_and_filtered_quickly(crowd,
 
     for action in (to_the_end, by_tokens, one_lot):
         assert busy(page, action) < MOST_BUSY, action.__name__
+
+
+def test_the_tokens_of_the_candidates_add_up_and_slash_focuses_the_finder(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}?kind=message-current")
+    row = page.get_by_role("grid", name="Candidates").get_by_role("row").nth(1)
+    part = page.get_by_role("button", name=re.compile(r"^Current message \d+"))
+    [tokens] = re.findall(r"message (\d+)", " ".join(part.inner_text().split()))
+    expect(row.locator(".col-tokens")).to_have_text(tokens)
+    page.keyboard.press("/")
+    expect(page.get_by_role("textbox", name="What did the answer forget?")).to_be_focused()

@@ -11,7 +11,7 @@ from web.conftest import in_thread, served
 def test_two_contexts_are_compared_with_their_common_prefix(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/diff/{contexts[0]}/{contexts[1]}")
-    expect(page.get_by_role("region", name="Before")).to_contain_text("of 1,400 tokens")
+    expect(page.get_by_role("region", name="Before")).to_contain_text("available tokens")
     expect(page.get_by_role("region", name="Added")).to_contain_text("Question 1")
     messages = page.get_by_role("list", name="Messages of the request").get_by_role("listitem")
     expect(messages.first).to_contain_text("= unchanged")
@@ -29,7 +29,7 @@ def test_two_recent_contexts_are_chosen_in_any_order(shop, visit):
     expect(cards[0]).to_contain_text("Answer 0: a new lid")
     expect(page.get_by_role("list", name="Colors of the bars")).to_contain_text("Recent messages")
     cards[1].click()
-    expect(page.get_by_role("status")).to_have_text("Now choose the context to compare it with.")
+    expect(page.get_by_role("status")).to_contain_text("Now choose the context to compare it with.")
     expect(cards[1]).to_have_attribute("aria-pressed", "true")
     cards[1].click()
     expect(page.get_by_role("status")).to_have_text("Choose two contexts to compare.")

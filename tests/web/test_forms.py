@@ -33,7 +33,7 @@ def test_a_shortened_item_is_marked_in_lists(own_shop, visit):
     address, store, _ = own_shop
     context = in_thread(world.shortened(store))
     page = visit(address, f"/contexts/{context}")
-    mark = re.compile(r"digest, [\d.]+ % of [\d,]+ tokens")
+    mark = re.compile(r"digest, [\d.]+\s% of [\d,]+ tokens")
     basis = page.get_by_role("region", name="What it rests on")
     basis.get_by_role("button", name="Show more").click()
     expect(basis.get_by_text(mark)).to_have_count(1)

@@ -3,6 +3,7 @@
 import re
 
 import httpx2
+import pytest
 from playwright.sync_api import expect
 
 
@@ -28,14 +29,14 @@ def test_a_memory_is_edited_pinned_and_removed_with_its_cost_visible(own_shop, v
     dialog = page.get_by_role("dialog", name="Edit memory")
     expect(dialog.get_by_text("(±0)")).to_be_visible()
     dialog.get_by_role("textbox", name="Content").fill("Ada likes bitter coffee from a moka pot.")
-    expect(dialog.locator(".cost")).to_contain_text(re.compile(r"9 tokens \(−\d+\)"))
+    expect(dialog.locator(".cost")).to_contain_text(re.compile(r"9 tokens of text \(−\d+\)"))
     dialog.get_by_role("button", name="Save").click()
     expect(dialog).to_have_count(0)
     changed = record(page, "Ada likes bitter coffee from a moka pot.")
     expect(changed).to_contain_text("9 tokens")
 
     changed.get_by_role("button", name=re.compile("^Pin")).click()
-    expect(changed).to_contain_text("9 tokens in every context")
+    expect(changed).to_contain_text("9 tokens of text in every context, plus its label")
     changed.get_by_role("button", name=re.compile("^Remove")).click()
     question = page.get_by_role("dialog", name="Remove this memory?")
     expect(question).to_contain_text("frees 9 tokens")
@@ -79,7 +80,7 @@ def test_a_room_is_edited_and_searched_and_a_message_removed(own_shop, visit):
     page.get_by_text("Room settings").click()
     goal = page.get_by_role("textbox", name="Goal")
     goal.fill("Solve her problem before noon")
-    expect(page.locator(".cost").first).to_contain_text(re.compile(r"5 tokens \(\+2\)"))
+    expect(page.locator(".cost").first).to_contain_text(re.compile(r"5 tokens of text \(\+2\)"))
     save(page, "Save")
     page.reload()
     page.get_by_text("Room settings").click()
@@ -91,6 +92,15 @@ def test_a_room_is_edited_and_searched_and_a_message_removed(own_shop, visit):
     found.get_by_role("button", name=re.compile("^Remove")).click()
     page.get_by_role("dialog").get_by_role("button", name="Remove", exact=True).click()
     expect(found).to_have_count(0)
+
+
+@pytest.mark.parametrize("owner", ["rooms/support", "personas/nova"])
+def test_a_room_or_persona_without_memories_points_to_those_of_its_users(shop, visit, owner):
+    address, _, _ = shop
+    page = visit(address, f"/{owner}")
+    page.get_by_role("main").get_by_role("link", name="Memories").click()
+    page.get_by_role("link", name="Memories of user ada").click()
+    expect(record(page, "Ada prefers short answers")).to_be_visible()
 
 
 def test_a_persona_and_a_room_have_notes(own_shop, visit):
@@ -148,10 +158,10 @@ def test_a_persona_and_a_lorebook_are_edited(own_shop, visit):
     page = visit(address, "/personas")
     page.get_by_role("link", name="Nova").click()
     page.get_by_role("textbox", name="Prompt").fill("You are Nova.")
-    expect(page.locator(".cost").first).to_contain_text(re.compile(r"4 tokens \(−\d+\)"))
+    expect(page.locator(".cost").first).to_contain_text(re.compile(r"4 tokens of text \(−\d+\)"))
     save(page, "Save")
     page.get_by_role("link", name="Personas").click()
-    expect(record(page, "You are Nova.")).to_contain_text("4 tokens in every context")
+    expect(record(page, "You are Nova.")).to_contain_text("4 tokens of text in every context, plus its role")
 
     page.get_by_role("link", name="Lorebooks").click()
     page.get_by_role("link", name="The shop").click()

@@ -36,7 +36,7 @@ def test_the_prefix_that_the_cache_kept_is_drawn(own_shop, visit):
     in_thread(world.cached(store, context, tokens=640, expected=700))
     page = visit(address, "/rooms/support/timeline")
     expect(page.get_by_role("region", name="Its window")).to_contain_text(
-        re.compile(r"640 tokens \([\d.]+ %\), 700 expectedNew\d+ tokens")
+        re.compile(r"640 tokens \([\d.]+\s%\), 700 expectedNew\d+ tokens")
     )
     step = page.get_by_role("button", name="640 cached")
     heights = [step.locator(kind).bounding_box()["height"] for kind in (".prefix:not(.expected)", ".prefix.expected")]

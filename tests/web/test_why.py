@@ -195,7 +195,7 @@ def test_the_answer_stands_beside_what_it_rests_on_and_what_it_did_not_see(shop,
     missed = page.get_by_role("region", name="What it did not see")
     first = missed.get_by_role("listitem").first
     expect(first).to_contain_text("Ada was promised a refund")
-    expect(first).to_contain_text(re.compile(r"pool full · relevance \d+ %"))
+    expect(first).to_contain_text(re.compile(r"pool full · relevance \d+\s%"))
     first.get_by_role("button").click()
     expect(page.get_by_role("complementary", name=f"Item {LOST}")).to_be_visible()
 

@@ -54,7 +54,7 @@ export function App() {
           <ul>
             {NAVIGATION.map(([href, name, pages]) => (
               <li key={href}>
-                <a href={href} aria-current={route.value.page && pages.includes(route.value.page) ? "page" : undefined}>
+                <a href={href} data-name={name} aria-current={route.value.page && pages.includes(route.value.page) ? "page" : undefined}>
                   {name}
                 </a>
               </li>
@@ -148,7 +148,7 @@ function useShortcuts(show: { help: () => void; search: () => void }): void {
       leader = event.key === "g";
       if (to !== undefined) go(to);
       else if (event.key === "?") show.help();
-      else if (event.key === "/") document.querySelector<HTMLElement>("input[type=search]")?.focus();
+      else if (event.key === "/") document.querySelector<HTMLElement>("[role=search] input")?.focus();
       else return;
       event.preventDefault();
     };

@@ -1,24 +1,29 @@
 import { describe, expect, it } from "vitest";
 
-import { ago, isoTime, formatTime, formText, money, parts, percent, plural, reasonText, relevance, score, seconds, short, signed, whole } from "../src/logic/format";
+import { ago, clockTimes, evidence, isoTime, formatTime, formText, money, percent, plural, reasonText, relevance, score, seconds, short, signed, whole } from "../src/logic/format";
 
 describe("formatted numbers", () => {
   it.each([[0, "0"], [950, "950"], [12_345, "12.3k"], [999_949, "1000k"], [1_048_576, "1.05M"], [-2048, "-2.05k"]])("shortens %d to %s", (value, text) => {
     expect(short(value)).toBe(text);
   });
   it("groups thousands", () => expect(whole(1234567.4)).toBe("1,234,567"));
-  it.each([[0, "0 %"], [0.0004, "<0.1 %"], [0.0456, "4.6 %"], [0.1234, "12.3 %"], [1, "100 %"], [NaN, "–"]])("formats %d as %s", (share, text) => {
+  it.each([[0, "0\u00a0%"], [0.0004, "<0.1\u00a0%"], [0.0456, "4.6\u00a0%"], [0.1234, "12.3\u00a0%"], [1, "100\u00a0%"], [NaN, "–"]])("formats %d as %s", (share, text) => {
     expect(percent(share)).toBe(text);
   });
-  it.each([[0, "0 %"], [0.00001, "<0.01 %"], [0.000347, "0.035 %"], [0.714, "71 %"], [0.9991, ">99 %"], [1, "100 %"]])("shows a relevance of %d as %s", (value, text) => {
+  it.each([[0, "0\u00a0%"], [0.00001, "<0.01\u00a0%"], [0.000347, "0.035\u00a0%"], [0.714, "71\u00a0%"], [0.9991, ">99\u00a0%"], [1, "100\u00a0%"]])("shows a relevance of %d as %s", (value, text) => {
     expect(relevance(value)).toBe(text);
   });
   it.each([["fits", "fits"], ["pool-full", "pool full"], ["not-worth", "not worth its tokens"]])("shows the reason %s as %s", (reason, text) => {
     expect(reasonText(reason)).toBe(text);
   });
+  it("writes times as exactly as it takes to tell them apart", () => {
+    expect(clockTimes([60, 120]).every((text) => /^\d\d:\d\d$/.test(text))).toBe(true);
+    expect(clockTimes([60, 61, 61])).toEqual(["00", "01", "01"].map((second) => expect.stringMatching(`^\\d\\d:\\d\\d:${second}$`)));
+    expect(clockTimes([60.25, 60.5])).toEqual([expect.stringMatching(/:00\.25$/), expect.stringMatching(/:00\.50$/)]);
+  });
   it("names the parts of a relevance, the largest first", () => {
-    expect(parts({ meaning: 2.31, words: 6.14, time: 0 })).toBe("words 6.1, meaning 2.3");
-    expect(parts(null)).toBe("");
+    expect(evidence({ meaning: 2.31, words: 6.14, time: 0 })).toBe("Found by its words (6.1), its meaning (2.3). The higher the number, the more it counts.");
+    expect(evidence(null)).toBe("");
   });
   it.each([[0.614, "0.61"], [0.0052, "0.005"], [0.000123, "0.0001"], [1e-7, "<0.0001"], [1e-300, "0.00"], [0, "0.00"], [1, "1.00"]])("shows a score of %d as %s", (value, text) => {
     expect(score(value)).toBe(text);

@@ -49,7 +49,7 @@ describe("an explanation", () => {
     const why = "kept: fits in pool 'related' (90/100 tokens), score 0.50, 40 tokens, rank 1; candidate because found by retrieval (relevance 0.069 %: words 8.2)";
     const inside = decision("in", { outcome: "kept", reason: "fits", why });
     expect(explain(inside, view())).toBe("Fits in pool 'related' (90/100 tokens).");
-    expect(origin(inside)).toBe("search found it (relevance 0.07 %: words 8.2)");
+    expect(origin(inside)).toBe("search found it (relevance 0.07\u00a0%: words 8.2)");
     expect(origin(decision("x", { why: "kept: required" }))).toBe("");
   });
   it("counts places in a pool", () => {

@@ -37,7 +37,7 @@ describe("the window of a row", () => {
   });
   it("has a text alternative", () => {
     expect(describeWindow(rowBands(row(1)), 1000)).toBe(
-      "Window of 1,000 tokens: System prompt 15 %, Recent messages 40 %, Scene 5 %, Free 15 %, Safety margin 5 %, Reserved for the answer 20 %",
+      "Window of 1,000 tokens: System prompt 15\u00a0%, Recent messages 40\u00a0%, Scene 5\u00a0%, Free 15\u00a0%, Safety margin 5\u00a0%, Reserved for the answer 20\u00a0%",
     );
   });
   it("has a stable look for every name", () => {

@@ -29,6 +29,11 @@ export function included(decision: { outcome: Outcome | null }): boolean {
   return decision.outcome === "kept" || decision.outcome === "shrunk";
 }
 
+/** The tokens that a candidate takes in the window, with its label or role; if it was left out, those of its text. */
+export function charged(decision: Decision): number {
+  return included(decision) ? decision.cost : decision.tokens;
+}
+
 /** Apply a filter. All words must occur in the id, excerpt, kind or reason. */
 export function filtered(decisions: readonly Decision[], filter: Filter): Decision[] {
   const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
@@ -64,7 +69,7 @@ function key(decision: Decision, column: Column): number | string {
     case "recency":
       return decision.score?.[column] ?? -1;
     case "tokens":
-      return decision.tokens;
+      return charged(decision);
     case "rank":
       return decision.rank || LAST;
   }

@@ -85,6 +85,6 @@ const SUM_NAMES: Record<string, string> = {
 export function describeWindow(bands: Band[], window: number): string {
   const parts = bands
     .filter((band) => band.tokens > 0)
-    .map((band) => `${title(band.name)} ${Math.round((band.tokens / Math.max(1, window)) * 1000) / 10} %`);
+    .map((band) => `${title(band.name)} ${Math.round((band.tokens / Math.max(1, window)) * 1000) / 10}\u00a0%`);
   return `Window of ${window.toLocaleString("en")} tokens: ${parts.join(", ")}`;
 }

@@ -18,12 +18,14 @@ function digits(value: number): string {
   return String(Number(value.toPrecision(3)));
 }
 
+const PERCENT = "\u00a0%"; // not at the start of a line
+
 /** 0.1234 → "12.3 %"; small values are not rounded to zero. */
 export function percent(share: number): string {
   if (!Number.isFinite(share)) return "–";
   const value = share * 100;
-  if (value > 0 && value < 0.1) return "<0.1 %";
-  return `${value >= 10 || value === 0 ? Math.round(value * 10) / 10 : Number(value.toPrecision(2))} %`;
+  if (value > 0 && value < 0.1) return `<0.1${PERCENT}`;
+  return `${value >= 10 || value === 0 ? Math.round(value * 10) / 10 : Number(value.toPrecision(2))}${PERCENT}`;
 }
 
 const TINY = 0.0001; // smaller scores are shown as "<0.0001"
@@ -38,8 +40,8 @@ export function score(value: number): string {
 /** The probability that an item helps: 71 %, 0.035 %, >99 %. */
 export function relevance(value: number): string {
   const share = value * 100;
-  if (share > 0 && share < 1) return share < 0.01 ? "<0.01 %" : `${Number(share.toPrecision(2))} %`;
-  return share > 99 && share < 100 ? ">99 %" : `${Math.round(share)} %`;
+  if (share > 0 && share < 1) return share < 0.01 ? `<0.01${PERCENT}` : `${Number(share.toPrecision(2))}${PERCENT}`;
+  return share > 99 && share < 100 ? `>99${PERCENT}` : `${Math.round(share)}${PERCENT}`;
 }
 
 /** A reason in words: "pool-full" → "pool full". */
@@ -47,10 +49,14 @@ export function reasonText(reason: string): string {
   return reason === "not-worth" ? "not worth its tokens" : reason.replaceAll("-", " ");
 }
 
-/** What speaks for an item, as log-odds, the largest first: "words 6.1, meaning 2.3". */
-export function parts(of: Record<string, number> | null): string {
+const EVIDENCE: Record<string, string> = {
+  words: "its words", meaning: "its meaning", neighbours: "messages near it", speaker: "who said it", time: "a time it mentions",
+};
+
+/** What a search result was found by, with its log-odds, the largest first: "Found by its words (6.1), its meaning (2.3)". */
+export function evidence(of: Record<string, number> | null): string {
   const found = Object.entries(of ?? {}).filter(([, value]) => value.toFixed(1) !== "0.0").sort(([, a], [, b]) => b - a);
-  return found.map(([name, value]) => `${name} ${value.toFixed(1)}`).join(", ");
+  return found.length > 0 ? `Found by ${found.map(([name, value]) => `${EVIDENCE[name] ?? name} (${value.toFixed(1)})`).join(", ")}. The higher the number, the more it counts.` : "";
 }
 
 /** US dollars: 0.00042 → "$0.00042", 12.3 → "$12.30" */
@@ -95,11 +101,16 @@ export function formatTime(at: number | null): string {
   return Math.abs(at) <= LATEST ? MOMENT.format(at * 1000) : "invalid time";
 }
 
-const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
+const CLOCKS = [
+  new Intl.DateTimeFormat("en-GB", { timeStyle: "short" }),
+  new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" }),
+  new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 2 }),
+];
 
-/** The time of day: "11:16" */
-export function clockTime(at: number): string {
-  return at && Math.abs(at) <= LATEST ? CLOCK.format(at * 1000) : "";
+/** Times of day, as exact as it takes to tell them apart: "11:16", "11:16:03", "11:16:03.25" */
+export function clockTimes(times: readonly number[]): string[] {
+  const written = CLOCKS.map((clock) => times.map((at) => (at && Math.abs(at) <= LATEST ? clock.format(at * 1000) : "")));
+  return written.find((texts) => new Set(texts).size === new Set(times).size) ?? written.at(-1) ?? [];
 }
 
 const PERIODS = { hour: new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" }), day: new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeZone: "UTC" }) };

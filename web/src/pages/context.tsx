@@ -83,7 +83,7 @@ function Facts({ view }: { view: ContextView }) {
         <div><dt>Window</dt><dd class="num">{whole(view.window)}</dd></div>
         <div><dt>Free</dt><dd class="num">{whole(view.remaining)}</dd></div>
         <div><dt>Policy <Explain term="Policy" /></dt><dd>{view.policy}</dd></div>
-        <div><dt>Price <Explain term="Price" /></dt><dd>{view.price} per 1,000 tokens</dd></div>
+        <div><dt>Price <Explain term="Price" /></dt><dd>needs a score of {view.price} per 1,000 tokens</dd></div>
         <div><dt>Counts</dt><dd>{view.basis}</dd></div>
         <div><dt>Room</dt><dd><a href={roomPath(view.room)}>{roomName(view)}</a></dd></div>
         {view.persona && <div><dt>Persona</dt><dd><a href={personaPath(view.persona)}>{personaName(view)}</a></dd></div>}

@@ -12,7 +12,7 @@ import { ago, isoTime, formatTime, percent, plural, whole } from "../logic/forma
 import { personaName, roomName } from "../logic/names";
 import { contextPath, diffPath, roomPath, timelinePath } from "../logic/routes";
 import { setQuery, route } from "../router";
-import { BarLegend, ExchangeLines, WindowBar } from "../ui/bar";
+import { BarLegend, BudgetUse, ExchangeLines, WindowBar } from "../ui/bar";
 import { NameField } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
 import { ErrorNote, Heading, Skeleton } from "../ui/states";
@@ -107,8 +107,8 @@ function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | u
       <ExchangeLines question={row.question} answer={answer?.text || row.answer} />
       <WindowBar bands={rowBands(row)} window={row.window} />
       <div class="context-line small">
-        <span><b class="num">{percent(row.tokens / Math.max(1, row.available))}</b> <span class="muted">of {whole(row.available)} available tokens, window {whole(row.window)}</span></span>
-        <span class="muted">{row.model} · {row.policy}</span>
+        <BudgetUse row={row} />
+        <span class="muted">window {whole(row.window)} · {row.model} · {row.policy}</span>
         <span><b>{whole(row.candidates - row.left_out)}</b> of {plural(row.candidates, "candidate")} included</span>
         {row.degraded.length > 0 && <span class="tag warn" title={row.degraded.map((each) => each.text).join("; ")}>degraded</span>}
         {row.warnings.length > 0 && <span class="tag" title={row.warnings.map((each) => each.text).join("; ")}>{plural(row.warnings.length, "warning")}</span>}

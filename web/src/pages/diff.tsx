@@ -6,11 +6,11 @@ import { path } from "../api/client";
 import { useResource } from "../api/resource";
 import type { ContextList, ContextRow, Difference } from "../api/types";
 import { rowBands } from "../logic/components";
-import { formatTime, percent, signed, whole } from "../logic/format";
+import { formatTime, percent, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
 import { contextPath, diffPath } from "../logic/routes";
 import { go } from "../router";
-import { BarLegend, ExchangeLines, WindowBar } from "../ui/bar";
+import { BarLegend, BudgetUse, ExchangeLines, WindowBar } from "../ui/bar";
 import { Changes } from "../ui/changes";
 import { TextField } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
@@ -62,13 +62,13 @@ function Recent({ rows, chosen, onPick }: { rows: ContextRow[]; chosen: string; 
   return (
     <section aria-labelledby="recent-heading">
       <h2 id="recent-heading">Recent contexts</h2>
-      <p role="status">{one ? "Now choose the context to compare it with." : "Choose two contexts to compare."}</p>
+      <p role="status">{one ? "Now choose the context to compare it with. The older of the two becomes “Before”." : "Choose two contexts to compare."}</p>
       <BarLegend rows={rows} />
       <ul class="picks">
         {rows.map((row) => (
           <li key={row.id}>
             <button type="button" class="card" aria-pressed={row.id === chosen} onClick={() => onPick(row.id)}>
-              <span><b>{personaName(row) || row.model}</b> in <b>{roomName(row)}</b> <span class="muted small">{formatTime(row.at)}</span>{row.id === chosen && <> <span class="tag">first</span></>}</span>
+              <span><b>{personaName(row) || row.model}</b> in <b>{roomName(row)}</b> <span class="muted small">{formatTime(row.at)}</span>{row.id === chosen && <> <span class="tag">chosen</span></>}</span>
               <ExchangeLines {...row} />
               <WindowBar bands={rowBands(row)} window={row.window} />
               <code class="small">{row.id}</code>
@@ -107,7 +107,7 @@ function Side({ title, row, more }: { title: string; row: ContextRow; more?: num
       <ExchangeLines {...row} />
       <WindowBar bands={rowBands(row)} window={row.window} />
       <p class="small">
-        <b class="num">{whole(row.tokens)}</b> of {whole(row.window)} tokens{more !== undefined && <> (<span class="num">{signed(more)}</span>)</>} · {row.model} · {row.policy} · {whole(row.left_out)} left out
+        <BudgetUse row={row} change={more} /> · window {whole(row.window)} · {row.model} · {row.policy} · {whole(row.left_out)} left out
       </p>
     </section>
   );

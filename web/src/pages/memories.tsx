@@ -3,10 +3,12 @@
 import { useState } from "preact/hooks";
 
 import { useChange } from "../api/change";
-import { json, path } from "../api/client";
+import { json, path, query } from "../api/client";
 import { countModel } from "../api/counting";
 import type { Memory, MemoryList } from "../api/records";
 import { usePages } from "../api/pages";
+import { useResource } from "../api/resource";
+import type { ContextList } from "../api/types";
 import { formatTime, percent, plural, whole } from "../logic/format";
 import { memoryOwner } from "../logic/names";
 import { whyPath } from "../logic/routes";
@@ -46,9 +48,9 @@ export function MemoriesPage() {
         <CountModel />
       </div>
       <Loaded of={list.first}>
-        {() => memories.length === 0 ? <NoMemories filtered={isFiltered} /> : (
+        {() => memories.length === 0 ? <NoMemories filtered={isFiltered} room={filter("room")} persona={filter("persona")} /> : (
           <>
-            <p class="small muted" role="status">{plural(memories.length, "memory", "memories")}{list.more && " so far"}, {plural(memories.reduce((sum, each) => sum + each.tokens, 0), "token")} in total</p>
+            <p class="small muted" role="status">{plural(memories.length, "memory", "memories")}{list.more && " so far"}, {plural(memories.reduce((sum, each) => sum + each.tokens, 0), "token")} of text in total</p>
             <ul class="records" aria-label="Memories">
               {memories.map((each) => <MemoryRow key={each.id} memory={each} onEdit={setEditing} onRemove={setRemoving} onChanged={list.first.reload} />)}
             </ul>
@@ -79,7 +81,7 @@ function MemoryRow({ memory, onEdit, onRemove, onChanged }: {
       <div class="record-line small">
         <span class="tag">{memory.type}</span>
         {memory.pinned && <span class="tag warn">pinned</span>}
-        <span><b class="num">{whole(memory.tokens)}</b> tokens{memory.pinned && " in every context"}</span>
+        <span><b class="num">{whole(memory.tokens)}</b> tokens of text{memory.pinned && " in every context, plus its label"}</span>
         <span class="muted">importance {percent(memory.importance)}</span>
         <span class="muted">{memoryOwner(memory)}</span>
         {memory.cluster && <span class="muted">cluster {memory.cluster}</span>}
@@ -114,11 +116,20 @@ function Remove({ memory, onDone, onClose }: { memory: Memory; onDone: () => voi
   );
 }
 
-function NoMemories({ filtered }: { filtered: boolean }) {
-  if (filtered) return <EmptyState title="No matching memories" text="Try removing a filter." />;
+function NoMemories({ filtered, room, persona }: { filtered: boolean; room: string; persona: string }) {
+  if (filtered) return <EmptyState title="No matching memories" text="Try removing a filter.">{(room || persona) && <OfUsers room={room} persona={persona} />}</EmptyState>;
   return (
     <EmptyState title="No memories yet" text="A memory is a fact that is added to the context when it is relevant. Create one with the button above, or from a program:">
       <Shell>{post("/memories", { content: "Ada was promised a refund.", user: "ada" })}</Shell>
     </EmptyState>
   );
+}
+
+/** Rooms and personas also use the memories of the users they talk to. */
+function OfUsers({ room, persona }: { room: string; persona: string }) {
+  const contexts = useResource<ContextList>(`/contexts${query({ room, persona, limit: 50 })}`).data?.contexts ?? [];
+  const users = [...new Set(contexts.map((each) => each.user))].filter((user) => user !== null);
+  if (users.length === 0) return null;
+  const links = users.map((user) => <li key={user}><a href={`/memories?${new URLSearchParams({ user })}`}>Memories of user {user}</a></li>);
+  return <><p>These are only the memories that belong to the {room ? "room" : "persona"} itself. Its contexts also use:</p><ul>{links}</ul></>;
 }

@@ -49,7 +49,7 @@ export function PersonasPage() {
                     <code>{each.id}</code>
                     {each.model && <span class="muted">{each.model}</span>}
                     {each.policy && <span class="muted">policy {each.policy}</span>}
-                    <span>{plural(each.tokens, "token")} in every context</span>
+                    <span>{plural(each.tokens, "token")} of text in every context, plus its role</span>
                   </div>
                 </li>
               ))}

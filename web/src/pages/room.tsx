@@ -10,7 +10,7 @@ import type { Message, MessageList, Room } from "../api/records";
 import { usePages } from "../api/pages";
 import { useResource } from "../api/resource";
 import { lines, messageText } from "../logic/text";
-import { formatTime, parts, plural, relevance, whole } from "../logic/format";
+import { evidence, formatTime, plural, relevance, whole } from "../logic/format";
 import { contextPath, timelinePath } from "../logic/routes";
 import { setQuery, go, route } from "../router";
 import { CharacterForm, mergedCharacter, ROOM_FIELDS } from "../ui/character-form";
@@ -114,8 +114,8 @@ function Messages({ room }: { room: string }) {
                   <div class="record-line small">
                     <b>{each.sender || each.role}</b>{each.sender && <span class="muted">{each.role}</span>}
                     <span class="muted">{formatTime(each.at)}</span>
-                    <span>{plural(each.tokens, "token")}</span>
-                    {each.relevance !== null && <span class="muted" title={parts(each.parts)}>relevance {relevance(each.relevance)}</span>}
+                    <span>{plural(each.tokens, "token")} of text</span>
+                    {each.relevance !== null && <span class="muted" title={evidence(each.parts)}>relevance {relevance(each.relevance)}</span>}
                     <code>{each.id}</code>
                     <span class="record-buttons">{each.context && <a class="quiet" href={contextPath(each.context)}>What the model saw<span class="hidden"> for {each.id}</span></a>} <button type="button" class="quiet" onClick={() => setRemoving(each)}>Remove<span class="hidden"> {each.id}</span></button></span>
                   </div>

@@ -47,7 +47,7 @@ export function RoomsPage() {
                     <code>{room.id}</code>
                     {room.user && <span class="muted">user {room.user}</span>}
                     {room.created > 0 && <span class="muted">created {formatTime(room.created)}</span>}
-                    <span>{plural(room.tokens, "token")} in every context</span>
+                    <span>{plural(room.tokens, "token")} of text in every context, plus its labels</span>
                   </div>
                 </li>
               ))}

@@ -81,11 +81,11 @@ function Summary({ of }: { of: Statistics }) {
         <div><dt>Included <Explain term="Candidate" /></dt><dd>{percent(included(of) / Math.max(1, of.candidates))}</dd><dd class="small muted">{whole(included(of))} of {plural(of.candidates, "candidate")}</dd></div>
         <div><dt>Prompt cached <Explain term="Prefix" /></dt><dd>{answers.prompt ? percent(answers.cached / answers.prompt) : "–"}</dd><dd class="small muted">{answers.prompt ? `${percent(answers.expected_cached / answers.prompt)} expected` : "no usage reported"}</dd></div>
         <div><dt>Cost</dt><dd>{money(of.cost)}</dd><dd class="small muted">{of.cost === null ? "price unknown" : plural(answers.total, "answer")}</dd></div>
-        <div><dt>Saved</dt><dd>{money(of.saved)}</dd><dd class="small muted">compared to sending everything</dd></div>
+        <div><dt>Saved</dt><dd>{money(of.saved)}</dd><dd class="small muted">compared to sending all candidates</dd></div>
         <div><dt>Counting error</dt><dd>{answers.count_error === null ? "–" : percent(Math.abs(answers.count_error))}</dd><dd class="small muted">compared to reported usage</dd></div>
         <div><dt>Answer time</dt><dd>{seconds(answers.seconds)}</dd><dd class="small muted">mean</dd></div>
         <div><dt>Memories per context <Explain term="Relevance" /></dt><dd>{of.memories.per_context.toFixed(1)}</dd><dd class="small muted">{of.memories.relevance === null ? "no relevance recorded" : `mean relevance ${relevance(of.memories.relevance)}`}</dd></div>
-        <div><dt>Vector search</dt><dd>{percent(of.vector_uptime)}</dd><dd class="small muted">{plural(of.breaker_openings, "circuit breaker opening")}</dd></div>
+        <div><dt>Vector search</dt><dd>{percent(of.vector_uptime)}</dd><dd class="small muted">{of.breaker_openings === 0 ? "never paused after failures" : `paused ${plural(of.breaker_openings, "time")} after failures`}</dd></div>
       </dl>
       <Composition of={of} />
       {warnings.length > 0 && <p class="small">Warnings: {warnings.map(([kind, count]) => `${kind} in ${plural(count, "context")}`).join(", ")}.</p>}

@@ -8,7 +8,7 @@ import { useResource } from "../api/resource";
 import type { Room } from "../api/records";
 import type { ContextList, ContextRow } from "../api/types";
 import { inDisplayOrder, look, rowBands, title } from "../logic/components";
-import { clockTime, formatTime, percent, plural, short, signed, whole } from "../logic/format";
+import { clockTimes, formatTime, percent, plural, short, signed, whole } from "../logic/format";
 import { contextPath, diffPath, roomPath } from "../logic/routes";
 import { nextStep } from "../logic/timeline";
 import { route, setQuery } from "../router";
@@ -65,6 +65,7 @@ function Player({ steps }: { steps: ContextRow[] }) {
     bars.current?.querySelectorAll<HTMLElement>("button")[to]?.focus();
   };
   const largest = Math.max(...steps.map((step) => step.available), 1);
+  const times = clockTimes(steps.map((each) => each.at));
   const step = steps[at];
   return (
     <section aria-label="Windows">
@@ -83,7 +84,7 @@ function Player({ steps }: { steps: ContextRow[] }) {
               title={`Context ${index + 1}, ${describe(each)}`} onClick={() => (setPlaying(false), move(index))}
             >
               <Column step={each} largest={largest} />
-              <span class="step-label small num"><span class="hidden">Context </span>{index + 1} <span class="step-time muted">{clockTime(each.at)}</span><span class="hidden"> {describe(each)}</span></span>
+              <span class="step-label small num"><span class="hidden">Context </span>{index + 1} <span class="step-time muted" data-long={(times[index]?.length ?? 0) > 5 || undefined}>{times[index]}</span><span class="hidden"> {describe(each)}</span></span>
             </button>
           ))}
         </div>
@@ -144,7 +145,6 @@ function Step({ step, before }: { step: ContextRow; before: ContextRow | undefin
             <div key={part.name}><dt><span class={`swatch ${look(part.name)}`} aria-hidden="true" /> {title(part.name)}</dt><dd class="num">{whole(part.tokens)}{before && <span class="muted"> ({signed(part.tokens - tokensOf(before, part.name))})</span>}</dd></div>
           ))}
         </dl>
-        <p class="small muted">Here, pinned items count as what they are, such as memories. The context shows them as a part of their own.</p>
       </section>
     </div>
   );

@@ -1,7 +1,7 @@
 /** The window as a bar: contents, free space, safety margin and the reserve for the answer. */
 
 import type { Band, ContextRow } from "../api/types";
-import { percent, short, whole } from "../logic/format";
+import { percent, short, signed, whole } from "../logic/format";
 import { describeWindow, inDisplayOrder, look, rowBands, title } from "../logic/components";
 
 /** A static bar with a text alternative. */
@@ -26,7 +26,17 @@ export function BarLegend({ rows }: { rows: ContextRow[] }) {
       {inDisplayOrder([...parts.values()]).map(({ name }) => (
         <li key={name} class="legend-item"><span class={`swatch ${look(name)}`} aria-hidden="true" />{title(name)}</li>
       ))}
+      <li class="legend-item muted">Pinned items count as what they are, such as memories.</li>
     </ul>
+  );
+}
+
+/** How much of the available tokens a context uses. */
+export function BudgetUse({ row, change }: { row: ContextRow; change?: number | undefined }) {
+  return (
+    <span>
+      <b class="num">{whole(row.tokens)}</b> <span class="muted">of {whole(row.available)} available tokens</span> (<span class="num">{percent(row.tokens / Math.max(1, row.available))}{change !== undefined && `, ${signed(change)}`}</span>)
+    </span>
   );
 }
 
@@ -41,12 +51,13 @@ export function ExchangeLines({ question, answer }: { question: string; answer: 
 }
 
 /** A bar in which one part can be selected. */
-export function BandChoice({ bands, window, chosen, onChoose }: {
+export function BandChoice({ bands: parts, window, chosen, onChoose }: {
   bands: Band[];
   window: number;
   chosen: string;
   onChoose: (name: string) => void;
 }) {
+  const bands = inDisplayOrder(parts);
   return (
     <div class="band-choice">
       <div class="bar tall" aria-hidden="true">

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { Decision } from "../api/types";
-import { type Column, type Filter, filtered, type Order, sorted, countBy } from "../logic/candidates";
+import { charged, type Column, type Filter, filtered, type Order, sorted, countBy } from "../logic/candidates";
 import { look } from "../logic/components";
 import { GLOSSARY, type Term } from "../logic/glossary";
 import { plural, reasonText, relevance, score, whole } from "../logic/format";
@@ -34,7 +34,7 @@ const COLUMNS: Shown[] = [
   { name: "importance", title: "Imp.", about: "Importance (unweighted)", show: part("importance") },
   { name: "relevance", title: "Rel.", about: "Relevance", term: "Relevance", show: part("relevance") },
   { name: "recency", title: "Rec.", about: "Recency (unweighted)", show: part("recency") },
-  { name: "tokens", title: "Tokens", about: "Tokens", show: (each) => whole(each.tokens) },
+  { name: "tokens", title: "Tokens", about: "Tokens in the window, with label or role; of what was left out, those of its text", show: (each) => whole(charged(each)) },
   { name: "rank", title: "Place", about: "Place in its pool", term: "Place", show: (each) => (each.rank ? whole(each.rank) : "–") },
 ];
 

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type uPlot from "uplot";
 
-import { formatTime, short } from "../logic/format";
+import { clockTimes, formatTime, short } from "../logic/format";
 import { isDark } from "../theme";
 
 export interface Line {
@@ -79,7 +79,8 @@ function options(element: HTMLElement, unit: string, times: number[], lines: Lin
   const colour = (name: string) => css.getPropertyValue(name).trim();
   const span = range ? range[1] - range[0] : (times.at(-1) ?? 0) - (times[0] ?? 0);
   const format = span > 2 * 86_400 ? DAY : span > 900 ? HOUR : SECOND;
-  const label = (time: number | undefined) => (time === undefined ? "" : format.format(time * 1000));
+  const write = (time: number) => format.format(time * 1000);
+  const labels = span > 2 * 86_400 ? times.map(write) : clockTimes(times);
   const isWhole = show === short;
   const grid = { stroke: colour("--line"), width: 1 };
   const axis = { stroke: colour("--muted"), grid, ticks: grid, font: `12px ${css.fontFamily}`, labelFont: `12px ${css.fontFamily}`, labelSize: 18 };
@@ -93,7 +94,7 @@ function options(element: HTMLElement, unit: string, times: number[], lines: Lin
       y: { range: (_, __, max) => [0, Math.max(max * 1.08, isWhole ? 1 : 1e-9)] },
     },
     axes: [
-      { ...axis, values: (_, ticks) => ticks.map((tick) => label(range ? tick : times[tick])), ...(!range && { incrs: STEPS }) },
+      { ...axis, values: (_, ticks) => ticks.map((tick) => (range ? write(tick) : (labels[tick] ?? ""))), ...(!range && { incrs: STEPS }) },
       { ...axis, size: 56, label: unit, values: (_, ticks) => ticks.map(show), ...(isWhole && { incrs: STEPS }) },
     ],
     series: [{}, ...lines.map((line) => ({ stroke: colour(line.colour), width: 2, points: { show: times.length <= MAX_POINTS, size: 6 }, ...(line.dash && { dash: line.dash }) }))],

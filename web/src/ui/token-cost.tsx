@@ -16,7 +16,7 @@ export function TokenCost({ text, was, before }: {
     <span class="cost" aria-live="polite">
       {count === null ? "counting…" : (
         <>
-          <b class="num">{whole(count.tokens)}</b> tokens
+          <b class="num">{whole(count.tokens)}</b> tokens of text
           {old !== undefined && <> (<span class="num">{signed(count.tokens - old)}</span>)</>}
           {count.basis !== "exact" && <>, {count.basis}</>}
         </>

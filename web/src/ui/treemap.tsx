@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { Band, Decision } from "../api/types";
 import { included } from "../logic/candidates";
-import { look, UNUSED, title } from "../logic/components";
+import { inDisplayOrder, look, UNUSED, title } from "../logic/components";
 import { formText, plural, short, whole } from "../logic/format";
 import { type Box, type Cell, neighbour, treemap } from "../logic/treemap";
 
@@ -36,7 +36,7 @@ function parts(bands: Band[], decisions: Decision[], chosen: string): Part[] {
   for (const each of decisions) {
     if (included(each)) inside.set(each.component, [...(inside.get(each.component) ?? []), each]);
   }
-  return bands
+  return inDisplayOrder(bands)
     .filter((band) => band.tokens > 0 && !UNUSED.has(band.name) && (!chosen || band.name === chosen))
     .map((band) => ({ name: band.name, tokens: band.tokens, items: inside.get(band.name) ?? [] }));
 }
