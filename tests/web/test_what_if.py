@@ -88,7 +88,7 @@ def test_the_result_comes_first_and_a_tried_pin_can_be_kept(own_shop, visit):
     expect(added.get_by_role("listitem").locator(".swatch")).to_have_class(re.compile("c-pinned"))
     assert added.bounding_box()["y"] < page.get_by_role("slider", name="Window", exact=True).bounding_box()["y"]
     result.get_by_role("button", name="Pin for real").click()
-    expect(result).to_contain_text("It is pinned: every new context of user ada includes it.")
+    expect(result).to_contain_text("Pinned: it will be in the next context of user ada.")
 
 
 @pytest.mark.parametrize(("name", "typed"), [("Window", "100"), ("Window", "-5"), ("Reserved for the answer", "9000")])

@@ -211,13 +211,34 @@ def test_a_memory_can_be_pinned_and_unpinned_where_its_absence_is_explained(own_
         return page.request.get(f"{address}/brimful/v1/memories/{MISSED}").json()["pinned"]
 
     verdict.get_by_role("button", name="Pin it").click()
-    expect(verdict).to_contain_text("It is pinned: every new context of user ada includes it.")
+    expect(verdict).to_contain_text("Pinned: it will be in the next context of user ada.")
     assert pinned() is True
     page.reload()
     expect(verdict.get_by_role("button", name="Pin it")).to_have_count(0)
     verdict.get_by_role("button", name="Unpin").click()
     expect(verdict.get_by_role("button", name="Pin it")).to_be_visible()
     assert pinned() is False
+    expect(verdict).to_contain_text("of the window stayed free, but only candidates can use them.")
+    verdict.get_by_role("button", name="Edit it").click()
+    dialog = page.get_by_role("dialog", name="Edit memory")
+    dialog.get_by_label("Content").fill("Question 2: what of the refund?")
+    dialog.get_by_role("button", name="Save").click()
+    expect(verdict).to_contain_text("It was not a candidate: it was edited after this context was built")
+    expect(verdict).to_contain_text("Build a new context, which would find it now.")
+
+
+def test_a_message_that_was_left_out_can_be_saved_as_a_pinned_memory(own_shop, visit):
+    address, _, contexts = own_shop
+    page = visit(address, f"/contexts/{contexts[-1]}")
+    find(page, "lot 21").get_by_role("button").first.click()
+    verdict = page.get_by_role("region", name="Verdict")
+    verdict.get_by_role("button", name="Save as pinned memory").click()
+    page.get_by_role("dialog", name="New memory").get_by_role("button", name="Create").click()
+    expect(verdict).to_contain_text("Saved: new contexts can include it.")
+    [saved] = page.request.get(f"{address}/brimful/v1/memories", params={"q": "lot 21", "pinned": "true"}).json()[
+        "memories"
+    ]
+    assert saved["room"] == "support"
 
 
 def test_a_pin_that_would_not_help_is_not_advised(shop, visit):

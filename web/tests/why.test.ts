@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Decision, Remedy } from "../src/api/types";
 import { outcomes } from "../src/logic/candidates";
 import { windowSum } from "../src/logic/components";
-import { explain, origin, place } from "../src/logic/why";
+import { explain, origin, place, unusedTokens } from "../src/logic/why";
 
 function decision(id: string, more: Partial<Decision> = {}): Decision {
   return {
@@ -51,6 +51,16 @@ describe("an explanation", () => {
     expect(explain(inside, view())).toBe("Fits in pool 'related' (90/100 tokens).");
     expect(origin(inside)).toBe("search found it (relevance 0.07\u00a0%: words 8.2)");
     expect(origin(decision("x", { why: "kept: required" }))).toBe("");
+  });
+  it("says why free tokens did not help what was not a candidate", () => {
+    const absence = { kind: "memory-semantic", reason: "not-found", why: "", fix: "", relevance: 0.0002 };
+    const free = (...decisions: Decision[]) => ({ remaining: 1847, decisions });
+    const text = "1,847 tokens of the window stayed free, but only candidates can use them.";
+    expect(unusedTokens(absence, free())).toBe(text);
+    expect(unusedTokens(absence, free(decision("x", { reason: "not-worth" })))).toBe(`${text} A larger window would not make it one.`);
+    expect(unusedTokens({ ...absence, kind: "message", relevance: null }, free())).toBe(text);
+    expect(unusedTokens({ ...absence, reason: "later" }, free())).toBe("");
+    expect(unusedTokens(absence, { remaining: 0, decisions: [] })).toBe("");
   });
   it("counts places in a pool", () => {
     expect(place(decision("x"), [decision("x"), decision("y"), decision("z", { pool: "recent" })])).toBe("1 of 2");

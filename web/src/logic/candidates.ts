@@ -39,7 +39,7 @@ export function filtered(decisions: readonly Decision[], filter: Filter): Decisi
   const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
   return decisions.filter((each) => {
     if (filter.outcome === "in" && !included(each)) return false;
-    if (filter.outcome === "out" && included(each)) return false;
+    if (filter.outcome === "out" && each.outcome !== "dropped") return false;
     if (OUTCOMES.includes(filter.outcome as Outcome) && each.outcome !== filter.outcome) return false;
     if (filter.kind && each.kind !== filter.kind) return false;
     if (filter.pool && each.pool !== filter.pool) return false;

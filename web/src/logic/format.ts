@@ -44,9 +44,13 @@ export function relevance(value: number): string {
   return share > 99 && share < 100 ? `>99${PERCENT}` : `${Math.round(share)}${PERCENT}`;
 }
 
+const REASONS: Record<string, string> = {
+  "not-worth": "not worth its tokens", older: "before the included history", "low-water": "before the included history",
+};
+
 /** A reason in words: "pool-full" → "pool full". */
 export function reasonText(reason: string): string {
-  return reason === "not-worth" ? "not worth its tokens" : reason.replaceAll("-", " ");
+  return REASONS[reason] ?? reason.replaceAll("-", " ");
 }
 
 const EVIDENCE: Record<string, string> = {

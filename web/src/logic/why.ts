@@ -1,6 +1,6 @@
 /** Why a candidate was left out or included, in sentences with the numbers that decided it. */
 
-import type { ContextView, Decision, Remedy } from "../api/types";
+import type { Absence, ContextView, Decision, Remedy } from "../api/types";
 import { included } from "./candidates";
 import { plural, relevance, score, whole } from "./format";
 
@@ -15,6 +15,13 @@ export function explain(decision: Decision, view: View, remedies: readonly Remed
 export function origin(decision: Decision): string {
   const text = decision.why.split("; candidate because ")[1] ?? "";
   return text.replace(/^found by retrieval/, "search found it").replace(/relevance [<>\d.]+ %/, `relevance ${relevance(decision.score?.relevance ?? 0)}`);
+}
+
+/** Why free tokens of the window did not help something that was not a candidate. */
+export function unusedTokens({ kind, reason, relevance }: Absence, { remaining, decisions }: Pick<ContextView, "remaining" | "decisions">): string {
+  if (reason !== "not-found" || remaining === 0) return "";
+  const isHopeless = relevance === null || decisions.some((each) => each.reason === "not-worth" && each.kind.startsWith("memory-"));
+  return `${plural(remaining, "token")} of the window stayed free, but only candidates can use them.${kind.startsWith("memory-") && isHopeless ? " A larger window would not make it one." : ""}`;
 }
 
 /** The place of a candidate in the order of its pool: "62 of 92". */

@@ -6,7 +6,7 @@ import { path } from "../api/client";
 import { useResource } from "../api/resource";
 import type { ContextList, ContextRow, Difference } from "../api/types";
 import { rowBands } from "../logic/components";
-import { formatTime, percent, whole } from "../logic/format";
+import { formatTime, percent, plural, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
 import { contextPath, diffPath } from "../logic/routes";
 import { go } from "../router";
@@ -107,7 +107,7 @@ function Side({ title, row, more }: { title: string; row: ContextRow; more?: num
       <ExchangeLines {...row} />
       <WindowBar bands={rowBands(row)} window={row.window} />
       <p class="small">
-        <BudgetUse row={row} change={more} /> · window {whole(row.window)} · {row.model} · {row.policy} · {whole(row.left_out)} left out
+        <BudgetUse row={row} change={more} /> · window {whole(row.window)} · {row.model} · {row.policy} · {whole(row.candidates - row.left_out)} of {plural(row.candidates, "candidate")} included
       </p>
     </section>
   );

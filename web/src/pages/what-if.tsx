@@ -100,6 +100,7 @@ function Playground({ view, item }: { view: ContextView; item: string }) {
         {pins.map((id) => <PinForReal key={id} context={view.id} id={id} />)}
         {answer && !answer.exceeded && <Changes entered={answer.entered} left={answer.left} changed={answer.changed} context={view.id} decisions={shown.decisions} />}
         {!answer && !error && <p class="muted">Move a slider, choose another model or pin something to see what would be added and removed.</p>}
+        <p class="small muted">The candidates are those of this context. A new context searches again, and with a larger window it loads more history.</p>
       </section>
       <div class="controls">
         <form onSubmit={(event) => event.preventDefault()}>

@@ -5,14 +5,16 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useChange } from "../api/change";
 import { errorMessage, json, path, query } from "../api/client";
 import { useResource } from "../api/resource";
+import type { Memory } from "../api/records";
 import type { Absence, ContextView, Decision, ItemView, Recalled, Remedy, Score } from "../api/types";
 import { included } from "../logic/candidates";
 import { look, title } from "../logic/components";
 import { formatTime, formText, plural, reasonText, relevance, score, whole } from "../logic/format";
 import { memoryOwner } from "../logic/names";
 import { contextPath, itemPath, whatIfPath } from "../logic/routes";
-import { explain, origin, place } from "../logic/why";
+import { explain, origin, place, unusedTokens } from "../logic/why";
 import { Explain } from "./help";
+import { MemoryDialog } from "./memory-dialog";
 import { FormMark, OUTCOME_TEXT, OutcomeBadge } from "./outcome";
 import { Loaded } from "./states";
 
@@ -51,7 +53,7 @@ export function ItemPanel({ context, item, onClose }: {
       <Loaded of={read} rows={8}>
         {(view) => (
           <>
-            <Verdict view={view} context={context} item={item} />
+            <Verdict view={view} context={context} item={item} onEdit={read.reload} />
             {view.status && <p class="note warn">{STATUS[view.status]}</p>}
             {view.decision ? <Details view={view} decision={view.decision} context={context} /> : <><h3>Text</h3><WholeText view={view} item={item} context={context.id} /></>}
             <Builds view={view} context={context.id} />
@@ -67,15 +69,15 @@ const STATUS = {
   erased: "Its text was erased later, including from this record.",
 };
 
-function Verdict({ view, context, item }: { view: ItemView; context: ContextView; item: string }) {
+function Verdict({ view, context, item, onEdit }: AdviceProps) {
   const { decision, absence } = view;
   const isIn = decision !== null && included(decision);
   return (
     <section class={isIn ? "verdict in" : "verdict out"} aria-label="Verdict">
       <h3>{isIn ? "Why is it included?" : "Why is it not included?"}</h3>
       {decision && <DecisionText decision={decision} view={view} context={context} />}
-      {absence && <AbsenceText absence={absence} />}
-      <Advice view={view} context={context} item={item} />
+      {absence && <AbsenceText absence={absence} context={context} />}
+      <Advice key={item} view={view} context={context} item={item} onEdit={onEdit} />
     </section>
   );
 }
@@ -91,40 +93,105 @@ function DecisionText({ decision, view, context }: { decision: Decision; view: I
   );
 }
 
-function AbsenceText({ absence }: { absence: Absence }) {
+function AbsenceText({ absence, context }: { absence: Absence; context: ContextView }) {
+  const unused = unusedTokens(absence, context);
   return (
     <>
       <p><b>It was not a candidate:</b> {absence.why}.</p>
-      {absence.reason === "not-found" && (
+      {(absence.reason === "not-found" || absence.reason === "edited") && (
         <p>{absence.relevance === null
           ? "Search does not find it for this question: they share no words, and their meanings are not close."
           : <>For this question, search gives it a relevance of <b class="num">{relevance(absence.relevance)}</b>, the estimated probability that it helps.</>}</p>
       )}
+      {unused && <p>{unused}</p>}
     </>
   );
 }
 
+interface AdviceProps {
+  view: ItemView;
+  context: ContextView;
+  item: string;
+  onEdit: () => void;
+}
+
 /** Changes that include the item; the server has tried each of them. */
-function Advice({ view, context, item }: { view: ItemView; context: ContextView; item: string }) {
-  const { decision, absence, memory } = view;
+function Advice({ view, context, item, onEdit }: AdviceProps) {
+  const { decision, absence } = view;
+  const [pinned, setPinned] = useState(view.memory?.pinned ?? false);
+  const memory = view.memory && { ...view.memory, pinned };
   const isOut = absence !== null || decision?.outcome === "dropped";
   const pin = view.remedies.find((each) => each.change === "pin");
   const others = view.remedies.filter((each) => each.change !== "pin");
+  if (memory?.pinned) return <p><PinMemory id={item} memory={memory} onPin={setPinned} /></p>;
   return (
     <>
       {isOut && (pin || absence || others.length > 0) && <h4>What would include it</h4>}
       <ul class="remedies">
         {others.map((each) => <li key={each.change}><RemedyText remedy={each} context={context} /></li>)}
-        {isOut && !memory && pin && <li>Save it as a memory and pin that: <a href={whatIfPath(context.id, { pin: item })}>see what changes</a>. {costText(pin)}</li>}
-        {memory && (isOut ? pin : memory.pinned) && (
+        {isOut && pin && (
           <li>
-            <PinMemory key={item} id={item} memory={memory} tokens={pin?.tokens} />
-            {isOut && <> <a href={whatIfPath(context.id, { pin: item })}>See what pinning it changes.</a></>}
+            {memory
+              ? <PinMemory id={item} memory={memory} tokens={pin.tokens} onPin={setPinned} />
+              : <><SaveAsMemory view={view} room={context.room} /> {costText(pin)}</>}
+            {" "}<a href={whatIfPath(context.id, { pin: item })}>See what pinning it changes.</a>
           </li>
         )}
-        {absence && <li>{sentence(absence.fix)}</li>}
+        {absence && <li>{sentence(absence.fix)}{memory && EDITABLE.has(absence.reason) && <> <EditMemory id={item} onDone={onEdit} /></>}</li>}
       </ul>
       {decision?.outcome === "dropped" && !others.some((each) => each.change === "window") && <p class="small">A larger window alone would not include it.</p>}
+    </>
+  );
+}
+
+/** A pinned memory is in every context of those who can see it. */
+export function PinMemory({ id, memory, tokens, label = "Pin it", onPin }: {
+  id: string;
+  memory: NonNullable<ItemView["memory"]>;
+  tokens?: number | undefined;
+  label?: string;
+  onPin?: (pinned: boolean) => void;
+}) {
+  const change = useChange();
+  const [pinned, setPinned] = useState(memory.pinned);
+  const pin = async (value: boolean) => {
+    if (await change.run(() => json(path`/memories/${id}`, { method: "PUT", body: { pinned: value } }))) (setPinned(value), onPin?.(value));
+  };
+  return (
+    <>
+      {!pinned && <><button type="button" disabled={change.busy} onClick={() => void pin(true)}>{label}</button>{" "}</>}
+      <span role="status">{pinned
+        ? `Pinned: it will be in the next context of ${memoryOwner(memory)}.`
+        : `Include it in every new context of ${memoryOwner(memory)}${tokens === undefined ? "" : `, for ${plural(tokens, "token")} each`}.`}</span>
+      {pinned && <>{" "}<button type="button" class="quiet" disabled={change.busy} onClick={() => void pin(false)}>Unpin</button></>}
+      {change.error && <span class="bad" role="alert"> {change.error}</span>}
+    </>
+  );
+}
+
+const EDITABLE = new Set(["not-found", "edited", "other-owner"]); // reasons that an edit can remove
+
+function EditMemory({ id, onDone }: { id: string; onDone: () => void }) {
+  const change = useChange();
+  const [memory, setMemory] = useState<Memory | null>(null);
+  return (
+    <>
+      <button type="button" disabled={change.busy} onClick={() => void change.run(async () => setMemory(await json<Memory>(path`/memories/${id}`)))}>Edit it</button>
+      {change.error && <span class="bad" role="alert"> {change.error}</span>}
+      {memory && <MemoryDialog memory={memory} onDone={() => (setMemory(null), onDone())} onClose={() => setMemory(null)} />}
+    </>
+  );
+}
+
+/** A pinned memory with the text of a message. Of a long one, only the beginning is loaded, so its memory has to be written. */
+function SaveAsMemory({ view, room }: { view: ItemView; room: string }) {
+  const [status, setStatus] = useState<"" | "open" | "saved">("");
+  const content = view.characters > view.text.length ? "" : view.text;
+  return (
+    <>
+      <button type="button" onClick={() => setStatus("open")}>Save as pinned memory</button>{" "}
+      <span role="status">{status === "saved" && "Saved: new contexts can include it."}</span>
+      {status === "open" && <MemoryDialog memory={null} initial={{ content, room, pinned: true }} onDone={() => setStatus("saved")} onClose={() => setStatus("")} />}
     </>
   );
 }
@@ -138,22 +205,6 @@ function RemedyText({ remedy, context }: { remedy: Remedy; context: ContextView 
 
 function costText({ tokens, left }: Remedy): string {
   return `It takes ${plural(tokens, "token")}${left > 0 ? `, and ${plural(left, "other item")} would be left out` : ""}.`;
-}
-
-/** A pinned memory is in every context of those who can see it. */
-export function PinMemory({ id, memory, tokens, label = "Pin it" }: { id: string; memory: NonNullable<ItemView["memory"]>; tokens: number | undefined; label?: string }) {
-  const change = useChange();
-  const [pinned, setPinned] = useState(memory.pinned);
-  const pin = async (value: boolean) => {
-    if (await change.run(() => json(path`/memories/${id}`, { method: "PUT", body: { pinned: value } }))) setPinned(value);
-  };
-  return (
-    <>
-      <button type="button" disabled={change.busy} onClick={() => void pin(!pinned)}>{pinned ? "Unpin" : label}</button>{" "}
-      <span role="status">{pinned ? "It is pinned: every new context" : "Include it in every new context"} of {memoryOwner(memory)}{pinned && " includes it"}{!pinned && tokens !== undefined && `, for ${plural(tokens, "token")} each`}.</span>
-      {change.error && <span class="bad" role="alert"> {change.error}</span>}
-    </>
-  );
 }
 
 function Details({ view, decision, context }: { view: ItemView; decision: Decision; context: ContextView }) {

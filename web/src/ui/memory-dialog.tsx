@@ -14,16 +14,23 @@ const TYPES = [
   ["procedural", "procedural: how to do something"],
 ] as const;
 
-export function MemoryDialog({ memory, onDone, onClose }: { memory: Memory | null; onDone: () => void; onClose: () => void }) {
+export function MemoryDialog({ memory, initial = {}, onDone, onClose }: {
+  memory: Memory | null;
+  /** Fields of a new memory. */
+  initial?: Partial<Memory>;
+  onDone: () => void;
+  onClose: () => void;
+}) {
+  const first: Partial<Memory> = memory ?? initial;
   const { draft, put, changes } = useDraft({
-    content: memory?.content ?? "",
-    type: memory?.type ?? ("semantic" as MemoryType),
-    importance: formatShare(memory?.importance ?? 0.5),
-    persona: memory?.persona ?? "",
-    user: memory?.user ?? "",
-    room: memory?.room ?? "",
-    cluster: memory?.cluster ?? "",
-    pinned: memory?.pinned ?? false,
+    content: first.content ?? "",
+    type: first.type ?? ("semantic" as MemoryType),
+    importance: formatShare(first.importance ?? 0.5),
+    persona: first.persona ?? "",
+    user: first.user ?? "",
+    room: first.room ?? "",
+    cluster: first.cluster ?? "",
+    pinned: first.pinned ?? false,
   });
   const change = useChange();
   const save = async (event: Event) => {
