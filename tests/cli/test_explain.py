@@ -123,4 +123,4 @@ def test_a_context_of_a_store_is_explained_by_its_id(run, run_json, fails):
     assert "Where is the vault?" in run("explain", id).stdout
     assert run_json("explain", id, "m1")["decision"]["outcome"] == "kept"
     assert fails("explain", "ctx-nobody").startswith("no context 'ctx-nobody'")
-    assert "there is no such store" in fails("explain", id, "--db", "sqlite:///other.db")
+    assert "no store sqlite:///other.db to look up an id in" in fails("explain", id, "--db", "sqlite:///other.db")

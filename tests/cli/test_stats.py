@@ -180,9 +180,10 @@ def test_openings_of_the_breaker_come_from_the_engine(run_json, run):
 
     async def talked():
         async with Engine("sqlite:///brimful.db", model="gpt-4o", embedder=Broken()) as engine:
-            await engine.post(room="general", text="Tea at five?")
+            for number in range(40):  # too many for the window, so the room is searched
+                await engine.post(room="general", text=f"Tea at {number}? " + "Or later? " * 20)
             for number in range(5):
-                await engine.assemble(room="general", message=f"Well, {number}?")
+                await engine.assemble(room="general", message=f"Well, {number}?", window=1_000, completion=100)
 
     asyncio.run(talked())
     [figures] = run_json("stats")

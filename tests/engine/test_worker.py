@@ -19,6 +19,7 @@ from brimful.engine.worker import LEASE, POLL_SECONDS, Worker, WorkSettings
 from brimful.errors import ProviderError, StoreError
 from brimful.records import Message, Room
 from brimful.stores import connect
+from brimful.stores.admin.export import WRITE_RECORDS
 from brimful.stores.tables.jobs import Job, add_job
 from brimful.stores.tuning import Tuning
 from brimful.testing import HashEmbedder
@@ -393,7 +394,8 @@ asyncio.run(work())
 
 
 def test_the_import_of_a_killed_process_is_finished_by_another(run, url, new_worker, clock, tmp_path):
-    write_chat(tmp_path, 5_000)
+    total = 2 * WRITE_RECORDS
+    write_chat(tmp_path, total)
 
     async def story():
         async with connect(url) as database:
@@ -411,8 +413,8 @@ def test_the_import_of_a_killed_process_is_finished_by_another(run, url, new_wor
             return first, half, worker.reports, await count_messages(store)
 
     first, half, (report,), done = run(story())
-    assert 0 < first == half < 5_000
-    assert (report.outcome, report.count, done) == ("done", 5_000 - half, 5_000)
+    assert 0 < first == half < total
+    assert (report.outcome, report.count, done) == ("done", total - half, total)
 
 
 @pytest.mark.parametrize("path", ["none.jsonl", "../chat.jsonl", "/etc/passwd", "damaged.jsonl"])
