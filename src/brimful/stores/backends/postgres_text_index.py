@@ -33,11 +33,7 @@ RETURNING scope, writes, unpacked, segments
 _READ: Final = """
 SELECT scope, writes, unpacked, segments FROM term_scopes WHERE tenant = :tenant AND scope IN :scopes
 """
-_SAVE: Final = """
-UPDATE term_scopes t SET segments = r.segments::bigint[]
-FROM unnest(:scopes::bigint[], :segments::text[]) AS r (scope, segments)
-WHERE t.tenant = :tenant AND t.scope = r.scope
-"""
+_SAVE: Final = "UPDATE term_scopes SET segments = :segments WHERE tenant = :tenant AND scope = :scope"
 _INSERT: Final = """
 INSERT INTO term_blocks (tenant, scope, segment, part, term, body)
 VALUES (:tenant, :scope, :segment, :part, :term, :body)
@@ -383,9 +379,8 @@ def _add(session: Session, writes: Iterable[_Write]) -> None:
         docs = set(listing.rows[0].tolist())
         merged[number] = [*kept, _Segment(segment, len(docs), min(docs), max(docs))]
     _insert(session, rows)
-    if merged:
-        packed = [[number for each in segments for number in astuple(each)] for segments in merged.values()]
-        session.run(_SAVE, scopes=list(merged), segments=list(map(session.dialect.encode_list, packed)))
+    saved = {number: [value for each in segments for value in astuple(each)] for number, segments in merged.items()}
+    session.many(_SAVE, [{"scope": number, "segments": values} for number, values in saved.items()])
 
 
 def _kept_segments(session: Session, write: _Write) -> list[_Segment] | None:
