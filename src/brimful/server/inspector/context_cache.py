@@ -38,9 +38,7 @@ class CachedContext:
     def __init__(self, snapshot: Snapshot, at: float) -> None:
         self.snapshot = snapshot
         self.at = at
-        self._prepared: LRU[tuple[ModelInfo, Policy, frozenset[tuple[str, str]]], Candidates] = LRU(
-            max_entries=MAX_PREPARED
-        )
+        self._prepared: LRU[_PreparedKey, Candidates] = LRU(max_entries=MAX_PREPARED)
         self._windows: dict[str, int | None] = {}
         self._included: dict[str, ContentPackage] | None = None
         self._lock = Lock()

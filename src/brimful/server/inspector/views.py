@@ -240,7 +240,7 @@ class Remedy(View, frozen=True, kw_only=True):
 
 
 class MemoryState(View, frozen=True, kw_only=True):
-    """Whom a memory belongs to, and whether it is pinned now."""
+    """The owners of a memory, and whether it is pinned now."""
 
     persona: str | None
     user: str | None
