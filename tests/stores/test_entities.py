@@ -1,11 +1,16 @@
 """Users, personas, rooms and lorebooks, and what belongs to them."""
 
+import asyncio
+
+import psycopg
 import pytest
 
 from brimful.errors import InvalidValue
 from brimful.packagers import message
 from brimful.records import Lorebook, Memory, Persona, Room, Snapshot, User
 from brimful.records.search import IndexEntry, TermQuery
+from brimful.stores import connect
+from brimful.stores.tables.messages import post_messages
 from stores.samples import known, make_entry, make_message, occurring, summed, words
 from strategies import COUNTER
 from support import build
@@ -78,6 +83,34 @@ def test_a_removed_room_starts_empty(store, run):
     assert run(store.post([make_message("m1", "Again")]))[0].seq == 1
     assert run(store.scope_version(["room:general"])) != before
     assert run(occurring(store, ["room:general"], ["hello", "again"])).document_frequency == (0, 1)
+
+
+def test_a_room_that_is_removed_while_a_message_is_posted_takes_the_message_along(postgres_url, directly, run):
+    if not directly(postgres_url).rpartition("host=")[2].startswith("/"):
+        pytest.skip("only a server of its own shows who waits for a lock")
+
+    async def story():
+        async with connect(directly(postgres_url)) as database:
+            store, loop = database.tenant("acme"), asyncio.get_running_loop()
+            await store.post([make_message("first")])
+            posted, go = asyncio.Event(), asyncio.Event()
+
+            def post_slowly(session):
+                post_messages(session, [make_message("last")])
+                loop.call_soon_threadsafe(posted.set)
+                asyncio.run_coroutine_threadsafe(go.wait(), loop).result(120)
+
+            posting = asyncio.create_task(database.driver.write("acme", post_slowly))
+            await posted.wait()
+            removing = asyncio.create_task(store.remove(Room, "general"))
+            with psycopg.connect(directly(postgres_url), autocommit=True) as other:
+                while not other.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():  # noqa: ASYNC110 - only the server knows
+                    await asyncio.sleep(0)
+            go.set()
+            await asyncio.gather(posting, removing)
+            return await store.messages(["first", "last"]), await database.check()
+
+    assert run(story()) == ([], [])
 
 
 def test_a_removed_room_takes_what_only_its_contexts_saw_along(store, database, run):

@@ -76,9 +76,9 @@ FOREIGN_KEYS = (
 )
 
 
-def test_foreign_keys_hold_the_tenant(postgres_url):
-    for (definition,) in rows(postgres_url, FOREIGN_KEYS):
-        assert re.match(r"FOREIGN KEY \(tenant, \w+\) REFERENCES \w+\(tenant, number\)", definition)
+def test_no_table_has_a_foreign_key(postgres_url):
+    """Each row that is written would look one up, which takes as long as writing it. Rows in use are locked instead."""
+    assert rows(postgres_url, FOREIGN_KEYS) == []
 
 
 @pytest.mark.parametrize(

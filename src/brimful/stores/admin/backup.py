@@ -29,7 +29,7 @@ COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "lorebooks": (1, ("id", "body")),
     "contents": (1, ("hash", "body", "uses", "seen")),
     "token_counts": (2, ("tokenizer", "hash", "tokens")),
-    "rooms": (1, ("number", "id", "body", "owner", "last", "last_message_at")),
+    "rooms": (1, ("number", "id", "body", "owner", "last", "last_message_at", "unindexed")),
     "messages": (2, ("room", "seq", "id", "hash", "at", "edited", "deleted", "archived_by", "detail")),
     "memories": (
         1,

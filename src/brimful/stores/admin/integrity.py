@@ -26,6 +26,10 @@ SELECT count(*) FROM (
   UNION ALL SELECT hash FROM summaries WHERE tenant = :tenant
 ) records WHERE NOT EXISTS (SELECT 1 FROM contents c WHERE c.tenant = :tenant AND c.hash = records.hash)
 """
+_ROOMLESS: Final = """
+SELECT count(*) FROM messages m
+WHERE m.tenant = :tenant AND NOT EXISTS (SELECT 1 FROM rooms r WHERE r.tenant = :tenant AND r.number = m.room)
+"""
 _TOTALS: Final = """
 SELECT count(*) FROM scopes s LEFT JOIN (
   SELECT scope, count(*) AS documents, sum(length) AS words FROM documents WHERE tenant = :tenant GROUP BY scope
@@ -64,6 +68,7 @@ SELECT count(*) FROM (
 _CHECKS: Final[tuple[tuple[str, Severity, str], ...]] = (
     (_MISSING, "error", "records whose content is gone"),
     (_USES, "error", "contents whose number of uses is wrong"),
+    (_ROOMLESS, "error", "messages that belong to no room"),
     (_TOTALS, "error", "scopes whose totals are wrong"),
     (_LOST, "error", "documents of the index that lead to no record"),
     (_PASSAGES, "error", "records with missing passages in the index"),

@@ -9,7 +9,7 @@ from brimful.records.search import DocumentKind, IndexEntry
 from brimful.stores.index import documents
 from brimful.stores.index.documents import NewDocument
 from brimful.stores.session import Session
-from brimful.stores.tables import lore_entries, memories, messages, summaries
+from brimful.stores.tables import entities, lore_entries, memories, messages, summaries
 
 DEFERRED_BATCH: Final = 512  # messages per transaction that were imported without their terms
 BATCH: Final = 16  # records per transaction, so that other writers do not wait long
@@ -24,14 +24,15 @@ _STILL_UNDIVIDED: Final = """
 SELECT item, part, start, seq FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items AND part < 0
 ORDER BY part DESC
 """
-# By an expression of `kind`, because SQLite would otherwise search by it, among all messages and in order of their ids.
-_DEFERRED: Final = """
-SELECT item FROM documents WHERE tenant = :tenant AND part < 0 AND part = -1 AND length = 0 AND kind || '' = 'message'
-LIMIT :limit
+_COUNT_UNDIVIDED: Final = "SELECT count(*) FROM documents WHERE tenant = :tenant AND part < 0"
+_UNINDEXED: Final = """
+SELECT m.room, m.seq, m.id FROM rooms r JOIN messages m ON m.tenant = r.tenant AND m.room = r.number
+WHERE r.tenant = :tenant AND r.number IN :rooms AND m.seq >= r.unindexed AND m.deleted = 0
+ORDER BY m.room, m.seq LIMIT :limit
 """
-_STILL_DEFERRED: Final = """
-SELECT item, doc FROM documents WHERE tenant = :tenant AND kind = 'message' AND item IN :items AND part = -1
-ORDER BY doc
+_COUNT_UNINDEXED: Final = """
+SELECT count(*) FROM rooms r JOIN messages m ON m.tenant = r.tenant AND m.room = r.number AND m.seq >= r.unindexed
+WHERE r.tenant = :tenant AND r.unindexed IS NOT NULL AND m.deleted = 0
 """
 _KEEP: Final = """
 UPDATE documents SET part = 0 WHERE tenant = :tenant AND kind = :kind AND item = :item AND part = -1
@@ -45,9 +46,9 @@ _TABLES: Final[dict[DocumentKind, str]] = {
 
 
 def count_undivided(session: Session) -> int:
-    """Return the number of texts that are to be indexed again, or not indexed to their end."""
-    row = session.row("SELECT count(*) FROM documents WHERE tenant = :tenant AND part < 0")
-    return (int(row[0]) if row else 0) + session.dialect.text_index.count_unconverted(session)
+    """Return the number of texts that are to be indexed, or again, or to their end."""
+    counts = [int(session.rows(sql)[0][0]) for sql in (_COUNT_UNDIVIDED, _COUNT_UNINDEXED)]
+    return sum(counts) + session.dialect.text_index.count_unconverted(session)
 
 
 def divide_documents(session: Session, make_entry: Callable[[Any, int], IndexEntry], items: Sequence[str] = ()) -> int:
@@ -88,16 +89,25 @@ def divide_documents(session: Session, make_entry: Callable[[Any, int], IndexEnt
 
 def _index_deferred(session: Session, make_entry: Callable[[Any, int], IndexEntry]) -> int:
     """Index some messages that were imported without their terms, and return their number."""
-    found = [item for (item,) in session.rows(_DEFERRED, limit=DEFERRED_BATCH)]
-    if not found:
-        return 0
-    session.run("UPDATE messages SET hash = hash WHERE tenant = :tenant AND id IN :ids", ids=found)
-    docs: dict[str, int] = dict(session.rows(_STILL_DEFERRED, items=found))
-    known = messages.get_messages(session, list(docs))
-    entries = messages.message_documents((message, make_entry(message, 0)) for message in known)
-    documents.index_deferred(session, [docs[entry.item] for entry in entries], entries)
-    documents.remove_documents(session, "message", sorted(set(docs) - {entry.item for entry in entries}))
-    return len(found)
+    while rooms := entities.lock_unindexed_rooms(session, DEFERRED_BATCH):
+        # Lock the messages, so that nobody else changes their documents.
+        numbers = [room.number for room in rooms]
+        found = session.lock_rows(_UNINDEXED, rooms=numbers, limit=DEFERRED_BATCH)
+        indexed = documents.indexed_items(session, "message", [id for _, _, id in found])
+        known = messages.get_messages(session, [id for _, _, id in found if id not in indexed])
+        documents.add_documents(
+            session, messages.message_documents((message, make_entry(message, 0)) for message in known)
+        )
+        is_rest = len(found) == DEFERRED_BATCH
+        for room in rooms:
+            if not is_rest or room.number < found[-1][0]:
+                room.unindexed = None
+            elif room.number == found[-1][0]:
+                room.unindexed = found[-1][1] + 1 if found[-1][1] < room.last else None
+        entities.save_room_states(session, rooms)
+        if found:
+            return len(found)
+    return 0
 
 
 def _make_documents(

@@ -1,6 +1,5 @@
 """The search index: documents, the scopes they belong to, and the queue of documents without a vector."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
@@ -32,9 +31,6 @@ INSERT INTO documents (tenant, doc, scope, kind, item, part, start, stop, seq, a
 VALUES (:tenant, :doc, :scope, :kind, :item, :part, :start, :stop, :seq, :at, :length, :passage, :terms)
 """
 _ALL_PARTS: Final = 2**31 - 1
-DEFERRED: Final = -1
-"""The part of a text that is indexed later, or again."""
-_DEFERRED_ROW: Final = {"part": DEFERRED, "start": 0, "stop": 0, "length": 0, "passage": "", "terms": []}
 _READ_DOCUMENTS: Final = """
 SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at, d.part, d.start, d.stop FROM documents d
 JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope
@@ -216,42 +212,14 @@ def _indexed(rows: Sequence[dict[str, Any]]) -> list[IndexedDocument]:
     ]
 
 
-def defer_documents(session: Session, entries: Sequence[NewDocument]) -> None:
-    """Add records to the index without their terms, which are added later: `index_deferred`."""
-    if not entries:
-        return
-    totals = Counter(entry.scope for entry in entries)
-    numbers = add_to_scopes(session, {scope: (documents, 0) for scope, documents in totals.items()})
-    docs = session.dialect.next_doc_numbers(session, len(entries))
-    rows: list[dict[str, Any]] = [
-        {
-            **_DEFERRED_ROW,
-            "doc": doc,
-            "scope": numbers[entry.scope],
-            "kind": entry.kind,
-            "item": entry.item,
-            "seq": entry.seq,
-            "at": entry.at,
-        }
-        for entry, doc in zip(entries, docs, strict=True)
-    ]
-    session.insert(_INSERT, rows)
-    if session.dialect.name == "sqlite":  # FTS5 can only remove what was added
-        session.dialect.text_index.add(session, _indexed(rows))
-
-
-def index_deferred(session: Session, docs: Sequence[int], entries: Sequence[NewDocument]) -> None:
-    """Add the terms of deferred documents. Texts of one passage keep their document, and so their order."""
-    divided = [(doc, entry, _divide(session, entry)) for doc, entry in zip(docs, entries, strict=True)]
-    single = [(doc, passages[0]) for doc, _, passages in divided if len(passages) == 1]
-    totals = _totals([passage for _, passage in single])
-    numbers = add_to_scopes(session, {scope: (0, words) for scope, (_, words) in totals.items()})
-    rows = [_row(session, passage, doc, numbers[passage.scope]) for doc, passage in single]
-    session.run("DELETE FROM documents WHERE tenant = :tenant AND doc IN :docs", docs=[row["doc"] for row in rows])
-    if session.dialect.name == "sqlite":
-        session.dialect.text_index.remove(session, _indexed([{**row, "terms": []} for row in rows]))
-    _insert_rows(session, rows)
-    replace_documents(session, [entry for _, entry, passages in divided if len(passages) > 1])
+def indexed_items(session: Session, kind: DocumentKind, items: Sequence[str]) -> set[str]:
+    """Return those of these records that are in the index."""
+    found = session.rows(
+        "SELECT item FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items",
+        kind=kind,
+        items=list(items),
+    )
+    return {item for (item,) in found}
 
 
 def remove_documents(

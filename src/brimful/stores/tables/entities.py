@@ -1,6 +1,7 @@
 """Users, personas, rooms and lorebooks: records that are read and written by id."""
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -45,7 +46,10 @@ _LIST: Final = {
 }
 _READ_ROOMS: Final = "SELECT id, body FROM rooms WHERE tenant = :tenant"
 _LOCK: Final = """
-SELECT id, number, last, last_message_at FROM rooms WHERE tenant = :tenant AND id IN :ids ORDER BY id
+SELECT id, number, last, last_message_at, unindexed FROM rooms WHERE tenant = :tenant AND id IN :ids ORDER BY id
+"""
+_UNINDEXED: Final = """
+SELECT id, unindexed, last FROM rooms WHERE tenant = :tenant AND unindexed IS NOT NULL ORDER BY number LIMIT :limit
 """
 _CREATE: Final = """
 INSERT INTO rooms (tenant, id, body) VALUES (:tenant, :id, :body) ON CONFLICT DO NOTHING
@@ -114,6 +118,7 @@ class RoomState(msgspec.Struct):
     number: int
     last: int
     last_message_at: float
+    unindexed: int | None  # the first `seq` that is to be indexed
 
 
 def lock_rooms(session: Session, ids: Iterable[str]) -> dict[str, RoomState]:
@@ -129,10 +134,20 @@ def lock_rooms(session: Session, ids: Iterable[str]) -> dict[str, RoomState]:
     return rooms
 
 
+def lock_unindexed_rooms(session: Session, messages: int) -> list[RoomState]:
+    """Lock the first rooms with this many messages to index, or the first one if it has more; in order of number."""
+    found = session.rows(_UNINDEXED, limit=messages)
+    totals = accumulate(last - first + 1 for _, first, last in found)
+    count = max(1, sum(total <= messages for total in totals))
+    locked = _lock_known(session, [id for id, _, _ in found[:count]]).values()
+    return sorted((room for room in locked if room.unindexed is not None), key=lambda room: room.number)
+
+
 def save_room_states(session: Session, rooms: Iterable[RoomState]) -> None:
-    """Save the last `seq` of rooms, and the time of their last message."""
+    """Save the changed state of rooms."""
     session.many(
-        "UPDATE rooms SET last = :last, last_message_at = :last_message_at WHERE tenant = :tenant AND number = :number",
+        "UPDATE rooms SET last = :last, last_message_at = :last_message_at, unindexed = :unindexed "
+        "WHERE tenant = :tenant AND number = :number",
         (msgspec.structs.asdict(room) for room in rooms),
     )
 

@@ -249,6 +249,10 @@ def post_messages(
     known = messages_by_id(session, list(first), deleted=True)
     fresh = [pair for id, pair in reversed(first.items()) if id not in known]
     numbered = [(_with_seq(message, rooms[message.room], keep_seq=keep_seq), entry) for message, entry in fresh]
+    for message, entry in numbered:
+        room = rooms[message.room]
+        if entry is None and room.unindexed is None:
+            room.unindexed = message.seq
     _insert(session, numbered, rooms)
     stored = known | {message.id: message for message, _ in numbered}
     return [stored[message.id] for message, _ in messages]
@@ -338,9 +342,6 @@ def _insert(
     save_room_states(session, rooms.values())
     indexed = [(message, entry) for message, entry in messages if entry is not None]
     documents.add_documents(session, message_documents(indexed))
-    empty = IndexEntry()
-    deferred = [(message, empty) for message, entry in messages if entry is None]
-    documents.defer_documents(session, message_documents(deferred))
 
 
 def _row(session: Session, message: Message, hash: str, room: RoomState) -> dict[str, Any]:

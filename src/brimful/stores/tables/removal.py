@@ -32,7 +32,7 @@ _DELETE_MEMORIES: Final = {
 def remove_entity(session: Session, kind: type[Entity], id: str) -> bool:
     """Remove a record and everything that belongs to it. Returns False if there is none."""
     session.dialect.lock(session, "remove")
-    if session.row(_EXISTS[ENTITY_TABLES[kind]], id=id) is None:
+    if not session.lock_rows(_EXISTS[ENTITY_TABLES[kind]], id=id):  # nobody adds messages to a room meanwhile
         return False
     _DEPENDENTS[kind](session, id)
     session.run(_DELETE[ENTITY_TABLES[kind]], id=id)
