@@ -51,7 +51,19 @@ def test_what_is_due_is_done_once(run):
 def test_the_janitor_and_retention_run_where_they_are_wanted(run):
     post("acme")
     done = run("work", "--once", "--json", "--janitor-interval", "6h", "--retention", "30d").stdout
-    assert {json.loads(line)["kind"] for line in done.splitlines()} == {"embed", "janitor", "retention"}
+    assert {json.loads(line)["kind"] for line in done.splitlines()} == {"embed", "janitor", "summarize", "retention"}
+
+
+def test_a_worker_does_only_the_kinds_that_are_named(run):
+    post("acme")
+    kinds = []
+    for options in ("count, janitor", "--janitor-interval", "6h"), ("summarize",), ("embed", "--retention", "30d"):
+        done = run("work", "--once", "--json", "--kinds", *options).stdout
+        kinds.append([json.loads(line)["kind"] for line in done.splitlines()])
+    assert kinds == [["janitor"], ["summarize"], ["embed"]]
+    assert "'summary' is not a kind of jobs; kinds are embed, " in run("work", "--kinds", "summary", code=2).stderr
+    assert "janitor need --janitor-interval" in run("work", "--kinds", "janitor,embed", code=2).stderr
+    assert "need --embedder" in run("work", "--kinds", "embed", "--embedder", "none", code=2).stderr
 
 
 def test_failed_jobs_are_listed_and_retried(run, run_json):
@@ -90,9 +102,11 @@ def test_a_queued_file_is_imported(run, run_json, tmp_path):
     assert run("work", "--failed").stdout == "no job has failed\n"
 
 
-def test_a_model_for_summaries_needs_the_janitor(run):
+def test_a_model_for_summaries_needs_jobs_of_that_kind(run):
     post("acme")
     run("work", "--once", "--model", "gpt-4o-mini", code=2)
+    run("work", "--once", "--model", "gpt-4o-mini", "--janitor-interval", "6h", "--kinds", "janitor", code=2)
+    assert run("work", "--once", "--model", "gpt-4o-mini", "--kinds", "summarize").stdout == "0 jobs done\n"
 
 
 def test_a_signal_stops_it():

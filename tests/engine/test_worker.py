@@ -15,7 +15,7 @@ from brimful.core.content import content_hash
 from brimful.engine import Engine
 from brimful.engine.counts import store_counts
 from brimful.engine.transfer import ImportFile
-from brimful.engine.worker import LEASE, POLL_SECONDS, Worker, WorkSettings
+from brimful.engine.worker import HEARTBEAT, LEASE, POLL_SECONDS, Worker, WorkSettings
 from brimful.errors import ProviderError, StoreError
 from brimful.records import Message, Room
 from brimful.stores import connect
@@ -302,37 +302,195 @@ def test_what_a_killed_worker_counted_is_not_counted_again(run, url, new_worker,
     assert (half, report.count, done) == (500, 700, 1_200)
 
 
-def test_the_janitor_lets_a_model_write_and_retries_if_it_fails(run, url, new_worker, clock):
-    answers = [ProviderError("scripted", "is down"), "They spoke of tea."]
+class Summaries:
+    """A summarizer that returns or raises what it is given, and notes the texts of days."""
 
-    class Scripted:
-        incremental = False
+    incremental = False
 
-        async def summarize(self, _):
-            answer = answers.pop(0)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.days = []
 
-    class ScriptedEngine(Engine):
-        def make_summarizer(self, *_, **__):
-            return Scripted()
+    async def summarize(self, digest):
+        if "message from" in digest.title:  # not a month or a year
+            self.days.append(digest.topics[0][0].text)
+        answer = self.answers.pop(0) if self.answers else "They spoke of tea."
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def engine(self, *args, **kwargs):
+        """Return an engine that summarizes with this."""
+        engine = Engine(*args, **kwargs)
+        engine.make_summarizer = lambda *_, **__: self
+        return engine
+
+
+async def post_days(database, tenant, days, spam=0):
+    """Write a message for each day, and on the day after these spam and the last message."""
+    async with Engine(database, tenant=tenant, embedder=None, indexing="elsewhere") as engine:
+        tea = [Message(id=f"m{day}", room="den", content=f"Tea {day}", at=day * DAY) for day in range(1, days + 1)]
+        flood = [Message(id=f"f{at}", room="den", content="You won!", at=(days + 1) * DAY) for at in range(spam)]
+        await engine.post_many([*tea, *flood, Message(id="end", room="den", content="Bye", at=(days + 1) * DAY)])
+
+
+def done(worker):
+    return [(report.kind, report.outcome, report.count) for report in worker.reports]
+
+
+def test_one_worker_cleans_up_and_another_summarizes(run, url, new_worker, clock):
+    model = Summaries()
+    clock.now = 5 * DAY
+
+    async def story():
+        async with connect(url) as database:
+            await post_days(database, "acme", 2, spam=60)
+            cleaning = new_worker(database, janitor_interval=3_600.0, kinds=frozenset({"janitor"}))
+            summing = new_worker(database, engine=model.engine, model="gpt-4o-mini", kinds=frozenset({"summarize"}))
+            await summing.run_due()
+            await cleaning.run_due()
+            between = await database.tenant("acme").summaries("den")
+            for worker in (summing, cleaning, summing):
+                await worker.run_due()
+            clock.now += 3_600.0
+            await cleaning.run_due()
+            await summing.run_due()
+            return done(cleaning), done(summing), between, await database.tenant("acme").summaries("den")
+
+    cleaned, summed, between, after = run(story())
+    assert [summary.content[:23] for summary in between] == ["60 near-identical messa"]
+    assert cleaned == [("janitor", "done", 1), ("janitor", "done", 0)]
+    assert summed == [("summarize", "done", 2)]
+    assert (len(after), model.days) == (3, ["Tea 1", "Tea 2"])
+
+
+def test_a_model_that_fails_is_asked_again_later(run, url, new_worker, clock):
+    model = Summaries(ProviderError("scripted", "is down"), "They spoke of tea.")
 
     async def story():
         async with connect(url) as database:
             await post(database, "acme", None, ["Tea at five?", "Yes, green tea."])
-            worker = new_worker(database, engine=ScriptedEngine, janitor_interval=3_600.0, model="gpt-4o-mini")
+            worker = new_worker(database, engine=model.engine, janitor_interval=3_600.0, model="gpt-4o-mini")
             await worker.run_due()
             (failed,) = await database.list_jobs(failed=True)
             between = await database.tenant("acme").summaries("den")
             clock.now = failed.due
             await worker.run_due()
-            return worker.reports, failed, between, await database.tenant("acme").summaries("den")
+            return done(worker), failed, between, await database.tenant("acme").summaries("den")
 
     reports, failed, between, after = run(story())
-    assert [(report.outcome, report.count) for report in reports] == [("failed", 0), ("done", 1)]
-    assert (failed.kind, failed.error, between) == ("janitor", "ProviderError", [])
+    assert reports == [("janitor", "done", 0), ("summarize", "failed", 0), ("summarize", "done", 1)]
+    assert (failed.kind, failed.error, failed.due - clock.now, between) == ("summarize", "ProviderError", 0.0, [])
     assert ["They spoke of tea." in summary.content for summary in after] == [True]
+
+
+KILLED_SUMMARIES = """
+import asyncio, sys
+from brimful.engine import Engine
+from brimful.engine.worker import Worker, WorkSettings
+from brimful.stores import connect
+
+class Stuck:
+    incremental = False
+    days = 0
+
+    async def summarize(self, digest):
+        self.days += 1
+        if self.days == 3:
+            print(self.days, flush=True)
+            await asyncio.Event().wait()
+        return "They spoke of tea."
+
+class StuckEngine(Engine):
+    def make_summarizer(self, *_, **__):
+        return Stuck()
+
+async def work():
+    async with connect(sys.argv[1]) as database:
+        async def open_engine(tenant):
+            return await StuckEngine(database, tenant=tenant, embedder=None, indexing="elsewhere").open()
+        settings = WorkSettings(kinds=frozenset({"summarize"}), model="gpt-4o-mini")
+        await Worker(database, settings, open_engine=open_engine).run_due()
+
+asyncio.run(work())
+"""
+
+
+def test_days_that_a_killed_worker_summarized_are_not_summarized_again(run, url, new_worker, clock):
+    model = Summaries()
+
+    async def story():
+        async with connect(url) as database:
+            await post_days(database, "acme", 4)
+            await database.tenant("acme").add_job("summarize")
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", KILLED_SUMMARIES, url), stdout=asyncio.subprocess.PIPE
+            )
+            await process.stdout.readline()  # two days are saved, and the third is on its way
+            process.kill()
+            await process.wait()
+            half = await database.tenant("acme").summaries("den")
+            worker = new_worker(database, engine=model.engine, model="x", kinds=frozenset({"summarize"}))
+            clock.now = time.time()
+            await worker.run_due()
+            early = done(worker)
+            clock.now += LEASE + 1.0
+            await worker.run_due()
+            return half, early, done(worker), await database.list_jobs(failed=True)
+
+    half, early, late, failed = run(story())
+    assert (len(half), early, failed) == (2, [], [])
+    assert [(kind, outcome) for kind, outcome, _ in late] == [("summarize", "done")]
+    assert model.days == ["Tea 3", "Tea 4"]
+
+
+def test_while_the_janitor_is_at_work_elsewhere_a_job_waits(run, url, new_worker, clock):
+    async def story():
+        async with connect(url) as database:
+            await post_days(database, "acme", 2)
+            other = database.janitor("acme")
+            at_work = await other.begin(holder="by hand", now=clock(), lease=LEASE)
+            worker = new_worker(database, janitor_interval=3_600.0)
+            await worker.run_due()
+            waiting = [job for job in await database.list_jobs() if job.kind == "janitor"]
+            await other.end(at_work, {}, now=clock())
+            clock.now += HEARTBEAT
+            await worker.run_due()
+            return done(worker), waiting, clock.now
+
+    reports, (waiting,), now = run(story())
+    assert reports[:2] == [("janitor", "postponed", 0), ("janitor", "done", 0)]
+    assert (waiting.due, waiting.error, waiting.attempts) == (now, "", 0)
+
+
+def test_a_worker_that_stops_finishes_the_day_and_gives_the_rest_back(run, sqlite_url, new_worker):
+    model = Summaries()
+
+    async def story():
+        async with connect(sqlite_url) as database:
+            await post_days(database, "acme", 4)
+            await database.tenant("acme").add_job("summarize")
+            worker = new_worker(database, engine=model.engine, model="x", kinds=frozenset({"summarize"}))
+            summarize, stops = model.summarize, []
+
+            async def stop_and_summarize(digest):
+                stops.append(asyncio.ensure_future(worker.stop()))
+                await asyncio.sleep(0)
+                return await summarize(digest)
+
+            model.summarize = stop_and_summarize
+            await worker.run_due()
+            await asyncio.gather(*stops)
+            half = await database.tenant("acme").summaries("den")
+            model.summarize = summarize
+            other = new_worker(database, engine=model.engine, model="x", kinds=frozenset({"summarize"}))
+            await other.run_due()
+            return done(worker), half, done(other)
+
+    stopped, half, rest = run(story())
+    assert (stopped, len(half)) == ([("summarize", "stopped", 0)], 1)
+    assert [(kind, outcome) for kind, outcome, _ in rest] == [("summarize", "done")]
+    assert model.days == ["Tea 1", "Tea 2", "Tea 3", "Tea 4"]
 
 
 def write_chat(folder, count):

@@ -93,6 +93,60 @@ class Everything:
         return " ".join(passage.text for topic in digest.topics for passage in topic)
 
 
+def levels(summaries):
+    return sorted((each.metadata["janitor"], each.spans) for each in summaries)
+
+
+def test_floods_are_collapsed_alone_and_the_days_are_summarized_later(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            await engine.post_many(chatter(6, at=NOW - 100 * DAY, every=1.0))
+            await engine.post_many([*echoes(9), make_message("one", "Is that spam?", at=NOW - 7000)])
+            whole = await engine.run_janitor("r")
+            day, month = await engine.store.summaries("r")
+            await engine.post_many([*chatter(4, at=NOW - 6000, prefix="new"), make_message("end", "Bye.", at=NOW)])
+            first = await engine.run_janitor("r", summarize=False)
+            kept = await engine.store.summaries("r")
+            await engine.post_many(
+                [make_message(f"more-{n}", echoes(1)[0].content, at=NOW - 3000 + n) for n in range(5)]
+            )
+            await engine.post(room="r", text="Stop it!", at=NOW)
+            second = await engine.run_janitor("r", summarize=False)
+            flooded = await engine.store.summaries("r")
+            third = await engine.run_janitor("r", summarize=False)
+            last = await engine.run_janitor("r")
+            return whole, (day, month), first, kept, second, flooded, third, last, await engine.store.summaries("r")
+
+    whole, before, first, kept, second, flooded, third, last, after = run(story())
+    assert (whole.pending, levels(before)) == (0, [("day", ((7, 15),)), ("month", ((1, 6),))])
+    assert (first.run, first.pending, kept) == (None, 1, list(before))  # the day is out of date, but not wrong
+    assert (second.facts["floods"], second.facts["messages"], second.pending) == (1, 14, 1)
+    assert levels(flooded) == [("family", ((7, 15), (22, 26))), ("month", ((1, 6),))]
+    assert (third.run, third.pending) == (None, 1)
+    assert (last.facts["floods"], last.facts["summaries"], last.pending) == (0, 1, 0)
+    assert levels(after) == [("day", ((16, 21),)), *levels(flooded)]
+
+
+def test_a_month_that_changed_is_left_to_the_run_that_summarizes(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            flood = echoes(20, at=NOW - 100 * DAY)
+            await engine.post_many([*flood, *chatter(6, at=NOW - 99 * DAY), make_message("end", "Bye.", at=NOW)])
+            new = await engine.run_janitor("r", summarize=False)
+            await engine.run_janitor("r")
+            before = await engine.store.summaries("r")
+            await engine.edit("m3", "Something else entirely.", at=NOW - 1)
+            unchanged = await engine.run_janitor("r", summarize=False)
+            await engine.edit("m3", "Something else again.", at=NOW + 1)
+            changed = await engine.run_janitor("r", summarize=False)
+            return new, before, unchanged, changed, await engine.store.summaries("r")
+
+    new, before, unchanged, changed, after = run(story())
+    assert (new.facts["floods"], new.pending) == (1, 2)  # a day, and a month for the flood
+    assert (unchanged.pending, changed.pending, changed.run) == (0, 2, None)
+    assert after == before
+
+
 def test_edited_deleted_and_erased_messages_are_summarized_again(run, new_engine):
     async def story():
         async with new_engine() as engine:
@@ -307,6 +361,8 @@ def test_what_cannot_be_meant_is_refused(run, new_engine):
             for wrong in (-1, float("nan"), "old", ()):
                 with pytest.raises(InvalidValue, match="older"):
                     await engine.run_janitor(older_than=wrong)
+            with pytest.raises(InvalidValue, match="purge: needs `summarize`"):
+                await engine.run_janitor(purge=True, summarize=False)
             assert (await engine.run_janitor()).run is None
 
     run(story())

@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import msgspec
 import typer
@@ -21,19 +21,27 @@ if TYPE_CHECKING:
     from brimful.engine import Engine
     from brimful.engine.worker import WorkReport, WorkSettings
     from brimful.stores import Database
-    from brimful.stores.tables.jobs import Job
+    from brimful.stores.tables.jobs import Job, JobKind
 
 EXAMPLES: Final = """\
 Examples:
   brimful work --db postgresql://ada@db.example.org/chat
   brimful work --janitor-interval 6h --retention 30d
   brimful work --janitor-interval 6h --model gpt-4o-mini
+  brimful work --kinds summarize --model gpt-4o-mini
   brimful work --import-folder /srv/exports
   brimful work --once --json
   brimful work --failed
   brimful work --retry"""
 
 _MAX_JOBS: Final = 1_000  # listed, or retried per read
+_NEEDED_OPTIONS: Final = {
+    "embed": "--embedder",
+    "graph": "--embedder",
+    "janitor": "--janitor-interval",
+    "retention": "--retention",
+    "import": "--import-folder",
+}
 _COLUMNS: Final = columns("tenant", "kind", "subject", "attempts", "error", "next try", right=["attempts"])
 
 
@@ -44,6 +52,10 @@ def register(app: typer.Typer) -> None:
 
 def work(  # noqa: PLR0913 - one argument per option
     *,
+    kinds: Annotated[
+        str,
+        typer.Option("--kinds", metavar="KIND,…", help="Do only jobs of these kinds, such as summarize. Default: all."),
+    ] = "",
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     janitor_interval: Annotated[
         str | None,
@@ -54,7 +66,7 @@ def work(  # noqa: PLR0913 - one argument per option
         typer.Option("--retention", metavar="DURATION", help="Delete contexts and responses after this time."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="Let this model write the janitor's summaries.")
+        str | None, typer.Option("--model", "-m", metavar="NAME", help="Let this model write summaries.")
     ] = None,
     provider: SummaryProvider = "",
     focus: SummaryFocus = "",
@@ -76,15 +88,15 @@ def work(  # noqa: PLR0913 - one argument per option
 ) -> None:
     """Run the background jobs of all tenants.
 
-    Embeds new records, counts their tokens, runs the janitor, deletes old
-    records and imports files. Several workers share the work. Stop it with
-    Ctrl-C or SIGTERM: unfinished jobs go back to the queue. With --once, the
-    exit code is 1 if a job failed.
+    Embeds new records, counts their tokens, runs the janitor, writes summaries,
+    deletes old records and imports files. Several workers share the work. Stop
+    it with Ctrl-C or SIGTERM: unfinished jobs go back to the queue. With --once,
+    the exit code is 1 if a job failed.
+
+    Kinds of jobs: embed, count, graph, janitor, summarize, retention, import.
     """
     if sum((once, failed, retry, discard)) > 1:
         raise typer.BadParameter("cannot be combined", param_hint="'--once' / '--failed' / '--retry' / '--discard'")
-    if (model or provider or focus) and janitor_interval is None:
-        raise typer.BadParameter("needs --janitor-interval", param_hint="'--model' / '--provider' / '--focus'")
     require_store(db)
     if failed:
         _show_failed(asyncio.run(_list_failed(db)), as_json=as_json)
@@ -100,16 +112,39 @@ def work(  # noqa: PLR0913 - one argument per option
 
     settings = msgspec.structs.replace(
         work_settings(embedder=embedder_for(embedder), janitor_interval=janitor_interval, retention=retention),
+        kinds=_read_kinds(kinds),
         model=model,
         provider=provider,
         focus=focus,
         import_folder=import_folder,
     )
+    _check_kinds(settings)
     jobs, failures = asyncio.run(_work(db, settings, concurrency=concurrency, once=once, as_json=as_json))
     if once and not as_json:
         output.write(f"{plural(jobs - failures, 'job')} done" + (f", {failures:,} failed" if failures else ""))
     if failures:
         raise typer.Exit(FAILED)
+
+
+def _read_kinds(text: str) -> "frozenset[JobKind]":
+    from brimful.stores.tables.jobs import JobKind  # noqa: PLC0415 - see above
+
+    names = {word.strip() for word in text.split(",")} if text else set()
+    if wrong := sorted(names.difference(get_args(JobKind))):
+        reason = f"{wrong[0]!r} is not a kind of jobs; kinds are {', '.join(get_args(JobKind))}"
+        raise typer.BadParameter(reason, param_hint="'--kinds'")
+    return frozenset(kind for kind in get_args(JobKind) if kind in names)
+
+
+def _check_kinds(settings: "WorkSettings") -> None:
+    """Reject kinds without the option that they need, and options without the kind that uses them."""
+    possible = settings.find_subjects()
+    if missing := sorted(settings.kinds - possible.keys()):
+        reason = f"jobs of the kind {missing[0]} need {_NEEDED_OPTIONS[missing[0]]}"
+        raise typer.BadParameter(reason, param_hint="'--kinds'")
+    if (settings.model or settings.provider or settings.focus) and "summarize" not in possible:
+        reason = "needs --janitor-interval or --kinds summarize"
+        raise typer.BadParameter(reason, param_hint="'--model' / '--provider' / '--focus'")
 
 
 async def _work(db: str, settings: "WorkSettings", *, concurrency: int, once: bool, as_json: bool) -> tuple[int, int]:

@@ -739,6 +739,7 @@ class Engine:
         older_than: str | float | None = None,
         dry_run: bool = False,
         purge: bool = False,
+        summarize: bool = True,
         summarizer: Summarizer | None = None,
         fallback: bool = True,
         focus: str = "",
@@ -749,12 +750,15 @@ class Engine:
 
         Floods are collapsed to one line, days are summarized, and older months and years rolled up. With `older_than`
         (`"180d"` or seconds), messages that a summary covers and no context included are archived, and so are duplicate
-        memories. `purge` deletes what earlier runs archived. `summarizer` writes the summaries; by default they quote
+        memories. `purge` deletes what earlier runs archived. Without `summarize`, no days are summarized and nothing is
+        rolled up; the report says how much is `pending`. `summarizer` writes the summaries; by default they quote
         messages, and so they do if it fails; without `fallback`, its error is raised, and what was done so far stays.
         `focus` says what matters most in them, and is searched for in the room; by default it is that of the persona
         `brimful-janitor`. `on_progress` is called with the share of the work done.
         """
         require_string("focus", focus)
+        if purge and not summarize:
+            raise InvalidValue("purge", "needs `summarize`: days with deleted messages cannot be summarized later")
         if not callable(on_progress):
             raise InvalidValue("on_progress", f"must be a function, not {preview(on_progress)}")
         return await self._open.janitor.run(
@@ -762,6 +766,7 @@ class Engine:
             min_age=parse_age(older_than),
             dry_run=dry_run,
             purge=purge,
+            summarize=summarize,
             summarizer=summarizer,
             fallback=fallback,
             focus=focus or "",

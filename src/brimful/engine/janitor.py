@@ -22,7 +22,7 @@ from brimful.engine.options import BuildRequest, EngineSettings
 from brimful.engine.writer import Writer, new_id
 from brimful.errors import BrimfulError, ContextOverflow, InvalidValue, ProviderError, UnknownRecord
 from brimful.janitor import summaries as _summaries
-from brimful.janitor.days import merge_spans, spans_contain
+from brimful.janitor.days import Day, merge_spans, spans_contain
 from brimful.janitor.extractive import ExtractiveSummarizer
 from brimful.janitor.families import find_duplicate_memories
 from brimful.janitor.schedule import (
@@ -189,7 +189,8 @@ class RoomReport(msgspec.Struct, frozen=True, kw_only=True):
     """What the janitor did in a room.
 
     `floods` are the lines that now replace floods. `summaries` were written, `rolled_up` of them for months and years.
-    `messages` were archived, `unused` of them because no context included them. `notes` say what could not be done.
+    `messages` were archived, `unused` of them because no context included them. `pending` days, months and years are
+    left to summarize. `notes` say what could not be done.
     """
 
     room: str
@@ -198,6 +199,7 @@ class RoomReport(msgspec.Struct, frozen=True, kw_only=True):
     rolled_up: int = 0
     messages: int = 0
     unused: int = 0
+    pending: int = 0
     notes: tuple[str, ...] = ()
 
     def with_change(self, change: JanitorChange) -> "RoomReport":
@@ -213,8 +215,8 @@ class RoomReport(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def __bool__(self) -> bool:
-        """Whether anything was done, or could not be."""
-        return bool(self.summaries or self.messages or self.notes)
+        """Whether anything was done, is left to do, or could not be done."""
+        return bool(self.summaries or self.messages or self.pending or self.notes)
 
 
 class JanitorReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,6 +231,11 @@ class JanitorReport(msgspec.Struct, frozen=True, kw_only=True):
     rooms: tuple[RoomReport, ...] = ()
     memories: int = 0
     purged: int = 0
+
+    @property
+    def pending(self) -> int:
+        """The number of days, months and years that are left to summarize."""
+        return sum(room.pending for room in self.rooms)
 
     @property
     def facts(self) -> dict[str, int]:
@@ -250,9 +257,12 @@ _log = logging.getLogger("brimful")
 
 
 class RoomSweep:
-    """Cleans up rooms, one after the other. Messages older than `min_age` seconds may be archived; None: none are."""
+    """Cleans up rooms, one after the other. Messages older than `min_age` seconds may be archived; None: none are.
 
-    def __init__(
+    Without `summarize`, it only collapses floods, and counts what is left to summarize.
+    """
+
+    def __init__(  # noqa: PLR0913 - as `Engine.run_janitor`
         self,
         store: Store,
         housekeeping: JanitorStore,
@@ -261,6 +271,7 @@ class RoomSweep:
         *,
         now: float,
         min_age: float | None,
+        summarize: bool,
         focus: str,
         fallback: bool,
     ) -> None:
@@ -270,6 +281,7 @@ class RoomSweep:
         self._embedder = embedder
         self._now = now
         self._min_age = min_age
+        self._summarize = summarize
         self._focus = focus
         self._fallback = ExtractiveSummarizer(analyze) if fallback else None
 
@@ -279,6 +291,7 @@ class RoomSweep:
         known = {summary.id: summary for summary in janitor_summaries(await self._store.summaries(room))}
         report = RoomReport(room=room)
         notes: list[str] = []
+        pending = 0
 
         async def change_room(change: JanitorChange) -> RoomReport:
             if change:
@@ -288,19 +301,39 @@ class RoomSweep:
 
         due = await asyncio.to_thread(find_due_days, positions, tuple(known.values()))
         for at, day in enumerate(due):
-            report = await change_room(await self._summarize_day(room, day, notes))
+            if self._summarize:
+                change = await self._summarize_day(room, day, notes)
+            else:
+                change, is_pending = await self._collapse_floods(room, day)
+                pending += is_pending
+            report = await change_room(change)
             on_progress((at + 1) / (len(due) + 1))
         while roll_ups := find_roll_ups(positions, tuple(known.values()), self._now):
+            if not self._summarize:
+                pending += len(roll_ups)
+                break
             for roll_up in roll_ups:
                 report = await change_room(await self._roll_up(room, roll_up, notes))
         unused = await self._find_unused(room, known.values(), notes)
         report = await change_room(JanitorChange(messages=unused))
-        return msgspec.structs.replace(report, unused=len(unused), notes=tuple(dict.fromkeys(notes)))
+        return msgspec.structs.replace(report, unused=len(unused), pending=pending, notes=tuple(dict.fromkeys(notes)))
+
+    async def _separate_floods(self, room: str, day: Day) -> _summaries.DayContents:
+        messages = await self._housekeeping.messages(room, [position.seq for position in day.positions])
+        return await asyncio.to_thread(_summaries.separate_floods, messages)
+
+    async def _collapse_floods(self, room: str, due: DueDay) -> tuple[JanitorChange, bool]:
+        """Return the change for the floods of a day, and whether the day has to be summarized as well."""
+        if any(map(is_roll_up, due.summaries)):  # its floods are part of the summary of a month or a year
+            return JanitorChange(), True
+        separated = await self._separate_floods(room, due.day)
+        kept = _summaries.unaffected_summaries(due, separated)
+        new = [*_summaries.flood_summaries(room, due.day.name, separated, self._now), *kept]
+        return _summaries.make_day_change(due, separated, new), bool(separated.rest or kept)
 
     async def _summarize_day(self, room: str, due: DueDay, notes: list[str]) -> JanitorChange:
         day = due.day
-        messages = await self._housekeeping.messages(room, [position.seq for position in day.positions])
-        separated = await asyncio.to_thread(_summaries.separate_floods, messages)
+        separated = await self._separate_floods(room, day)
         new = _summaries.flood_summaries(room, day.name, separated, self._now)
         if separated.rest:
             previous = _summaries.extendable_summary(due, separated) if self._summarizer.incremental else None
@@ -389,6 +422,7 @@ class Janitor:
         min_age: float | None,
         dry_run: bool,
         purge: bool,
+        summarize: bool,
         summarizer: Summarizer | None,
         fallback: bool,
         focus: str,
@@ -404,6 +438,7 @@ class Janitor:
             self._embedder,
             now=now,
             min_age=min_age,
+            summarize=summarize,
             focus=focus or await self._find_focus(),
             fallback=fallback,
         )

@@ -1,4 +1,4 @@
-"""Do the background work of all tenants: embed, count tokens, run the janitor, delete old records, import files.
+"""Do the background work of all tenants: embed, count tokens, clean up, summarize, delete old records, import files.
 
 Jobs are rows of the store. A worker claims one for a limited time and renews the claim while it works, so several
 workers share the work, and that of a killed one is taken up by another.
@@ -19,6 +19,7 @@ from brimful.engine.counts import prepare_tokenizer, store_counts
 from brimful.engine.engine import Engine
 from brimful.engine.events import Emitter, Hook
 from brimful.engine.indexer import BATCH_DOCUMENTS, Indexer, wait_for_first
+from brimful.engine.janitor import JanitorReport
 from brimful.engine.retention import PRUNE_INTERVAL, parse_interval, parse_retention
 from brimful.engine.transfer import ImportFile, import_file
 from brimful.engine.writer import new_id
@@ -43,8 +44,10 @@ _NEARLY: Final = 0.25  # of the size from which there is a graph
 _GRAPH_INTERVAL: Final = 3_600.0  # seconds between two looks at the size of such a tenant
 _SMALL_GRAPH_INTERVAL: Final = 86_400.0  # … of a smaller one
 
-Outcome = Literal["done", "failed", "stopped", "lost"]
-"""`stopped`: given back when the worker was stopped. `lost`: another worker has taken the job."""
+Outcome = Literal["done", "failed", "postponed", "stopped", "lost"]
+"""`postponed`: the janitor is at work on the tenant elsewhere. `stopped`: given back when the worker was stopped.
+`lost`: another worker has taken the job.
+"""
 
 _log = logging.getLogger("brimful")
 
@@ -52,7 +55,8 @@ _log = logging.getLogger("brimful")
 class WorkReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker did with a job.
 
-    `count` is the number of embedded documents, counted texts, summaries, deleted records or imported records.
+    `count` is the number of embedded documents, counted texts, collapsed floods, summaries, deleted records or imported
+    records.
     """
 
     tenant: str
@@ -67,9 +71,11 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker does: which jobs, how often the janitor runs, and how long contexts and responses are kept.
 
     Without an embedder, interval, retention or folder of files to import, the jobs of that kind are left to other
-    workers. With a `model`, the janitor lets it write the summaries.
+    workers; so are those of other `kinds`, if any are named. The job `summarize` needs to be named, or an interval.
+    With a `model`, it lets the model write the summaries.
     """
 
+    kinds: frozenset[JobKind] = frozenset()
     embedder: Embedder | None = None
     janitor_interval: float | None = None
     retention: float | None = None
@@ -78,6 +84,21 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     focus: str = ""
     import_folder: Path | None = None
     batch: int = BATCH_DOCUMENTS
+
+    def find_subjects(self) -> dict[JobKind, str | None]:
+        """Return the kinds of jobs to do, each with the subject of these jobs, or None for any."""
+        subjects: dict[JobKind, str | None] = {"count": None}
+        if self.embedder is not None:
+            subjects |= {"embed": self.embedder.id, "graph": self.embedder.id}
+        if self.retention is not None:
+            subjects["retention"] = ""
+        if self.janitor_interval is not None:
+            subjects |= {"janitor": "", "summarize": ""}
+        if "summarize" in self.kinds:
+            subjects["summarize"] = ""
+        if self.import_folder is not None:
+            subjects["import"] = None
+        return {kind: subject for kind, subject in subjects.items() if not self.kinds or kind in self.kinds}
 
 
 def work_settings(
@@ -102,6 +123,10 @@ def retry_delay(attempts: int) -> float:
 
 class _StoppedError(Exception):
     """The worker is stopping: the job is given back."""
+
+
+class _BusyError(Exception):
+    """The janitor is at work on the tenant elsewhere: the job is tried again soon."""
 
 
 class RejectedDocumentsError(Exception):
@@ -217,20 +242,10 @@ class Worker:
             await wait_for_first(self._wake.wait(), self._pause(seconds))
 
     async def _list_due(self) -> list[Job]:
-        settings, now = self._settings, self._clock()
-        kinds: list[tuple[JobKind, str | None]] = [("count", None)]
-        if settings.embedder is not None:
-            kinds.append(("embed", settings.embedder.id))
-            kinds.append(("graph", settings.embedder.id))
-        if settings.retention is not None:
-            kinds.append(("retention", ""))
-        if settings.janitor_interval is not None:
-            kinds.append(("janitor", ""))
-        if settings.import_folder is not None:
-            kinds.append(("import", None))
+        now = self._clock()
         return [
             job
-            for kind, subject in kinds
+            for kind, subject in self._settings.find_subjects().items()
             for job in await self._database.due_jobs(kind, subject, now=now, limit=_PAGE_JOBS)
         ]
 
@@ -268,6 +283,9 @@ class Worker:
             except (_StoppedError, asyncio.CancelledError):
                 outcome = "lost" if asyncio.current_task() in self._lost else "stopped"
                 await jobs.release(job, self.name)
+            except _BusyError:
+                outcome = "postponed"
+                await jobs.reschedule(job, self.name, due=self._clock() + HEARTBEAT)
             except Exception as error:  # noqa: BLE001 - an embedder may be user code, and other jobs go on
                 outcome, failure = "failed", type(error).__name__  # not its message, which may quote content
                 _log.warning("the %s job of tenant %s failed and will be retried: %s", job.kind, job.tenant, failure)
@@ -286,19 +304,22 @@ class Worker:
     async def _perform(self, job: Job) -> int:
         match job.kind:
             case "embed":
-                return await self._embed(job)
+                work = self._embed
             case "count":
-                return await self._count(job)
+                work = self._count
             case "graph":
-                return await self._update_graph(job)
+                work = self._update_graph
             case "janitor":
-                return await self._run_janitor(job)
+                work = self._clean_up
+            case "summarize":
+                work = self._summarize
             case "retention":
-                return await self._prune(job)
+                work = self._prune
             case "import":
-                return await self._import(job)
+                work = self._import
             case _:
                 assert_never(job.kind)
+        return await work(job)
 
     async def _embed(self, job: Job) -> int:
         embedder = self._settings.embedder
@@ -342,14 +363,32 @@ class Worker:
         await self._database.jobs(job.tenant).reschedule(job, self.name, due=self._clock() + wait)
         return 0
 
-    async def _run_janitor(self, job: Job) -> int:
+    async def _clean_up(self, job: Job) -> int:
+        """Collapse floods. If days, months or years are to be summarized, that is a job of its own."""
+        report = await self._run_janitor(await self._open_engine(job.tenant), summarize=False)
+        if report.pending:
+            await self._database.tenant(job.tenant).add_job("summarize")
+        idle = report.run is None and not report.pending
+        interval = self._settings.janitor_interval or 0.0
+        due = self._clock() + interval * 2 ** (min(job.attempts, _IDLE_ROUNDS) if idle else 0)
+        await self._database.jobs(job.tenant).reschedule(job, self.name, due=due, idle=idle)
+        return report.facts["floods"]
+
+    async def _summarize(self, job: Job) -> int:
+        """Summarize the days that have no summary yet, each in a change of its own, and roll up months and years."""
         settings, engine = self._settings, await self._open_engine(job.tenant)
         summarizer = engine.make_summarizer(settings.model, provider=settings.provider) if settings.model else None
-        report = await engine.run_janitor(summarizer=summarizer, fallback=False, focus=settings.focus)
-        idle = report.run is None
-        interval = (settings.janitor_interval or 0.0) * 2 ** (min(job.attempts, _IDLE_ROUNDS) if idle else 0)
-        await self._database.jobs(job.tenant).reschedule(job, self.name, due=self._clock() + interval, idle=idle)
+        report = await self._run_janitor(engine, summarizer=summarizer, focus=settings.focus)
+        await self._database.jobs(job.tenant).finish(job, self.name)
         return report.facts["summaries"]
+
+    async def _run_janitor(self, engine: Engine, **options: Any) -> JanitorReport:
+        try:
+            return await engine.run_janitor(fallback=False, on_progress=lambda _: self._check_stopped(), **options)
+        except StoreUnavailable as error:
+            if error.retriable:
+                raise _BusyError from error
+            raise
 
     async def _prune(self, job: Job) -> int:
         """Delete what is too old. The next time is when the oldest record that is left will be."""

@@ -62,6 +62,13 @@ def digest_title(messages: Sequence[Message]) -> str:
     return f"{count} from {sender_names(messages)}{time_range(message.at for message in messages)}"
 
 
+def unaffected_summaries(due: DueDay, contents: DayContents) -> list[Summary]:
+    """Return the existing summary of a day, unless it covers messages that now belong to a flood."""
+    flooded = [message.seq for flood in contents.floods for message in flood]
+    texts = (each for each in due.summaries if summary_level(each) == "day")
+    return [each for each in texts if not any(spans_contain(each.spans, seq) for seq in flooded)]
+
+
 def make_digest(topics: Topics, messages: Sequence[Message], previous: Summary | None) -> Digest:
     """Return the input of a summarizer for a day: all messages, or those since the `previous` summary."""
     covered = previous.spans if previous else ()

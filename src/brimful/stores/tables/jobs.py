@@ -10,7 +10,7 @@ import msgspec
 
 from brimful.stores.session import Session
 
-JobKind = Literal["embed", "count", "graph", "janitor", "retention", "import"]
+JobKind = Literal["embed", "count", "graph", "janitor", "summarize", "retention", "import"]
 
 DUE_JOBS: Final = """
 SELECT tenant, kind, subject, due, worker, lease, attempts, error FROM jobs
