@@ -52,6 +52,14 @@ def test_a_broken_archive(tmp_path):
     refused(tmp_path / "a.gz", "cannot be read: Unknown compression method")
 
 
+def test_a_file_that_another_thread_has_closed_is_read(tmp_path):
+    path = tmp_path / "chat.jsonl"
+    path.write_text('{"role": "user", "content": "hi"}\n' * 3)
+    with Source(str(path)) as source:
+        list(source.entries())
+    assert source.position == path.stat().st_size
+
+
 def test_a_pipe_is_read_once(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -91,8 +91,9 @@ class Reader:
 
     @property
     def done_bytes(self) -> int:
-        """How much of that was read."""
-        return self._finished + (self._current.position if self._current else 0)
+        """How much of that was read. Another thread may be reading."""
+        finished, current = self._finished, self._current
+        return finished + (current.position if current else 0)
 
     @property
     def location(self) -> str:

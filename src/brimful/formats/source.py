@@ -118,8 +118,11 @@ class Source:
 
     @property
     def position(self) -> int:
-        """How many bytes were read, in terms of its size on disk."""
-        return self._file.tell() * self._stored // max(1, self.size)
+        """How many bytes were read, in terms of its size on disk; all of them when it is closed."""
+        try:
+            return self._file.tell() * self._stored // max(1, self.size)
+        except ValueError:  # not asked before: another thread may close it meanwhile
+            return self._stored
 
     @cached_property
     def keys(self) -> frozenset[str]:
