@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, ParamSpec, TypeVar
 
 from brimful.core.content import content_hash
@@ -10,6 +11,7 @@ from brimful.records import Content
 from brimful.records.search import CountedMessage
 from brimful.retrieval.search import Hit
 from brimful.stores import Store
+from brimful.stores.tables.contents import TokenCounts
 
 _MAX_INLINE: Final = 131_072  # characters; more would block the event loop too long
 
@@ -91,7 +93,7 @@ async def store_counts(store: Store, vocabulary: str, contents: Iterable[Content
     return await _load_or_count(store, vocabulary, [text for content in contents for text in texts_in(content)])
 
 
-def _count_all(vocabularies: Sequence[str], contents: Iterable[Content]) -> dict[str, dict[str, int]]:
+def _count_all(vocabularies: Sequence[str], contents: Iterable[Content]) -> TokenCounts:
     texts = {content_hash(text): text for content in contents for text in texts_in(content)}
     values = list(texts.values())
     return {each: dict(zip(texts, count_texts(each, values), strict=True)) for each in vocabularies}
@@ -111,9 +113,12 @@ class UsedTokenizers:
         if vocabulary is not None:
             self._vocabularies[vocabulary] = None
 
-    async def count(self, contents: Sequence[Content]) -> dict[str, dict[str, int]]:
-        """Count contents, and return the counts by tokenizer and hash. New contents are not looked up anywhere."""
-        return await asyncio.to_thread(_count_all, tuple(self._vocabularies), contents) if self._vocabularies else {}
+    def count(self, contents: Sequence[Content]) -> Future[TokenCounts]:
+        """Count contents in a thread, by tokenizer and hash. New contents are not looked up anywhere."""
+        thread = ThreadPoolExecutor(1, "brimful-count")
+        counting = thread.submit(_count_all, tuple(self._vocabularies), contents if self._vocabularies else ())
+        thread.shutdown(wait=False)
+        return counting
 
     async def store_counts(self, store: Store, contents: Iterable[Content]) -> None:
         """Count new contents and store the counts."""

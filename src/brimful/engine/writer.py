@@ -214,8 +214,8 @@ class Writer:
         for start in range(0, len(records), WRITE_RECORDS):
             batch = records[start : start + WRITE_RECORDS]
             searchable = [record for record in batch if isinstance(record, Searchable)]
-            counts = await self._tokenizers.count([record.content for record in searchable])
-            await self._store.load_records(batch, make_document, defer=defer, counts=counts)
+            counting = self._tokenizers.count([record.content for record in searchable])
+            await self._store.load_records(batch, make_document, defer=defer, count=counting.result)
             await self._index_new([] if defer else searchable)
 
     async def process_new(self, records: Sequence[Searchable]) -> None:

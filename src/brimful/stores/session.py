@@ -99,8 +99,8 @@ class Dialect(Protocol):
         """Translate a statement. `IN :names` takes a list."""
         ...
 
-    def insert(self, cursor: "Cursor", sql: str, rows: Sequence[Row]) -> None:
-        """Run an INSERT of these rows, whose values are in the order of the statement's parameters."""
+    def insert(self, cursor: "Cursor", sql: str, batches: Sequence[Sequence[Row]]) -> None:
+        """Run an INSERT for each batch of rows, whose values are in the order of the statement's parameters."""
         ...
 
     def encode_list(self, values: list[Any]) -> Any:
@@ -273,8 +273,8 @@ class Session:
             require_tenant(sql)
             columns = [self._bind_column(name, listed) for name in insert_parameters(sql)]
             values = list(zip(*columns, strict=True))
-            for start in range(0, len(values), INSERTED_ROWS):
-                self.dialect.insert(self._cursor, sql, values[start : start + INSERTED_ROWS])
+            starts = range(0, len(values), INSERTED_ROWS)
+            self.dialect.insert(self._cursor, sql, [values[start : start + INSERTED_ROWS] for start in starts])
 
     def _translate(self, sql: str) -> str:
         require_tenant(sql)

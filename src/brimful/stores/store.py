@@ -4,7 +4,7 @@ Most methods are functions of a session, defined and documented with the table t
 transaction, on a worker thread.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby, islice
 from typing import Any, TypeVar, Unpack
@@ -36,7 +36,7 @@ from brimful.stores.tables import memories as _memories
 from brimful.stores.tables import messages as _messages
 from brimful.stores.tables import removal as _removal
 from brimful.stores.tables import summaries as _summaries
-from brimful.stores.tables.contents import ContentCache
+from brimful.stores.tables.contents import ContentCache, TokenCounts
 from brimful.stores.transactions import ReadMethod, ReplicaMethod, Transactions, WriteMethod
 from brimful.stores.vectors import embedders as _embedders
 
@@ -289,14 +289,15 @@ class Store(Transactions):
         make_entry: Callable[[Any], IndexEntry],
         *,
         defer: bool = False,
-        counts: Mapping[str, Mapping[str, int]] = {},
+        count: Callable[[], TokenCounts] = dict,
     ) -> int:
         """Write records of any kind unchanged, messages with their `seq`, and return their number.
 
         `make_entry` returns the index entry of a record. With `defer`, messages are indexed later: `divide_documents`.
-        `counts` are token counts by tokenizer and content hash. They are saved in the first transaction.
+        `count` returns token counts by tokenizer and content hash. They are saved in the first transaction, after its
+        records.
         """
-        count = 0
+        written = 0
         for _, group in groupby(records, key=type):
             while batch := list(islice(group, export.WRITE_RECORDS)):
                 await self._write(
@@ -305,8 +306,8 @@ class Store(Transactions):
                         records=batch,
                         make_entry=make_entry,
                         defer=defer,
-                        counts={} if count else counts,
+                        count=dict if written else count,
                     )
                 )
-                count += len(batch)
-        return count
+                written += len(batch)
+        return written

@@ -4,7 +4,7 @@ Records come after the records they refer to. Token counts, terms and vectors ar
 again.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from brimful.records.usage import UsageReport
 from brimful.stores.log import contexts, responses, usage
 from brimful.stores.session import Session
 from brimful.stores.tables import entities, lore_entries, memories, messages, summaries
-from brimful.stores.tables.contents import save_counts
+from brimful.stores.tables.contents import TokenCounts, save_counts
 
 PAGE_RECORDS: Final = 500  # per page
 WRITE_RECORDS: Final = 5_000  # per transaction; other writers wait about 0.3 s
@@ -79,7 +79,7 @@ def load_records(
     records: Sequence[Record],
     make_entry: Callable[[Any], IndexEntry],
     defer: bool,
-    counts: Mapping[str, Mapping[str, int]],
+    count: Callable[[], TokenCounts],
 ) -> None:
     """Write records of one kind, and token counts. With `defer`, the terms of messages are added later."""
     kind = type(records[0])
@@ -93,6 +93,7 @@ def load_records(
     for record in records:
         if isinstance(record, UsageReport):
             usage.save_usage(session, record)
+    counts = count()
     for tokenizer in sorted(counts):
         save_counts(session, tokenizer, counts[tokenizer])
 

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, TypeVar, cast
@@ -168,11 +168,17 @@ class PostgresDialect:
         """Translate parameters and lists for psycopg."""
         return _translate(sql)
 
-    def insert(self, cursor: AnyCursor, sql: str, rows: Sequence[Row]) -> None:
-        """Insert many rows with one statement: a statement for each takes several times as long."""
-        prepare = None if len(rows) == 1 else False  # a statement for each number of rows would be prepared
-        raw = psycopg.RawCursor(cast("Cursor", cursor).connection)
-        raw.execute(repeat_values(sql, len(rows), "$"), list(chain.from_iterable(rows)), prepare=prepare)
+    def insert(self, cursor: AnyCursor, sql: str, batches: Sequence[Sequence[Row]]) -> None:
+        """Insert each batch with one statement: one for each row takes several times as long.
+
+        While the server inserts a batch, the next one is encoded.
+        """
+        connection = cast("Cursor", cursor).connection
+        with connection.pipeline() if len(batches) > 1 else nullcontext():
+            for rows in batches:
+                prepare = None if len(rows) == 1 else False  # a statement for each number of rows would be prepared
+                values = list(chain.from_iterable(rows))
+                psycopg.RawCursor(connection).execute(repeat_values(sql, len(rows), "$"), values, prepare=prepare)
 
     def encode_list(self, values: list[Any]) -> str:
         """Return an array literal, of whatever type the statement expects: psycopg takes many times as long."""

@@ -105,9 +105,10 @@ class SqliteDialect:
         """Expand the lists of a statement."""
         return _expand_lists(sql)
 
-    def insert(self, cursor: Cursor, sql: str, rows: Sequence[Row]) -> None:
-        """Insert rows with one statement. Other threads run meanwhile; a statement for each would wait for them."""
-        cursor.execute(repeat_values(sql, len(rows), "?"), list(chain.from_iterable(rows)))
+    def insert(self, cursor: Cursor, sql: str, batches: Sequence[Sequence[Row]]) -> None:
+        """Insert each batch with one statement. Other threads run meanwhile; one for each row would wait for them."""
+        for rows in batches:
+            cursor.execute(repeat_values(sql, len(rows), "?"), list(chain.from_iterable(rows)))
 
     def encode_list(self, values: list[Any]) -> str:
         """Return a list as JSON."""

@@ -18,6 +18,8 @@ MAX_CACHE_BYTES: Final = 16 * 2**20  # bytes of memory
 
 CachedContent = tuple[Content, int | None]
 """A content, and its stored token count."""
+TokenCounts = Mapping[str, Mapping[str, int]]
+"""Token counts by tokenizer and content hash."""
 _DECODER: Final = msgspec.json.Decoder(Content)
 _MAX_CACHED_CHARACTERS: Final = 4_096  # of a text whose hash is cached
 _PARTS_PREFIX: Final = "p:"  # keeps a string apart from parts with the same encoding
