@@ -1,4 +1,4 @@
-"""Feed a store from many files with several processes, and leave embedding to workers.
+"""Feed a store from many files with several processes, and leave indexing and embedding to workers.
 
     python examples/feed.py postgresql://ada@db.example.org/chat exports/*.jsonl --processes 8
     brimful work --db postgresql://ada@db.example.org/chat
@@ -21,7 +21,7 @@ from brimful import SyncEngine
 from brimful.records import Message
 from brimful.stores import connect
 
-BATCH = 500  # messages per transaction
+BATCH = 5_000  # messages per transaction
 WIDTH = 40  # characters of the bar
 
 
@@ -31,11 +31,12 @@ def main() -> None:
     parser.add_argument("url", help="the store")
     parser.add_argument("files", nargs="+", type=Path, help="JSON lines, one file for each tenant")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--model", default="gpt-4o", help="messages are counted for this model; default: %(default)s")
     options = parser.parse_args()
     total, done, messages = sum(file.stat().st_size for file in options.files), 0, 0
     asyncio.run(_migrate(options.url))
     with ProcessPoolExecutor(options.processes) as pool:
-        running = {pool.submit(feed, options.url, file): file for file in options.files}
+        running = {pool.submit(feed, options.url, file, options.model): file for file in options.files}
         for each in as_completed(running):
             messages += each.result()
             done += running[each].stat().st_size
@@ -51,14 +52,14 @@ async def _migrate(url: str) -> None:
         pass
 
 
-def feed(url: str, file: Path) -> int:
+def feed(url: str, file: Path, model: str) -> int:
     """Feed one file, from where it was left, and return the number of messages."""
     progress, count = Path(f"{file}.at"), 0
     start = int(progress.read_text(encoding="ascii")) if progress.exists() else 0
-    with SyncEngine(url, tenant=file.stem, indexing="elsewhere") as engine:
+    with SyncEngine(url, tenant=file.stem, model=model, indexing="elsewhere") as engine:
         lines = islice(_messages(file), start, None)
         while batch := list(islice(lines, BATCH)):
-            engine.post_many(batch)
+            engine.load(batch, defer=True)
             count += len(batch)
             progress.write_text(str(start + count), encoding="ascii")
     return count

@@ -18,6 +18,7 @@ from brimful.engine.transfer import ImportFile
 from brimful.engine.worker import HEARTBEAT, LEASE, POLL_SECONDS, Worker, WorkSettings
 from brimful.errors import ProviderError, StoreError
 from brimful.records import Message, Room
+from brimful.retrieval.documents import make_document
 from brimful.stores import connect
 from brimful.stores.admin.export import WRITE_RECORDS
 from brimful.stores.tables.jobs import Job, add_job
@@ -88,6 +89,25 @@ def test_two_workers_share_the_work_and_embed_nothing_twice(run, url, new_worker
     counts = embedded(first, second)
     assert (len(counts), set(counts.values())) == (1_000, {1})
     assert {job.kind for job in jobs} - {"graph"} == {"janitor", "retention"}  # no job to embed is left
+
+
+def test_messages_that_are_loaded_to_be_indexed_later_are_indexed_and_embedded(run, url, new_worker):
+    async def story():
+        async with connect(url) as database:
+            embedder = HashEmbedder()
+            await post(database, "acme", embedder, ["one"])
+            worker = new_worker(database, embedder)
+            await worker.run_due()
+            before = await progress(database, embedder, "acme")
+            loaded = [Message(id="later", room="den", content="two", at=9.0)]
+            await database.tenant("acme").load_records(loaded, make_document, defer=True)
+            await worker.run_due()
+            jobs = {job.kind for job in await database.list_jobs()}
+            return before, await progress(database, embedder, "acme"), jobs
+
+    before, after, jobs = run(story())
+    assert (before, after) == ((1, 0), (2, 0))
+    assert "embed" not in jobs
 
 
 def embed_reports(worker):

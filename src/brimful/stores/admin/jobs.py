@@ -43,7 +43,7 @@ class Jobs:
         await self._write(lambda session: _jobs.finish_job(session, job, worker))
 
     async def finish_embedding(self, job: Job, worker: str) -> None:
-        """Remove a job that embeds, unless documents were queued meanwhile."""
+        """Remove a job that embeds, unless more was queued meanwhile, or written to be indexed later."""
         await self._write(lambda session: _jobs.finish_embedding(session, job, worker))
 
     async def retry(self, job: Job, *, now: float) -> bool:

@@ -156,6 +156,13 @@ def enqueue_documents(session: Session, documents: Sequence[DocumentRef]) -> Non
             add_job(session, "embed", embedder)
 
 
+def request_indexing(session: Session) -> None:
+    """Have a worker index messages that are written without their terms."""
+    session.dialect.lock_shared(session, "embedders")
+    for embedder in list_embedders(session):
+        add_job(session, "embed", embedder)
+
+
 def dequeue_documents(session: Session, documents: Sequence[DocumentRef]) -> None:
     """Remove documents from the queues, and delete vectors of passages that no document has any more."""
     if not documents:

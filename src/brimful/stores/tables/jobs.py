@@ -43,7 +43,10 @@ _DISCARD: Final = """
 DELETE FROM jobs WHERE tenant = :tenant AND kind = :kind AND subject = :subject AND error <> '' AND lease = 0
 """
 _DELETE: Final = f"DELETE FROM jobs {_OWN}"  # noqa: S608 - our own condition
-_QUEUED: Final = "SELECT 1 FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder LIMIT 1"
+_QUEUED: Final = """
+SELECT 1 FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder
+UNION ALL SELECT 1 FROM rooms WHERE tenant = :tenant AND unindexed IS NOT NULL LIMIT 1
+"""
 _RETRY: Final = """
 UPDATE jobs SET due = :now
 WHERE tenant = :tenant AND kind = :kind AND subject = :subject AND due > :now AND error <> ''
@@ -104,7 +107,7 @@ def finish_job(session: Session, job: Job, worker: str) -> None:
 
 
 def finish_embedding(session: Session, job: Job, worker: str) -> None:
-    """Remove a job that embeds, unless documents were queued meanwhile."""
+    """Remove a job that embeds, unless more was queued meanwhile, or written to be indexed later."""
     session.dialect.lock(session, "embedders")  # whoever queues documents holds it, and finds or adds the job
     if session.row(_QUEUED, embedder=job.subject):
         reschedule_job(session, job, worker, due=0.0)

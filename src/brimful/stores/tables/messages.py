@@ -342,6 +342,8 @@ def _insert(
     save_room_states(session, rooms.values())
     indexed = [(message, entry) for message, entry in messages if entry is not None]
     documents.add_documents(session, message_documents(indexed))
+    if len(indexed) < len(messages):
+        documents.request_indexing(session)
 
 
 def _row(session: Session, message: Message, hash: str, room: RoomState) -> dict[str, Any]:
