@@ -3,14 +3,18 @@
 python benchmarks/imports.py                  exports of 5 and of 25 MB into SQLite
 python benchmarks/imports.py --quick          of 1 and of 4 MB
 python benchmarks/imports.py --postgres URL   and into PostgreSQL, in databases of its own
+python benchmarks/imports.py --against PATH   and by another checkout, in alternation
 """
 
 import argparse
 import asyncio
 import importlib
 import json
+import os
 import random
 import re
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +27,7 @@ from typing import Any, NamedTuple
 from brimful.engine import Engine
 from brimful.engine.transfer import ImportTally, import_records
 from brimful.formats import Entry, Reader, Source, check_files, read_checked
-from checkouts import new_database
+from checkouts import HERE, checkouts, new_database
 from isolated import Failure, Isolated
 from tables import Section, duration, percent, table
 from texts import Texts
@@ -34,6 +38,9 @@ MB = 10**6
 LIMIT_SECONDS = 900.0
 MODEL = "gpt-4o"
 TURNS = 20  # messages of a conversation
+PROCESSES = 2  # of the example that feeds
+FILES = 8
+COPIES = 4
 SAYINGS = 2_000  # texts, of which each message is one with a number before it
 
 ABOUT = f"""`brimful import` into an empty store, and again into the same one. The files are generated: a ChatGPT
@@ -45,7 +52,12 @@ take together. Behind each is how many it is for one second of the client's proc
 imported time that goes into the pass that reads everything before anything is written. Each import runs in a process
 of its own; memory is its peak. Nothing is embedded: that happens later, in the background.
 
-The second table shows why the JSON of an export is split by our own reader: it is about as fast as ijson (the yajl2_c
+The second table is about whole commands in processes of their own, with everything that they import and with the
+creation of the tables. `brimful import` of the largest JSON lines ends with the full-text index. `examples/feed.py`
+writes and counts {COPIES} times as many in {PROCESSES} processes, as {FILES} files of one tenant each, and leaves the
+index to workers.
+
+The third table shows why the JSON of an export is split by our own reader: it is about as fast as ijson (the yajl2_c
 backend), and reads on after damage. *after damage* is how many conversations of the same file are read if the first one
 is damaged; a reader that stops there gets none."""
 DAMAGE = '[{"title": tru},'  # a damaged first element
@@ -78,9 +90,12 @@ class Run:
     memory: int  # MB
 
 
-def report(data: Path | None = None, postgres: str | None = None, *, quick: bool) -> Section:
-    """Import each file of each size twice, and read the largest ChatGPT export with each JSON reader."""
+def report(
+    data: Path | None = None, postgres: str | None = None, against: Path | None = None, *, quick: bool
+) -> Section:
+    """Import each file of each size twice, the largest one also by commands, and read it with each JSON reader."""
     rows: list[list[str]] = []
+    commands: list[list[str]] = []
     readers: list[list[str]] = []
     with tempfile.TemporaryDirectory() as folder:
         for form, written in FORMS.items():
@@ -99,6 +114,8 @@ def report(data: Path | None = None, postgres: str | None = None, *, quick: bool
                     rows += [_row([*started, "first"], received, first), _row([*started, "again"], received, again)]
                 if form == "chatgpt":
                     readers = [_reader_row(name, path) for name in READERS]
+                elif size == max(QUICK_SIZES if quick else SIZES):
+                    commands = _command_rows(path, postgres, against)
                 path.unlink()
     head = [
         "export",
@@ -113,7 +130,8 @@ def report(data: Path | None = None, postgres: str | None = None, *, quick: bool
         "most memory",
     ]
     reader_head = ["JSON reader", "file", "time", "a second", "most memory", "after damage"]
-    return Section("Importing", ABOUT, (table(head, rows, words=4), table(reader_head, readers)))
+    tables = (table(head, rows, words=4), table(COMMAND_HEAD, commands, words=3), table(reader_head, readers))
+    return Section("Importing", ABOUT, tables)
 
 
 def _run(path: Path, url: str) -> Run | Failure:
@@ -174,6 +192,54 @@ def _row(started: list[str], came: int, run: Run | Failure) -> list[str]:
 def _rate(messages: int, times: Times) -> str:
     """Return the messages a second, and those for a second of the client's processor."""
     return f"{messages / times.wall:,.0f} ({messages / times.processor:,.0f})"
+
+
+# -- commands --------------------------------------------------------------------------------------------------------
+
+COMMAND_HEAD = ["command", "checkout", "store", "messages", "a second", "messages for a second of the clients"]
+
+
+def _command_rows(path: Path, postgres: str | None, against: Path | None) -> list[list[str]]:
+    with path.open(encoding="utf-8") as export:
+        talks = [json.loads(line)["messages"] for line in export]
+    files = [path.with_name(f"feed{number}.jsonl") for number in range(FILES)]
+    for number, file in enumerate(files):
+        lines = (
+            json.dumps({"room": f"r{at}", **message}, ensure_ascii=False) + "\n"
+            for at, talk in enumerate(talks[number * COPIES % FILES // COPIES :: FILES // COPIES])
+            for message in talk
+        )
+        file.write_text("".join(lines), encoding="utf-8")
+    importing = ["-m", "brimful", "import", str(path), "--db", "URL"]
+    feeding = [str(HERE / "examples" / "feed.py"), "URL", *map(str, files), "--processes", str(PROCESSES)]
+    wanted = [("`brimful import`", name, checkout, importing) for name, checkout in checkouts(against).items()]
+    wanted.append(("`examples/feed.py`", "now", HERE, feeding))
+    rows: list[list[str]] = []
+    for store in ("SQLite", *(["PostgreSQL"] if postgres else [])):
+        for command, name, checkout, arguments in wanted:
+            print(f"  imports: {command}, {name}, {store}", flush=True)
+            sqlite = f"sqlite:///{path.parent}/{name}-{len(rows)}.db"
+            with new_database(postgres) if postgres and store == "PostgreSQL" else nullcontext(sqlite) as url:
+                times = _run_command([url if each == "URL" else each for each in arguments], checkout)
+            count = sum(map(len, talks)) * (COPIES if arguments is feeding else 1)
+            rows.append(
+                [command, name, store, f"{count:,}", f"{count / times.wall:,.0f}", f"{count / times.processor:,.0f}"]
+            )
+            for mark in path.parent.glob("*.at"):
+                mark.unlink()
+    for file in files:
+        file.unlink()
+    return rows
+
+
+def _run_command(arguments: list[str], checkout: Path) -> Times:
+    """Run Python with Brimful from a checkout, and return what it took, with its processes."""
+    began, used = time.perf_counter(), os.times()
+    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+    subprocess.run([sys.executable, *arguments], env=environment, check=True, capture_output=True)  # noqa: S603 - ours
+    wall, after = time.perf_counter() - began, os.times()
+    children = after.children_user + after.children_system - used.children_user - used.children_system
+    return Times(wall, children)
 
 
 # -- JSON readers ----------------------------------------------------------------------------------------------------
@@ -297,5 +363,6 @@ if __name__ == "__main__":
     parser.add_argument("--quick", action="store_true", help="small files")
     parser.add_argument("--data", type=Path, default=None, help="folder of JSON files")
     parser.add_argument("--postgres", default=None, help="the URL of a server on which databases may be created")
+    parser.add_argument("--against", type=Path, default=None, help="the folder of another checkout, to compare with")
     options = parser.parse_args()
-    print(report(options.data, options.postgres, quick=options.quick).markdown())
+    print(report(options.data, options.postgres, options.against, quick=options.quick).markdown())

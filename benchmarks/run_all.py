@@ -5,7 +5,7 @@ python benchmarks/run_all.py --quick            a smoke run that prints and writ
 python benchmarks/run_all.py --only fill,prefix measured again; all other sections of the page stay as they are
 BENCH_DATA=folder python benchmarks/run_all.py  texts and transcripts from a folder of JSON files
 python benchmarks/run_all.py --postgres URL     also measures sections in PostgreSQL, in new databases
-python benchmarks/run_all.py --against ../other storage and records with another checkout of Brimful, too
+python benchmarks/run_all.py --against ../other storage, records and imports with another checkout of Brimful, too
 """
 
 import argparse
@@ -121,7 +121,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "rooms": partial(rooms.report, quick=options.quick),
         "vectors": partial(vectors.report, quick=options.quick),
         "figures": partial(figures.report, quick=options.quick),
-        "imports": partial(imports.report, options.data, options.postgres, quick=options.quick),
+        "imports": partial(imports.report, options.data, options.postgres, options.against, quick=options.quick),
         "storage": partial(storage.report, options.data, options.postgres, options.against, quick=options.quick),
         "records": partial(records.report, options.postgres, options.against, quick=options.quick),
         "inspector": partial(inspector.report, quick=options.quick),
