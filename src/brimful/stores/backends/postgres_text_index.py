@@ -282,11 +282,13 @@ def _find(
 ) -> defaultdict[tuple[int, str], list[_Listed]]:
     """Return where terms of scopes are listed."""
     found: defaultdict[tuple[int, str], list[_Listed]] = defaultdict(list)
+    terms: defaultdict[int, set[str]] = defaultdict(set)
+    for scope, term in wanted:
+        terms[scope].add(term)
     for key, listing in _find_blocks(session, scopes, wanted):
-        for term, count, rows in listing.split():
-            if (key[0], term) in wanted:
-                parts = _part_keys(key, term, count, rows)
-                found[key[0], term].append(_Listed(key[:2], count, rows, parts))
+        for term, count, rows in listing.split(terms[key[0]]):
+            parts = _part_keys(key, term, count, rows)
+            found[key[0], term].append(_Listed(key[:2], count, rows, parts))
     return found
 
 

@@ -7,7 +7,7 @@ an empty line, and numbers. Numbers are differences to those before, in as few b
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -49,10 +49,12 @@ class Listing(msgspec.Struct, frozen=True):
         """Return the number of the term of each column of `rows`."""
         return np.repeat(np.arange(len(self.terms)), self.sizes)
 
-    def split(self) -> Iterator[tuple[str, int, Occurrences]]:
-        """Yield terms with their total and their listed documents."""
-        parts = np.split(self.rows, np.cumsum(self.sizes)[:-1], axis=1) if self.terms else []
-        yield from zip(self.terms, self.counts.tolist(), parts, strict=True)
+    def split(self, wanted: Collection[str] | None = None) -> Iterator[tuple[str, int, Occurrences]]:
+        """Yield terms, all or only the wanted ones, with their total and their listed documents."""
+        sizes = self.sizes.tolist()
+        for term, count, size, end in zip(self.terms, self.counts.tolist(), sizes, accumulate(sizes), strict=True):
+            if wanted is None or term in wanted:
+                yield term, count, self.rows[:, end - size : end]
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -148,32 +150,49 @@ def encode_segment(listing: Listing) -> list[Row]:
 
 
 def decode(rows: Sequence[Row]) -> list[Listing]:
-    """Return the listing of each row."""
-    heads, bodies = zip(*(row.body.split(_SEPARATOR, 1) for row in rows), strict=True) if rows else ((), ())
+    """Return the listing of each row. All are decoded at once: most are small."""
+    if not rows:
+        return []
+    heads, bodies = zip(*(row.body.split(_SEPARATOR, 1) for row in rows), strict=True)
     numbers, ends = _decode_numbers(bodies)
-    found = []
-    start = 0
-    for row, head, end in zip(rows, heads, ends, strict=True):
-        found.append(_decode_row(row, head, numbers[start:end]))
-        start = end
-    return found
+    starts = np.append(0, ends[:-1])
+    docs, seqs, totals = (numbers[starts + at] for at in range(_HEADER))
+    found = [head.decode().split("\n") if head else [] for head in heads]
+    columns = starts + _HEADER + np.array(list(map(len, found)), np.int64)
+    # A part has no count of its own: the number of its documents is that of its only term.
+    is_part = np.array([row.part >= FIRST_PART for row in rows])
+    terms = [each if row.part < FIRST_PART else [row.term] for row, each in zip(rows, found, strict=True)]
+    sizes = np.array(list(map(len, terms)), np.int64)
+    counts = numbers[_ranges(starts + _HEADER - is_part, sizes)]
+    has_parts = np.repeat([row.part == TERMS for row in rows], sizes) & (counts > MAX_INLINE)
+    listed = np.where(has_parts, 0, counts)
+    steps, moves, lengths = (numbers[_ranges(columns + at * totals, totals)] for at in range(3))
+    times = np.ones(len(steps), np.int64)
+    repeated = columns + 3 * totals
+    times[(steps & 1) > 0] = numbers[_ranges(repeated, ends - repeated)]
+    occurrences = np.stack(
+        [
+            _add_up(steps >> 1, listed) + np.repeat(docs, totals),
+            _add_up((moves >> 1) ^ -(moves & 1), listed) + np.repeat(seqs, totals),
+            lengths,
+            times,
+        ]
+    )
+    of_terms, of_documents = (pairwise([0, *np.cumsum(each).tolist()]) for each in (sizes, totals))
+    return [
+        Listing(each, counts[first:last], listed[first:last], occurrences[:, start:end])
+        for each, (first, last), (start, end) in zip(terms, of_terms, of_documents, strict=True)
+    ]
 
 
-def _decode_row(row: Row, head: bytes, numbers: Numbers) -> Listing:
-    doc, seq, total = numbers[:_HEADER].tolist()
-    terms = head.decode().split("\n") if head else []
-    counts = numbers[_HEADER : _HEADER + len(terms)]
-    steps, moves, lengths = numbers[_HEADER + len(terms) :][: 3 * total].reshape(3, total)
-    repeated = numbers[_HEADER + len(terms) + 3 * total :]
-    if row.part >= FIRST_PART:
-        terms, counts, listed = [row.term], np.array([total]), np.array([total])
-    else:
-        listed = counts if row.part == TAIL else np.where(counts > MAX_INLINE, 0, counts)
-    docs = _add_up(steps >> 1, listed) + doc
-    seqs = _add_up((moves >> 1) ^ -(moves & 1), listed) + seq
-    times = np.ones(total, np.int64)
-    times[(steps & 1) > 0] = repeated
-    return Listing(terms, counts, listed, np.stack([docs, seqs, lengths, times]))
+def _ranges(starts: Numbers, sizes: Numbers) -> Numbers:
+    """Return all numbers of ranges, one after the other.
+
+    >>> _ranges(np.array([3, 10]), np.array([2, 3])).tolist()
+    [3, 4, 10, 11, 12]
+    """
+    ends = np.cumsum(sizes)
+    return np.repeat(starts + sizes - ends, sizes) + np.arange(ends[-1])
 
 
 def _encode_terms(terms: Sequence[str]) -> bytes:
@@ -249,7 +268,7 @@ def _encode_numbers(values: Numbers) -> tuple[bytes, Numbers]:
     return found.tobytes(), sizes
 
 
-def _decode_numbers(bodies: Sequence[bytes]) -> tuple[Numbers, list[int]]:
+def _decode_numbers(bodies: Sequence[bytes]) -> tuple[Numbers, Numbers]:
     """Decode the numbers of all bodies at once, and return where those of each end."""
     digits: Bytes = np.frombuffer(b"".join(bodies), np.uint8)
     last = np.flatnonzero(digits < _MORE)
@@ -259,4 +278,4 @@ def _decode_numbers(bodies: Sequence[bytes]) -> tuple[Numbers, list[int]]:
         has = sizes > at
         values[has] |= (digits[(last - sizes + 1)[has] + at] & (_MORE - 1)).astype(np.int64) << (_BITS * at)
     ends = np.cumsum([len(body) for body in bodies], dtype=np.int64)
-    return values, np.searchsorted(last, ends).tolist()
+    return values, np.searchsorted(last, ends)
