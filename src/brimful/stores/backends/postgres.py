@@ -8,7 +8,7 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
@@ -210,18 +210,20 @@ class PostgresDialect:
         session.rows("SELECT pg_advisory_xact_lock_shared(hashtextextended(:what || ' ' || :tenant, 0))", what=what)
 
 
-def format_array(values: Iterable[str | int]) -> str:
+def format_array(values: Sequence[str] | Sequence[int]) -> str:
     r"""Return an array in PostgreSQL's text format.
 
     >>> print(format_array(["a", 'b "c"', "\\", "", "NULL"]), format_array([1, 2]), format_array([]))
     {"a","b \"c\"","\\","","NULL"} {1,2} {}
     """
-    elements = (f'"{_escape(each)}"' if isinstance(each, str) else str(each) for each in values)
-    return f"{{{','.join(elements)}}}"
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"")
+    elements = [each for each in values if isinstance(each, str)]
+    if not elements:
+        return f"{{{','.join(map(str, values))}}}"
+    joined = "".join(elements)
+    if '"' in joined or "\\" in joined:
+        elements = [each.replace("\\", r"\\").replace('"', r"\"") for each in elements]
+    quoted = '","'.join(elements)
+    return f'{{"{quoted}"}}'
 
 
 @lru_cache(maxsize=512)
