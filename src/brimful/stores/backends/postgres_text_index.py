@@ -236,8 +236,8 @@ class PostgresTerms:
         return {
             token: _in_order(
                 [
-                    _columns(unpacked[token]),
-                    *(each.rows for each in found),
+                    *([_columns(unpacked[token])] if token in unpacked else ()),
+                    *(each.rows for each in found if not each.parts),
                     *(parts[key] for each in found for key in each.parts),
                 ]
             )
@@ -249,7 +249,7 @@ class PostgresTerms:
         found = self._listed[self._split[token]]
         rows = [each.rows for each in found]
         if token in self._unpacked:
-            rows.append(_columns(self._session.rows(_NEWEST_UNPACKED, token=token, limit=limit)))
+            rows.append(_columns(self._session.rows(_NEWEST_UNPACKED, token=token, limit=limit)[::-1]))
         # Parts are in order of their documents, and segments nearly so: the latest ones are read until older ones
         # cannot contain a newer document.
         common = sorted((each for each in found if each.parts), key=lambda each: self._last[each.segment], reverse=True)
@@ -504,8 +504,10 @@ def _last(rows: Occurrences, limit: int) -> Occurrences:
 
 
 def _in_order(parts: Sequence[Occurrences]) -> Occurrences:
-    """Join documents, oldest first."""
+    """Join lists of documents, each of them oldest first."""
     import numpy as np  # noqa: PLC0415 - only where something is searched
 
+    if len(parts) == 1:
+        return parts[0]
     rows = np.concatenate([np.empty((4, 0), np.int64), *parts], axis=1)
     return rows[:, np.argsort(rows[0], kind="stable")]
