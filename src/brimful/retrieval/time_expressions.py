@@ -35,15 +35,11 @@ _QUESTION_WORDS: Final = (
     "wann",
     "quand",
     "cuando",
-    " date",
-    " day",
-    " month",
-    " year",
-    " time",
+    *(f"{word} {unit}" for word in ("what", "which") for unit in ("date", "day", "month", "year", "time")),
     "how long",
-    "how many",
+    *(f"how many {unit}" for unit in ("days", "weeks", "months", "years")),
 )
-"""Every ASCII text that matches `_ASKS` contains one of these, and substring search is ten times as fast."""
+"""Every ASCII text that matches `TIME_QUESTION` contains one of these, and substring search is ten times as fast."""
 
 
 def is_time_question(text: str) -> bool:
