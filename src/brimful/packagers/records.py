@@ -26,7 +26,7 @@ MEMORY_TYPE_KEY: Final = "memory_type"
 """The metadata key with the type of a memory. Packages of anything else do not have it."""
 _SOURCE: Final = frozenset({"source"})
 """Metadata of a package that its label shows. They are removed from a record's own metadata."""
-_MAX_CACHED_CHARACTERS: Final = 4_096  # of a message; most are shorter
+_MAX_CACHED_CHARACTERS: Final = 32_768  # of a message; most are shorter
 _PACKAGE_BYTES: Final = 1_500  # memory of a package without its content, and of its key
 MAX_EXAMPLES_SHARE: Final = 0.25  # of the tokens left by the rest of the header: history and memories matter more
 

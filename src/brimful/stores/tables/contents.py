@@ -21,7 +21,7 @@ CachedContent = tuple[Content, int | None]
 TokenCounts = Mapping[str, Mapping[str, int]]
 """Token counts by tokenizer and content hash."""
 _DECODER: Final = msgspec.json.Decoder(Content)
-_MAX_CACHED_CHARACTERS: Final = 4_096  # of a text whose hash is cached
+_MAX_CACHED_CHARACTERS: Final = 32_768  # of a text whose hash is cached
 _PARTS_PREFIX: Final = "p:"  # keeps a string apart from parts with the same encoding
 _SHARED_PREFIX: Final = "s:"  # keeps what contexts share apart from contents
 _HASH_PREFIX: Final = "b2:"
