@@ -137,13 +137,19 @@ def quote_lines(text: str, is_ours: Callable[[str], bool], *, first: bool = Fals
     """
 
     def quote(found: re.Match[str]) -> str:
-        return _QUOTE + found[0] if is_ours(fold(found[0])) else found[0]
+        line = found[0]
+        return line if _is_plain(line) or not is_ours(fold(line)) else _QUOTE + line
 
-    if text.isascii() and ":" not in text and "[" not in text:
+    if _is_plain(text):
         return text
     if first:
         return _LINE.sub(quote, "\n" + text)[1:]
     return text if text.isprintable() else _LINE.sub(quote, text)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether no line of a text can be mistaken for one of ours."""
+    return text.isascii() and ":" not in text and "[" not in text
 
 
 def speaker_name(name: str) -> str:

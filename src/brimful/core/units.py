@@ -151,7 +151,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def total_cost(units: Sequence[Unit]) -> int:
     """Return the total cost of units of a pool. A shared heading counts once."""
-    return sum(unit.cost for unit in units) + sum({unit.heading: unit.heading_cost for unit in units}.values())
+    return sum([unit.cost for unit in units]) + sum({unit.heading: unit.heading_cost for unit in units}.values())
 
 
 def with_heading_costs(units: Sequence[Unit]) -> list[Unit]:
