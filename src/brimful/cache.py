@@ -194,13 +194,11 @@ class LRU(Generic[K, V]):
 
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         """Return the values of the keys that are present, and mark them as used."""
-        entries, move_to_end = self._entries, self._entries.move_to_end
-        found: dict[K, V] = {}
+        entries = self._entries
         with self._lock:
-            for key in keys:
-                if key in entries:
-                    move_to_end(key)
-                    found[key] = entries[key]
+            found = {key: entries[key] for key in keys if key in entries}
+            for _ in map(entries.move_to_end, found):
+                pass
         return found
 
     def absent(self, keys: Iterable[K]) -> list[K]:

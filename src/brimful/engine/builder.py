@@ -495,11 +495,8 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
         *(package_media(part, counter=counter) for part in plan.media),
     ]
     newest = max((message.seq for message in recent.messages), default=0)
-    hits = [
-        hit
-        for hit in loaded.hits
-        if not _is_current_or_later(hit, plan, newest) and not recent.will_hold(hit.record, plan.history_start)
-    ]
+    is_in = recent.make_filter(plan.history_start)
+    hits = [hit for hit in loaded.hits if not _is_current_or_later(hit, plan, newest) and not is_in(hit.record)]
     price = plan.policy.token_price
     hits = candidates.limit_hits(hits, counter=counter, tokens=plan.tokens_for_results, price=price)
     found = candidates.package_hits(

@@ -1,7 +1,7 @@
 """Recent history, read newest first in pages with stored counts, until the budget is met."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -46,19 +46,21 @@ class RecentHistory(msgspec.Struct, frozen=True, kw_only=True):
     partial_clusters: frozenset[str] = frozenset()
     whole: frozenset[str] = frozenset()
 
-    def will_hold(self, record: object, history_start: str) -> bool:
-        """Whether a search result is a message that will be in the window anyway, all of it."""
-        if not isinstance(record, Message) or record.id not in self.whole:
-            return False
-        return record.seq >= next((message.seq for message in self.messages if message.id == history_start), 0)
+    def make_filter(self, history_start: str) -> Callable[[object], bool]:
+        """Return a function that says whether a record is a message that will be in the window anyway, all of it."""
+        start = self._position(history_start) or 0
+        return lambda record: isinstance(record, Message) and record.id in self.whole and record.seq >= start
 
     def search_end(self, history_start: str) -> int | None:
         """Return the position before which to search.
 
         History keeps starting with the message `history_start`, which may be newer than `sure`.
         """
-        start = next((message.seq for message in self.messages if message.id == history_start), None)
+        start = self._position(history_start)
         return self.sure if start is None or self.sure is None else max(self.sure, start)
+
+    def _position(self, id: str) -> int | None:
+        return next((message.seq for message in self.messages if message.id == id), None)
 
 
 class HistoryReach(msgspec.Struct, frozen=True, kw_only=True):

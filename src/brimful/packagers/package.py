@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, TypedDict, Unpack
 
 import msgspec
@@ -33,12 +33,17 @@ from brimful.errors import InvalidPackage, InvalidValue
 from brimful.records.memory import MEMORY_TYPES, MemoryType
 
 
-class KindDefaults(msgspec.Struct, frozen=True):
+class KindDefaults(msgspec.Struct, frozen=True, dict=True):
     """The default values of a kind."""
 
     priority: int
     importance: float
     can_drop: bool = True
+
+    @cached_property
+    def flex(self) -> Flex:
+        """How packages are treated. They share it, so that a record has it once."""
+        return Flex(can_drop=self.can_drop, priority=self.priority)
 
 
 OTHER_DEFAULTS: Final = KindDefaults(5, 0.5)
@@ -102,6 +107,7 @@ class PackageOptions(TypedDict, total=False):
 
 
 _OPTION_NAMES: Final = dict.fromkeys(PackageOptions.__annotations__)
+_FLEX_OPTIONS: Final = frozenset(Flex.__struct_fields__)
 
 
 def package(
@@ -130,7 +136,9 @@ def package(
         timestamp=when,
         position=options.get("position", 0),
         relevance=options.get("relevance"),
-        flex=Flex(
+        flex=defaults.flex
+        if _FLEX_OPTIONS.isdisjoint(options)
+        else Flex(
             can_drop=options.get("can_drop", defaults.can_drop),
             priority=options.get("priority", defaults.priority),
             min_tokens=options.get("min_tokens"),
