@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from string import ascii_uppercase
 from typing import Final
 
@@ -78,15 +78,13 @@ def pack_terms(terms: Iterable[str]) -> str:
     'AcakeAteaDDm'
     """
     packed: list[str] = []
-    before = ""
-    for term in sorted(terms):
+    for before, term in pairwise(["", *sorted(terms)]):
         shared = 0
-        for mine, other in zip(term, before, strict=False):
-            if mine != other or shared == _MAX_SHARED:
+        for mine, other in zip(term, before[:_MAX_SHARED], strict=False):
+            if mine != other:
                 break
             shared += 1
-        packed += (_SHARED[shared], term[shared:])
-        before = term
+        packed.append(_SHARED[shared] + term[shared:])
     return "".join(packed)
 
 
