@@ -3,6 +3,7 @@
 python benchmarks/records.py                              in SQLite
 python benchmarks/records.py --postgres URL               and in PostgreSQL, in databases of its own
 python benchmarks/records.py --against ../other/checkout  and with another checkout of Brimful, before this one
+python benchmarks/records.py --measure --share 0          as JSON, if only the summaries of contexts are stored
 """
 
 import argparse
@@ -63,7 +64,7 @@ def report(postgres: str | None = None, against: Path | None = None, *, quick: b
     return Section("Records of builds", ABOUT, (table([*head, "save", "load"], rows, words=2),))
 
 
-def measure(postgres: str | None) -> dict[str, Any]:
+def measure(postgres: str | None, **options: Any) -> dict[str, Any]:
     """Return bytes a build in each case, by table for the last, and the seconds to save and load one."""
     sizes: list[float] = []
     by_table: dict[str, float] = {}
@@ -74,13 +75,13 @@ def measure(postgres: str | None) -> dict[str, Any]:
                 builds = BUILDS if rooms == 1 else ROOMS
                 with nullcontext(file) if postgres is None else new_database(postgres) as url:
                     asyncio.run(_fill(url, rooms + 1, memories))
-                    asyncio.run(_build(url, rooms, 1))  # the first row of a table takes whole pages
+                    asyncio.run(_build(url, rooms, 1, **options))  # the first row of a table takes whole pages
                     before = _sizes(url)
-                    asyncio.run(_build(url, 0, builds, rooms))
+                    asyncio.run(_build(url, 0, builds, rooms, **options))
                     after = _sizes(url)
                 by_table = {name: round((after[name] - before[name]) / builds) for name in after}
                 sizes.append(sum(by_table.values()))
-        save, load = (0.0, 0.0) if postgres else asyncio.run(_times(file))
+        save, load = (0.0, 0.0) if postgres or options else asyncio.run(_times(file))
     return {"bytes": sizes, "tables": by_table, "save": save, "load": load}
 
 
@@ -101,9 +102,9 @@ def _message(room: str, at: int, texts: Texts) -> Message:
     return Message(id=f"msg-{uuid4().hex}", room=room, content=texts.prose(280), at=NOW + 61.25 * at, **who)
 
 
-async def _build(url: str, first: int, builds: int, rooms: int = 1) -> None:
+async def _build(url: str, first: int, builds: int, rooms: int = 1, **options: Any) -> None:
     texts = Texts(8)
-    async with Engine(url, embedder=None) as engine:
+    async with Engine(url, embedder=None, **options) as engine:
         for number in range(builds):
             await engine.assemble(
                 room=f"room-{first + number % rooms}",
@@ -162,8 +163,10 @@ if __name__ == "__main__":
     parser.add_argument("--postgres", default=None, help="the URL of a server on which databases may be created")
     parser.add_argument("--against", type=Path, default=None, help="another checkout")
     parser.add_argument("--measure", action="store_true", help="measure this checkout, and print JSON")
+    parser.add_argument("--share", type=float, default=None, help="the share of contexts to record, with --measure")
     options = parser.parse_args()
     if options.measure:
-        print(json.dumps(measure(options.postgres)))
+        share = {} if options.share is None else {"record_share": options.share}
+        print(json.dumps(measure(options.postgres, **share)))
     else:
         print(report(options.postgres, options.against).markdown())

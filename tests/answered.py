@@ -72,11 +72,11 @@ async def furnish(opened):
         )
 
 
-def answer_questions(*, url=DB, questions=1, script=None, **options):
+def answer_questions(*, url=DB, questions=1, script=None, record_share=1.0, **options):
     """Furnish a store, and let the helper answer some questions. Return the answers."""
 
     async def story():
-        async with engine(url, script) as opened:
+        async with engine(url, script, record_share=record_share) as opened:
             await furnish(opened)
             return [
                 await opened.respond(

@@ -20,7 +20,8 @@
     │   │   └── ProviderTimeout   … because it took too long
     │   └── ContextOverflow       … because the prompt is too long; carries the provider's numbers
     ├── UnknownRecord             there is no record, or no candidate, with that id; names kind and id
-    │   └── ContentErased         … any more: it was deleted or erased
+    │   ├── ContentErased         … any more: it was deleted or erased
+    │   └── NotRecorded           … in full: of this context, only a summary was stored
     ├── StoreError                a store operation failed
     │   ├── StoreUnavailable      … because the store cannot be used now; says whether to try again
     │   ├── StoreCorrupt          … because the store's data cannot be read
@@ -254,6 +255,15 @@ class ContentErased(UnknownRecord):
         """Create the error for a kind of record and an id."""
         super().__init__(kind, id)
         self.args = (f"the content of {kind} {id!r} was deleted, so it cannot be recalled",)
+
+
+class NotRecorded(UnknownRecord):
+    """Only the one-line summary of a context was stored, without candidates, decisions and request."""
+
+    def __init__(self, id: str) -> None:
+        """Create the error for the id of a context."""
+        super().__init__("context", id)
+        self.args = (f"context {id!r} was not recorded, only its summary: `record_share` chose it to be left out",)
 
 
 class StoreError(BrimfulError):

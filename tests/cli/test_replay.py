@@ -1,6 +1,7 @@
 """`brimful replay --last`, and diff and replay of stored contexts."""
 
 import asyncio
+import json
 import sqlite3
 import zlib
 from contextlib import closing
@@ -37,6 +38,19 @@ def test_how_many_would_lose_something(run, run_json):
     text = run(*LONG, "--window", 450, "--completion", 100).stdout
     assert "lose something  6 (100.0%)" in text
     assert worst["id"] in text
+
+
+def test_contexts_that_were_not_recorded_are_listed_and_no_more(run, run_json, fails, tmp_path):
+    [answer] = answer_questions(questions=1, record_share=0.0)
+    id, out = answer.context.id, tmp_path / "contexts.jsonl"
+    assert [each["recorded"] for each in run_json("context", "list")] == [False]
+    assert fails("explain", id).startswith(f"context '{id}' was not recorded, only its summary")
+    data = run_json(*LONG)
+    assert (data["contexts"], data["replayed"], data["unrecorded"]) == (1, 0, 1)
+    assert "unrecorded" in run(*LONG).stdout
+    run("context", "export", "--out", out)
+    row = json.loads(out.read_text())
+    assert (row["recorded"], row["decisions"], len(row["answers"])) == (False, [], 1)
 
 
 def test_what_would_not_fit_at_all(run, run_json, answers):

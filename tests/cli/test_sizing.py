@@ -28,9 +28,9 @@ def test_each_step_comes_with_its_load():
 def test_the_estimate_follows_what_was_measured():
     load = make_load(messages=1e9, builds_per_second=100, keep_days=2, record_share=0.5)
     costs = {"build_client_ms": 58, "build_server_ms": 28, "write_client_ms": 1, "write_server_ms": 1}
-    found = estimate(load, Measured(message_bytes=1_000, record_bytes=10, **costs))
+    found = estimate(load, Measured(message_bytes=1_000, record_bytes=10, summary_bytes=2, **costs))
     assert found.data_bytes == 1e12
-    assert found.record_bytes == 100 * 86_400 * 2 * 0.5 * 10
+    assert found.record_bytes == 100 * 86_400 * 2 * (0.5 * 10 + 0.5 * 2)
     assert found.server_processes == 10
     assert found.database_cores == 5
     assert found.connections == 80

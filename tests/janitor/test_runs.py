@@ -233,9 +233,10 @@ def test_a_run_that_is_broken_off_is_whole_and_the_next_goes_on(run, new_engine)
     assert same
 
 
-def test_what_is_pinned_and_what_was_used_stays(run, new_engine):
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.0])
+def test_what_is_pinned_and_what_was_used_stays(run, new_engine, share):
     async def story():
-        async with new_engine() as engine:
+        async with new_engine(record_share=share) as engine:
             old = chatter(40, at=NOW - 200 * DAY)
             pinned = make_message(
                 "pin", "Never touch this message, it is pinned.", at=NOW - 200 * DAY, metadata={"pinned": True}

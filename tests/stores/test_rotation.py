@@ -35,6 +35,7 @@ async def filled(store):
     await store.delete("m19")
     packages = [message("secret number 0", counter=COUNTER, id="m0"), current("Only asked, and never posted")]
     await store.save_context(Snapshot(id="c", room="general", context=build(packages)))
+    await store.save_context(Snapshot(id="light", room="general", context=build(packages)), share=0.0)
     await store.save_response(Response(id="a", context="c", room="general", metadata={"note": "answered kindly"}))
     await store.save_counts("t", {content_hash("secret number 3"): 3})
     backlog = [each.doc for each in await store.backlog("e", limit=4)]
@@ -55,6 +56,7 @@ async def seen(store):
         "history": await store.history("general", tokenizer="t"),
         "others": [await store.memories(), await store.lore(), await store.summaries()],
         "snapshot": (await store.snapshot("c")).context.to_json(),
+        "builds": [(each.id, each.tokens, each.recorded) for each in await store.builds()],
         "responses": await store.responses(),
         "counts": await store.counts("t", [content_hash("secret number 3")]),
         "near": near,

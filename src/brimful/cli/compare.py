@@ -38,7 +38,7 @@ from brimful.cli.records import require_room
 from brimful.cli.store import with_store
 from brimful.core.context import Context
 from brimful.core.recall import is_erased
-from brimful.errors import BudgetExceeded, EncryptionError, InvalidRecord, StoreCorrupt
+from brimful.errors import BudgetExceeded, EncryptionError, InvalidRecord, NotRecorded, StoreCorrupt
 from brimful.records.contexts import Build
 from brimful.views.explain import Change, Difference
 from brimful.views.explain import diff as difference_of
@@ -74,7 +74,8 @@ class ReplayOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     Of those `replayed`, `losing` lost an item or part of one, and `gaining` gained one. Of the losing ones, `unfit`
     cannot be built, because the required content does not fit. `lost_tokens` counts what the others lost, formatting
-    included. `erased` and `unreadable` contexts were not replayed: their content is gone, or cannot be decrypted.
+    included. `erased`, `unreadable` and `unrecorded` contexts were not replayed: their content is gone, cannot be
+    decrypted, or was never stored.
     """
 
     contexts: int = 0
@@ -84,6 +85,7 @@ class ReplayOutcome(msgspec.Struct, frozen=True, kw_only=True):
     unfit: int = 0
     erased: int = 0
     unreadable: int = 0
+    unrecorded: int = 0
     lost_tokens: int = 0
     worst: tuple[Loss, ...] = ()
     unfit_ids: tuple[str, ...] = ()
@@ -99,13 +101,15 @@ class ReplayTally:
 
     def __init__(self) -> None:
         """Start at zero."""
-        self._counts = dict.fromkeys(("contexts", "replayed", "losing", "gaining", "unfit", "erased", "unreadable"), 0)
+        self._counts = dict.fromkeys(
+            ("contexts", "replayed", "losing", "gaining", "unfit", "erased", "unreadable", "unrecorded"), 0
+        )
         self._lost = 0
         self._worst: list[Loss] = []
         self._unfit: list[str] = []
 
     def missing(self, how: str) -> None:
-        """Count a context that cannot be replayed: `erased` or `unreadable`."""
+        """Count a context that cannot be replayed: `erased`, `unreadable` or `unrecorded`."""
         self._note("contexts", how)
 
     def replayed(self, before: Context, replay: Replay) -> None:
@@ -183,6 +187,8 @@ async def replay_all(
             snapshot = await store.snapshot(id)
         except (EncryptionError, StoreCorrupt, InvalidRecord):
             tally.missing("unreadable")
+        except NotRecorded:
+            tally.missing("unrecorded")
         else:
             if snapshot is not None:  # or it was removed a moment ago
                 _replay_one(tally, snapshot.context, replay)
@@ -377,6 +383,7 @@ def _outcome_fields(outcome: "ReplayOutcome") -> Iterator[tuple[str, str]]:
     yield "would not fit", share(outcome.unfit) + ids
     yield "erased", f"{outcome.erased:,}, not replayed" if outcome.erased else ""
     yield "unreadable", f"{outcome.unreadable:,}, not replayed" if outcome.unreadable else ""
+    yield "unrecorded", f"{outcome.unrecorded:,}, not replayed" if outcome.unrecorded else ""
 
 
 def _outcome_data(outcome: "ReplayOutcome") -> dict[str, Any]:

@@ -310,16 +310,16 @@ async def _pages(store: "Store", filters: dict[str, Any]) -> AsyncIterator[Rows]
 
 
 async def _export_row(store: "Store", build: Build) -> dict[str, Any] | None:
-    """Return a build as plain data; None if it has been removed in the meantime."""
-    snapshot = await store.snapshot(build.id)
-    if snapshot is None:
+    """Return a build as plain data; None if it has been removed in the meantime. Not all have their decisions."""
+    snapshot = await store.snapshot(build.id) if build.recorded else None
+    if snapshot is None and build.recorded:
         return None
     row: dict[str, Any] = msgspec.to_builtins(build)
     del row["history"], row["rules"]  # only the engine needs them
     answers = await store.responses(context=build.id)
     return {
         **row,
-        "decisions": [msgspec.to_builtins(each) for each in snapshot.context.decisions],
+        "decisions": [msgspec.to_builtins(each) for each in snapshot.context.decisions] if snapshot else [],
         "answers": [msgspec.to_builtins(each) for each in answers],
     }
 

@@ -301,8 +301,8 @@ class EventReader:
         if isinstance(event, Build):
             self._personas[context] = event.persona
         elif context not in self._personas:
-            snapshot = await store.snapshot(context)
-            self._personas[context] = snapshot.persona if snapshot else None
+            build = await store.build(context)
+            self._personas[context] = build.persona if build else None
         return self._personas[context]
 
     async def _name(self, store: Store, kind: type[Persona | Room], id: str) -> str:

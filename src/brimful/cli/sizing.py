@@ -35,6 +35,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
     message_bytes: int = 2_500
     record_bytes: int = 12_500
+    summary_bytes: int = 2_100  # of a build that is not recorded
     build_client_ms: float = 75.0
     build_server_ms: float = 23.0
     write_client_ms: float = 1.2
@@ -77,7 +78,8 @@ def estimate(load: Load, measured: Measured = Measured()) -> Estimate:  # noqa: 
     ['One process: `brimful serve`, with SQLite or PostgreSQL.']
     """
     data = load.messages * measured.message_bytes
-    records = load.builds_per_second * 86_400 * load.keep_days * load.record_share * measured.record_bytes
+    per_build = load.record_share * measured.record_bytes + (1 - load.record_share) * measured.summary_bytes
+    records = load.builds_per_second * 86_400 * load.keep_days * per_build
     total = data + records
     client_ms = measured.build_client_ms + _WRITES_PER_BUILD * measured.write_client_ms
     server_ms = measured.build_server_ms + _WRITES_PER_BUILD * measured.write_server_ms

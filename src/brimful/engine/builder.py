@@ -266,7 +266,7 @@ class Builder:
             message=plan.current.id,
             context=context,
         )
-        await self._store.save_context(snapshot)
+        await self._store.save_context(snapshot, share=self._settings.record_share)
 
 
 class RoomKnowledge(msgspec.Struct, frozen=True, kw_only=True):

@@ -194,6 +194,7 @@ class Engine:
       `store.replica`.
     - `keys`: encryption keys; by default the one in the environment, if any.
     - `retention`: how long to keep contexts and responses, such as `"30d"` or seconds; by default forever.
+    - `record_share`: the share of contexts that are recorded in full, from 0 to 1; of the others, only a summary is.
     - `indexing`: whether to embed new records in the background; with `"elsewhere"`, a worker does it.
     """
 
@@ -215,6 +216,7 @@ class Engine:
         replica: str | None = None,
         keys: Keys | None = None,
         retention: str | float | None = None,
+        record_share: float = 1.0,
         indexing: bool | Literal["elsewhere"] = True,
     ) -> None:
         """Prepare an engine. `open` or `async with` opens it."""
@@ -232,7 +234,13 @@ class Engine:
         self._database = self._connect()
         self._opening = asyncio.Lock()
         self._settings = EngineSettings(
-            tenant=tenant, model=model, policy=policy, policies=policies, retrieval=retrieval, clock=clock
+            tenant=tenant,
+            model=model,
+            policy=policy,
+            policies=policies,
+            retrieval=retrieval,
+            record_share=record_share,
+            clock=clock,
         )
         self._providers = ProviderPool(provider, clock)
         self._embedder = embedder_for(embedder)

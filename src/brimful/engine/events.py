@@ -12,6 +12,7 @@ from brimful.core.context import Context
 from brimful.core.validation import preview
 from brimful.errors import InvalidValue
 from brimful.records import Response
+from brimful.records.contexts import Build
 
 EventName = Literal[
     "posted",
@@ -153,19 +154,22 @@ def _quote(text: str) -> str:
     return text if plain else msgspec.json.encode(text).decode()
 
 
-def get_response_facts(response: Response, context: Context) -> dict[str, Any]:
+def get_response_facts(response: Response, context: Context | Build) -> dict[str, Any]:
     """Return the facts of a `responded` event.
 
     `requested_model` is the model of the request, `model` the one that answered. `usage` is empty if none was reported.
     """
     usage = response.usage
+    model, provider = (
+        (context.model, "") if isinstance(context, Build) else (context.inputs.model.id, context.inputs.model.provider)
+    )
     reported = {} if usage is None else {name: getattr(usage, name) for name in usage.__struct_fields__}
     return {
         "id": response.id,
         "context": response.context,
-        "requested_model": context.inputs.model.id,
+        "requested_model": model,
         "model": response.model,
-        "provider": context.inputs.model.provider,
+        "provider": provider,
         "route": response.route,
         "finish": response.finish,
         "seconds": response.seconds,

@@ -20,6 +20,7 @@ from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.writer import new_id
 from brimful.errors import BudgetExceeded, ContextOverflow, ProviderError
 from brimful.records import Content, Response, Usage
+from brimful.records.contexts import Build
 from brimful.records.reply import Reply
 from brimful.records.usage import UsageReport
 from brimful.render import renderer_of
@@ -237,19 +238,23 @@ class ResponseRecorder:
 
     async def record(
         self,
-        context: Context,
+        context: Context | Build,
         details: ResponseDetails,
         target: ResponseTarget,
         save: Callable[[Response], Awaitable[Response]],
     ) -> Response:
-        """Save the response to a context and learn from its usage; return it as saved."""
-        report = await self._make_report(context, details, target)
+        """Save the response to a context and learn from its usage; return it as saved.
+
+        If all that is left of the context is its summary, there is nothing to compare the usage with.
+        """
+        report = None if isinstance(context, Build) else await self._make_report(context, details, target)
+        asked = context.model if isinstance(context, Build) else context.inputs.model.id
         response = Response(
             id=target.id,
             context=target.context,
             room=target.room,
             message=target.message,
-            model=details.model or context.inputs.model.id,
+            model=details.model or asked,
             route=details.route,
             at=target.at,
             seconds=details.seconds,

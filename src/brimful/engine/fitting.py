@@ -84,7 +84,8 @@ class RequestFitter:
             options["window"] = min(learned.window, options.get("window") or info.window)
 
     async def _save(self, context: Context, room: str, at: float) -> None:
-        await self._store.save_records([Snapshot(id=context.id, room=room, at=at, context=context)])
+        snapshot = Snapshot(id=context.id, room=room, at=at, context=context)
+        await self._store.save_records([snapshot], share=self._settings.record_share)
 
 
 def _require_fitted(context: Context) -> Context:

@@ -144,17 +144,21 @@ def read_retrieval(value: RetrievalOverrides | Mapping[str, Any] | None) -> Retr
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the parts of an engine share: its tenant, default model and policy, retrieval settings and clock."""
+    """What the parts of an engine share: tenant, default model and policy, retrieval settings, records and clock."""
 
     tenant: str
     model: str | ModelInfo
     policy: str | Policy
     policies: Mapping[str, str | Policy] | None
     retrieval: Retrieval
+    record_share: float
     clock: Callable[[], float]
 
     def __post_init__(self) -> None:
-        """Check the retrieval settings."""
+        """Check the settings."""
+        share = to_finite_float(self.record_share)
+        if share is None or not 0.0 <= share <= 1.0:
+            raise InvalidValue("record_share", f"must be a number from 0 to 1, not {preview(self.record_share)}")
         if not isinstance(self.retrieval, Retrieval):
             raise InvalidValue("retrieval", f"must be a Retrieval, not {preview(self.retrieval)}")
 

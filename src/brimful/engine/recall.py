@@ -14,8 +14,9 @@ from brimful.core.prompt import TokenCounter
 from brimful.core.recall import Item, Recalled, hidden_items, rank_items, recall_best, recall_item
 from brimful.counting import counter_for
 from brimful.engine.builder import Builder
-from brimful.engine.options import EngineSettings, get_context_id, require_string
+from brimful.engine.options import EngineSettings, require_string
 from brimful.engine.personas import as_seen_by
+from brimful.engine.responder import find_snapshot
 from brimful.errors import ContentErased, InvalidValue, UnknownRecord
 from brimful.packagers.records import package_memory, package_message, package_summary, record_id
 from brimful.records import Memory, Message, Persona, Room
@@ -69,7 +70,7 @@ class Recaller:
         for field, value in (("room", room), ("persona", persona), ("user", user)):
             require_string(field, value)
         if context is not None:
-            viewer = await self._view_context(get_context_id(context))
+            viewer = await self._view_context(context)
         elif room is not None:
             viewer = await self._view_room(room, persona, user, model)
         else:
@@ -80,10 +81,8 @@ class Recaller:
         items = await self._search(viewer, query)
         return await asyncio.to_thread(recall_best, items, query, max_tokens, viewer.counter)
 
-    async def _view_context(self, id: str) -> Viewer:
-        snapshot = await self._store.snapshot(id)
-        if snapshot is None:
-            raise UnknownRecord("context", id)
+    async def _view_context(self, context: Context | str) -> Viewer:
+        snapshot = await find_snapshot(self._store, context)
         return Viewer(
             room=snapshot.room,
             persona=snapshot.persona,
@@ -118,7 +117,7 @@ class Recaller:
             return Item(handle=handle, package=package)
         builds = await self._store.builds(room=viewer.room, persona=viewer.persona, limit=_RECENT_CONTEXTS)
         for build in builds:
-            if (build.persona, build.user) != (viewer.persona, viewer.user):
+            if (build.persona, build.user) != (viewer.persona, viewer.user) or not build.recorded:
                 continue  # it may hold what this persona or user may not see
             snapshot = await self._store.snapshot(build.id)
             if snapshot is not None and handle in snapshot.context.items:

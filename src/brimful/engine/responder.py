@@ -50,9 +50,9 @@ from brimful.engine.personas import (
 from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.provider_pool import ProviderPool
 from brimful.engine.writer import Writer, new_id
-from brimful.errors import BrimfulError, InvalidValue, ProviderError, UnknownRecord
+from brimful.errors import BrimfulError, InvalidValue, NotRecorded, ProviderError, UnknownRecord
 from brimful.protocols import Provider
-from brimful.records import Content, Message, Persona, Response, Room
+from brimful.records import Content, Message, Persona, Response, Room, Snapshot
 from brimful.records.base import validate_json_object
 from brimful.records.contexts import Build
 from brimful.records.reply import Reply, ReplyChunk
@@ -270,15 +270,12 @@ class Responder:
         check_options(options, ResponseOptions)
         for field in ("sender", "model", "route", "finish"):
             require_string(field, options.get(field))
-        context_id = get_context_id(context)
-        snapshot = await self._store.snapshot(context_id)
-        if snapshot is None:
-            raise UnknownRecord("context", context_id)
-        persona = None if snapshot.persona is None else await self._store.get(Persona, snapshot.persona)
+        answered = await self._find_answered(context)
+        persona = None if answered.persona is None else await self._store.get(Persona, answered.persona)
         content = options.get("content") if text is None else text
         details = ResponseDetails(
             content=None if content is None else read_content(content, "content")[0],
-            sender=options.get("sender") or get_speaker_name(persona, snapshot.persona),
+            sender=options.get("sender") or get_speaker_name(persona, answered.persona),
             model=options.get("model") or "",
             route=options.get("route") or "",
             usage=parse_usage(options.get("usage")),
@@ -287,14 +284,24 @@ class Responder:
             metadata=validate_json_object("metadata", options.get("metadata") or {}),
         )
         response, _ = await self._record(
-            snapshot.context,
+            answered.context if isinstance(answered, Snapshot) else answered,
             details,
-            room=snapshot.room,
-            context_id=snapshot.id,
+            room=answered.room,
+            context_id=answered.id,
             id=options.get("id"),
             at=self._settings.resolve_time(options.get("at")),
         )
         return response
+
+    async def _find_answered(self, context: Context | str) -> Snapshot | Build:
+        """Return the record of a context. If there is only its summary, nothing is learned from the usage."""
+        try:
+            return await find_snapshot(self._store, context)
+        except NotRecorded as error:
+            build = await self._store.build(error.id)
+            if build is None:
+                raise
+            return build
 
     # -- one turn ----------------------------------------------------------------------------------------------------
 
@@ -435,7 +442,7 @@ class Responder:
 
     async def _record(
         self,
-        context: Context,
+        context: Context | Build,
         details: ResponseDetails,
         *,
         room: str,
@@ -461,14 +468,13 @@ class Responder:
                 raise _id_taken(response_id)
             return found
 
-        route = details.route or get_default_route(context.inputs.model)
         target = ResponseTarget(
             id=response_id,
             at=at,
             room=room,
             context=context_id,
             message=message.id if message else None,
-            conversation=(context.inputs.origin, context.inputs.model.id, route),
+            conversation=() if isinstance(context, Build) else _make_conversation(context, details.route),
         )
         return await self._recorder.record(context, details, target, save), message
 
@@ -496,6 +502,33 @@ class Responder:
 
     async def _learn(self, report: UsageReport) -> None:
         await self._calibrator.add(report, now=self._settings.clock())
+
+
+async def find_snapshot(store: Store, context: Context | str) -> Snapshot:
+    """Return the record of a context. One that was not recorded is needed itself, since its id is not enough."""
+    id = get_context_id(context)
+    try:
+        snapshot = await store.snapshot(id)
+    except NotRecorded:
+        build = await store.build(id)
+        if build is None or isinstance(context, str):
+            raise
+        return Snapshot(
+            id=id,
+            room=build.room,
+            persona=build.persona,
+            user=build.user,
+            at=build.at,
+            message=build.message,
+            context=context,
+        )
+    if snapshot is None:
+        raise UnknownRecord("context", id)
+    return snapshot
+
+
+def _make_conversation(context: Context, route: str) -> tuple[str, ...]:
+    return context.inputs.origin, context.inputs.model.id, route or get_default_route(context.inputs.model)
 
 
 def _join_answers(answers: Sequence[Answer]) -> Answer:

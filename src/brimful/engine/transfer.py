@@ -372,7 +372,7 @@ async def _find_existing(store: Store, batch: Sequence[ImportedRecord]) -> dict[
         case Summary():
             found = await store.summaries(ids=ids)
         case Snapshot():
-            found = [snapshot for id in ids if (snapshot := await store.snapshot(id)) is not None]
+            found = [record for record in batch if await store.build(record.id) is not None]
         case Response(context=context):
             found = await store.responses(context=context)
         case UsageReport():

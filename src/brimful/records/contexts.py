@@ -1,5 +1,6 @@
 """Contexts and responses as a store keeps them."""
 
+import zlib
 from typing import Any
 
 import msgspec
@@ -62,6 +63,11 @@ class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):
         normalize_fields(self, refs=("room",), optional=("persona", "user", "message"), times=("at",))
 
 
+def is_sampled(context: Context, share: float) -> bool:
+    """Return whether a context is among the share to record, by its id. One with a notice about a problem always is."""
+    return bool(context.inputs.degraded) or zlib.crc32(context.id.encode()) < share * 2**32
+
+
 class Inclusion(msgspec.Struct, frozen=True, kw_only=True):
     """The decision about one item in one context."""
 
@@ -80,7 +86,8 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
 
     `number` is its position in the tenant's log, `message` the id of the message it answers. `left_out` counts the
     candidates that are not in the context. `naive` are the tokens of the request and of everything left out: what
-    sending everything would have cost. `rules` is a digest of its policy and budget.
+    sending everything would have cost. `rules` is a digest of its policy and budget. If it is not `recorded`, this line
+    is all that is stored of it.
     """
 
     number: int = 0
@@ -104,6 +111,7 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     history: HistoryStart | None = None
     rules: str = ""
     user: str | None = None
+    recorded: bool = True
 
 
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -93,6 +93,7 @@ class Services:
             policies=_load_policies(config, file),
             hooks=(*self.telemetry.hooks, self._wake_worker),
             clock=clock,
+            record_share=1.0 if config.records == "required" else config.record_share,
             max_open=config.limits.max_engines,
             idle=config.limits.engine_idle,
         )
@@ -106,7 +107,7 @@ class Services:
         self.telemetry.watch_engines(lambda: self._tenants.engines)
         self._models = ModelResolver(registry, clock)
         self._tasks = BackgroundTasks()
-        self._records = RecordWriter(self._tenants, self._tasks, config.records, share=config.record_share)
+        self._records = RecordWriter(self._tenants, self._tasks, config.records)
         self.shutdown = Shutdown()
         self.page = Page()
         self.gateway = self._make_gateway(config, clock)

@@ -14,6 +14,7 @@ from brimful.errors import (
     InvalidPolicy,
     InvalidRequest,
     InvalidValue,
+    NotRecorded,
     ProviderError,
     ProviderTimeout,
     StoreError,
@@ -167,7 +168,8 @@ def to_api_error(error: BrimfulError, error_format: ErrorFormat, path: str = "")
             return ApiError("not_found", str(error), code="erased", param="handle")
         case UnknownRecord():
             param = "handle" if error.kind == "handle" else "id"
-            return ApiError("not_found", str(error), code=f"{error.kind}_not_found", param=param)
+            code = "context_not_recorded" if isinstance(error, NotRecorded) else f"{error.kind}_not_found"
+            return ApiError("not_found", str(error), code=code, param=param)
         case ProviderError():
             return _upstream_error(error, path)
         case StoreError():

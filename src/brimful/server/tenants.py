@@ -32,7 +32,7 @@ class Tenants:
     engine has no task of its own, since a worker embeds for all tenants, and whoever still uses it keeps it alive.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the options of a server's engines
         self,
         database: Database,
         remember: RememberConfig,
@@ -41,6 +41,7 @@ class Tenants:
         policies: Mapping[str, str | Policy],
         hooks: Sequence[Hook] = (),
         clock: Callable[[], float],
+        record_share: float = 1.0,
         max_open: int,
         idle: float,
     ) -> None:
@@ -51,6 +52,7 @@ class Tenants:
         self.default_policy = remember.policy
         self._hooks = tuple(hooks)
         self._clock = clock
+        self.record_share = record_share
         self.max_open = max_open
         self._idle = idle
         self._open: OrderedDict[str, _OpenTenant] = OrderedDict()  # the most recently used last
@@ -117,5 +119,6 @@ class Tenants:
             retrieval=Retrieval(other_rooms=self._remember.other_rooms),
             hooks=self._hooks,
             clock=self._clock,
+            record_share=self.record_share,
             indexing="elsewhere",
         ).open()

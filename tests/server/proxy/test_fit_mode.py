@@ -202,10 +202,21 @@ def history_starts(start, upstream, mark):
 def test_a_share_of_the_records_is_stored(start):
     client = start(record_share=0.5)
     sent = [client.post(CHAT, json=body([says("user", f"Hi {at}")])).headers["x-brimful-context"] for at in range(40)]
-    client.get("/brimful/v1/contexts")
-    found = [client.get(f"/brimful/v1/contexts/{id}").status_code == 200 for id in sent]
-    assert found == [crc32(id.encode()) < 2**31 for id in sent]
-    assert len(set(found)) == 2
+    client.get(f"/brimful/v1/contexts/{sent[-1]}")  # waits until all are written
+    recorded = {each["id"]: each["recorded"] for each in client.get("/brimful/v1/contexts").json()["contexts"]}
+    assert recorded == {id: crc32(id.encode()) < 2**31 for id in sent}
+    assert set(recorded.values()) == {True, False}
+    for id, found in recorded.items():
+        answer = client.get(f"/brimful/v1/contexts/{id}")
+        assert (answer.json()["error"]["code"] == "context_not_recorded") if not found else answer.status_code == 200
+    [total] = client.get("/brimful/v1/statistics").json()["statistics"]
+    assert (total["contexts"], total["answers"]["total"]) == (40, 40)
+
+
+def test_required_records_are_all_stored(start):
+    client = start(record_share=0.0, records="required")
+    sent = [client.post(CHAT, json=body([says("user", f"Hi {at}")])).headers["x-brimful-context"] for at in range(3)]
+    assert {client.get(f"/brimful/v1/contexts/{id}").status_code for id in sent} == {200}
 
 
 def test_a_moving_cache_mark_does_not_move_the_start_of_history(start, upstream):

@@ -52,6 +52,19 @@ def test_questions_and_answers_are_stored(client, upstream, room):
     assert sent["messages"][0]["content"] == "Be brief."
 
 
+def test_a_conversation_goes_on_without_records(start, upstream, room):
+    client = start(mode="remember", record_share=0.0)
+    first = client.post(CHAT, json=body([says("user", "When?")]), headers=TALK)
+    client.post(CHAT, json=body([says("user", "Sure?")]), headers=TALK)
+    assert [message["content"] for message in upstream.bodies[1]["messages"]] == ["When?", "Thursday.", "Sure?"]
+    assert room() == [("user", "When?"), ("assistant", "Thursday."), ("user", "Sure?"), ("assistant", "Thursday.")]
+    answer = client.get(f"/brimful/v1/contexts/{first.headers['x-brimful-context']}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "context_not_recorded")
+    built = client.post("/brimful/v1/rooms/tea/assemble", json={"content": "Still?", "save": True, "model": "gpt-4o"})
+    reported = client.post(f"/brimful/v1/contexts/{built.json()['context']['id']}/usage", json={"prompt": 9})
+    assert (reported.status_code, reported.json()["usage"]["prompt"]) == (200, 9)
+
+
 def test_the_persona_that_is_mentioned_answers(client, upstream):
     client.post("/brimful/v1/personas", json={"id": "nova", "prompt": "You are Nova."})
     client.post(CHAT, json=body([says("user", "@Nova, when?")]), headers=TALK)

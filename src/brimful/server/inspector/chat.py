@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from brimful.engine.mentions import find_addressees, find_persona
 from brimful.engine.personas import get_speaker_name, get_user
 from brimful.engine.plan import get_policy_keys
 from brimful.engine.responder import Answer
-from brimful.errors import BrimfulError, UnknownPolicy, UnknownRecord
+from brimful.errors import BrimfulError, NotRecorded, UnknownPolicy, UnknownRecord
 from brimful.policies import load_policy
 from brimful.records import Content, Message, Persona, Room, Snapshot
 from brimful.render.incoming import provider_of
@@ -155,7 +155,8 @@ class Chat:
         store = turn.engine.store
         snapshot, number = _preview_snapshot(turn, context), None
         if body.save:
-            snapshot = await store.snapshot(context.id) or snapshot
+            with suppress(NotRecorded):
+                snapshot = await store.snapshot(context.id) or snapshot
             number = (await get_build(store, snapshot)).number
         names = await load_names(store, [snapshot])
 

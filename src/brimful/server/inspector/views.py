@@ -46,7 +46,8 @@ class ContextRow(View, frozen=True, kw_only=True):
     `room_name` and `persona_name` are empty if they have no name or no longer exist. `question` and `answer` are the
     beginnings of the message and of its newest answer, empty if they are not stored. `cached` are the prompt tokens
     that the provider took from its cache, and `expected_cached` those that it could have taken, because the request
-    begins like the one before it. Both are null if no usage was reported.
+    begins like the one before it. Both are null if no usage was reported. If it is not `recorded`, the list is all that
+    there is of it.
     """
 
     number: int
@@ -69,6 +70,7 @@ class ContextRow(View, frozen=True, kw_only=True):
     left_out: int
     warnings: tuple[Notice, ...]
     degraded: tuple[Notice, ...]
+    recorded: bool
     question: str
     answer: str
     cached: int | None

@@ -1,7 +1,6 @@
 """The `fit` mode: trim a request so that it fits, and store nothing but the record of the context."""
 
 import asyncio
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -79,14 +78,12 @@ class RecordWriter:
         tasks: BackgroundTasks,
         mode: RecordMode = "all",
         *,
-        share: float = 1.0,
         wait: float = RESPONSE_WAIT,
         pause: float = BATCH_PAUSE,
     ) -> None:
         self._tenants = tenants
         self._tasks = tasks
         self.mode = mode
-        self._share = share
         self._wait = wait
         self._pause = pause
         self._unanswered: dict[tuple[str, str], asyncio.Future[Response]] = {}
@@ -99,20 +96,14 @@ class RecordWriter:
         return tenant in self._failing
 
     def is_recorded(self, context: Context) -> bool:
-        """Whether the record of a context is written, by the configuration."""
+        """Whether a context is written at all, by the configuration."""
         match self.mode:
-            case "required":
+            case "required" | "all":
                 return True
-            case "all":
-                return self._is_in_sample(context)
             case "trimmed":
-                return context.is_reduced and self._is_in_sample(context)
+                return context.is_reduced
             case "none":
                 return False
-
-    def _is_in_sample(self, context: Context) -> bool:
-        """Whether a context is among those to record, always the same ones. One with a problem always is."""
-        return bool(context.inputs.degraded) or zlib.crc32(context.id.encode()) < self._share * 2**32
 
     async def record(self, tenant: str, snapshot: Snapshot, *, is_sent: bool) -> None:
         """Write a context if it is to be recorded: now if records are required, or else soon.
@@ -180,7 +171,7 @@ class RecordWriter:
     async def _save(self, tenant: str, records: Sequence[LogRecord]) -> bool:
         """Save records together. If one of them cannot be saved, the others still are."""
         try:
-            await self._tenants.store(tenant).save_records(records)
+            await self._tenants.store(tenant).save_records(records, share=self._tenants.record_share)
         except Exception as error:  # noqa: BLE001 - the answers are sent, and only their records are at stake
             if len(records) == 1 or isinstance(error, StoreUnavailable):
                 self._failing.add(tenant)

@@ -24,6 +24,7 @@ from brimful.records import (
 from brimful.records.search import IndexEntry
 from brimful.records.usage import UsageReport
 from brimful.stores.log import contexts, responses, usage
+from brimful.stores.log.context_codec import NO_ADDRESSES
 from brimful.stores.session import Session
 from brimful.stores.tables import entities, lore_entries, memories, messages, summaries
 from brimful.stores.tables.contents import TokenCounts, save_counts
@@ -47,7 +48,7 @@ SUMMARIES: Final = f"{summaries.READ_SUMMARIES} AND s.id > :after ORDER BY s.id 
 RESPONSES: Final = f"{responses.READ_RESPONSES} AND id > :after ORDER BY id LIMIT :page"
 OBSERVATIONS: Final = f"{usage.READ_USAGE} AND number > :after ORDER BY number LIMIT :page"
 _SNAPSHOTS: Final = (
-    "SELECT number, id FROM snapshots WHERE tenant = :tenant AND number > :after ORDER BY number LIMIT 20"
+    "SELECT number, id, refs FROM snapshots WHERE tenant = :tenant AND number > :after ORDER BY number LIMIT 20"
 )
 _INDEXED_WRITERS: Final[dict[type[Record], Callable[[Session, Any], object]]] = {
     Message: partial(messages.post_messages, keep_seq=True),
@@ -132,7 +133,7 @@ def _row_pages(sql: str, record_of: Callable[[Session, Any], Record]) -> Pages:
 
 def _snapshot_pages(session: Session, after: int) -> Page:
     rows = session.rows(_SNAPSHOTS, after=after)
-    found = [contexts.get_snapshot(session, id) for _, id in rows]
+    found = [contexts.get_snapshot(session, id) for _, id, refs in rows if refs != NO_ADDRESSES]
     return [snapshot for snapshot in found if snapshot is not None], rows[-1][0] if rows else None
 
 

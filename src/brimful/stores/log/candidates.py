@@ -15,7 +15,7 @@ import msgspec
 
 from brimful.packagers.records import RECALLED_SUFFIX, record_id
 from brimful.stores.encryption.cipher import decrypt
-from brimful.stores.log.context_codec import Name, read_decisions, read_names
+from brimful.stores.log.context_codec import NO_ADDRESSES, Name, read_decisions, read_names
 from brimful.stores.session import Session
 
 _PAGE: Final = 100  # contexts read at once
@@ -49,7 +49,10 @@ DELETE FROM context_items WHERE tenant = :tenant AND room IN :rooms AND NOT EXIS
 
 
 class ContextMatch(msgspec.Struct, frozen=True):
-    """A stored context, decrypted, and the items that were looked for in it, by the position of the candidate."""
+    """A stored context, decrypted, and the items that were looked for in it, by the position of the candidate.
+
+    One that was not recorded has no decisions, and its items are known by their hashes alone.
+    """
 
     number: int
     id: str
@@ -84,17 +87,17 @@ def hash_items(names: Iterable[str]) -> bytes:
 
 
 def find_contexts(session: Session, items: Sequence[str]) -> Iterator[ContextMatch]:
-    """Yield the contexts that had one of these items as a candidate, newest first."""
-    found = [_find_in_room(session, room, items) for room in _rooms_of(session, items)]
+    """Yield the recorded contexts that had one of these items as a candidate, newest first."""
+    found = [filter(_is_recorded, _find_in_room(session, room, items)) for room in _rooms_of(session, items)]
     return merge(*found, key=lambda each: (each.at, each.number), reverse=True)
 
 
 def find_known(session: Session, items: Sequence[str]) -> set[str]:
-    """Return those of these items that were a candidate in a stored context."""
+    """Return those of these items that were a candidate in a recorded context."""
     known: set[str] = set()
     for room in _rooms_of(session, items) if items else ():
         missing = set(items) - known
-        for context in _find_in_room(session, room, missing):
+        for context in filter(_is_recorded, _find_in_room(session, room, missing)):
             known.update(context.items.values())
             if known >= missing:
                 break
@@ -102,12 +105,18 @@ def find_known(session: Session, items: Sequence[str]) -> set[str]:
 
 
 def find_included(session: Session, room: str, messages: Iterable[str]) -> set[str]:
-    """Return those of these messages of a room that are in a stored context, in full or shortened."""
+    """Return those of these messages of a room that are in a context, in full or shortened.
+
+    Of a context that was not recorded, there are only short hashes, so a few others may count as included.
+    """
     names = [name for id in messages for name in (id, id + RECALLED_SUFFIX)]
     others = [where for (where,) in session.rows(_ROOMS, items=names)] if names else []
     included: set[str] = set()
     for where in dict.fromkeys((room, *others)):
         for context in _find_in_room(session, where, names):
+            if not _is_recorded(context):
+                included.update(map(record_id, context.items.values()))
+                continue
             seen = {each["id"] for each in read_decisions(context.body) if each["outcome"] in ("kept", "shrunk")}
             included.update(record_id(item) for at, item in context.items.items() if at in seen)
     return included
@@ -138,18 +147,28 @@ def _rooms_of(session: Session, items: Sequence[str]) -> list[str]:
 def _find_in_room(session: Session, room: str, items: Collection[str]) -> Iterator[ContextMatch]:
     """Yield the contexts of a room that had one of these items, newest first."""
     wanted: dict[Name, str] = {clean_name(item): item for item in items}
-    hashes = {_hash(item) for item in items}
+    hashes: dict[int, list[str]] = {}
+    for item in items:
+        hashes.setdefault(_hash(item), []).append(item)
     for id, seq in message_seqs(session, room, items).items():
         wanted |= {2 * seq: id} if id in wanted else {}
         wanted |= {2 * seq + 1: id + RECALLED_SUFFIX} if id + RECALLED_SUFFIX in wanted else {}
     page = session.rows(_NEWEST, room=room, limit=_PAGE)
     while page:
         # A context that was saved before there were hashes has none, and may have had any item.
-        likely = [number for number, _, items in page if items is None or not hashes.isdisjoint(array("H", items))]
-        rows = {row[0]: row for row in session.rows(_CONTEXTS, numbers=likely)} if likely else {}
-        for number in likely:
+        likely = {
+            number: shared
+            for number, _, stored in page
+            if (shared := hashes.keys() & array("H", stored or b"")) or stored is None
+        }
+        rows = {row[0]: row for row in session.rows(_CONTEXTS, numbers=list(likely))} if likely else {}
+        for number, common in likely.items():
             _, id, _, at, refs, stored = rows[number]
             body = decrypt(session, stored, "snapshots", id, room, refs)
+            if refs == NO_ADDRESSES:
+                likely_items = dict(enumerate(item for each in common for item in hashes[each]))
+                yield ContextMatch(number, id, room, at, refs, body, likely_items)
+                continue
             names = (
                 (at, name if isinstance(name, int) else clean_name(name)) for at, name in enumerate(read_names(body))
             )
@@ -157,6 +176,10 @@ def _find_in_room(session: Session, room: str, items: Collection[str]) -> Iterat
                 yield ContextMatch(number, id, room, at, refs, body, found)
         last, at, _ = page[-1]
         page = session.rows(_OLDER, room=room, at=at, number=last, limit=_PAGE) if len(page) == _PAGE else []
+
+
+def _is_recorded(context: ContextMatch) -> bool:
+    return context.refs != NO_ADDRESSES
 
 
 def _hash(name: str) -> int:

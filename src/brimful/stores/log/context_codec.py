@@ -202,6 +202,11 @@ def _unhex(text: str) -> bytes:
     return data if data.hex() == text else b""
 
 
+NO_ADDRESSES: Final = b"[]"
+"""The addresses of a context that was not recorded: it has no contents."""
+NO_BODY: Final = b"-"  # of such a context; not empty, since key rotation compares the first bytes
+
+
 def decode_addresses(refs: bytes) -> list[str]:
     """Decode the addresses of contents."""
     if not refs.startswith(_VERSION):

@@ -1,6 +1,6 @@
 """Built contexts: snapshots with every decision, and their one-line summaries."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -9,10 +9,10 @@ import msgspec
 from brimful.core.budget import rules_digest
 from brimful.core.context import Context
 from brimful.core.validation import is_whole_number, preview
-from brimful.errors import InvalidValue
+from brimful.errors import InvalidValue, NotRecorded
 from brimful.packagers.records import MEMORY_TYPE_KEY, qualified_id
 from brimful.records import Inclusion, Snapshot
-from brimful.records.contexts import Build
+from brimful.records.contexts import Build, is_sampled
 from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.log import event_log
 from brimful.stores.log.candidates import (
@@ -25,6 +25,8 @@ from brimful.stores.log.candidates import (
     save_items,
 )
 from brimful.stores.log.context_codec import (
+    NO_ADDRESSES,
+    NO_BODY,
     candidate_names,
     decode_addresses,
     decode_context,
@@ -57,7 +59,7 @@ ON CONFLICT DO NOTHING RETURNING 1
 """
 
 
-def make_build(snapshot: Snapshot) -> Build:
+def make_build(snapshot: Snapshot, *, recorded: bool = True) -> Build:
     """Summarize a snapshot in one line."""
     context = snapshot.context
     return Build(
@@ -81,6 +83,7 @@ def make_build(snapshot: Snapshot) -> Build:
         history=context.history,
         rules=rules_digest(context.inputs.policy, context.budget),
         user=snapshot.user,
+        recorded=recorded,
     )
 
 
@@ -195,12 +198,17 @@ def save_snapshots(session: Session, snapshots: Sequence[Snapshot]) -> None:
 
 
 def get_snapshot(session: Session, id: str) -> Snapshot | None:
-    """Return a snapshot as it was built, or None. Contents that were erased since are empty."""
+    """Return a snapshot as it was built, or None. Contents that were erased since are empty.
+
+    Raises `NotRecorded` if only its summary was stored.
+    """
     sql = "SELECT room, persona, at, message, digest, refs, body FROM snapshots WHERE tenant = :tenant AND id = :id"
     found = session.row(sql, id=id)
     if found is None:
         return None
     room, persona, at, message, digest, refs, body = found
+    if refs == NO_ADDRESSES:
+        raise NotRecorded(id)
     addresses = decode_addresses(refs)
     packed = decrypt(session, body, "snapshots", id, room, refs)
     ids = message_ids(session, room, read_names(packed))
@@ -229,7 +237,8 @@ def _read_contexts(session: Session, id: str | None, limit: int) -> Iterator[tup
     only = "" if id is None else " AND id = :id"
     rows = session.rows(f"{_NEWEST}{only} ORDER BY at DESC, number DESC LIMIT :limit", id=id, limit=limit)
     for each, room, at, refs, body in rows:
-        yield each, room, at, decrypt(session, body, "snapshots", each, room, refs)
+        if refs != NO_ADDRESSES:
+            yield each, room, at, decrypt(session, body, "snapshots", each, room, refs)
 
 
 def _read_inclusions(session: Session, id: str, room: str, at: float, body: bytes) -> Iterator[Inclusion]:
@@ -251,20 +260,19 @@ def _read_inclusions(session: Session, id: str, room: str, at: float, body: byte
         )
 
 
-def save_snapshot(session: Session, snapshot: Snapshot) -> tuple[Build, LogEvent] | None:
+def save_snapshot(session: Session, snapshot: Snapshot, *, share: float = 1.0) -> tuple[Build, LogEvent] | None:
     """Save a snapshot, and return its summary and its log event; None if there is one with this id.
 
-    Of requests that the client wrote itself, no candidates can be looked up: they are only positions in the request.
+    Of those that `share` leaves out, only the summary and hashes of what was included are saved. Of requests that the
+    client wrote itself, no candidates can be looked up: they are only positions in the request.
     """
     context = snapshot.context
-    names = candidate_names(context)
+    recorded = is_sampled(context, share)
+    names = candidate_names(context) if recorded else [each.id for each in context.decisions if each.included]
     searchable = [] if context.inputs.is_fitted else names
     seqs = message_seqs(session, snapshot.room, searchable)
-    contents = [package.content for package in context.inputs.packages]
-    hashes = list(map(hash_content, contents))
-    addresses = save_context_contents(session, contents, hashes, shared_inputs(context), day=day_of(snapshot.at))
-    body, refs = encode_context(context, names, seqs, hashes), encode_addresses(addresses)
-    digest = make_build(snapshot)
+    body, refs = _save_body(session, snapshot, names, seqs) if recorded else (NO_BODY, NO_ADDRESSES)
+    digest = make_build(snapshot, recorded=recorded)
     row = session.row(
         _INSERT,
         id=snapshot.id,
@@ -282,6 +290,17 @@ def save_snapshot(session: Session, snapshot: Snapshot) -> tuple[Build, LogEvent
     save_items(session, snapshot.room, searchable, seqs)
     record_access(session, _included_memories(context), at=snapshot.at)
     return digest, build_event(digest, context)
+
+
+def _save_body(
+    session: Session, snapshot: Snapshot, names: Sequence[str], seqs: Mapping[str, int]
+) -> tuple[bytes, bytes]:
+    """Save the contents of a snapshot. Returns its body and the addresses of the contents."""
+    context = snapshot.context
+    contents = [package.content for package in context.inputs.packages]
+    hashes = list(map(hash_content, contents))
+    addresses = save_context_contents(session, contents, hashes, shared_inputs(context), day=day_of(snapshot.at))
+    return encode_context(context, names, seqs, hashes), encode_addresses(addresses)
 
 
 def _included_memories(context: Context) -> list[str]:

@@ -37,26 +37,27 @@ def save_response(session: Session, response: Response) -> None:
     save_responses(session, [response])
 
 
-def save_context(session: Session, snapshot: Snapshot, response: Response | None = None) -> None:
+def save_context(session: Session, snapshot: Snapshot, response: Response | None = None, *, share: float = 1.0) -> None:
     """Save a context with every decision, and its response if that is known.
 
     Contents are stored by reference, and every memory in the context counts an access. For requests that the client
     wrote itself, candidates cannot be looked up: they are positions in the request.
     """
-    save_records(session, [snapshot] if response is None else [snapshot, response])
+    save_records(session, [snapshot] if response is None else [snapshot, response], share=share)
 
 
-def save_records(session: Session, records: Sequence[LogRecord]) -> None:
+def save_records(session: Session, records: Sequence[LogRecord], *, share: float = 1.0) -> None:
     """Save contexts, responses and usage reports in one transaction. Records whose ids are known are left as they are.
 
-    A response comes after its context.
+    A response comes after its context. Only this `share` of contexts is saved in full, always the same ones; of the
+    others, the line that `Build` describes.
     """
     builds: dict[str, Build] = {}
     events: list[LogEvent] = []
     for record in records:
         match record:
             case Snapshot():
-                saved = save_snapshot(session, record)
+                saved = save_snapshot(session, record, share=share)
                 if saved is not None:
                     builds[record.id], event = saved
                     events.append(event)
