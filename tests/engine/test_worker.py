@@ -650,9 +650,10 @@ def test_a_worker_in_the_background_starts_when_it_is_woken(run, sqlite_url, new
 
 
 @pytest.fixture
-def outage(postgres_url, tmp_path):
+def outage(postgres_url, directly, tmp_path):
     """Return the address of a store that cannot be reached, and a way to end and begin the outage."""
-    parts = psycopg.conninfo.conninfo_to_dict(postgres_url)
+    address = directly(postgres_url)  # a pooler would hide the outage
+    parts = psycopg.conninfo.conninfo_to_dict(address)
     socket = f".s.PGSQL.{parts.get('port', '5432')}"
     if not parts["host"].startswith("/"):
         pytest.skip("the server of the tests has no socket")
@@ -662,10 +663,10 @@ def outage(postgres_url, tmp_path):
 
     def begin():
         (tmp_path / socket).unlink()
-        with psycopg.connect(postgres_url) as connection:
+        with psycopg.connect(address) as connection:
             connection.execute(END_OTHERS)
 
-    return f"{postgres_url.replace(parts['host'], str(tmp_path))}&wait=1", end, begin
+    return f"{address.replace(parts['host'], str(tmp_path))}&wait=1", end, begin
 
 
 def test_a_worker_waits_for_the_store_at_the_start_and_later(run, outage, new_worker, caplog):
