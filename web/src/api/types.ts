@@ -46,6 +46,8 @@ export interface ContextRow {
   /** Prompt tokens that the provider took from its cache, or could have taken; null if it reported no usage. */
   cached: number | null;
   expected_cached: number | null;
+  /** Whether there is more than this summary. */
+  recorded: boolean;
 }
 
 export interface ContextList {

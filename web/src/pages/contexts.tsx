@@ -15,7 +15,7 @@ import { setQuery, route } from "../router";
 import { BarLegend, BudgetUse, ExchangeLines, WindowBar } from "../ui/bar";
 import { NameField } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
-import { ErrorNote, Heading, Skeleton } from "../ui/states";
+import { ErrorNote, Heading, NOT_RECORDED, Skeleton } from "../ui/states";
 
 const PAGE = 50;
 
@@ -112,6 +112,7 @@ function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | u
         <span><b>{whole(row.candidates - row.left_out)}</b> of {plural(row.candidates, "candidate")} included</span>
         {row.degraded.length > 0 && <span class="tag warn" title={row.degraded.map((each) => each.text).join("; ")}>degraded</span>}
         {row.warnings.length > 0 && <span class="tag" title={row.warnings.map((each) => each.text).join("; ")}>{plural(row.warnings.length, "warning")}</span>}
+        {!row.recorded && <span class="tag" title={NOT_RECORDED}>summary only</span>}
         <span class="row-links">
           <a href={roomPath(row.room)}>room</a>
           <a href={timelinePath(row.room, row.id)}>timeline</a>

@@ -53,6 +53,8 @@ export function EmptyState({ title, text, action, children }: {
   );
 }
 
+export const NOT_RECORDED = "The setting record_share records a share of the contexts in full. Statistics and answers include this one, but its decisions were not stored.";
+
 /** Show the data once loaded, a skeleton until then, or the error. */
 export function Loaded<T>({ of, rows, children }: {
   of: Resource<T>;
@@ -61,7 +63,8 @@ export function Loaded<T>({ of, rows, children }: {
 }) {
   return (
     <>
-      {of.error && <ErrorNote error={of.error} retry={of.reload} />}
+      {of.code === "context_not_recorded" && <EmptyState title="Only a summary of this context was stored" text={NOT_RECORDED} />}
+      {of.error && of.code !== "context_not_recorded" && <ErrorNote error={of.error} retry={of.reload} />}
       {of.data === null ? !of.error && <Skeleton rows={rows ?? 6} /> : (
         <div class="loaded" aria-busy={of.busy}>{children(of.data)}</div>
       )}
