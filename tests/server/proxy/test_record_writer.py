@@ -15,6 +15,8 @@ from support import build
 class RecordingStore:
     """A store that notes what it is told to write, at once or when it may. `failures` are raised by id."""
 
+    record_share = 0.5
+
     def __init__(self, **failures):
         self.told = []
         self.begun = asyncio.Event()
@@ -26,7 +28,8 @@ class RecordingStore:
         assert tenant == "acme"
         return self
 
-    async def save_records(self, records):
+    async def save_records(self, records, *, share):
+        assert share == self.record_share
         self.told.append([record.id for record in records])
         self.begun.set()
         await self.may_write.wait()
