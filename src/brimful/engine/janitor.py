@@ -327,9 +327,9 @@ class RoomSweep:
         if any(map(is_roll_up, due.summaries)):  # its floods are part of the summary of a month or a year
             return JanitorChange(), True
         separated = await self._separate_floods(room, due.day)
-        kept = _summaries.unaffected_summaries(due, separated)
-        new = [*_summaries.flood_summaries(room, due.day.name, separated, self._now), *kept]
-        return _summaries.make_day_change(due, separated, new), bool(separated.rest or kept)
+        unaffected = _summaries.unaffected_summaries(due, separated)
+        new = [*_summaries.flood_summaries(room, due.day.name, separated, self._now), *unaffected]
+        return _summaries.make_day_change(due, separated, new), bool(separated.rest or unaffected)
 
     async def _summarize_day(self, room: str, due: DueDay, notes: list[str]) -> JanitorChange:
         day = due.day
