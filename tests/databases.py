@@ -351,17 +351,17 @@ class Databases:
         if self._clear(name):
             self._empty.append(name)
         else:
-            self._run(f"DROP DATABASE {name} WITH (FORCE)")
+            self._drop(name)
 
     @contextmanager
     def lend_without_tables(self):
         name = f"test_{os.getpid()}_{next(NUMBERS)}"
         yield _create(self._nodes, name)
-        self._run(f"DROP DATABASE {name} WITH (FORCE)")
+        self._drop(name)
 
     def drop(self):
         while self._empty:
-            self._run(f"DROP DATABASE {self._empty.pop()} WITH (FORCE)")
+            self._drop(self._empty.pop())
 
     def _make(self):
         name = f"test_{os.getpid()}_{next(NUMBERS)}"
@@ -394,6 +394,17 @@ class Databases:
     def _run(self, *statements):
         for node in self._nodes:
             _execute(node, *statements)
+
+    def _drop(self, name):
+        """Drop a database. Citus starts a process in each again and again, and the server waits 5 seconds for it."""
+        for attempts_left in (2, 1, 0):
+            try:
+                self._run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+            except psycopg.errors.ObjectInUse:
+                if not attempts_left:
+                    raise
+            else:
+                return
 
 
 @pytest.fixture
