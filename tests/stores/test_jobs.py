@@ -3,6 +3,8 @@
 import numpy as np
 import psycopg
 
+from brimful.records import Message
+from brimful.retrieval.documents import make_document
 from brimful.stores.tables.jobs import Job
 from stores.samples import make_message
 
@@ -85,6 +87,15 @@ def test_a_job_is_removed_when_the_queue_is_empty(database, run):
     run(jobs.finish_embedding(JOB, "one"))
     assert run(due(database)) == []
     run(store.post([make_message("m2", "again")]))
+    assert run(due(database)) == ["acme"]
+
+
+def test_a_job_stays_while_messages_are_to_be_indexed(database, run):
+    store, jobs = database.tenant("acme"), database.jobs("acme")
+    run(store.use_embedder("e"))
+    assert run(jobs.claim(JOB, "one", now=0.0, lease=90.0))
+    run(store.load_records([Message(id="m", room="r", content="Tea.")], make_document, defer=True))
+    run(jobs.finish_embedding(JOB, "one"))
     assert run(due(database)) == ["acme"]
 
 

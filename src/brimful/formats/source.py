@@ -121,7 +121,7 @@ class Source:
         """How many bytes were read, in terms of its size on disk; all of them when it is closed."""
         try:
             return self._file.tell() * self._stored // max(1, self.size)
-        except ValueError:  # not asked before: another thread may close it meanwhile
+        except ValueError:  # another thread may close it at any time, so `closed` is no help
             return self._stored
 
     @cached_property

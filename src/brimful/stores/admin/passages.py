@@ -1,4 +1,4 @@
-"""Finish the index: the rest of very long texts, and texts of stores from before passages or terms by language."""
+"""Finish the index: imported messages, the rest of very long texts, and texts that an older version indexed."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -46,7 +46,7 @@ _TABLES: Final[dict[DocumentKind, str]] = {
 
 
 def count_undivided(session: Session) -> int:
-    """Return the number of texts that are to be indexed, or again, or to their end."""
+    """Return the number of texts that are not indexed yet, not to their end, or are to be indexed again."""
     counts = [int(session.rows(sql)[0][0]) for sql in (_COUNT_UNDIVIDED, _COUNT_UNINDEXED)]
     return sum(counts) + session.dialect.text_index.count_unconverted(session)
 
@@ -91,19 +91,18 @@ def _index_deferred(session: Session, make_entry: Callable[[Any, int], IndexEntr
     """Index some messages that were imported without their terms, and return their number."""
     while rooms := entities.lock_unindexed_rooms(session, DEFERRED_BATCH):
         # Lock the messages, so that nobody else changes their documents.
-        numbers = [room.number for room in rooms]
-        found = session.lock_rows(_UNINDEXED, rooms=numbers, limit=DEFERRED_BATCH)
+        found = session.lock_rows(_UNINDEXED, rooms=[room.number for room in rooms], limit=DEFERRED_BATCH)
         indexed = documents.indexed_items(session, "message", [id for _, _, id in found])
         known = messages.get_messages(session, [id for _, _, id in found if id not in indexed])
         documents.add_documents(
             session, messages.message_documents((message, make_entry(message, 0)) for message in known)
         )
-        is_rest = len(found) == DEFERRED_BATCH
+        last_room, last_seq, _ = found[-1] if len(found) == DEFERRED_BATCH else (rooms[-1].number, rooms[-1].last, "")
         for room in rooms:
-            if not is_rest or room.number < found[-1][0]:
+            if room.number < last_room:
                 room.unindexed = None
-            elif room.number == found[-1][0]:
-                room.unindexed = found[-1][1] + 1 if found[-1][1] < room.last else None
+            elif room.number == last_room:
+                room.unindexed = last_seq + 1 if last_seq < room.last else None
         entities.save_room_states(session, rooms)
         if found:
             return len(found)
