@@ -1,17 +1,22 @@
-"""Our own regular expressions search any text in linear time, and values in data are found in linear time.
+"""Work grows linearly with the input, whatever the input is.
 
-A linear search of these texts takes milliseconds and a quadratic one many seconds, so the time limit has a wide margin
-on both sides.
+Regular expressions run outside Python, so they have a time limit. A linear search of these texts takes milliseconds and
+a quadratic one many seconds, so the limit has a wide margin on both sides. Everything else is counted in lines of our
+code that are executed.
 """
 
 import importlib
 import pkgutil
 import re
 import signal
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+import brimful
+from brimful.shorten import shorten
 from brimful.shorten.values import find_values
 
 _LENGTH = 20_000  # characters
@@ -34,6 +39,9 @@ _MATCHED_AT_THE_START = {  # used with `match` or `fullmatch` alone
     "brimful.shorten.prose._HEADING",
     "brimful.shorten.values._ERROR",
 }
+
+
+_SOURCE = str(Path(brimful.__file__).parent)
 
 
 def _patterns():
@@ -60,6 +68,28 @@ def cpu_limit(seconds):
         signal.signal(signal.SIGVTALRM, before)
 
 
+def count_steps(call, limit):
+    """Return how many lines of our code a call executes. Stop it if there are more than `limit`."""
+    steps = 0
+
+    def trace(frame, event, _):
+        nonlocal steps
+        if not frame.f_code.co_filename.startswith(_SOURCE):
+            return None
+        steps += event == "line"
+        if steps > limit:
+            raise AssertionError(f"more than {limit:,} steps at {frame.f_code.co_filename}:{frame.f_lineno}")
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return steps
+
+
 @pytest.mark.parametrize("pattern", list(_patterns()))
 def test_a_pattern_is_linear(pattern, request):
     search = pattern.match if request.node.callspec.id in _MATCHED_AT_THE_START else pattern.search
@@ -78,3 +108,10 @@ def test_values_in_deep_data_are_found_in_linear_time():
 def test_a_quadratic_pattern_is_noticed():
     with pytest.raises(TimeoutError), cpu_limit(_SECONDS):
         re.compile(r"a+b").search("a" * 10 * _LENGTH)
+
+
+@pytest.mark.parametrize("text", ["about e", "about ", "", "👩"])
+@pytest.mark.parametrize("joined", ["\N{COMBINING ACUTE ACCENT}", "\N{ZERO WIDTH JOINER}", "\N{ZERO WIDTH JOINER}👩"])
+def test_a_character_without_end_is_divided(text, joined):
+    text += joined * (_LENGTH // len(joined))
+    count_steps(lambda: shorten(text, 1_000, len, "query"), limit=_LENGTH)

@@ -11,6 +11,7 @@ from brimful.shorten.segments import GAP_MARK, Segment
 _SENTENCE_OR_LINE: Final = re.compile(r"""(?<![.!?…])[.!?…]++["'»”’)\]]*+(?=\s)|[。！？]+[」』”’）]*|(?=\n)""")
 _WORD: Final = re.compile(r"\S(?=\s)")
 _JOINER: Final = "\u200d"  # joins two emoji into one
+_MAX_JOINED: Final = 32  # code points of a character; UAX #15 allows 30 marks on one, longer emoji do not exist
 _PASSAGE: Final = 120  # characters of a segment, unless a sentence is longer
 _MAX_PASSAGE: Final = 600  # characters; longer sentences are divided at words
 _HEADING: Final = re.compile(r"\s*(?:#{1,6} |[^\n]{1,80}:\s*$)")
@@ -54,7 +55,7 @@ def _divide(text: str, start: int, end: int) -> list[int]:
     ends = []
     while end - start > _MAX_PASSAGE:
         space = text.rfind(" ", start + 1, start + _MAX_PASSAGE)
-        start = space + 1 if space > 0 else whole_character(text, start + _MAX_PASSAGE) or start + _MAX_PASSAGE
+        start = space + 1 if space > 0 else whole_character(text, start + _MAX_PASSAGE)
         ends.append(start)
     return [*ends, end]
 
@@ -116,9 +117,13 @@ def _last_fitting(ends: Sequence[int], fits: Callable[[int], bool]) -> int | Non
 
 
 def whole_character(text: str, end: int) -> int:
-    """Step back so that no accent, joiner or skin tone is separated from its character."""
-    while 0 < end < len(text) and (_joins_previous(text[end]) or text[end - 1] == _JOINER):
-        end -= 1
+    """Step back so that no accent, joiner or skin tone is separated from its character.
+
+    A character that is longer than real ones are is divided, so that a text of marks alone has an end.
+    """
+    for start in range(end, max(0, end - _MAX_JOINED), -1):
+        if start == len(text) or not (_joins_previous(text[start]) or text[start - 1] == _JOINER):
+            return start
     return end
 
 
