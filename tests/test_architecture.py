@@ -189,3 +189,156 @@ def test_tests_use_public_names_and_replace_nothing_in_a_module(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     own = names_of_its_own(tree)
     assert [ast.unparse(node) for node in ast.walk(tree) if reaches_inside(node, own)] == []
+
+
+# -- iterators that are read twice -----------------------------------------------------------------------------------
+
+LAZY = {"map", "filter", "zip", "reversed", "enumerate"}
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def type_name(annotation):
+    match annotation:
+        case ast.Subscript(value=ast.Name(id=name)) | ast.Name(id=name):
+            return name
+        case _:
+            return ""
+
+
+def once_readable(function, generators):
+    """Return the parameters and variables of a function that may be empty when they are read again.
+
+    A parameter that is read twice is a Sequence or a Collection. One that is read in pieces is an Iterator.
+    """
+    arguments = function.args
+    names = {
+        each.arg
+        for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        if type_name(each.annotation) in ("Iterable", "AsyncIterable")
+    }
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_lazy(value, generators):
+                names.add(name)
+    return names
+
+
+def is_lazy(value, generators):
+    match value:
+        case ast.GeneratorExp():
+            return True
+        case ast.Call(func=ast.Name(id=called)):
+            return called in LAZY | generators
+        case _:
+            return False
+
+
+def reads(node, name):
+    """Return how often an expression may read a variable. Inside a loop it counts twice."""
+    match node:
+        case ast.Name(id=read, ctx=ast.Load()):
+            return int(read == name)
+        case ast.IfExp():
+            return reads(node.test, name) + max(reads(node.body, name), reads(node.orelse, name))
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+            first = node.generators[0]
+            repeated = [each for each in ast.iter_child_nodes(node) if each is not first]
+            inside = sum(reads(each, name) for each in (*repeated, *first.ifs))
+            return reads(first.iter, name) + 2 * inside
+        case _:
+            return sum(reads(each, name) for each in ast.iter_child_nodes(node))
+
+
+def assigns(statement, name):
+    stored = (node for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return any(node.id == name for node in stored)
+
+
+def reads_on_a_path(body, name):
+    """Return how often statements may read a variable on one path, and how often on one that reaches their end.
+
+    The second is None if no path does. Reading starts again when the variable is assigned, and ends with
+    `name = list(name)`.
+    """
+    total, most = 0, 0
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=assigned)], value=value) if assigned == name:
+                most, total = max(most, total + reads(value, name)), 0
+                if reads(value, name):
+                    return most, 0
+                continue
+        longest, count = reads_in(statement, name)
+        most = max(most, total + longest)
+        if count is None:
+            return most, None
+        total += count
+    return most, total
+
+
+def reads_in(statement, name):
+    """Return the same for one statement."""
+    match statement:
+        case ast.If():
+            test, paths = reads(statement.test, name), [statement.body, statement.orelse]
+        case ast.With() | ast.AsyncWith():
+            test, paths = sum(reads(each, name) for each in statement.items), [statement.body]
+        case ast.For() | ast.AsyncFor() | ast.While():
+            head = statement.test if isinstance(statement, ast.While) else statement.iter
+            most, count = reads_on_a_path(statement.body, name)
+            is_repeated = bool(count) and not any(assigns(each, name) for each in statement.body)
+            return (reads(head, name) + (2 if is_repeated else 1) * most,) * 2
+        case ast.Assign(targets=[ast.Attribute()], value=ast.Name(id=stored)) if stored == name:
+            return 2, 2  # nobody sees there that it can be read only once
+        case ast.Return() | ast.Raise() | ast.Continue() | ast.Break():
+            return reads(statement, name), None
+        case _:
+            return (reads(statement, name),) * 2
+    counts = [reads_on_a_path(path, name) for path in paths]
+    ends = [count for _, count in counts if count is not None]
+    return test + max(most for most, _ in counts), test + max(ends) if ends else None
+
+
+def read_twice(source):
+    """Yield the functions and variables of a module that read something twice that may be empty then."""
+    tree = ast.parse(source)
+    functions = [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
+    generators = {each.name for each in functions if type_name(each.returns) in ("Iterator", "Generator")}
+    for function in functions:
+        for name in sorted(once_readable(function, generators)):
+            if reads_on_a_path(function.body, name)[0] > 1:
+                yield f"{function.name}: {name}"
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_nothing_that_can_be_read_once_is_read_twice(path):
+    assert list(read_twice(path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "self.ids = ids",
+        "return set(ids), list(ids)",
+        "return [each for each in others if each in ids]",
+        "for each in others:\n        print(*ids)",
+        "found = (each for each in others)\n    return max(found) - min(found)",
+        "if others:\n        print(*ids)\n    return list(ids)",
+    ],
+)
+def test_the_rule_finds_what_is_read_twice(body):
+    assert list(read_twice(f"def read(self, ids: Iterable[str], others: list[str]):\n    {body}\n"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return [each for each in ids if each in others]",
+        "ids = list(ids)\n    return len(ids), set(ids)",
+        "if others:\n        return list(ids)\n    return set(ids)",
+        "return list(ids) if others else set(ids)",
+        "for each in others:\n        found = map(str, each)\n        print(*found)",
+    ],
+)
+def test_the_rule_accepts_what_is_read_once(body):
+    assert not list(read_twice(f"def read(self, ids: Iterable[str], others: list[str]):\n    {body}\n"))

@@ -1,6 +1,7 @@
 """The guarantees of the README, for generated packages, policies and models."""
 
 import os
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -17,11 +18,13 @@ from brimful.core.arrange import note_depth
 from brimful.core.content import ToolCall, ToolResult
 from brimful.core.context import Context, Inputs
 from brimful.core.media import media_parts
+from brimful.core.model import ModelInfo
 from brimful.core.recall import item_text
 from brimful.core.stages import assemble
 from brimful.policies import load_policy
 from brimful.render import renderer_for
-from strategies import COUNTER, COUNTERS, GENERATED_POLICIES, NOW, POLICIES, examples, large_piles, models, piles
+from brimful.render.incoming import INCOMING_WIRES
+from strategies import COUNTER, COUNTERS, GENERATED_POLICIES, NOW, POLICIES, WIRES, examples, large_piles, models, piles
 from support import history
 
 SLOW = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -263,6 +266,40 @@ def test_8_nothing_is_lost(pile, long, policy, model, max_tokens, query):
     assert counter.text(found.text).upper <= max_tokens or not found.text
     assert found == stored.recall(query="day 7 tea", max_tokens=max_tokens)
     assert all(not context.items[passage.handle].is_shown for passage in found.passages)
+
+
+ROOMY = ModelInfo(
+    id="m", provider="p", window=10**6, max_output=100, modalities=("text", "image", "audio", "document"), wire="openai"
+)
+
+
+@settings(SLOW, max_examples=examples(30))
+@given(piles(most=12), st.sampled_from(sorted({*WIRES} & {*INCOMING_WIRES})), st.integers(200, 3000))
+def test_8_everything_in_a_fitted_request_can_be_recalled(pile, wire, window):
+    """Every mark in a fitted request names something that can be recalled, with media among the messages too."""
+    request = {"model": "gpt-4o", **build(pile, "default", msgspec.structs.replace(ROOMY, wire=wire)).request}
+    try:
+        context = brimful.fit(request, wire=wire, window=window, completion=50, now=NOW)
+    except brimful.errors.BudgetExceeded:
+        reject()
+    assert marks(context.request) - marks(request) <= set(context.items)
+    for handle, item in context.items.items():
+        assert context.recall(handle, max_tokens=10**6).text == item_text(item.package)
+    context.recall(query="picture", max_tokens=200)
+
+
+def marks(request):
+    """Return the handles that a request names."""
+    return set(re.findall(r'recall "([^"]+)"', "\n".join(strings(request))))
+
+
+def strings(value):
+    """Yield all strings in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from strings(each)
 
 
 def test_2_byte_identical_across_processes_and_hash_seeds(tmp_path):

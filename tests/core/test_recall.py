@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from brimful import Media, Text, ToolCall, ToolResult
+from brimful import Media, Text, ToolCall, ToolResult, fit
 from brimful.assembly.assemble import counter_of
 from brimful.core.content import ContentPackage
 from brimful.core.handles import Handles, hash_handle
@@ -44,6 +44,14 @@ def test_two_ids_never_share_a_handle():
     assert both[own] == own
     assert both[LONG_ID] == hash_handle(LONG_ID, {own}) != own
     assert both[LONG_ID].startswith(own)
+
+
+def test_a_picture_in_a_fitted_request_can_be_recalled():
+    picture = {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}}
+    turns = [{"role": "user", "content": [{"type": "text", "text": words(200)}, picture]} for _ in range(9)]
+    context = fit({"model": "gpt-4o", "messages": turns}, window=1500, completion=100, now=NOW)
+    assert context.recall("r3", max_tokens=1000).text == f"{words(200)}\n[image, https://example.org/cat.png]"
+    assert context.recall(context.handle("msg-000003/image-1")).text == "[image, https://example.org/cat.png]"
 
 
 def test_a_stub_carries_its_handle():

@@ -7,7 +7,7 @@ to draw in a terminal, so that piped commands start faster.
 import re
 import select
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from shutil import get_terminal_size
@@ -57,7 +57,7 @@ class Table(msgspec.Struct, frozen=True):
         return Table(rest, [[*row[:at], *row[at + 1 :]] for row in self.rows])
 
 
-def columns(*titles: str, right: Iterable[str] = (), spare: Sequence[str] = ()) -> tuple[Column, ...]:
+def columns(*titles: str, right: Collection[str] = (), spare: Sequence[str] = ()) -> tuple[Column, ...]:
     """Return columns by title. Those in `right` are right-aligned; those in `spare` may be dropped, the last one first.
 
     >>> [column.spare for column in columns("id", "kind", "rank", spare=("kind", "rank"))]

@@ -2,7 +2,7 @@
 
 import re
 from base64 import b32encode
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container
 from functools import cached_property
 from hashlib import blake2b
 from typing import Final
@@ -27,28 +27,21 @@ class Handles:
     'hythy3be'
     """
 
-    def __init__(self, ids: Iterable[str]) -> None:
+    def __init__(self, ids: Collection[str]) -> None:
         """Take the ids. Nothing is hashed before a handle is needed."""
-        self._ids = ids
+        self._ids = frozenset(ids)
 
     def __getitem__(self, id: str) -> str:
         """Return the handle of an id."""
-        if (message := _MESSAGE.fullmatch(id)) and (
-            short := f"r{int(message[1])}{message[2] or ''}"
-        ) not in self._known:
+        if (message := _MESSAGE.fullmatch(id)) and (short := f"r{int(message[1])}{message[2] or ''}") not in self._ids:
             return short
         return id if _PLAIN.fullmatch(id) else self._hashed[id]
 
     @cached_property
-    def _known(self) -> frozenset[str]:
-        return frozenset(self._ids)
-
-    @cached_property
     def _hashed(self) -> dict[str, str]:
-        ids = set(self._ids)
-        taken = {id for id in ids if _PLAIN.fullmatch(id)}
+        taken = {id for id in self._ids if _PLAIN.fullmatch(id)}
         handles = {}
-        for id in sorted(ids - taken):
+        for id in sorted(self._ids - taken):
             handles[id] = hash_handle(id, taken)
             taken.add(handles[id])
         return handles

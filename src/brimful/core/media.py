@@ -286,8 +286,6 @@ def _with_tokens(package: ContentPackage, tokens: int) -> ContentPackage:
     return msgspec.structs.replace(package, tokens=msgspec.structs.replace(package.tokens, tokens=max(0, tokens)))
 
 
-def candidate_ids(packages: Iterable[ContentPackage]) -> Iterator[str]:
-    """Yield the ids of packages and of the media in them."""
-    for package in packages:
-        yield package.id
-        yield from (id for id, _, _ in media_parts(package))
+def candidate_ids(packages: Iterable[ContentPackage]) -> list[str]:
+    """Return the ids of packages and of the media in them."""
+    return [id for package in packages for id in (package.id, *(media for media, _, _ in media_parts(package)))]

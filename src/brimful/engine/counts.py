@@ -120,7 +120,7 @@ class UsedTokenizers:
         thread.shutdown(wait=False)
         return counting
 
-    async def store_counts(self, store: Store, contents: Iterable[Content]) -> None:
+    async def store_counts(self, store: Store, contents: Sequence[Content]) -> None:
         """Count new contents and store the counts."""
         for vocabulary in tuple(self._vocabularies):
             await store_counts(store, vocabulary, contents)

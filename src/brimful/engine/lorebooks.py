@@ -1,7 +1,7 @@
 """Lorebooks of a build: prepared once, and the recent messages their keywords are matched against."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -70,7 +70,7 @@ class LoreLibrary:
         return index
 
     async def describe_persona(
-        self, persona: Persona | None, user: str | None, needed: Iterable[Source]
+        self, persona: Persona | None, user: str | None, needed: Collection[Source]
     ) -> PersonaInfo:
         """Return the persona, with the texts that entries are matched against."""
         sources = {source: text for source, text in _get_persona_sources(persona).items() if source in needed}
