@@ -1,6 +1,6 @@
 import pytest
 
-from brimful.core.language import ChunkLanguages, detect_language, function_words
+from brimful.core.language import ChunkLanguages, detect_language, function_words, remove_mentions
 
 
 @pytest.mark.parametrize(
@@ -137,3 +137,19 @@ def test_a_full_cache_of_chunks_starts_again():
     chunks = ChunkLanguages(max_chunks=3)
     assert [chunks[chunk] for chunk in ("der", "xyz", "the", "und")] == [("de", "da"), (), ("en",), ("de",)]
     assert list(chunks) == ["und"]
+
+
+def test_a_mention_shows_no_language():
+    assert detect_language("@helper-ai status") == "en"
+    assert detect_language("ai status") == "it"
+    assert detect_language("@die-bahn Where is it?") == "en"
+    assert detect_language("@helper-ai wo ist der Bahnhof?") == "de"
+
+
+def test_a_name_ends_where_a_script_without_spaces_begins():
+    assert remove_mentions("@helperさん、元気？ @助手你好") == "さん、元気？ @助手你好"
+
+
+def test_addresses_and_lonely_signs_are_no_mentions():
+    text = 'me@ai.it, https://x.example/@ai, 5 @ 3, @"ai'
+    assert remove_mentions(text) == text

@@ -119,3 +119,28 @@ def test_the_verb_may_is_not_the_month(text):
 @pytest.mark.parametrize("text", ["What happened in may?", "the trip of may 2023", "on 7 may", "May", "next may"])
 def test_the_month_may_is_searched_for(text):
     assert "may" in parse_question(text).terms
+
+
+def test_a_mention_is_no_part_of_a_query():
+    recent = [
+        Message(id="m2", room="r", content="@helper-ai thanks", role="user", sender="ada"),
+        Message(id="m1", room="r", content="@ada It runs.", role="assistant", sender="Helper AI", persona="helper-ai"),
+    ]
+    queries = make_queries("@helper-ai status", recent=recent)
+    assert by_name(queries) == {"event": "status", "human": "thanks", "action": "ada It runs."}
+    assert queries[0].question.terms == ("status",)
+    assert by_name(make_queries("@helper ai status", recent=recent))["event"] == "status"
+    assert by_name(make_queries('@"Helper AI", status', persona=["helper-ai", "Helper AI"]))["event"] == ", status"
+    assert by_name(make_queries("@Helper_AI: status", persona=["helper-ai", "Helper AI"]))["event"] == ": status"
+    assert "event" not in by_name(make_queries("@helper-ai", recent=recent))
+
+
+def test_a_person_who_speaks_can_be_asked_about_with_a_mention():
+    recent = [Message(id="m1", room="r", content="I lost the key.", role="user", sender="Ada")]
+    [query, _] = make_queries("What did @ada say?", recent=recent)
+    assert query.text == "What did ada say?"
+    assert query.question.is_about("Ada")
+
+
+def test_a_search_for_a_mention_alone_is_one_for_the_name():
+    assert by_name(make_queries("@ada")) == {"event": "@ada"}

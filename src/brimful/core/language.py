@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Collection
 from functools import lru_cache
 from itertools import chain
 from typing import Final
@@ -201,14 +202,42 @@ _SCRIPTS: Final = (
 )  # fmt: skip
 """The letters of each script, the language of a text that is mostly in it, and how much a letter counts."""
 _OTHER_SCRIPT: Final = re.compile("|".join(pattern.pattern for pattern, name, _ in _SCRIPTS if name != _LATIN))
+# Thai, kana, Chinese characters and Hangul may follow a name without a space.
+_NAME: Final = r"(?:(?![\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff])\w)++"
+_CACHED_PATTERNS: Final = 256
 _CACHED_LETTERS: Final = 8_192
 _CACHED_CHUNKS: Final = 16_384
 _MAX_CACHED_LENGTH: Final = 32  # characters of a chunk in the cache
 
 
+def remove_mentions(text: str, *, names: Collection[str] = (), keep: Collection[str] = ()) -> str:
+    """Return a text without mentions such as `@helper-ai`, `@"Ada Lovelace"`, or `@` and one of these `names`.
+
+    Of names in `keep`, in lower case, only the `@` is removed.
+
+    >>> remove_mentions("@helper-ai @ada lovelace How is me@ada.com? Ask @Bo.", names=["Ada Lovelace"], keep=["bo"])
+    'How is me@ada.com? Ask Bo.'
+    """
+    if "@" not in text:
+        return text
+    spaced = tuple(sorted({name.strip() for name in names if " " in name.strip()}, key=len, reverse=True))
+    return _mentions(spaced).sub(lambda at: at[0][1:] if at["name"].casefold() in keep else "", text)
+
+
+@lru_cache(maxsize=_CACHED_PATTERNS)
+def _mentions(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the pattern of mentions, of these names with spaces too. There is none in `ada@example.com`."""
+    known = (rf"(?i:{'[ _-]'.join(map(re.escape, name.split()))})(?!\w)" for name in names)
+    name = "|".join([*known, rf"{_NAME}(?:[-.]{_NAME})*+"])
+    return re.compile(
+        rf"""(?<![A-Za-z0-9@./+%-])@(?P<quote>["“])?(?P<name>(?(quote)[^"”\n]+|(?:{name})))(?(quote)["”]) ?"""
+    )
+
+
 def detect_language(text: str) -> str:
     """Return the ISO 639-1 code of the language of a text. A text that shows no other language counts as English.
 
+    Mentions are ignored: the "ai" of "@helper-ai" is not Italian.
     Among languages of one script other than Latin and Cyrillic, it returns the most common one.
 
     >>> [detect_language(text) for text in ("Wo ist der Bahnhof?", "¿Dónde está?", "駅はどこですか", "Berlin", "")]
@@ -216,7 +245,7 @@ def detect_language(text: str) -> str:
     >>> [detect_language(text) for text in ("Где вокзал?", "Де вокзал?", "Къде е гарата?")]
     ['ru', 'uk', 'bg']
     """
-    sample = text[:_SAMPLE_CHARS]
+    sample = remove_mentions(text[:_SAMPLE_CHARS])
     if first := _FIRST_LETTER.match(sample):
         sample = first.group().lower() + sample[first.end() :]
     lower = sample.lower()

@@ -445,6 +445,7 @@ class CandidateCollector:
             goal=plan.room.goal,
             recent=recent.messages[:RECENT_SPEAKERS],
             focus=plan.focus,
+            persona=(plan.persona.id, plan.persona.name) if plan.persona else (),
         )
         search = SearchRequest(
             room=plan.search_room or plan.room.id,

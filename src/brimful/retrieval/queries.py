@@ -9,7 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from brimful.core.content import ROLES
-from brimful.core.language import ENGLISH, detect_language
+from brimful.core.language import ENGLISH, detect_language, remove_mentions
 from brimful.core.validation import require_text
 from brimful.errors import InvalidValue
 from brimful.packagers.records import plain_text
@@ -169,13 +169,16 @@ def make_queries(
     goal: str = "",
     recent: Sequence[Message] = (),
     focus: str = "",
+    persona: Sequence[str] = (),
 ) -> tuple[Query, ...]:
     r"""Return the queries of a build: current message with goal, focus, recent user messages, last assistant message.
 
     `recent` is newest first; its senders are the speakers that a query may name. Queries with the same text are merged
-    into the one with the highest weight.
+    into the one with the highest weight. A mention, also by one of the names of the `persona`, says who is to answer,
+    not what to search for, unless it names one of the people who speak. A search for nothing but a mention is a search
+    for that name.
 
-    >>> [(query.name, query.text) for query in make_queries("When is it?", goal="Ship the demo", focus="spam")]
+    >>> [(query.name, query.text) for query in make_queries("@nova When is it?", goal="Ship the demo", focus="spam")]
     [('event', 'When is it?\nShip the demo'), ('focus', 'spam')]
     """
     for field, value in (("text", event), ("focus", focus)):
@@ -189,9 +192,12 @@ def make_queries(
         ("action", actions[0].sender if actions else "", _texts(actions)),
     ]
     speakers = tuple(sorted({asker, *(message.sender for message in recent)}))
+    people = {message.sender.casefold() for message in recent if message.role == "user" and message.persona is None}
     queries: dict[str, Query] = {}
     for name, sender, texts in sources:
-        text = "\n".join(part for part in (text.strip() for text in texts) if part)[-MAX_QUERY_CHARS:]
+        said = list(texts)
+        spoken = [remove_mentions(text, names=(*persona, *speakers), keep=people) for text in said]
+        text = "\n".join(filter(None, map(str.strip, spoken if recent or any(spoken) else said)))[-MAX_QUERY_CHARS:]
         if text and text not in queries:
             queries[text] = Query(name=name, text=text, asker=sender, speakers=speakers, weight=WEIGHTS[name])
     return tuple(queries.values())
