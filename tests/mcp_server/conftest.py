@@ -39,6 +39,20 @@ def context_id(url):
 
 
 @pytest.fixture
+def others_context(url, context_id):  # noqa: ARG001 - fills the store
+    """Write a context of another user with its answer, and a memory of that user's room. Return the context's id."""
+
+    async def write():
+        async with Engine(url, model="gpt-4o", embedder="none", clock=lambda: NOW) as engine:
+            await engine.remember("The key of the trunk is in the clock.", id="mem-attic", room="attic")
+            context = await engine.assemble(room="attic", user="bob", message="Who has the key?", model="gpt-4o")
+            await engine.record_response(context, "Bob has.", id="answer-bob")
+            return context.id
+
+    return asyncio.run(write())
+
+
+@pytest.fixture
 def new_server(url):
     """Return a way to make servers over the store."""
 

@@ -62,13 +62,80 @@ def test_tools_that_write_are_offered_only_if_they_may(ask):
         return {tool.name for tool in (await client.list_tools()).tools}
 
     assert ask(names) == set(TOOLS) - WRITING
-    assert ask(names, can_write=True) == set(TOOLS)
+    assert ask(names, can_write=True) == set(TOOLS) - {"pin"}
     assert ask(names, tools=["recall", "pin"]) == {"recall"}
+    assert ask(names, tools=["recall", "pin"], can_write=True) == {"recall", "pin"}
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("remember", {"text": "x"}), ("forget", {"id": "x"}), ("pin", {})])
 def test_a_server_that_only_reads_refuses_to_write(call, name, arguments):
-    assert "--write" in call(name, arguments, fails=True)
+    assert "--write" in call(name, arguments, fails=True, tools=list(TOOLS))
+
+
+def test_pinning_is_offered_only_by_name(ask, call):
+    async def pinned(client):
+        return [tool.name for tool in (await client.list_tools()).tools if "pinned" in tool.input_schema["properties"]]
+
+    assert ask(pinned, can_write=True) == ["memories"]  # where it is a filter
+    assert ask(pinned, can_write=True, tools=["pin", "remember"]) == ["pin"]
+    assert "is no argument" in call("remember", {"text": "x", "pinned": True}, fails=True, can_write=True)
+    for name, arguments in (("remember", {"text": "It never closes."}), ("forget", {})):
+        refused = call(name, arguments | {"id": "mem-office"}, fails=True, can_write=True)
+        assert "'mem-office' is pinned" in refused
+    changed = call("remember", {"text": "x", "id": "mem-office"}, can_write=True, tools=["remember", "pin"])
+    assert changed == "Remembered as mem-office."
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("recall", {"query": "stamps", "user": "bob"}, "user: must be 'ada' or empty"),
+        ("memories", {"user": "bob"}, "user: must be 'ada' or empty"),
+        ("remember", {"text": "Bob pays.", "user": "bob"}, "user: must be 'ada' or empty"),
+        ("recall", {"query": "trunk", "room": "attic"}, "no room 'attic'"),
+        ("history", {"room": "attic"}, "no room 'attic'"),
+        ("memories", {"before": "mem-stamps"}, "no memory 'mem-stamps'"),
+        ("fetch", {"id": "mem-stamps"}, "no memory or message 'mem-stamps'"),
+        ("fetch", {"id": "m9"}, "no memory or message 'm9'"),
+        ("fetch", {"id": "mem-attic"}, "no memory or message 'mem-attic'"),
+        ("explain", {"context": "CONTEXT OF BOB"}, "no context or answered message"),
+        ("explain", {"context": "answer-bob"}, "no context or answered message"),
+        ("forget", {"id": "mem-stamps"}, "no memory 'mem-stamps'"),
+        ("forget", {"id": "mem-office"}, "no memory 'mem-office'"),
+        ("pin", {"id": "mem-stamps"}, "no memory 'mem-stamps'"),
+        ("remember", {"text": "Bob is broke.", "id": "mem-stamps"}, "id: is taken"),
+        ("remember", {"text": "It never closes.", "id": "mem-office"}, "id: is taken"),
+    ],
+)
+def test_a_server_bound_to_a_user_is_a_fence(call, others_context, name, arguments, expected):
+    arguments = {key: value.replace("CONTEXT OF BOB", others_context) for key, value in arguments.items()}
+    text = call(name, arguments, fails=True, user="ada", can_write=True, tools=list(TOOLS))
+    assert expected in text
+
+
+def test_a_server_bound_to_a_user_lists_only_what_is_theirs(ask, call, context_id, others_context):
+    options = {"user": "ada", "can_write": True}
+    assert "mem-tea" in call("memories", {}, **options)
+    assert "mem-office" in call("memories", {}, **options)  # everybody's
+    assert "mem-stamps" not in call("memories", {}, **options)
+    assert "trunk" not in call("recall", {"query": "Where is the trunk?"}, **options)
+    assert "kettle" in call("fetch", {"id": "m1"}, **options)
+    assert context_id in call("explain", {}, **options)
+    assert context_id in call("explain", {"context": context_id}, **options)
+    assert others_context not in call("explain", {}, **options)
+
+    async def resources(client):
+        for uri in (f"brimful://contexts/{others_context}", "brimful://memories/mem-stamps", "brimful://messages/m9"):
+            with pytest.raises(MCPError, match=r"^no "):
+                await client.read_resource(uri)
+        with pytest.raises(MCPError, match="user: must be 'ada'"):
+            await client.get_prompt("about-me", {"user": "bob"})
+        written = await client.call_tool("remember", {"text": "Ada swims.", "id": "mem-swims"})
+        assert not written.is_error
+        assert not (await client.call_tool("forget", {"id": "mem-swims"})).is_error
+        return [str(resource.uri) for resource in (await client.list_resources()).resources]
+
+    assert ask(resources, **options) == ["brimful://memories/pinned", f"brimful://contexts/{context_id}"]
 
 
 def test_a_tool_that_is_not_offered_is_unknown(ask):
@@ -95,7 +162,7 @@ def test_recall_finds_memories_of_a_user_only_for_that_user(call):
     assert "mem-tea" not in call("recall", question)
     assert "mem-tea" in call("recall", question | {"user": "ada"})
     assert "mem-tea" in call("recall", question, user="ada")
-    assert "mem-tea" not in call("recall", question | {"user": "bob"}, user="ada")
+    assert "mem-tea" not in call("recall", question | {"user": "bob"})
 
 
 def test_recall_can_be_limited_to_a_room(call):
@@ -190,12 +257,13 @@ def test_memories_can_be_written_pinned_and_forgotten(ask):
         assert await say("pin", id=id, pinned=False) == f"Unpinned {id}."
         await say("remember", text="The roof is new.", id=id)
         assert "leaks" not in await say("fetch", id=id)
+        assert "user ada" in await say("memories")  # still hers
         assert await say("forget", id=id, erase=True) == f"Forgot {id}."
         gone = await client.call_tool("forget", {"id": id})
         assert gone.is_error
         assert gone.content[0].text == f"no memory {id!r}"
 
-    ask(story, can_write=True)
+    ask(story, can_write=True, tools=list(TOOLS))
 
 
 @pytest.mark.parametrize(
@@ -221,7 +289,7 @@ def test_memories_can_be_written_pinned_and_forgotten(ask):
     ],
 )
 def test_wrong_arguments_are_answered_in_words(call, name, arguments, problem):
-    assert call(name, arguments, fails=True, can_write=True) == problem
+    assert call(name, arguments, fails=True, can_write=True, tools=list(TOOLS)) == problem
 
 
 @pytest.mark.parametrize("text", ["word " * 200_000, "\ud800 lone", "\0 null", "🫖" * 1_000, "{" * 1_000])

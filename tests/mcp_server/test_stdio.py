@@ -133,7 +133,7 @@ def test_a_client_of_the_sdk_can_use_it(url, context_id, mode):
             command=command, args=[*args, "mcp", "--db", url, "--write", "--embedder", "none"], env=dict(os.environ)
         )
         async with Client(params, mode=mode) as client:
-            assert len((await client.list_tools()).tools) == 10
+            assert len((await client.list_tools()).tools) == 9
             await client.call_tool("remember", {"text": "The attic is dry.", "id": "mem-attic"})
             recalled = await client.call_tool("recall", {"query": "Is the attic dry?"})
             report = await client.read_resource(f"brimful://contexts/{context_id}")

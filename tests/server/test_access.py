@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from brimful.errors import InvalidConfig
+from brimful.errors import InvalidConfig, InvalidValue
+from brimful.records import Room
 from brimful.server.access import Client, FailedKeys, OwnAllowance, RateLimiter, SharedAllowance
 from brimful.server.config import parse_config
 from brimful.server.errors import ApiError
@@ -22,10 +23,10 @@ HI = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
 def make_key(tmp_path):
     """Return a function that makes a key for a tenant."""
 
-    def make(tenant="acme", scopes=("chat", "read")):
+    def make(tenant="acme", scopes=("chat", "read"), user=None):
         async def made():
             async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
-                return await database.api_keys(tenant).create(name="test", scopes=scopes, at=1.0)
+                return await database.api_keys(tenant).create(name="test", scopes=scopes, at=1.0, user=user)
 
         return asyncio.run(made())
 
@@ -93,6 +94,39 @@ def test_a_key_works_in_any_header_and_is_not_forwarded(start, upstream, make_ke
     for headers in (bearer(key), {"x-api-key": key}, {"x-brimful-key": key}, {"api-key": key}):
         assert client.post(CHAT, json=HI, headers=headers).status_code == 200
     assert not [value for _, headers, _ in upstream.requests for value in headers.values() if key in value]
+
+
+def test_a_key_bound_to_a_user_chats_only_for_that_user(start, make_key, upstream, tmp_path):
+    client = start(require_keys=True, mode="remember")
+    ada, bob = (bearer(make_key(user=user)[1]) for user in ("ada", "bob"))
+    tea = {"x-brimful-conversation": "tea"}
+    named = HI | {"user": "opaque-1"}  # many clients send an id of their own
+    assert client.post(CHAT, json=named, headers=ada | tea).status_code == 200
+    for headers in (bob | tea, ada | {"x-brimful-user": "bob"}):
+        refused = client.post(CHAT, json=HI, headers=headers)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "bound_key")
+    assert client.post(CHAT, json=HI, headers=ada | tea | {"x-brimful-user": "ada"}).status_code == 200
+    assert len(upstream.requests) == 2
+
+    async def owner():
+        async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
+            return (await database.tenant("acme").get(Room, "tea")).user
+
+    assert asyncio.run(owner()) == "ada"
+
+
+@pytest.mark.parametrize("path", ["memories", "contexts", "rooms", "events", "search?query=tea"])
+def test_a_key_bound_to_a_user_cannot_read_the_records_of_all(start, make_key, path):
+    client = start(require_keys=True)
+    _, key = make_key(scopes=("chat", "read", "write"), user="ada")
+    refused = client.get(f"/brimful/v1/{path}", headers=bearer(key))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "bound_key")
+
+
+@pytest.mark.parametrize(("user", "scopes"), [("ada", ["chat", "admin"]), ("ada", ["metrics"]), ("", ["chat"])])
+def test_a_key_bound_to_a_user_has_no_scope_for_all(make_key, user, scopes):
+    with pytest.raises(InvalidValue, match=r"^(scopes: a key that is bound|user)"):
+        make_key(user=user, scopes=scopes)
 
 
 def test_a_key_is_stored_as_a_hash_and_names_its_tenant(make_key, tmp_path):
@@ -310,7 +344,7 @@ def test_the_rate_limiter_recovers():
 def test_servers_of_one_database_share_the_limit_of_a_key(sqlite_url, per_minute):
     async def serve():
         async with connect(sqlite_url) as one, connect(sqlite_url) as two:
-            servers = [SharedAllowance(per_minute, database) for database in (one, two)]
+            servers = [SharedAllowance(per_minute, database, time_limit=600) for database in (one, two)]
             other = await servers[0].take(Client(tenant="acme", key="bob"), now=100.0)
             waits = await asyncio.gather(
                 *(servers[at % 2].take(Client(tenant="acme", key="ada"), now=100.0) for at in range(3 * per_minute))

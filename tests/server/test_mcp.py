@@ -29,10 +29,10 @@ def mode(request):
 
 @pytest.fixture
 def make_key(tmp_path):
-    def make(tenant, *scopes):
+    def make(tenant, *scopes, user=None):
         async def create():
             async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
-                return (await database.api_keys(tenant).create(name="test", scopes=scopes, at=1.0))[1]
+                return (await database.api_keys(tenant).create(name="test", scopes=scopes, at=1.0, user=user))[1]
 
         return asyncio.run(create())
 
@@ -93,7 +93,7 @@ def initialize(version="2025-11-25"):
 
 def test_a_client_without_keys_may_read_and_write(start, mode):
     async def story(client):
-        assert await list_tools(client) == set(TOOLS)
+        assert await list_tools(client) == set(TOOLS) - {"pin"}
         await client.call_tool("remember", {"text": "The office closes at six."})
         pinned = (await client.read_resource("brimful://memories/pinned")).contents[0].text
         prompt = await client.get_prompt("recall", {"topic": "office"})
@@ -106,7 +106,7 @@ def test_a_client_without_keys_may_read_and_write(start, mode):
 
 
 def test_a_key_without_the_scope_cannot_write(start, make_key, mode):
-    server, key = start(require_keys=True), make_key("acme", "read")
+    server, key = start(require_keys=True, mcp_tools=list(TOOLS)), make_key("acme", "read")
 
     async def story(client):
         assert await list_tools(client) == set(TOOLS) - WRITING
@@ -132,7 +132,7 @@ def test_without_a_key_nothing_is_answered(start):
 
 def test_tenants_never_see_one_another(start, make_key, remember, mode):
     remember("acme", "The office closes at six.", id="mem-office", pinned=True)
-    server = start(require_keys=True)
+    server = start(require_keys=True, mcp_tools=list(TOOLS))
     acme, other = (bearer(make_key(tenant, "read", "write")) for tenant in ("acme", "other"))
 
     async def look(client):
@@ -180,6 +180,29 @@ def test_a_header_names_the_user(start, remember):
     server = start()
     assert "noon" not in ask(server, recall_office)
     assert "noon" in ask(server, recall_office, **{"x-brimful-user": "ada"})
+
+
+def test_a_key_bound_to_a_user_is_a_fence(start, make_key, remember):
+    remember("acme", "Ada's office closes at noon.", user="ada", id="mem-ada")
+    remember("acme", "Bob's office closes at nine.", user="bob", id="mem-bob")
+    server, key = start(require_keys=True), bearer(make_key("acme", "read", "write", user="ada"))
+
+    async def story(client):
+        calls = (
+            ("recall", {"query": "office", "user": "bob"}),
+            ("fetch", {"id": "mem-bob"}),
+            ("forget", {"id": "mem-bob"}),
+        )
+        refused = [await client.call_tool(name, arguments) for name, arguments in calls]
+        return await recall_office(client), refused
+
+    recalled, refused = ask(server, story, **key)
+    assert "noon" in recalled
+    assert "nine" not in recalled
+    assert all(each.is_error for each in refused)
+    assert "noon" in ask(server, recall_office, **key, **{"x-brimful-user": "ada"})
+    other = post(server, initialize() | {"method": "tools/list"}, **key, **{"x-brimful-user": "bob"})
+    assert (other.status_code, other.json()["error"]["code"]) == (403, "bound_key")
 
 
 @pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "https://evil.example"}])

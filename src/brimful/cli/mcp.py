@@ -38,14 +38,13 @@ def register(app: typer.Typer) -> None:
 def mcp(
     *,
     write: Annotated[
-        bool, typer.Option("--write", help="Also offer remember, forget and pin. A missing store is created.")
+        bool, typer.Option("--write", help="Also offer remember and forget. A missing store is created.")
     ] = False,
     tools: Annotated[
-        str | None, typer.Option("--tools", metavar="LIST", help="Offer only these tools, separated by commas.")
+        str | None,
+        typer.Option("--tools", metavar="LIST", help="Offer only these tools, separated by commas; pin must be named."),
     ] = None,
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="ID", help="Whose memories to use if a call names no user.")
-    ] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Bind the server to this user.")] = None,
     persona: Annotated[
         str | None, typer.Option("--persona", metavar="ID", help="The persona whose memories to use.")
     ] = None,

@@ -137,10 +137,11 @@ SCOPES: Final = ("chat", "read", "write", "metrics", "admin")  # as in brimful.s
 API_KEY_EXAMPLES: Final = """\
 Examples:
   brimful api-key add --tenant acme --name "the support bot"
+  brimful api-key add --name "Ada's laptop" --scopes read,write --user ada
   brimful api-key list --tenant acme
   brimful api-key revoke 5f1c0a9e77d2 --tenant acme"""
 
-_API_KEY_COLUMNS: Final = columns("id", "name", "scopes", "since", "state", spare=("since",))
+_API_KEY_COLUMNS: Final = columns("id", "name", "scopes", "user", "since", "state", spare=("since",))
 
 
 def add_api_key(
@@ -149,6 +150,9 @@ def add_api_key(
     scopes: Annotated[
         str, typer.Option("--scopes", metavar="LIST", help="Comma-separated: chat, read, write, metrics, admin.")
     ] = "chat,read",
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="ID", help="Bind the key to this user, for chats and /mcp.")
+    ] = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
@@ -156,7 +160,7 @@ def add_api_key(
     """Create an API key and print it. It is shown only once, because the store keeps only a hash."""
     granted = _read_scopes(scopes)
     key_record, key = _with_api_keys(
-        lambda callers: callers.create(name=name, scopes=granted, at=time.time()), db, tenant, new=True
+        lambda callers: callers.create(name=name, scopes=granted, at=time.time(), user=user), db, tenant, new=True
     )
     if as_json:
         output.show_json({"key": key, **_api_key_data(key_record)})
@@ -216,4 +220,5 @@ def _api_key_data(key_record: "ApiKey") -> dict[str, Any]:
 
 def _api_key_row(key_record: "ApiKey") -> list[str]:
     state = "active" if key_record.revoked is None else f"revoked {output.format_time(key_record.revoked)}"
-    return [key_record.id, key_record.name, ", ".join(key_record.scopes), output.format_time(key_record.created), state]
+    scopes, since = ", ".join(key_record.scopes), output.format_time(key_record.created)
+    return [key_record.id, key_record.name, scopes, key_record.user or "", since, state]

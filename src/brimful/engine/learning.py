@@ -1,6 +1,8 @@
 """Learn memories from conversations: by a model, or by rules, merged with what is known, and undoable."""
 
+import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -43,6 +45,8 @@ _MAX_FACT_CHARS: Final = 500
 _MAX_FACTS: Final = 100  # of one reply
 _MAX_ATTEMPTS: Final = 3  # if another process learns from the same messages
 _ROLES: Final = ("user", "assistant")
+_NOT_CITED: Final = "they cite no message or memory it got"
+_BY_OTHERS: Final = "only others wrote what they cite"
 _FENCE: Final = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n\s*```\s*\Z", re.DOTALL)
 _SYSTEM: Final = """\
 You extract facts from a conversation that will still matter in later conversations: who people are, what they have, \
@@ -215,6 +219,10 @@ class _Draft:
             earlier = self._changes.pop(previous.id, None)  # written in this run: it never was in the store
             previous = earlier.previous if earlier is not None else previous
         learned = {**details, "messages": [each.id for each in utterances if each.id]}
+        if speakers := _speakers(utterances):
+            learned["speakers"] = speakers
+            if self._scope.user is None or len(speakers) > 1:
+                source = f"{source} from {', '.join(speakers)}"
         if previous is not None:
             learned["supersedes"] = previous.id
         last = utterances[-1]
@@ -449,7 +457,7 @@ class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
             room=self.scope.session,
             persona=JANITOR,
             system=_SYSTEM,
-            message=f"Extract the facts from messages 1 to {len(passages)} above. "
+            message=f"Extract the facts from messages 1 to {len(passages)} above. {self._whose()}"
             f"{'Known memories have labels such as (k1).' if memories else 'No memories are known yet.'}",
             model=info,
             retrieval={"memories": False, "lore": False, "max_results": 0},
@@ -465,26 +473,61 @@ class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
         found = _REPLY.decode(fenced[1] if fenced else reply)
         sent = {decision.id for decision in context.decisions if decision.included}
         labels = {label: memory for label, memory in self._labels().items() if f"{JANITOR}/{label}" in sent}
+        ignored = Counter({_NOT_CITED: max(0, len(found.facts) - _MAX_FACTS)})
+        ignored.update(self._add(draft, fact, labels, count) for fact in found.facts[:_MAX_FACTS])
+        ignored.update(self._end(draft, outdated, labels, count) for outdated in found.outdated)
+        notes += [
+            f"{ignored[why]} entries of the model's reply were ignored: {why}"
+            for why in (_BY_OTHERS, _NOT_CITED)
+            if ignored[why]
+        ]
+
+    def _add(self, draft: _Draft, fact: _ReplyFact, labels: dict[str, Memory], count: int) -> str:
+        """Add a fact; return why it was ignored, or an empty string."""
+        utterances, text = self._cited(fact.messages, count), " ".join(fact.text.split())
+        if not utterances or not 0 < len(text) <= _MAX_FACT_CHARS:
+            return _NOT_CITED
+        if self.scope.user is not None and not any(map(self._is_own, utterances)):
+            return _BY_OTHERS
+        replaces = labels.get(fact.replaces or "")
+        if replaces is not None and (replaces.id not in draft.current or not self._may_replace(utterances, replaces)):
+            replaces = None
         source = f"learned by {self.model.model.id}"
-        ignored = max(0, len(found.facts) - _MAX_FACTS)
-        for fact in found.facts[:_MAX_FACTS]:
-            utterances, text = self._cited(fact.messages, count), " ".join(fact.text.split())
-            if not utterances or not 0 < len(text) <= _MAX_FACT_CHARS:
-                ignored += 1
-                continue
-            replaces = labels.get(fact.replaces or "")
-            if replaces is not None and replaces.id not in draft.current:
-                replaces = None
-            why = _quote(utterances)
-            draft.add(text, utterances, source=source, why=why, replaces=replaces, type=fact.type)
-        for outdated in found.outdated:
-            memory, utterances = labels.get(outdated.memory), self._cited(outdated.messages, count)
-            if memory is None or not utterances:
-                ignored += 1
-            elif memory.id in draft.current:
-                draft.end(memory, _quote(utterances))
-        if ignored:
-            notes.append(f"{ignored} entries of the model's reply were ignored: they cite no message or memory it got")
+        draft.add(text, utterances, source=source, why=_quote(utterances), replaces=replaces, type=fact.type)
+        return ""
+
+    def _end(self, draft: _Draft, outdated: _ReplyOutdated, labels: dict[str, Memory], count: int) -> str:
+        """Mark a memory as outdated; return why that was ignored, or an empty string."""
+        memory, utterances = labels.get(outdated.memory), self._cited(outdated.messages, count)
+        if memory is None or not utterances:
+            return _NOT_CITED
+        if not self._may_replace(utterances, memory):
+            return _BY_OTHERS
+        if memory.id in draft.current:
+            draft.end(memory, _quote(utterances))
+        return ""
+
+    def _whose(self) -> str:
+        if self.scope.user is None:
+            return ""
+        own = (_speaker(each, self.scope, self.names) for each in self.utterances if self._is_own(each))
+        name = json.dumps(next(own, "The user"), ensure_ascii=False)
+        return f"They are for {name}: record only what messages by {name} state or confirm. "
+
+    def _may_replace(self, utterances: Sequence[Utterance], memory: Memory) -> bool:
+        """Return whether whoever wrote these messages may replace a memory or end it.
+
+        For a user's memories, that is the user. What was learned from somebody in a room or for a persona needs a
+        message by one of those who said it.
+        """
+        if self.scope.user is not None:
+            return any(map(self._is_own, utterances))
+        learned = memory.metadata.get(LEARNED)
+        said_by = learned.get("speakers") if isinstance(learned, dict) else None
+        return not said_by or any(name in said_by for name in _speakers(utterances))
+
+    def _is_own(self, utterance: Utterance) -> bool:
+        return _is_own(utterance, self.scope, self.names)
 
     def _labels(self) -> dict[str, Memory]:
         return {f"k{at}": memory for at, memory in enumerate(self.known, 1)}
@@ -496,7 +539,7 @@ class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
 def apply_rules(draft: _Draft, utterances: Sequence[Utterance], scope: LearningScope, names: dict[str, str]) -> None:
     """Add what people say about themselves. If a user is given, only what that user says."""
     for each in utterances:
-        if each.role != "user" or (scope.user is not None and each.sender not in ("", scope.user, *names.values())):
+        if each.role != "user" or (scope.user is not None and not _is_own(each, scope, names)):
             continue
         subject = _speaker(each, scope, names)
         about = scope.user or each.sender
@@ -559,6 +602,17 @@ def _speaker(utterance: Utterance, scope: LearningScope, names: dict[str, str]) 
     if scope.user is not None and utterance.sender in ("", scope.user):
         return names.get(scope.user) or utterance.sender or "The user"
     return utterance.sender or "The user"
+
+
+def _is_own(utterance: Utterance, scope: LearningScope, names: dict[str, str]) -> bool:
+    """Return whether the user of the scope wrote a message: under the id or the name, or nobody is named."""
+    return utterance.role == "user" and utterance.sender in ("", scope.user, *names.values())
+
+
+def _speakers(utterances: Sequence[Utterance]) -> list[str]:
+    """Return who wrote messages: names, as far as they are known, and `assistant`."""
+    names = (each.sender or ("" if each.role == "user" else each.role) for each in utterances)
+    return [name for name in dict.fromkeys(names) if name]
 
 
 def _quote(utterances: Sequence[Utterance]) -> str:

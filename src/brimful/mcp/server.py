@@ -40,6 +40,7 @@ from brimful.errors import BrimfulError, UnknownRecord
 from brimful.mcp.handshake import INSTRUCTIONS, NAME, TITLE
 from brimful.mcp.tools import (
     DEFAULT_MODEL,
+    PIN,
     SCHEME,
     Explain,
     Memories,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
 
 RESOURCE_BUDGET: Final = 10_000  # tokens of a resource; clients put it into a prompt as a whole
 _PROMPT_BUDGET: Final = 2_000  # tokens
-_LISTED_CONTEXTS: Final = 20
 _PINNED: Final = f"{SCHEME}memories/pinned"
 _TEMPLATES: Final = {
     "contexts/{id}": ("context", "What a model saw in a context, and what was left out."),
@@ -82,7 +82,10 @@ _log = logging.getLogger("brimful.mcp")
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """On whose behalf a request is served: how to get the tenant's engine, and what the client may do."""
+    """On whose behalf a request is served: how to get the tenant's engine, and what the client may do.
+
+    With a `user`, it may see and change only what belongs to that user.
+    """
 
     engine: "Callable[[], Awaitable[Engine]]"
     can_write: bool = False
@@ -91,10 +94,6 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     persona: str | None = None
     model: str = DEFAULT_MODEL
     describe_error: Callable[[BrimfulError], str] = str
-
-    async def open(self) -> Toolbox:
-        """Return the tools, with an open engine."""
-        return Toolbox(await self.engine(), user=self.user, persona=self.persona, model=self.model)
 
 
 FindSession = Callable[[Any], Session]
@@ -166,6 +165,16 @@ class _Handlers:
         self._find_session = find_session
         self._tools = tools
 
+    async def _open(self, session: Session) -> Toolbox:
+        """Return the tools of a session, with an open engine."""
+        return Toolbox(
+            await session.engine(),
+            user=session.user,
+            persona=session.persona,
+            model=session.model,
+            can_pin=PIN in self._tools,
+        )
+
     # -- tools -------------------------------------------------------------------------------------------------------
 
     async def list_tools(self, ctx: Any, _: object) -> ListToolsResult:
@@ -182,7 +191,7 @@ class _Handlers:
         if tool.writes and not session.can_write:
             return _tool_result(session.write_hint, is_error=True)
         try:
-            return _tool_result(await tool.run(await session.open(), read_arguments(tool, params.arguments)))
+            return _tool_result(await tool.run(await self._open(session), read_arguments(tool, params.arguments)))
         except BrimfulError as error:
             return _tool_result(session.describe_error(error), is_error=True)
         except Exception:  # noqa: BLE001 - the edge of the process: details are for the log, not for a model
@@ -194,8 +203,7 @@ class _Handlers:
     async def list_resources(self, ctx: Any, _: object) -> ListResourcesResult:
         session = self._find_session(ctx.request)
         async with _protocol_errors(session):
-            engine = await session.engine()
-            builds = await engine.store.builds(limit=_LISTED_CONTEXTS)
+            builds = await (await self._open(session)).list_contexts()
         pinned = Resource(
             uri=_PINNED, name="pinned-memories", title="Pinned memories", description="Memories in every context."
         )
@@ -220,7 +228,7 @@ class _Handlers:
     async def read_resource(self, ctx: Any, params: ReadResourceRequestParams) -> ReadResourceResult:
         uri, session = str(params.uri), self._find_session(ctx.request)
         async with _protocol_errors(session, uri=uri):
-            text = await _read(await session.open(), uri)
+            text = await _read(await self._open(session), uri)
         return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type="text/plain", text=text)])
 
     # -- prompts -----------------------------------------------------------------------------------------------------
@@ -235,7 +243,7 @@ class _Handlers:
             raise MCPError(code=INVALID_PARAMS, message=f"Unknown prompt: {params.name[:200]}")
         session = self._find_session(ctx.request)
         async with _protocol_errors(session):
-            toolbox = await session.open()
+            toolbox = await self._open(session)
             if prompt.name == "recall":
                 topic = arguments.get("topic", "")
                 text = await toolbox.recall(Recall(query=topic, budget=_PROMPT_BUDGET))

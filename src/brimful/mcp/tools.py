@@ -23,6 +23,7 @@ from brimful.mcp.budget import MIN_BUDGET, Block, TokenCount, fill, fit_text
 from brimful.models import default_registry
 from brimful.packagers.records import plain_text
 from brimful.records import Memory, MemoryType, Message, Room, Snapshot
+from brimful.records.contexts import Build
 from brimful.retrieval.search import memory_scopes
 from brimful.views.explain import describe_decision, plural
 from brimful.views.sections import excluded_decisions
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL: Final = "gpt-4o"
 """The model whose tokenizer counts budgets."""
+PIN: Final = "pin"
+"""The tool that is offered only by name."""
 SCHEME: Final = "brimful://"
 """Of the URIs of resources."""
 _MAX_HITS: Final = 20  # memories, and as many messages
@@ -105,7 +108,6 @@ class Remember(msgspec.Struct, forbid_unknown_fields=True):
     text: Annotated[str, Meta(description="One fact, in a full sentence")]
     type: MemoryType = "semantic"
     user: Annotated[str, Meta(description="Only for this user")] = ""
-    pinned: bool = False
     id: Annotated[str, Meta(description="Replace this memory")] = ""
 
 
@@ -124,15 +126,26 @@ class Pin(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Toolbox:
-    """What the tools do, for one tenant. `user` and `persona` are the defaults of calls that name no user."""
+    """What the tools do, for one tenant.
+
+    With a `user`, they are bound to that user: they read the user's memories, rooms and contexts and the memories of
+    everybody, and change only the user's memories. Without `can_pin`, they leave pinned memories as they are.
+    """
 
     def __init__(
-        self, engine: "Engine", *, user: str | None = None, persona: str | None = None, model: str = DEFAULT_MODEL
+        self,
+        engine: "Engine",
+        *,
+        user: str | None = None,
+        persona: str | None = None,
+        model: str = DEFAULT_MODEL,
+        can_pin: bool = False,
     ) -> None:
         self._engine = engine
         self._user = user
         self._persona = persona
         self._model = model
+        self._can_pin = can_pin
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -143,7 +156,7 @@ class Toolbox:
 
     async def memories(self, arguments: Memories) -> str:
         """Return memories, newest first, with the id to continue from."""
-        user = clean_text(arguments.user) or self._user
+        user = self._require_user(arguments.user)
         scopes = None if user is None and self._persona is None else memory_scopes(self._persona, user, None)
         start = await self._find_memory(arguments.before) if arguments.before else None
         found = await self._engine.store.memories(
@@ -219,12 +232,12 @@ class Toolbox:
 
     async def remember(self, arguments: Remember) -> str:
         """Write a memory and return its id."""
+        replaced = await self._check_change(arguments.id, may_be_new=True) if arguments.id else None
         memory = await self._engine.remember(
             clean_text(arguments.text),
             type=arguments.type,
-            user=clean_text(arguments.user) or self._user,
+            user=self._require_user(arguments.user) or (replaced.user if replaced else None),
             persona=self._persona,
-            pinned=arguments.pinned,
             id=arguments.id or None,
             source="mcp",
         )
@@ -232,11 +245,13 @@ class Toolbox:
 
     async def forget(self, arguments: Forget) -> str:
         """Remove a memory."""
+        await self._check_change(arguments.id)
         await self._engine.forget(clean_text(arguments.id), erase=arguments.erase)
         return f"Forgot {arguments.id}."
 
     async def pin(self, arguments: Pin) -> str:
         """Pin or unpin a memory."""
+        await self._check_change(arguments.id)
         await self._engine.pin(clean_text(arguments.id), pinned=arguments.pinned)
         return f"{'Pinned' if arguments.pinned else 'Unpinned'} {arguments.id}."
 
@@ -247,11 +262,12 @@ class Toolbox:
         name = clean_text(id)
         store = self._engine.store
         for memory in await store.memories(ids=[name], limit=1):
-            return memory
+            if await self._may_read(memory):
+                return memory
         for message in await store.messages([name]):
-            if not message.hidden:
+            if not message.hidden and await self._may_read_room(message.room):
                 return message
-        if await store.deleted_messages([name]):
+        if self._user is None and await store.deleted_messages([name]):
             raise ContentErased("message", name)
         raise UnknownRecord("memory or message", name)
 
@@ -261,20 +277,49 @@ class Toolbox:
 
     async def _find_memory(self, id: str) -> Memory:
         for memory in await self._engine.store.memories(ids=[clean_text(id)], limit=1):
-            return memory
+            if await self._may_read(memory):
+                return memory
         raise UnknownRecord("memory", id)
 
     async def _require_room(self, id: str) -> str:
         name = clean_text(id)
-        if await self._engine.store.get(Room, name) is None:
+        if not await self._may_read_room(name):
             raise UnknownRecord("room", id)
         return name
+
+    # -- what a user may see and change ------------------------------------------------------------------------------
+
+    def _require_user(self, named: str) -> str | None:
+        """Return the user of a call. If the tools are bound to a user, it may name no other."""
+        user = clean_text(named) or self._user
+        if self._user is not None and user != self._user:
+            raise InvalidValue("user", f"must be {self._user!r} or empty: these tools are bound to that user")
+        return user
+
+    async def _may_read_room(self, id: str) -> bool:
+        room = await self._engine.store.get(Room, id)
+        return room is not None and (self._user is None or room.user == self._user)
+
+    async def _may_read(self, memory: Memory) -> bool:
+        if self._user is None:
+            return True
+        return memory.user in (None, self._user) and (memory.room is None or await self._may_read_room(memory.room))
+
+    async def _check_change(self, id: str, *, may_be_new: bool = False) -> Memory | None:
+        """Return the memory to change. Reject a change of another user's memory, of everybody's, or of a pinned one."""
+        for memory in await self._engine.store.memories(ids=[clean_text(id)], limit=1):
+            if self._user is not None and memory.user != self._user:
+                raise InvalidValue("id", "is taken: use another one") if may_be_new else UnknownRecord("memory", id)
+            if memory.pinned and not self._can_pin:
+                raise InvalidValue("id", f"{id!r} is pinned, and these tools do not change pinned memories")
+            return memory
+        return None
 
     async def _search(self, query: str, *, user: str = "", room: str = "") -> list[Memory | Message]:
         """Search a room, or without one the last active rooms of the user, and all memories that may be used there."""
         if not query.strip():
             raise InvalidValue("query", "must not be empty")
-        whose = clean_text(user) or self._user
+        whose = self._require_user(user)
         others = [] if room else await self._engine.store.rooms_of(whose, limit=_MAX_ROOMS)
         found = await self._engine.search(
             clean_text(query),
@@ -300,7 +345,7 @@ class Toolbox:
         store = self._engine.store
         ids = [name] if name.startswith(ID_PREFIX) else await store.contexts_of(name, limit=1)
         snapshot = await store.snapshot(ids[0]) if ids else None
-        if snapshot is None:
+        if snapshot is None or (self._user is not None and snapshot.user != self._user):
             raise UnknownRecord("context or answered message", id)
         return snapshot
 
@@ -316,15 +361,24 @@ class Toolbox:
         package = next(each for each in context.candidates if each.id == name)
         return Block(f"[{name}] {explanation}", "(erased)" if is_erased(package) else item_text(package))
 
+    async def list_contexts(self) -> list[Build]:
+        """Return the newest contexts; of a user, those of the last active rooms."""
+        store = self._engine.store
+        if self._user is None:
+            return await store.builds(limit=_MAX_HITS)
+        rooms = await store.rooms_of(self._user, limit=_MAX_ROOMS)
+        builds = [build for room in rooms for build in await store.builds(room=room.id, limit=_MAX_HITS)]
+        own = (build for build in builds if build.user == self._user)
+        return sorted(own, key=lambda build: -build.number)[:_MAX_HITS]
+
     async def _contexts(self, budget: int) -> str:
-        builds = await self._engine.store.builds(limit=_MAX_HITS)
         blocks = [
             Block(
                 _bracketed(build.id, f"room {build.room}", build.model, _time(build.at)),
                 f"{build.tokens:,} of {build.available:,} tokens, {build.left_out:,} of "
                 f"{plural(build.candidates, 'candidate')} left out",
             )
-            for build in builds
+            for build in await self.list_contexts()
         ]
         return await self._list(blocks, budget)
 
@@ -480,7 +534,7 @@ TOOLS: Final = {
             destructive=True,
         ),
         Tool(
-            name="pin",
+            name=PIN,
             description="Pin a memory, so that every context includes it, or unpin it.",
             arguments=Pin,
             run=Toolbox.pin,
@@ -514,11 +568,14 @@ TOOLS: Final = {
 
 
 def select_tools(names: Collection[str] | None) -> dict[str, Tool]:
-    """Return the tools with these names, in the order of the table; all of them by default."""
+    """Return the tools with these names, in the order of the table; by default all but `pin`.
+
+    A pinned memory is in every context, and one that a model wrote may be what somebody else told it to write.
+    """
     unknown = [] if names is None else [name for name in names if name not in TOOLS]
     if unknown:
         raise InvalidValue("tools", f"there is no tool {unknown[0]!r}; tools are {', '.join(TOOLS)}")
-    return {name: tool for name, tool in TOOLS.items() if names is None or name in names}
+    return {name: tool for name, tool in TOOLS.items() if name in (TOOLS.keys() - {PIN} if names is None else names)}
 
 
 def read_arguments(tool: Tool, arguments: Mapping[str, Any] | None) -> msgspec.Struct:

@@ -46,11 +46,15 @@ _KeyName = tuple[str, str]  # the tenant and the id of an API key
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """Who sent a request: the tenant, the id of the API key, and its scopes. Without API keys, `key` is empty."""
+    """Who sent a request: the tenant, the id of the API key, its scopes, and the `user` it is bound to, if any.
+
+    Without API keys, `key` is empty.
+    """
 
     tenant: str
     key: str = ""
     scopes: frozenset[str] = frozenset()
+    user: str | None = None
 
 
 class Authenticator(Protocol):
@@ -120,6 +124,25 @@ def require_scope(client: Client, scope: Scope) -> None:
         raise ApiError("forbidden", f"this API key lacks the scope {scope!r}")
 
 
+def require_unbound(client: Client) -> None:
+    """Reject a client whose key is bound to a user, where there are records of all users."""
+    if client.user is not None:
+        message = f"this API key is bound to the user {client.user!r}: it can be used for chats and for /mcp"
+        raise ApiError("forbidden", message, code="bound_key")
+
+
+def find_user(client: Client, named: str) -> str | None:
+    """Return the user of a request: the one that the key is bound to, or the one that a header names.
+
+    >>> find_user(Client(tenant="acme"), "bob"), find_user(Client(tenant="acme", user="ada"), "")
+    ('bob', 'ada')
+    """
+    if client.user is not None and named not in ("", client.user):
+        message = f"this API key is bound to the user {client.user!r}: X-Brimful-User must name that user, or none"
+        raise ApiError("forbidden", message, code="bound_key")
+    return client.user or named or None
+
+
 class KeyAccess:
     """Access by API key. Keys are cached, so a revoked key works for a few more seconds.
 
@@ -159,7 +182,9 @@ class KeyAccess:
     async def _look_up(self, key: str) -> Client | None:
         presented = parse_api_key(key)
         owner = None if presented is None else await self._database.api_keys(presented.tenant).verify(presented)
-        return None if owner is None else Client(tenant=owner.tenant, key=owner.id, scopes=frozenset(owner.scopes))
+        if owner is None:
+            return None
+        return Client(tenant=owner.tenant, key=owner.id, scopes=frozenset(owner.scopes), user=owner.user)
 
 
 class FailedKeys:

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from brimful.errors import MissingExtra
 from brimful.mcp.tools import select_tools
-from brimful.server.access import Client
+from brimful.server.access import Client, find_user
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError, to_api_error
 from brimful.server.proxy.conversation import USER_HEADER
@@ -39,6 +39,7 @@ class McpEndpoint:
         if not request.headers.get("content-type", "").lower().startswith(JSON):
             raise ApiError("invalid", f"the body must be declared as `Content-Type: {JSON}`", status=415)
         request.state.client = client
+        request.state.user = find_user(client, request.headers.get(USER_HEADER, ""))
         return _McpResponse(await self._start(), raw)
 
     async def close(self) -> None:
@@ -79,7 +80,7 @@ class McpEndpoint:
             engine=partial(self._tenants.engine, client.tenant),
             can_write="write" in client.scopes,
             write_hint="this API key lacks the scope 'write'",
-            user=request.headers.get(USER_HEADER) or None,
+            user=request.state.user,
             describe_error=lambda error: to_api_error(error, "openai").message,
         )
 

@@ -13,7 +13,7 @@ from starlette.routing import Match, Route
 from brimful.core.validation import clean_text
 from brimful.errors import UnknownRecord
 from brimful.server import access
-from brimful.server.access import Client
+from brimful.server.access import Client, require_unbound
 from brimful.server.endpoint import JSON, Endpoint, Gateway, Handler, read_json_object
 from brimful.server.errors import ApiError, method_not_allowed
 from brimful.server.inspector.queries import NoQuery
@@ -161,6 +161,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     def _serve(self, answer: OperationHandler, gateway: Gateway) -> Handler:
         async def serve(request: Request, client: Client, raw: bytes) -> Response:
             gateway.access.check_page(request.headers)
+            require_unbound(client)
             call = await read_call(request, client, raw, query=self.query, body=self.body)
             try:
                 result = await answer(call)

@@ -11,6 +11,7 @@ from brimful.core.prompt import Message as PromptMessage
 from brimful.core.prompt import Tool
 from brimful.records import Message
 from brimful.render.incoming import read_incoming
+from brimful.server.access import find_user
 from brimful.server.errors import ApiError
 from brimful.server.proxy.reasoning import ToolStep, tool_steps, without_reasoning
 from brimful.server.proxy.request import ProxyRequest
@@ -121,13 +122,9 @@ def _without_marks(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def named_user(request: ProxyRequest) -> str | None:
-    """Return the user that a request names: in the header, in `user`, or in `metadata`."""
-    named = (
-        request.headers.get(USER_HEADER)
-        or _first(request.body, ("user",))
-        or _first(_metadata(request.body), _USER_FIELDS)
-    )
-    return named or None
+    """Return the user that the key is bound to, or the one that a request names: in a header, `user`, or `metadata`."""
+    user = find_user(request.client, request.headers.get(USER_HEADER, ""))
+    return user or _first(request.body, ("user",)) or _first(_metadata(request.body), _USER_FIELDS) or None
 
 
 def assign_ids(messages: Sequence[Message], room: str, after: Message | None, left: int = 0) -> list[Message]:

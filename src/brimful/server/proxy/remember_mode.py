@@ -91,6 +91,7 @@ class RememberMode:
         model = await self._models.of(request, self._tenants.calibrator(tenant))
         model = await run_in_thread_if_large(request, window_for_request, model, request, self._policy)
         async with self._locks.of(tenant, conversation.room):
+            await _check_owner(engine, request, conversation.room)
             current = await self._store_messages(engine, request, conversation)
             notices = (notice for notice in model.notices if notice.kind == "unknown-window")
             return await self._build_request(engine, request, conversation, model, current, *notices)
@@ -217,6 +218,15 @@ class RememberMode:
             fields=request.body,
             now=request.at,
         )
+
+
+async def _check_owner(engine: Engine, request: ProxyRequest, room: str) -> None:
+    """Reject a key that is bound to a user, if the room exists and belongs to somebody else or to nobody."""
+    user = request.client.user
+    known = None if user is None else await engine.store.get(Room, room)
+    if known is not None and known.user != user:
+        message = f"this API key is bound to the user {user!r}, and the conversation {room!r} is not theirs"
+        raise ApiError("forbidden", message, code="bound_key")
 
 
 async def _current_message(engine: Engine, context: Context) -> Message | None:

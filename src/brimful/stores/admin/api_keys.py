@@ -12,17 +12,23 @@ import msgspec
 
 from brimful.core import validation
 from brimful.errors import InvalidValue
+from brimful.records.base import validate_id
 from brimful.stores.session import Row, Session
 from brimful.stores.transactions import Transactions
 
 PREFIX: Final = "bf-"
 _SECRET_BYTES: Final = 32  # random bytes; too many to guess, so a plain digest is enough
-_LIST: Final = "SELECT id, name, scopes, created, revoked FROM api_keys WHERE tenant = :tenant ORDER BY created, id"
-_FIND: Final = "SELECT id, name, scopes, created, revoked, digest FROM api_keys WHERE tenant = :tenant AND id = :id"
+_SCOPES_OF_ALL: Final = frozenset({"admin", "metrics"})  # what they show is about all users
+_LIST: Final = (
+    "SELECT id, name, scopes, created, revoked, user_id FROM api_keys WHERE tenant = :tenant ORDER BY created, id"
+)
+_FIND: Final = (
+    "SELECT id, name, scopes, created, revoked, user_id, digest FROM api_keys WHERE tenant = :tenant AND id = :id"
+)
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """An API key without its secret. `revoked` is the time of revocation."""
+    """An API key without its secret. `revoked` is the time of revocation, `user` the only user it may act for."""
 
     id: str
     tenant: str
@@ -30,6 +36,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
     created: float
     revoked: float | None = None
+    user: str | None = None
 
 
 class PresentedKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,13 +71,22 @@ def parse_api_key(key: str) -> PresentedKey | None:
 class ApiKeys(Transactions):
     """The API keys of one tenant."""
 
-    async def create(self, *, name: str, scopes: Sequence[str], at: float) -> tuple[ApiKey, str]:
-        """Create a key. Returns its description, and the key itself, which cannot be retrieved again."""
+    async def create(
+        self, *, name: str, scopes: Sequence[str], at: float, user: str | None = None
+    ) -> tuple[ApiKey, str]:
+        """Create a key, bound to a user if one is given.
+
+        Returns its description, and the key itself, which cannot be retrieved again.
+        """
         validation.require_unicode("name", name, InvalidValue)
         if "\0" in name:
             raise InvalidValue("name", "must not contain a null character")
+        if user is not None:
+            validate_id("user", user)
+            if wide := sorted(set(scopes) & _SCOPES_OF_ALL):
+                raise InvalidValue("scopes", f"a key that is bound to a user cannot have the scope {wide[0]!r}")
         id, secret = secrets.token_hex(6), secrets.token_urlsafe(_SECRET_BYTES)
-        key = ApiKey(id=id, tenant=self.tenant, name=name, scopes=tuple(scopes), created=at)
+        key = ApiKey(id=id, tenant=self.tenant, name=name, scopes=tuple(scopes), created=at, user=user)
         await self._write(lambda session: _insert(session, key, _digest(secret)))
         tenant = base64.urlsafe_b64encode(self.tenant.encode()).decode().rstrip("=")
         return key, f"{PREFIX}{tenant}.{id}.{secret}"
@@ -97,19 +113,22 @@ class ApiKeys(Transactions):
 
 def _insert(session: Session, key: ApiKey, digest: bytes) -> None:
     session.run(
-        "INSERT INTO api_keys (tenant, id, digest, name, scopes, created) "
-        "VALUES (:tenant, :id, :digest, :name, :scopes, :created)",
+        "INSERT INTO api_keys (tenant, id, digest, name, scopes, created, user_id) "
+        "VALUES (:tenant, :id, :digest, :name, :scopes, :created, :user)",
         id=key.id,
         digest=digest,
         name=key.name,
         scopes=" ".join(key.scopes),
         created=key.created,
+        user=key.user,
     )
 
 
 def _decode_key(tenant: str, row: Row) -> ApiKey:
-    id, name, scopes, created, revoked = row[:5]
-    return ApiKey(id=id, tenant=tenant, name=name, scopes=tuple(scopes.split()), created=created, revoked=revoked)
+    id, name, scopes, created, revoked, user = row[:6]
+    return ApiKey(
+        id=id, tenant=tenant, name=name, scopes=tuple(scopes.split()), created=created, revoked=revoked, user=user
+    )
 
 
 def _digest(secret: str) -> bytes:

@@ -23,7 +23,7 @@ _STALE_SECONDS: Final = 86_400.0  # without a write; a running backup may check 
 COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "tenants": (1, ("tenant",)),
     "data_keys": (1, ("number", "wrapped", "kek", "created", "retired", "mixed")),
-    "api_keys": (1, ("id", "digest", "name", "scopes", "created", "revoked")),
+    "api_keys": (1, ("id", "digest", "name", "scopes", "created", "revoked", "user_id")),
     "users": (1, ("id", "body")),
     "personas": (1, ("id", "body")),
     "lorebooks": (1, ("id", "body")),
