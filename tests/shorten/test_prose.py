@@ -48,6 +48,10 @@ def test_a_character_is_not_torn_from_what_belongs_to_it(text):
     assert kept == "x" + SUFFIX
 
 
+def test_blanks_before_a_text_do_not_hide_it():
+    assert cut_text("\n  Abcdefghij", 8, len) == "\n  A […]"
+
+
 def test_a_lone_cluster_is_torn_rather_than_lost():
     assert cut_text("👩‍👩‍👧👩‍👩‍👧", 6, len) is not None
 

@@ -19,6 +19,7 @@ _CODE_LINE: Final = re.compile(
     r"|if\s*\(|for\s*\(|while\s*\(|#include|package|using|namespace|struct|enum|impl|interface|export|async|@\w+)\b"
     r"|[{};]\s*$|^\s*[\w.\[\]\"']+ [-+*/|]?= |^\s+[\w.]+\(.*\)$|^\s*(?:if|for|while|elif|else|try|except|with)\b.*:\s*$|^\s*(?://|/\*|\*/)"
 )
+_VARYING: Final = re.compile(r"\b(?:0x)?(?=[a-f]*+\d)[0-9a-f]++\b")
 _DELIMITERS: Final = (",", "\t", ";", "|")
 
 
@@ -71,4 +72,4 @@ def _repeats(lines: list[str]) -> bool:
 
 def line_shape(line: str) -> str:
     """Return the line without what varies from line to line: numbers, and ids in hexadecimal."""
-    return re.sub(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b", "#", line.casefold())
+    return _VARYING.sub("#", line.casefold())

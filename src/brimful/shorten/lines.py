@@ -18,9 +18,9 @@ _SIGNATURE: Final = re.compile(
     r"(?:(?:def|class|fn|func|function|struct|enum|interface|trait|impl|type|module|namespace|record|object)\b"
     r"|(?:const|let|var)\s+\w+\s*(?::[^=]{1,80})?=\s*(?:async\s*)?(?:function\b|\([^;]{0,200}=>|\w+\s*=>)"
     r"|(?!(?:if|for|while|switch|catch|return|else|do|throw|new|await|with)\b)"
-    r"\w+\s*\([^;]{0,400}\)\s*(?::[^;={]{1,80})?\{\s*$)"
-    r"|^\s*(?:[\w<>\[\],*&:]+\s+)+\w+\s*\([^;]*\)\s*(?:const|throws [\w, ]+)?\s*\{\s*$"
-    r"|^(?!(?:if|for|while|switch|return|else)\b)[A-Za-z_][\w*&<>: ]{0,120}\([^;{}]{0,400}\)\s*$"  # a brace follows
+    r"\w+\s*\([^;]{0,400}\)\s*+(?::[^;={]{1,80})?\{\s*+$)"
+    r"|^\s*(?:[\w<>\[\],*&:]+\s+)+\w+\s*\([^;]*\)\s*+(?:(?:const|throws [\w, ]++)\s*+)?\{\s*+$"
+    r"|^(?!(?:if|for|while|switch|return|else)\b)[A-Za-z_][\w*&<>: ]{0,120}\([^;{}]{0,400}\)\s*+$"  # a brace follows
     r"|^\s*(?:#{1,6} |@\w+)"
 )
 _IMPORT: Final = re.compile(r"^\s*(?:import|from \S+ import|#include|using|use|package|require)\b")

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from html.parser import HTMLParser
+from html import unescape
 from typing import Final
 
 from brimful.shorten.segments import GAP_MARK, Segment
@@ -85,23 +85,21 @@ def cut_text(text: str, limit: int, count: Callable[[str], int]) -> str | None:
     """
     if count(text) <= limit:
         return text
+    blank = len(text) - len(text.lstrip())
 
-    def fits(end: int) -> bool:
-        return bool(text[:end].strip()) and count(_with_mark(text, end)) <= limit
+    def cut(end: int) -> str:
+        whole = whole_character(text, end)
+        return f"{text[: whole if whole > blank else end].rstrip()} {GAP_MARK}"
 
-    for ends in (_match_ends(_SENTENCE_OR_LINE, text), _match_ends(_WORD, text), range(1, len(text))):
-        if (end := _last_fitting(ends, fits)) is not None:
-            whole = whole_character(text, end)
-            return _with_mark(text, whole if text[:whole].strip() else end)
+    for ends in (
+        [match.end() for match in _SENTENCE_OR_LINE.finditer(text, blank) if match.end() > blank],
+        [match.end() for match in _WORD.finditer(text, blank)],
+        range(blank + 1, len(text)),
+    ):
+        end = _last_fitting(ends, lambda end: count(cut(end)) <= limit)
+        if end is not None:
+            return cut(end)
     return None
-
-
-def _with_mark(text: str, end: int) -> str:
-    return f"{text[:end].rstrip()} {GAP_MARK}"
-
-
-def _match_ends(pattern: re.Pattern[str], text: str) -> Sequence[int]:
-    return [match.end() for match in pattern.finditer(text) if match.end()]
 
 
 def _last_fitting(ends: Sequence[int], fits: Callable[[int], bool]) -> int | None:
@@ -137,51 +135,54 @@ def _joins_previous(character: str) -> bool:
 
 # -- HTML ------------------------------------------------------------------------------------------------------------
 
-_HIDDEN: Final = frozenset({"script", "style", "head", "noscript", "template", "svg", "nav", "iframe"})
+# Every alternative that begins to match goes on to its end or to that of the page, so that no text is read twice.
+_TAG: Final = re.compile(
+    r"<!--.*?(?:-->|\Z)"
+    r"|<(?P<code>script|style)(?=[\s/>]).*?(?:</(?P=code)(?=[\s/>])[^>]*+>?+|\Z)"
+    r"""|<(?P<end>/?)(?P<name>[a-z][^\s/>]*+)(?:[^>=]++|=\s*+(?:"[^"]*+"?+|'[^']*+'?+)?+)*+>?+"""
+    r"|<[!?/][^>]*+>?+",
+    re.IGNORECASE | re.DOTALL,
+)
+_REFERENCE: Final = re.compile(r"&#?\w{1,32}+(?!\w);?", re.ASCII)  # no name is longer
+_HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+_HIDDEN: Final = frozenset({"head", "noscript", "template", "svg", "nav", "iframe"})
 _BLOCKS: Final = frozenset(
     {
         *("address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "fieldset"),
-        *("figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header"),
+        *("figure", "footer", "form", *_HEADINGS, "header"),
         *("hr", "li", "main", "ol", "p", "pre", "section", "table", "tr", "ul"),
     }
 )
 
 
-def extract_html(html: str) -> str:
+def extract_html(page: str) -> str:
     r"""Return the visible text of a page: one line for each block, `# ` before headings, `- ` before list items.
 
     >>> extract_html("<html><head><title>x</title></head><body><h1>News</h1><p>It <b>rains</b>.</p></body></html>")
     '# News\nIt rains.'
     """
-    parser = _TextParser()
-    parser.feed(html)
-    parser.close()
-    lines = (" ".join(line.split()) for line in "".join(parser.pieces).split("\n"))
+    pieces: list[str] = []
+    end, hidden, depth = 0, "", 0
+    for tag in _TAG.finditer(page):
+        name, opens = (tag["name"] or "").lower(), not tag["end"]
+        if depth:
+            depth += 0 if name != hidden or tag[0].endswith("/>") else 1 if opens else -1
+        else:
+            pieces += (_read_text(page[end : tag.start()]), _separator(name, opens=opens))
+            if name in _HIDDEN and opens and not tag[0].endswith("/>"):
+                hidden, depth = name, 1
+        end = tag.end()
+    pieces.append("" if depth else _read_text(page[end:]))
+    lines = (" ".join(line.split()) for line in "".join(pieces).split("\n"))
     return "\n".join(line for line in lines if line)
 
 
-class _TextParser(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.pieces: list[str] = []
-        self._hidden: list[str] = []
+def _read_text(text: str) -> str:
+    return _REFERENCE.sub(lambda reference: unescape(reference[0]), text.replace("\n", " "))
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        del attrs
-        if tag in _HIDDEN:
-            self._hidden.append(tag)
-        elif tag in _BLOCKS:
-            self.pieces.append("\n" + ("# " if re.fullmatch(r"h[1-6]", tag) else "- " if tag == "li" else ""))
-        elif tag in ("td", "th"):
-            self.pieces.append(" | ")
 
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._hidden:
-            while self._hidden.pop() != tag:
-                pass
-        elif tag in _BLOCKS:
-            self.pieces.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self.pieces.append(data.replace("\n", " "))
+def _separator(tag: str, *, opens: bool) -> str:
+    """Return what stands for a tag in the text."""
+    if tag in _BLOCKS:
+        return "\n" + ("# " if opens and tag in _HEADINGS else "- " if opens and tag == "li" else "")
+    return " | " if opens and tag in ("td", "th") else ""
