@@ -30,6 +30,7 @@ from brimful.server.telemetry import Telemetry
 FORWARDED_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """Methods of paths that Brimful does not know; HEAD comes with GET."""
 _API_ROOT: Final = "/v1"
+_MAX_ENCODED: Final = 4  # times; nobody encodes a path more often in good faith
 _PATH: Final = re.compile(r"[\w!$&'()*+,;=:@%.~/-]*", re.ASCII)  # RFC 3986
 _MODEL_PATHS: Final[dict[ProxyWire, str]] = {"openai": "/models", "anthropic": "/v1/models", "responses": "/models"}
 _UNSUPPORTED: Final = (404, 405, 501)
@@ -201,11 +202,10 @@ def get_upstream_path(path: str, wire: ProxyWire) -> str:
 
 def _leaves_its_folder(path: str) -> bool:
     """Return whether a part of a path is empty, `.` or `..`, however it is encoded."""
-    decoded = unquote(path)
-    while decoded != path:
-        path, decoded = decoded, unquote(decoded)
+    for _ in range(_MAX_ENCODED):
+        path = unquote(path)
     parts = re.split(r"[/\\]", path)
-    return not path.isprintable() or any(part.strip() in ("", ".", "..") for part in parts)
+    return not path.isprintable() or unquote(path) != path or any(part.strip() in ("", ".", "..") for part in parts)
 
 
 def get_page(rows: list[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
