@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.frame import (
+    editable_holes,
     fill_holes,
-    has_editable_hole,
     message_id,
     message_index,
     replace_with_holes,
     with_low_detail,
-    with_text_block,
+    with_text_blocks,
 )
 
 texts = st.sampled_from(["", "a", "Hi", "data:image/png;base64,QUJD", "QUJD", '{"q":1}', "\0", "user"])
@@ -49,11 +49,11 @@ def test_texts_leave_holes(value, taken, frame):
 
 
 def test_a_text_can_be_changed_where_it_stands_alone():
-    assert has_editable_hole([{"text": {"\0": [0]}}])
-    assert not has_editable_hole({"url": {"\0": [0, "data:,"]}})
-    assert not has_editable_hole({"type": "thinking", "thinking": {"\0": [0]}})
-    assert has_editable_hole([{"text": {"\0": [0]}}, {"text": {"\0": [1]}}], 1)
-    assert not has_editable_hole("Hi", 1)
+    assert list(editable_holes([{"text": {"\0": [0]}}])) == [0]
+    assert not list(editable_holes({"url": {"\0": [0, "data:,"]}}))
+    assert not list(editable_holes({"type": "thinking", "thinking": {"\0": [0]}}))
+    assert list(editable_holes([{"text": {"\0": [0]}}, {"text": {"\0": [1]}}])) == [0, 1]
+    assert not list(editable_holes("Hi"))
     assert fill_holes(replace_with_holes({"content": "Hello there"}, ["Hello there"]), ["Hello […]"]) == {
         "content": "Hello […]"
     }
@@ -71,8 +71,7 @@ BLOCKS = [{"type": "text", "text": "One. "}, {"type": "image", "data": "iVBO"}, 
 def test_blocks_that_form_one_text_are_filled_as_they_were():
     frame = replace_with_holes({**RESULT, "content": BLOCKS}, ["One. Two.", "iVBO"])
     assert "One" not in str(frame)
-    assert has_editable_hole(frame)
-    assert not has_editable_hole(frame, 1)
+    assert list(editable_holes(frame)) == [0]
     assert fill_holes(frame, ["One. Two.", "iVBO"]) == {**RESULT, "content": BLOCKS}
 
 
@@ -97,25 +96,43 @@ def test_blocks_that_do_not_form_the_text_have_no_common_placeholder(text):
 
 def test_a_response_stays_an_object():
     frame = replace_with_holes({"name": "f", "response": {"rows": [1]}, "args": {"q": 1}}, ['{"rows":[1]}', '{"q":1}'])
-    assert has_editable_hole(frame)
-    assert not has_editable_hole(frame, 1)
+    assert list(editable_holes(frame)) == [0]
     assert fill_holes(frame, ['{"rows":[]}', '{"q":1}']) == {"name": "f", "response": {"rows": []}, "args": {"q": 1}}
     assert fill_holes(frame, ["[…]", "{}"])["response"] == {"output": "[…]"}
     assert fill_holes(frame, ["[1]", "{}"])["response"] == {"output": "[1]"}
 
 
+def test_an_image_among_blocks_that_form_one_text_becomes_a_line():
+    frame = replace_with_holes({"content": [{**RESULT, "content": BLOCKS}]}, ["One. Two.", "iVBO"])
+    [result] = fill_holes(with_text_blocks(frame, {1}), ["One. Two.", "[image]"])["content"]
+    assert result["tool_use_id"] == RESULT["tool_use_id"]
+    assert [block["text"] for block in result["content"]] == ["One. ", "[image]", "Two."]
+
+
+def test_objects_of_the_caller_that_look_like_placeholders_stay():
+    message = {"content": [{"type": "text", "text": "Hi", "\0": 7}, {"url": {"\0": 7}}]}
+    frame = replace_with_holes(message, ["Hi"])
+    assert fill_holes(with_low_detail(with_text_blocks(frame, {1}), {1}), ["Hi"]) == message
+
+
+def test_a_result_among_many_texts_has_a_placeholder():
+    texts = [f"Text {at}" for at in range(100)]
+    frame = replace_with_holes({**RESULT, "content": BLOCKS}, ["One. Two.", "iVBO", *texts])
+    assert list(editable_holes(frame)) == [0]
+
+
 @pytest.mark.parametrize("key", ["thoughtSignature", "thought_signature", "thought", "executableCode"])
 def test_what_is_signed_is_not_editable(key):
-    assert not has_editable_hole({"parts": [{"text": {"\0": [0]}, key: "c2ln"}]})
+    assert not list(editable_holes({"parts": [{"text": {"\0": [0]}, key: "c2ln"}]}))
 
 
 def test_images_of_gemini_become_text_or_low_in_detail():
     image = {"inlineData": {"mimeType": "image/png", "data": {"\0": [1]}}}
     answer = {"functionResponse": {"name": "f", "parts": [image]}}
-    assert with_text_block({"parts": [{"text": "Look"}, image]}, 1, "")["parts"][1] == {"text": {"\0": [1]}}
-    replaced = with_text_block({"parts": [answer]}, 1, "")["parts"][0]["functionResponse"]
+    assert with_text_blocks({"parts": [{"text": "Look"}, image]}, {1}, "")["parts"][1] == {"text": {"\0": [1]}}
+    replaced = with_text_blocks({"parts": [answer]}, {1}, "")["parts"][0]["functionResponse"]
     assert replaced == {"name": "f", "parts": [{"text": {"\0": [1]}}]}
-    low = with_low_detail({"parts": [image]}, 1)["parts"][0]
+    low = with_low_detail({"parts": [image]}, {1})["parts"][0]
     assert low == {**image, "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}
 
 

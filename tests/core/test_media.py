@@ -7,7 +7,7 @@ import brimful
 from brimful import Media, Text, ToolCall, ToolResult
 from brimful.core.content import OPAQUE_TYPE
 from brimful.core.context import Component
-from brimful.core.frame import with_low_detail, with_text_block
+from brimful.core.frame import with_low_detail, with_text_blocks
 from brimful.core.media import asks_about, needs_vision
 from brimful.core.policy import Policy, Pool
 from brimful.packagers import media, message, package, tool_turn
@@ -260,14 +260,14 @@ def test_a_block_of_media_can_be_replaced_where_it_is():
     image = {"type": "image", "source": {"data": {"\0": [1]}}, "cache_control": {"type": "ephemeral"}}
     text = {"type": "text", "text": {"\0": [1]}, "cache_control": {"type": "ephemeral"}}
     other = {"type": "text", "text": {"\0": [0]}}
-    assert with_text_block({"content": [other, image], "n": 7}, 1) == {"content": [other, text], "n": 7}
+    assert with_text_blocks({"content": [other, image], "n": 7}, {1}) == {"content": [other, text], "n": 7}
     nested = {"content": [{"type": "tool_result", "content": [image]}]}
-    assert with_text_block(nested, 1) == {"content": [{"type": "tool_result", "content": [text]}]}
-    assert with_text_block([[image]], 1) == [[text]]
-    assert with_low_detail({"content": [{"image_url": {"url": {"\0": [1]}}}]}, 1) == {
+    assert with_text_blocks(nested, {1}) == {"content": [{"type": "tool_result", "content": [text]}]}
+    assert with_text_blocks([[image]], {1}) == [[text]]
+    assert with_low_detail({"content": [{"image_url": {"url": {"\0": [1]}}}]}, {1}) == {
         "content": [{"image_url": {"url": {"\0": [1]}, "detail": "low"}}]
     }
-    assert with_low_detail([{"image_url": {"\0": [1]}}, 7], 1) == [
+    assert with_low_detail([{"image_url": {"\0": [1]}}, 7], {1}) == [
         {"image_url": {"url": {"\0": [1]}, "detail": "low"}},
         7,
     ]

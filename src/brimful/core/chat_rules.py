@@ -7,8 +7,8 @@ A missing turn is filled with a short text in parentheses.
 
 import hashlib
 import re
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from itertools import chain, takewhile
 from typing import Final, Literal
 
 import msgspec
@@ -81,6 +81,27 @@ def unique_ids(messages: Iterable[Message]) -> list[Message]:
     return _rename_ids(messages, numbered)
 
 
+class UniqueIds:
+    """Makes ids unique and valid. One that is neither becomes a hash of the id and its number of occurrences."""
+
+    def __init__(self, is_valid: Callable[[str], bool], hash_id: Callable[[str, int], str]) -> None:
+        self._is_valid = is_valid
+        self._hash_id = hash_id
+        self._used: set[str] = set()
+        self._occurrences: dict[str, int] = {}  # some clients give all calls one id
+
+    def add(self, id: str) -> str:
+        """Return an id that no other call has."""
+        seen = self._occurrences.get(id, 0)
+        unique = id if not seen and self._is_valid(id) else self._hash_id(id, seen)
+        while unique in self._used:
+            seen += 1
+            unique = self._hash_id(id, seen)
+        self._used.add(unique)
+        self._occurrences[id] = seen
+        return unique
+
+
 def short_ids(messages: Iterable[Message]) -> list[Message]:
     """Give every call and its result a unique id of nine letters and digits.
 
@@ -90,17 +111,7 @@ def short_ids(messages: Iterable[Message]) -> list[Message]:
     >>> [part.id for part in short_ids([message])[0].parts]
     ['db7901e51', 'abcDEF123']
     """
-    used: set[str] = set()
-
-    def short(id: str) -> str:
-        seen, found = 0, id if _SHORT_ID.fullmatch(id) else _hash_id(id, 0)
-        while found in used:
-            seen += 1
-            found = _hash_id(id, seen)
-        used.add(found)
-        return found
-
-    return _rename_ids(messages, short)
+    return _rename_ids(messages, UniqueIds(lambda each: _SHORT_ID.fullmatch(each) is not None, _hash_id).add)
 
 
 def _rename_ids(messages: Iterable[Message], name: Callable[[str], str]) -> list[Message]:
@@ -140,14 +151,15 @@ def split_calls(messages: Sequence[Message]) -> list[Message]:
     [('assistant', 'a'), ('tool', 'a'), ('assistant', 'b'), ('tool', 'b')]
     """
     done: list[Message] = []
-    rest = list(messages)
+    rest = deque(messages)
     while rest:
-        first = rest.pop(0)
+        first = rest.popleft()
         if len(_calls_in(first)) < 2:  # noqa: PLR2004 - one call per message
             done.append(first)
             continue
-        answers = list(takewhile(lambda message: message.role == "tool", rest))
-        del rest[: len(answers)]
+        answers = []
+        while rest and rest[0].role == "tool":
+            answers.append(rest.popleft())
         done += _mark_last(
             [*_split_message(first, answers)], cache=first.cache or any(answer.cache for answer in answers)
         )
@@ -155,14 +167,18 @@ def split_calls(messages: Sequence[Message]) -> list[Message]:
 
 
 def _split_message(message: Message, answers: list[Message]) -> Iterator[Message]:
+    results: dict[str, list[Message]] = {}
+    for answer in answers:
+        own: dict[str, list[Part]] = {}
+        for result, parts in group_tool_results(answer.parts):
+            own.setdefault(result.id, []).extend(parts)
+        for id, grouped in own.items():
+            results.setdefault(id, []).append(msgspec.structs.replace(answer, parts=tuple(grouped), cache=False))
     before: tuple[Part, ...] = tuple(part for part in message.parts if not isinstance(part, ToolCall))
     for call in _calls_in(message):
         yield msgspec.structs.replace(message, parts=(*before, call), cache=False)
         before = ()
-        for answer in answers:
-            own = [parts for result, parts in group_tool_results(answer.parts) if result.id == call.id]
-            if own:
-                yield msgspec.structs.replace(answer, parts=tuple(chain.from_iterable(own)), cache=False)
+        yield from results.get(call.id, ())
     ids = {call.id for call in _calls_in(message)}
     for answer in answers:  # other parts stay after the calls, for the provider's rules to judge
         if others := tuple(_other_parts(answer.parts, ids)):

@@ -70,7 +70,7 @@ _ERROR: Final = re.compile(
     re.IGNORECASE,
 )
 _QUOTED: Final = re.compile(r'"([^"]*)"')
-_CALL: Final = re.compile(r"([\w.:/-]+)(?: ×(\d{1,9}))?(?: \(([^()]*)\))?(?:; |$)")
+_CALL: Final = re.compile(r"(?<![\w.:/-])([\w.:/-]++)(?: ×(\d{1,9}))?(?: \(([^()]*)\))?(?:; |$)")
 _FAILURE: Final = re.compile(r'(?<![\w.:/-])([\w.:/-]+) "([^"]*)"')
 _FILES: Final = "files"
 _NO_KEY: Final = "also"

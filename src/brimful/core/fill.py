@@ -166,10 +166,11 @@ class _Filling:
 
         They may use the safety margin only in full. What others wrote leaves room for more than itself.
         """
-        if self.total() <= self.budget.hard_limit:
+        total = self.total()
+        if total <= self.budget.hard_limit:
             return
+        over = total - self.budget.available
         for at, unit in sorted(enumerate(self.fixed), key=lambda row: _shrink_order(row[1])):
-            over = self.total() - self.budget.available
             if over <= 0:
                 break
             left = unit.cost - over
@@ -177,6 +178,7 @@ class _Filling:
             smaller = self.shaper.shrink(unit, limit) or self.shaper.smallest(unit)
             if smaller is not None:
                 self.fixed[at] = smaller
+                over -= unit.cost - smaller.cost
         if self.total() > self.budget.hard_limit:
             raise make_budget_error(self.fixed, self.budget, self.base, self.total())
 
@@ -223,7 +225,7 @@ class _Filling:
         for name, units in self.chosen.items():
             if name != history.name:
                 copies = [unit for unit in units if unit.packages[0].normalized_hash in owners]
-                self.chosen[name] = [unit for unit in units if unit not in copies]
+                self.chosen[name] = [unit for unit in units if unit.packages[0].normalized_hash not in owners]
                 found = [(unit, owners[unit.packages[0].normalized_hash]) for unit in copies]
                 self.duplicates[name] = [*self.duplicates.get(name, ()), *found]
 
@@ -259,14 +261,18 @@ class _Filling:
         if pool.contiguous or not self.duplicates.get(pool.name):
             return
         true = {unit.key for unit, _ in self._duplicates(pool)}
+        room, chosen = self.room(pool, own_limit=not pool.borrow), self.chosen[pool.name]
+        left, headings = room.tokens - total_cost(chosen), {unit.heading for unit in chosen}
+        items, owners = room.items + sum(unit.items for unit in chosen), set(content_owners(self.inside()))
         for unit in (unit for unit, _ in self.duplicates[pool.name] if unit.key not in true):
-            room = self.room(pool, own_limit=not pool.borrow)
-            chosen = self.chosen[pool.name]
-            items = room.items + sum(other.items for other in chosen)
+            cost = unit.cost + unit.heading_due(headings)
             full = pool.max_items is not None and items >= pool.max_items
             worth = not pool.optimize or unit.is_worth(self.price)
-            if worth and not full and total_cost([*chosen, unit]) <= room.tokens:
-                chosen.extend([unit] if unit.packages[0].normalized_hash not in content_owners(self.inside()) else [])
+            if worth and not full and cost <= left and unit.packages[0].normalized_hash not in owners:
+                chosen.append(unit)
+                headings.add(unit.heading)
+                left, items = left - cost, items + unit.items
+                owners.update(content_owners([unit]))
 
     def add_media(self) -> None:
         """Add the media of messages that are in, with what is left: media are left out before any message is.

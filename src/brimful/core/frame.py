@@ -4,7 +4,8 @@ With a frame, a request can be written again with some of its messages and nothi
 context stores each content only once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -31,9 +32,10 @@ _EDITABLE_TYPES: Final = (
 NOT_CONTENT: Final = frozenset(("type", "id", "cache_control", "signature", "format", "detail", "media_type"))
 """Fields of a block that are not content."""
 
+_MAX_SEARCHED: Final = 64  # texts of a message that are compared with the blocks of each result in it
 _RESULT_IDS: Final = frozenset(("tool_use_id", "tool_call_id"))
 
-Holes = dict[str, list[int]]
+Holes = dict[str, deque[int]]
 """The indices of each text."""
 
 
@@ -126,7 +128,7 @@ def replace_with_holes(value: Any, texts: Sequence[str]) -> Any:
     indices: Holes = {}
     for at, text in enumerate(texts):
         if text:
-            indices.setdefault(text, []).append(at)
+            indices.setdefault(text, deque()).append(at)
     return _replace_value(value, indices)
 
 
@@ -148,76 +150,82 @@ def fill_holes(value: Any, texts: Sequence[str]) -> Any:
     return value
 
 
-def with_text_block(value: Any, index: int, type: str = "text") -> Any:
-    r"""Return JSON data with the block around a placeholder replaced by a text block of a type. A cache mark stays.
+def with_text_blocks(value: Any, indices: Collection[int], type: str = "text") -> Any:
+    r"""Return JSON data with the blocks around placeholders replaced by text blocks of a type. Cache marks stay.
 
-    >>> with_text_block({"content": [{"type": "image_url", "image_url": {"url": {"\x00": [1]}}}]}, 1)
+    >>> with_text_blocks({"content": [{"type": "image_url", "image_url": {"url": {"\x00": [1]}}}]}, {1})
     {'content': [{'type': 'text', 'text': {'\x00': [1]}}]}
     """
     if isinstance(value, list):
-        return [_as_text(item, index, type) if _holds(item, index) else item for item in value]
-    if isinstance(value, dict):
-        return {key: with_text_block(item, index, type) for key, item in value.items()}
+        return [_as_text(item, indices, type) for item in value]
+    if isinstance(value, dict) and not _is_literal(value):
+        return {key: with_text_blocks(item, indices, type) for key, item in value.items()}
     return value
 
 
-def with_low_detail(value: Any, index: int) -> Any:
-    r"""Return JSON data that asks for low detail in the image whose URL is this placeholder.
+def with_low_detail(value: Any, indices: Collection[int]) -> Any:
+    r"""Return JSON data that asks for low detail in the images whose URLs are these placeholders.
 
-    >>> with_low_detail({"image_url": {"url": {"\x00": [1]}}}, 1)
+    >>> with_low_detail({"image_url": {"url": {"\x00": [1]}}}, {1})
     {'image_url': {'url': {'\x00': [1]}, 'detail': 'low'}}
     """
     if isinstance(value, list):
-        return [with_low_detail(item, index) for item in value]
-    if not isinstance(value, dict):
+        return [with_low_detail(item, indices) for item in value]
+    if not isinstance(value, dict) or _is_literal(value):
         return value
-    if any(key in value and _holds(value[key], index) for key in _GEMINI_MEDIA):
+    if any(_find_hole(value.get(key), indices) is not None for key in _GEMINI_MEDIA):
         return {**value, "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}
-    if _is_hole(value.get("url"), index) or (value.get("type") == "input_image" and _holds(value, index)):
+    if _is_hole(value.get("url"), indices) or (
+        value.get("type") == "input_image" and _find_hole(value, indices) is not None
+    ):
         return {**value, "detail": "low"}
-    if _is_hole(value.get("image_url"), index):
+    if _is_hole(value.get("image_url"), indices):
         return {**value, "image_url": {"url": value["image_url"], "detail": "low"}}
-    return {key: with_low_detail(item, index) for key, item in value.items()}
+    return {key: with_low_detail(item, indices) for key, item in value.items()}
 
 
-def _is_hole(value: Any, index: int) -> bool:
-    return isinstance(value, dict) and _HOLE in value and value[_HOLE][0] == index
+def _is_literal(value: dict[str, Any]) -> bool:
+    return _HOLE in value and value[_HOLE][0] == _LITERAL
 
 
-def _holds(value: Any, index: int) -> bool:
-    if isinstance(value, dict):
-        return _is_hole(value, index) or any(_holds(item, index) for item in value.values())
-    return isinstance(value, list) and any(_holds(item, index) for item in value)
+def _is_hole(value: Any, indices: Collection[int]) -> bool:
+    return isinstance(value, dict) and _HOLE in value and value[_HOLE][0] in indices
 
 
-def _is_in_list(value: Any, index: int) -> bool:
-    if isinstance(value, dict):
-        return _HOLE not in value and any(_is_in_list(item, index) for item in value.values())
-    return isinstance(value, list) and _holds(value, index)
+def _find_hole(value: Any, indices: Collection[int]) -> int | None:
+    """Return the first of these placeholders in an object, without the lists in it."""
+    if _is_hole(value, indices):
+        return int(value[_HOLE][0])
+    inner = value.values() if isinstance(value, dict) and _HOLE not in value else ()
+    return next((hole for item in inner if (hole := _find_hole(item, indices)) is not None), None)
 
 
-def _as_text(block: Any, index: int, type: str) -> Any:
-    """Return a text block in the place of the innermost block that holds the placeholder. Gemini's have no type."""
-    if isinstance(block, list) or any(_is_in_list(item, index) for item in block.values()):
-        return with_text_block(block, index, type)
+def _as_text(block: Any, indices: Collection[int], type: str) -> Any:
+    """Return a text block in the place of a block with one of the placeholders. Gemini's have no type."""
+    hole = _find_hole(block, indices)
+    if hole is None:
+        return with_text_blocks(block, indices, type)
     mark = {"cache_control": block["cache_control"]} if "cache_control" in block else {}
-    return ({"type": type} if type else {}) | {"text": {_HOLE: [index]}} | mark
+    return ({"type": type} if type else {}) | {"text": {_HOLE: [hole]}} | mark
 
 
-def has_editable_hole(value: Any, index: int = 0) -> bool:
-    r"""Whether a text has a placeholder of its own in a frame, so that it can be changed.
+def editable_holes(value: Any) -> Iterator[int]:
+    r"""Yield the texts that have a placeholder of their own in a frame, so that they can be changed.
 
-    >>> has_editable_hole({"content": {"\x00": [0]}}), has_editable_hole({"content": "Hi"})
-    (True, False)
-    >>> has_editable_hole({"type": "thinking", "thinking": {"\x00": [0]}, "signature": "c2ln"})
-    False
+    >>> list(editable_holes({"content": {"\x00": [0]}})), list(editable_holes({"content": "Hi"}))
+    ([0], [])
+    >>> list(editable_holes({"type": "thinking", "thinking": {"\x00": [0]}, "signature": "c2ln"}))
+    []
     """
     if isinstance(value, dict):
         if (hole := value.get(_HOLE)) is not None:
-            return hole == [index] or (hole[0] == index and (isinstance(hole[-1], list) or hole[-1] is _OBJECT))
-        is_editable = value.get("type") in _EDITABLE_TYPES and _SIGNED.isdisjoint(value)
-        return is_editable and any(has_editable_hole(each, index) for each in value.values())
-    return isinstance(value, list) and any(has_editable_hole(each, index) for each in value)
+            yield from hole[:1] if len(hole) == 1 or isinstance(hole[-1], list) or hole[-1] is _OBJECT else ()
+        elif value.get("type") in _EDITABLE_TYPES and _SIGNED.isdisjoint(value):
+            for each in value.values():
+                yield from editable_holes(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from editable_holes(each)
 
 
 def _replace_value(value: Any, indices: Holes) -> Any:
@@ -244,12 +252,17 @@ def _is_result(block: dict[str, Any]) -> bool:
 def _replace_joined(blocks: list[Any], indices: Holes) -> Any:
     """Return a placeholder for blocks that form one of the texts together, or None."""
     pieces = list(_content_strings(blocks))
-    for text in indices if len(pieces) > 1 else ():
-        spans = _find_spans(text, pieces)
+    if len(pieces) <= 1:
+        return None
+    joined = ("".join(pieces), "".join(piece for piece in pieces if piece not in indices))
+    for text in (*joined, *(indices if len(indices) <= _MAX_SEARCHED else ())):
+        spans = _find_spans(text, pieces) if text in indices else None
         if spans:
-            at = _next_index(indices[text])
-            rest = {piece: own for piece, own in indices.items() if piece != text}
-            return {_HOLE: [at, len(text), _replace_spans(blocks, at, iter(spans), rest)]}
+            own = indices.pop(text)
+            at = _next_index(own)
+            replaced = {_HOLE: [at, len(text), _replace_spans(blocks, at, iter(spans), indices)]}
+            indices[text] = own
+            return replaced
     return None
 
 
@@ -297,9 +310,9 @@ def _replace_field(key: str, value: Any, indices: Holes) -> Any:
     return _replace_value(value, indices)
 
 
-def _next_index(indices: list[int]) -> int:
+def _next_index(indices: deque[int]) -> int:
     """Return the index of the next occurrence of a text; the last one also stands for all that follow."""
-    return indices.pop(0) if len(indices) > 1 else indices[0]
+    return indices.popleft() if len(indices) > 1 else indices[0]
 
 
 def _replace_text(text: str, indices: Holes) -> Any:

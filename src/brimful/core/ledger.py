@@ -69,11 +69,15 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class _Entry(msgspec.Struct, frozen=True, gc=False):
-    """What the ledger can say about a unit: the beginning of each line, how many values it has, and these values."""
+    """What the ledger can say about a unit: the beginning of each line, how many values it has, and these values.
+
+    `tokens` are estimated with the likely values, and `size` without values.
+    """
 
     heads: tuple[tuple[str, int], ...]
     values: tuple[Value, ...]
     tokens: int
+    size: int
     is_step: bool
 
     def write(self, picks: Sequence[int]) -> Iterator[str]:
@@ -82,11 +86,6 @@ class _Entry(msgspec.Struct, frozen=True, gc=False):
             values = [self.values[at] for at in range(end, end + count) if at in picked]
             end += count
             yield escape_tags(one_line(f"{head} → {write_values(values)}" if values else head))
-
-    @property
-    def size(self) -> int:
-        """The estimated tokens of its lines without values."""
-        return sum(_estimate_head(head) for head, _ in self.heads)
 
 
 class LedgerWriter:
@@ -361,6 +360,7 @@ class LedgerWriter:
             heads=tuple((line.head, len(line.values)) for line in lines),
             values=tuple(value for line in lines for value in line.values),
             tokens=sum(line.tokens for line in lines),
+            size=sum(_estimate_head(line.head) for line in lines),
             is_step=bool(calls),
         )
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache
 from itertools import chain, takewhile
 from typing import Final
 
@@ -20,7 +21,7 @@ from brimful.core.content import (
     group_tool_results,
 )
 from brimful.core.cost import REASONING_KEY, count_content
-from brimful.core.frame import SYSTEM_ID, Frame, has_editable_hole, message_id, part_text
+from brimful.core.frame import SYSTEM_ID, Frame, editable_holes, message_id, part_text
 from brimful.core.prompt import Message, TokenCounter
 from brimful.packagers.package import get_defaults
 
@@ -61,6 +62,12 @@ def package_turns(  # noqa: PLR0913 - most have a default
     items = [_Item(id=SYSTEM_ID, position=-1, message=message) for message in system] + list(
         _with_groups(tuple(_list_items(turns)), ties)
     )
+
+    @cache
+    def editable(position: int) -> Collection[int] | None:
+        framed = frame.messages[position]
+        return None if framed is None else frozenset(editable_holes(framed))
+
     required = _required_positions(items)
     leading = len(list(takewhile(lambda each: each.message.role == "system", items)))
     packages = []
@@ -69,7 +76,7 @@ def package_turns(  # noqa: PLR0913 - most have a default
         kind = "system-prompt" if at < leading else _kind(each.message, last=at == len(items) - 1)
         is_pinned = each.position in pinned
         can_drop = at not in required and not is_pinned
-        can_shrink = not is_pinned and _can_shorten(each, frame)
+        can_shrink = not is_pinned and _can_shorten(each, editable)
         flex = flexes.get((can_drop, kind, can_shrink))
         if flex is None:
             flex = flexes[can_drop, kind, can_shrink] = Flex(
@@ -219,10 +226,10 @@ def _kind(message: Message, *, last: bool) -> str:
     return "message-current" if last and message.role == "user" else "message-recent"
 
 
-def _can_shorten(item: _Item, frame: Frame) -> bool:
+def _can_shorten(item: _Item, editable: Callable[[int], Collection[int] | None]) -> bool:
     """Whether the longest text of a message, which is the one that gets shorter, can be replaced in the request."""
     texts = [len(part_text(part)) if isinstance(part, Text | ToolResult) else 0 for part in item.message.parts]
     if item.message.role == "system" or not any(texts):
         return False
-    framed = frame.messages[item.position]
-    return framed is None or has_editable_hole(framed, item.first_part + texts.index(max(texts)))
+    holes = editable(item.position)
+    return holes is None or item.first_part + texts.index(max(texts)) in holes

@@ -22,7 +22,7 @@ from brimful.core.frame import (
     part_text,
     replace_with_holes,
     with_low_detail,
-    with_text_block,
+    with_text_blocks,
 )
 from brimful.core.media import MediaLine
 from brimful.core.prompt import Message, Prompt, Request, Tool
@@ -700,11 +700,10 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         frame, texts = self.frame.messages[position], [part_text(part) for _, part in parts]
         if frame is None:
             return _text_message(parts[0][0], texts[0], self.frame.wire)
-        for at, (_, part) in enumerate(parts):
-            if isinstance(part, MediaLine):
-                frame = with_text_block(frame, at, _TEXT_TYPES.get(self.frame.wire, "text"))
-            elif isinstance(part, Media) and part.detail == "low":
-                frame = with_low_detail(frame, at)
+        if lines := {at for at, (_, part) in enumerate(parts) if isinstance(part, MediaLine)}:
+            frame = with_text_blocks(frame, lines, _TEXT_TYPES.get(self.frame.wire, "text"))
+        if low := {at for at, (_, part) in enumerate(parts) if isinstance(part, Media) and part.detail == "low"}:
+            frame = with_low_detail(frame, low)
         message: dict[str, Any] = fill_holes(frame, texts)
         if self.frame.wire == "gemini":
             message = without_response_texts(message)

@@ -12,13 +12,15 @@
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, takewhile
+from itertools import chain, groupby, takewhile
+from math import inf
 from typing import Final, Literal
 
 import msgspec
 
-from brimful.core.chat_rules import CLOSING, OPENING
+from brimful.core.chat_rules import CLOSING, OPENING, UniqueIds
 from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
 from brimful.core.labels import speaker_name
 from brimful.core.prompt import Message
@@ -136,47 +138,41 @@ def pair_calls(messages: Iterable[Message]) -> list[Message]:
     >>> [(message.parts[0].id, message.parts[0].name) for message in pair_calls([call, result])]
     [('call_613ca892e9b25f5b', 'look_up'), ('call_613ca892e9b25f5b', 'look_up')]
     """
-    used: set[str] = set()
-    waiting: list[tuple[str, ToolCall]] = []
+    unique = UniqueIds(is_call_id, _hashed_id)
+    waiting: dict[str, list[tuple[int, ToolCall]]] = {}
     paired: list[Message] = []
     for message in messages:
         parts = message.parts
         if message.role == "tool":
             parts = _match_results(parts, waiting)
         else:
-            waiting = [(part.id, _with_safe_id(part, used)) for part in parts if isinstance(part, ToolCall)]
+            waiting = {}
+            for at, call in enumerate(parts):
+                if isinstance(call, ToolCall):
+                    safe = msgspec.structs.replace(call, id=unique.add(call.id), name=safe_tool_name(call.name))
+                    waiting.setdefault(call.id, []).append((at, safe))
             if waiting:
-                renamed = iter(call for _, call in waiting)
-                parts = tuple(next(renamed) if isinstance(part, ToolCall) else part for part in parts)
+                calls = dict(chain.from_iterable(waiting.values()))
+                parts = tuple(calls.get(at, part) for at, part in enumerate(parts))
         paired.append(message if parts is message.parts else msgspec.structs.replace(message, parts=parts))
     return paired
 
 
-def _with_safe_id(call: ToolCall, used: set[str]) -> ToolCall:
-    seen = 0
-    id = call.id if is_call_id(call.id) else _hashed_id(call.id, seen)
-    while id in used:
-        seen += 1
-        id = _hashed_id(call.id, seen)
-    used.add(id)
-    return msgspec.structs.replace(call, id=id, name=safe_tool_name(call.name))
-
-
-def _match_results(parts: tuple[Part, ...], waiting: list[tuple[str, ToolCall]]) -> tuple[Part, ...]:
+def _match_results(parts: tuple[Part, ...], waiting: dict[str, list[tuple[int, ToolCall]]]) -> tuple[Part, ...]:
     """Give each result the id and name of its call, and sort by call. Results without a call come last, for `check`."""
-    placed: list[tuple[int, Part]] = []
-    open_positions = list(range(len(waiting)))
+    placed: list[tuple[float, Part]] = []
+    taken = Counter[str]()
     for part in parts:
         if not isinstance(part, ToolResult):
             continue
-        position = next((position for position in open_positions if waiting[position][0] == part.id), None)
-        if position is None:
+        calls = waiting.get(part.id, ())
+        if taken[part.id] < len(calls):
+            position, call = calls[taken[part.id]]
+            taken[part.id] += 1
+            placed.append((position, msgspec.structs.replace(part, id=call.id, name=call.name)))
+        else:
             id = part.id if is_call_id(part.id) else _hashed_id(part.id, 0)
-            placed.append((len(waiting), msgspec.structs.replace(part, id=id, name=safe_tool_name(part.name))))
-            continue
-        open_positions.remove(position)
-        call = waiting[position][1]
-        placed.append((position, msgspec.structs.replace(part, id=call.id, name=call.name)))
+            placed.append((inf, msgspec.structs.replace(part, id=id, name=safe_tool_name(part.name))))
     return tuple(part for _, part in sorted(placed, key=lambda entry: entry[0]))
 
 
