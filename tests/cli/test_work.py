@@ -97,7 +97,8 @@ def test_a_queued_file_is_imported(run, run_json, tmp_path):
     run("import", "den.jsonl", "--queue", "--dry-run", code=2)
     done = run("work", "--once", "--json", "--import-folder", str(folder), code=1).stdout
     outcomes = [(report["kind"], report["outcome"], report["count"]) for report in map(json.loads, done.splitlines())]
-    assert sorted(outcomes) == [("embed", "done", 1), ("import", "done", 1), ("import", "failed", 0)]
+    assert sorted(each for each in outcomes if each[0] == "import") == [("import", "done", 1), ("import", "failed", 0)]
+    assert sum(count for kind, _, count in outcomes if kind == "embed") == 1  # while the import goes on, or after it
     assert run_json("work", "--discard") == {"discarded": 1}
     assert run("work", "--failed").stdout == "no job has failed\n"
 

@@ -38,7 +38,9 @@ def url(request):
 def new_worker(clock):
     """Return a way to make workers, which report to a list."""
 
-    def make(database, embedder=None, on_report=lambda _: None, sleep=asyncio.sleep, engine=Engine, **settings):
+    def make(
+        database, embedder=None, on_report=lambda _: None, sleep=asyncio.sleep, engine=Engine, concurrency=4, **settings
+    ):
         async def open_engine(tenant):
             return await engine(database, tenant=tenant, embedder=embedder, indexing="elsewhere", clock=clock).open()
 
@@ -49,7 +51,15 @@ def new_worker(clock):
             reports.append(each)
             on_report(each)
 
-        worker = Worker(database, chosen, open_engine=open_engine, clock=clock, sleep=sleep, on_report=report)
+        worker = Worker(
+            database,
+            chosen,
+            open_engine=open_engine,
+            clock=clock,
+            sleep=sleep,
+            on_report=report,
+            concurrency=concurrency,
+        )
         worker.reports = reports
         return worker
 
@@ -130,6 +140,92 @@ def test_the_work_of_a_dead_worker_is_taken_up_after_its_lease(run, url, new_wor
             return found, await progress(database, embedder, "acme")
 
     assert run(story()) == ([0, 0, 1], (3, 0))
+
+
+class ReportingEmbedder(HashEmbedder):
+    """An embedder that calls a function before each batch, with the number of the batch."""
+
+    def __init__(self, before):
+        super().__init__()
+        self.before = before
+
+    async def embed(self, texts, purpose):
+        await self.before(len(self.calls))
+        return await super().embed(texts, purpose)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_tenant_with_much_to_embed_does_not_keep_others_waiting(run, url, new_worker, concurrency):
+    async def story():
+        async with connect(url) as database:
+
+            async def before(batch):
+                if batch == 10:
+                    await post(database, "small", embedder, ["a late message"])
+
+            embedder = ReportingEmbedder(before)
+            await post(database, "large", embedder, [f"message {at}" for at in range(100)])
+            worker = new_worker(database, embedder, batch=1, concurrency=concurrency)
+            await worker.run_due()
+            return [texts for texts, _ in embedder.calls], await progress(database, embedder, "large", "small")
+
+    batches, done = run(story())
+    assert 10 < batches.index(("a late message",)) < 100
+    assert done == (101, 0)
+
+
+def test_the_imports_of_one_tenant_leave_a_slot_to_others(run, sqlite_url, new_worker, tmp_path):
+    write_chat(tmp_path, 30)
+
+    async def story():
+        async with connect(sqlite_url) as database:
+            embedder, released, done = HashEmbedder(), asyncio.Event(), asyncio.Event()
+
+            class Slow(Engine):
+                async def load(self, records, *, defer=False):
+                    await released.wait()
+                    await super().load(records, defer=defer)
+
+            for room in range(9):
+                await queue_import(database, "large", path="chat.jsonl", room=f"den {room}")
+            await post(database, "small", embedder, ["one"])
+
+            def report(each):
+                if (each.tenant, each.kind) == ("small", "embed"):
+                    done.set()
+
+            worker = new_worker(database, embedder, on_report=report, engine=Slow, import_folder=tmp_path)
+            working = asyncio.create_task(worker.run_due())
+            async with asyncio.timeout(120):
+                await done.wait()
+            early = [each for each in worker.reports if each.kind == "import"]
+            released.set()
+            await working
+            return early, sum(each.kind == "import" for each in worker.reports)
+
+    assert run(story()) == ([], 9)
+
+
+def test_an_embedder_that_hangs_fails_its_jobs_and_others_are_done(run, sqlite_url, new_worker, clock):
+    async def story():
+        async with connect(sqlite_url) as database:
+            embedder = HashEmbedder()
+            for tenant in range(6):
+                await post(database, f"t{tenant}", embedder, ["one"])
+            embedder.hang = True
+            worker = new_worker(database, embedder, retention=DAY, embed_seconds=0.01)
+            async with asyncio.timeout(120):
+                await worker.run_due()
+            hung = [(each.kind, each.outcome, each.error) for each in worker.reports]
+            embedder.hang = False
+            clock.now += 3_600.0
+            await worker.run_due()
+            return hung, await progress(database, embedder, *(f"t{tenant}" for tenant in range(6)))
+
+    hung, done = run(story())
+    assert hung.count(("embed", "failed", "EmbeddingError")) == 6
+    assert hung.count(("retention", "done", "")) == 6
+    assert done == (6, 0)
 
 
 KILLED = """

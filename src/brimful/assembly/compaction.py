@@ -24,7 +24,7 @@ from brimful.core.labels import HISTORY_CLOSE, HISTORY_OPEN
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.prompt import Message, Request, TokenCounter
-from brimful.core.validation import preview
+from brimful.core.validation import clean_text, preview
 from brimful.counting import counter_for
 from brimful.errors import BudgetExceeded, ContextOverflow, InvalidValue, ProviderError
 from brimful.packagers import message as package_message
@@ -50,6 +50,7 @@ MAX_TOKENS: Final = 2_000  # of a summary
 _SHARE: Final = 0.15  # of the budget that a summary takes at most
 _WRITTEN_SHARE: Final = 0.6  # of a summary that a model writes; the rest is for exact values
 _OVERHEAD: Final = 8  # tokens of a message besides its text
+_MAX_CHARS: Final = 32  # of a summary for each token that it may have; prose has 4 or 5
 _MIN_KNOWN_WORDS: Final = 0.1  # share of a summary's words that the messages have; another text has fewer
 _MAX_CALLS: Final = 4  # of a model, for one summary
 _MAX_INPUT: Final = 24_000  # tokens of the messages that a summarizer with an unknown window gets
@@ -159,6 +160,9 @@ class _LeftOut:
 
     def by_model(self, written: str) -> Compaction | None:
         """Return a summary with the text of a model; None if it is empty, too long, or about something else."""
+        if len(written) > _MAX_CHARS * self.limit:  # reading millions of characters takes long, and they do not fit
+            return None
+        written = clean_text(written)
         words = word_set(written)
         known = word_set("\n".join([self._previous, *map(_describe, self._fresh)]))
         if not words or len(words & known) < _MIN_KNOWN_WORDS * len(words):
@@ -290,7 +294,7 @@ class StepSummarizer:
             reply = await self._provider.send(self._make_request(digest, text, chunk, window))
             if self._on_usage is not None and reply.usage is not None:
                 self._on_usage(reply.usage)
-            text = reply.text.strip()
+            text = reply.text[: _MAX_CHARS * digest.tokens].strip()
             if not text:
                 raise ProviderError(self._provider.route, "returned an empty summary")
         return text

@@ -31,6 +31,7 @@ _VALUES: Final = "values"
 _NOTED: Final = "noted"
 _STATE: Final = "last"
 _SECTIONS: Final = (_ASKED, _LAST_ASKED, _CALLS, _ERRORS, _VALUES, _NOTED, _STATE)
+_QUOTED_LINES: Final = (*_SECTIONS, "system", "developer", "user", "human", "assistant", "tool")  # or a forged turn
 _ARGUMENTS: Final = "arguments"  # part of the calls
 _EXACT: Final = (_CALLS, _ARGUMENTS, _VALUES)  # what a model may get wrong
 _RANKS: Final = {  # the rank of a section's first item among all items, and the distance of the next ones
@@ -147,7 +148,11 @@ def mark_history(text: str) -> str:
     """
     lines = (_neutralize(line) for line in map(one_line, text.splitlines()) if line)
     body = "".join(f"{line}\n" for line in lines)
-    return HISTORY_OPEN + quote_lines(body, lambda folded: line_prefix(folded) in _SECTIONS, first=True) + HISTORY_CLOSE
+    return (
+        HISTORY_OPEN
+        + quote_lines(body, lambda folded: line_prefix(folded) in _QUOTED_LINES, first=True)
+        + HISTORY_CLOSE
+    )
 
 
 class _Item(msgspec.Struct, frozen=True, gc=False):

@@ -6,6 +6,7 @@ Both work in batches from a backlog in the store, so that a restart loses nothin
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from math import inf
 from typing import Any, Final
 
 from brimful.errors import InvalidValue, StoreError
@@ -13,7 +14,7 @@ from brimful.protocols import Embedder
 from brimful.records.search import Document, DocumentKind, IndexProgress
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.documents import Searchable, make_document, passage_text
-from brimful.retrieval.retriever import Rows, embed_checked
+from brimful.retrieval.retriever import EMBED_SECONDS, Rows, embed_checked
 from brimful.stores import Store
 
 STORE_RETRY_SECONDS: Final = 5.0  # until a failed store is tried again
@@ -38,12 +39,14 @@ class Indexer:
         breaker: Breaker,
         clock: Callable[[], float],
         batch: int = BATCH_DOCUMENTS,
+        time_limit: float = EMBED_SECONDS,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._breaker = breaker
         self._clock = clock
         self._batch = batch
+        self._time_limit = time_limit
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._skipped: set[int] = set()
@@ -99,17 +102,17 @@ class Indexer:
         """The number of documents that the embedder rejected."""
         return len(self._skipped)
 
-    async def embed_queued(self, on_batch: Callable[[], None]) -> int:
-        """Embed the backlog and return the number of documents; raise if the embedder fails.
+    async def embed_queued(self, on_batch: Callable[[], None], *, limit: int) -> int:
+        """Embed `limit` documents of the backlog or a few more, and return how many; raise if the embedder fails.
 
         Unlike `drain`, this neither changes the embedder in use nor counts documents, which is slow.
         """
         self._undivided = await self._store.count_undivided()
-        return await self._embed_backlog(lambda _: on_batch())
+        return await self._embed_backlog(lambda _: on_batch(), limit)
 
-    async def _embed_backlog(self, on_batch: Callable[[int], None]) -> int:
+    async def _embed_backlog(self, on_batch: Callable[[int], None], limit: float = inf) -> int:
         done, size = 0, self._batch
-        while documents := await self._backlog(size):
+        while done < limit and (documents := await self._backlog(size)):
             result = await self._try_embed(documents)
             if isinstance(result, int):
                 done, size = done + result, self._batch
@@ -174,7 +177,7 @@ class Indexer:
         if isinstance(error, InvalidValue):
             return False
         try:
-            await embed_checked(self._embedder, ["ok"], "passage")
+            await embed_checked(self._embedder, ["ok"], "passage", time_limit=self._time_limit)
         except Exception:  # noqa: BLE001 - the breaker's boundary
             return False
         return True
@@ -205,7 +208,7 @@ class Indexer:
             passage_text(records[document.doc], document.start, document.stop) if document.doc in records else ""
             for document in documents
         ]
-        return await embed_checked(self._embedder, passages, "passage")
+        return await embed_checked(self._embedder, passages, "passage", time_limit=self._time_limit)
 
     async def _records(self, documents: Sequence[Document]) -> dict[int, Searchable]:
         """Return the records of documents, except those that were removed meanwhile."""

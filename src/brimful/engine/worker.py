@@ -8,8 +8,10 @@ import asyncio
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, assert_never
 
@@ -26,6 +28,7 @@ from brimful.engine.writer import new_id
 from brimful.errors import BrimfulError, StoreError, StoreUnavailable
 from brimful.protocols import Embedder
 from brimful.retrieval.breaker import Breaker
+from brimful.retrieval.retriever import EMBED_SECONDS
 from brimful.stores import Database
 from brimful.stores.tables.jobs import Job, JobKind
 
@@ -34,6 +37,7 @@ HEARTBEAT: Final = 20.0  # seconds between two heartbeats
 CONCURRENCY: Final = 4  # jobs of a worker at once
 POLL_SECONDS: Final = 2.0  # between two looks for jobs; a server that wrote something looks at once
 _PAGE_JOBS: Final = 100  # jobs per read
+_SLICE_BATCHES: Final = 32  # batches that a tenant embeds in a row; then other jobs get their turn
 _MAX_OUTAGE_DELAY: Final = 30.0  # seconds between two attempts to reach the store; it begins with 1 second
 _FIRST_RETRY: Final = 10.0  # seconds after the first failure; doubled with each further one
 _LAST_RETRY: Final = 3_600.0  # seconds at most
@@ -84,6 +88,7 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
     focus: str = ""
     import_folder: Path | None = None
     batch: int = BATCH_DOCUMENTS
+    embed_seconds: float = EMBED_SECONDS
 
     def find_subjects(self) -> dict[JobKind, str | None]:
         """Return the kinds of jobs to do, each with the subject of these jobs, or None for any."""
@@ -160,7 +165,9 @@ class Worker:
         self._pause = sleep
         self._hooks = tuple(hooks)
         self._on_report = on_report
+        self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
+        self._tenants: Counter[str] = Counter()  # the number of jobs that run
         self.name = new_id("worker")
         self._order = random.Random(self.name)  # noqa: S311 - so that workers do not all claim the same job first
         self._stopping = asyncio.Event()
@@ -213,13 +220,24 @@ class Worker:
     async def run_due(self) -> int:
         """Do all jobs that are due now, and return their number."""
         total = 0
-        while not self._stopping.is_set() and (jobs := await self._list_due()):
+        while not self._stopping.is_set():
+            jobs = await self._list_due()
+            if not jobs and not self._running:
+                break
             self._order.shuffle(jobs)
-            for job in jobs:
-                total += await self._start(job)
-            if self._running:
-                await asyncio.wait(self._running)
+            started = sum([await self._start(job) for job in jobs])
+            total += started
+            if self._running and not started:
+                await self._wait_for_jobs()
+        if self._running:
+            await asyncio.wait(self._running)
         return total
+
+    async def _wait_for_jobs(self) -> None:
+        """Wait until a job ends, or until there may be new ones: they do not wait for all others to end."""
+        ended = asyncio.wait(self._running, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await wait_for_first(ended, self._wake.wait())
+        self._wake.clear()
 
     async def stop(self, grace: float = 10.0) -> None:
         """Stop after the batches in progress. Jobs that are still running after `grace` seconds are given back."""
@@ -250,8 +268,14 @@ class Worker:
         ]
 
     async def _start(self, job: Job) -> bool:
-        """Claim a job and work on it in the background, as soon as a slot is free. Returns whether it was claimed."""
+        """Claim a job and work on it in the background, as soon as a slot is free. Returns whether it was claimed.
+
+        The jobs of one tenant never take all slots, since they may last for hours.
+        """
         await self._slots.acquire()
+        if self._tenants[job.tenant] >= max(1, self._concurrency - 1):
+            self._slots.release()
+            return False
         claimed = False
         try:
             claimed = not self._stopping.is_set() and await self._database.jobs(job.tenant).claim(
@@ -263,10 +287,13 @@ class Worker:
         if claimed:
             task = asyncio.create_task(self._work(job), name=f"brimful-{job.kind}")
             self._running.add(task)
-            task.add_done_callback(self._end)
+            self._tenants[job.tenant] += 1
+            task.add_done_callback(partial(self._end, job.tenant))
         return claimed
 
-    def _end(self, task: asyncio.Task[None]) -> None:
+    def _end(self, tenant: str, task: asyncio.Task[None]) -> None:
+        self._tenants[tenant] -= 1
+        self._tenants += Counter()  # drops the zeros
         self._running.discard(task)
         self._lost.discard(task)
         self._slots.release()
@@ -332,11 +359,17 @@ class Worker:
             breaker=Breaker(now=now, failures=1, cooldown=_FIRST_RETRY),
             clock=self._clock,
             batch=self._settings.batch,
+            time_limit=self._settings.embed_seconds,
         )
-        count = await indexer.embed_queued(self._check_stopped)
+        limit = _SLICE_BATCHES * self._settings.batch
+        count = await indexer.embed_queued(self._check_stopped, limit=limit)
         if indexer.skipped:
             raise RejectedDocumentsError
-        await self._database.jobs(job.tenant).finish_embedding(job, self.name)
+        jobs = self._database.jobs(job.tenant)
+        if count >= limit:
+            await jobs.reschedule(job, self.name, due=self._clock())  # behind the jobs of others
+        else:
+            await jobs.finish_embedding(job, self.name)
         return count
 
     async def _count(self, job: Job) -> int:

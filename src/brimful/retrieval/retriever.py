@@ -39,6 +39,7 @@ from brimful.stores import Store
 
 Rows = npt.NDArray[np.float32]
 TIME_LIMIT: Final = 10.0  # seconds for vector search
+EMBED_SECONDS: Final = 300.0  # seconds for a call of an embedder; the indexer then tries smaller batches
 MAX_ROWS: Final = 2_000  # postings read for a main query; rare terms come first, since common ones discriminate little
 SIDE_ROWS: Final = 200  # postings read for any other query, and for synonyms
 LAGGING: Final = 256  # documents without a vector; fewer than that were just written and will be embedded soon
@@ -53,9 +54,17 @@ _NO_POSTINGS: Final = Postings(
 )
 
 
-async def embed_checked(embedder: Embedder, texts: Sequence[str], purpose: Purpose) -> Rows:
+async def embed_checked(
+    embedder: Embedder, texts: Sequence[str], purpose: Purpose, *, time_limit: float = EMBED_SECONDS
+) -> Rows:
     """Embed texts and check the result: one row of finite numbers per text."""
-    rows = np.asarray(await embedder.embed(texts, purpose))
+    try:
+        async with asyncio.timeout(time_limit) as limit:
+            rows = np.asarray(await embedder.embed(texts, purpose))
+    except TimeoutError:
+        if limit.expired():
+            raise EmbeddingError(embedder.id, f"returned nothing within {time_limit:g} seconds") from None
+        raise
     if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:  # noqa: PLR2004 - rows and columns
         raise EmbeddingError(embedder.id, f"returned an array of shape {rows.shape} for {len(texts)} texts")
     if rows.dtype.kind != "f" or not np.isfinite(rows).all():

@@ -260,7 +260,11 @@ class Database:
 
     async def _restore(self, path: Path, progress: Progress, go_on: CheckCancelled) -> None:
         if await self.tenants(limit=1):
-            raise StoreError(self._target.shown, "is not empty; restore a backup into a new database")
+            raise StoreError(
+                self._target.shown,
+                "is not empty; restore a backup into a new database. If an earlier restore into this one was "
+                "interrupted, drop it, create it again, and restore again",
+            )
         if isinstance(self.driver, SqliteDriver):
             await self.driver.copy_from(path, progress)
             await self.driver.open(migrate=True)

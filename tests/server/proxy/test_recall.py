@@ -516,21 +516,44 @@ def test_an_error_in_the_second_round_ends_a_stream(serve):
 
 
 def test_a_stream_that_breaks_off_in_a_call_is_an_error(serve, upstream):
-    whole = asyncio.run(post(ScriptedServer([RECALL]), "/v1/chat/completions", {"stream": True}))
-    events = [f"{event}\n\n" for event in whole.decode().split("\n\n") if event]
-    upstream.answers = [events[:6]]
+    upstream.answers = [stream_events("/v1/chat/completions", RECALL)[:6]]
     proxy = serve(upstream={"url": f"{upstream.address}/v1"})
     with pytest.raises(openai.APIError, match="broke off"):
         list(proxy.chat(stream=True))
     assert len(upstream.requests) == 1
 
 
+def stream_events(path, line):
+    """Return the events of an answer of a scripted model."""
+    whole = asyncio.run(post(ScriptedServer([line]), path, {"stream": True})).decode()
+    return [f"{event}\n\n" for event in whole.split("\n\n") if event]
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+@pytest.mark.parametrize("events", [0, 1, 4])
+def test_an_upstream_that_dies_in_the_second_round_ends_the_stream_with_an_error(serve, upstream, path, events):
+    upstream.answers = [stream_events(path, RECALL), stream_events(path, reply("word " * 20))[:events]]
+    proxy = serve(upstream={"url": f"{upstream.address}/v1"})
+    with pytest.raises((openai.APIError, anthropic.APIError), match=r"broke off|ended"):
+        list(proxy.chat(stream=True)) if "chat" in path else proxy.stream_message()
+    assert len(upstream.requests) == 2
+
+
+def test_a_client_that_leaves_while_a_call_is_held_back_ends_the_first_round(serve, upstream):
+    upstream.answers = [[*stream_events("/v1/chat/completions", RECALL)[:6], *[": wait\n\n"] * 2000]]
+    proxy = serve(upstream={"url": f"{upstream.address}/v1"})
+    stream = proxy.chat(stream=True)
+    while "look" not in (next(stream).choices[0].delta.content or ""):
+        pass
+    upstream.pause = 0.01
+    stream.close()
+    assert upstream.left.wait(60)
+    assert len(upstream.requests) == 1
+
+
 def test_a_client_that_leaves_in_the_second_round_ends_it(serve, upstream):
-    first, second = (
-        asyncio.run(post(ScriptedServer([line]), "/v1/chat/completions", {"stream": True})).decode().split("\n\n")
-        for line in (RECALL, reply("word " * 2000))
-    )
-    upstream.answers = [[f"{event}\n\n" for event in events if event] for events in (first, second)]
+    path = "/v1/chat/completions"
+    upstream.answers = [stream_events(path, RECALL), stream_events(path, reply("word " * 2000))]
     proxy = serve(upstream={"url": f"{upstream.address}/v1"})
     stream = proxy.chat(stream=True)
     while "word" not in (next(stream).choices[0].delta.content or ""):
