@@ -28,6 +28,7 @@ from brimful.cli.output import columns, progress
 from brimful.cli.records import RecordKind, add_record_commands, require_room
 from brimful.cli.store import with_store
 from brimful.errors import MissingExtra, UnknownRecord
+from brimful.private_files import open_private
 from brimful.records import Snapshot
 from brimful.records.contexts import Build, PruneReport
 from brimful.views.explain import plural
@@ -330,7 +331,7 @@ class _JsonLines:
     def __init__(self, out: Path) -> None:
         self._out = out
         self._part = Path(f"{out}.part")
-        self._file = self._part.open("wb")
+        self._file = open_private(self._part)
 
     def write(self, rows: Rows) -> None:
         for row in rows:

@@ -11,6 +11,7 @@ import msgspec
 
 from brimful.cli.output import Advance, Failure, progress
 from brimful.core.validation import clean_text, decode_json
+from brimful.private_files import open_private
 
 if TYPE_CHECKING:
     from brimful.core.context import Context
@@ -80,7 +81,13 @@ def read_context(path: str) -> "Context":
 def write_context(path: Path | None, context: "Context") -> None:
     """Write a context to a file, if there is a path."""
     if path is not None:
-        path.write_bytes(context.to_json())
+        write_bytes(path, context.to_json())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can read, if it is new."""
+    with open_private(path) as file:
+        file.write(data)
 
 
 def _read_stdin() -> bytes:
@@ -118,7 +125,7 @@ def _atomic_file(out: Path) -> Iterator[BinaryIO]:
     part = out.with_name(f"{out.name}.part")
     with report_as(out):
         try:
-            with part.open("wb") as file:
+            with open_private(part) as file:
                 yield file
             part.replace(out)
         finally:

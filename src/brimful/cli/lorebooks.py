@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.files import STDIN, parse_json, read_argument, read_text, source_name
+from brimful.cli.files import STDIN, parse_json, read_argument, read_text, source_name, write_bytes
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_EMBEDDER,
@@ -439,7 +439,7 @@ def export_book(
     if out is None:
         output.show_json(data)
     else:
-        out.write_bytes(msgspec.json.format(msgspec.json.encode(data), indent=4) + b"\n")
+        write_bytes(out, msgspec.json.format(msgspec.json.encode(data), indent=4) + b"\n")
 
 
 def _extract_book(data: Any) -> Any:

@@ -8,6 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from brimful.private_files import create_private
+
 _STRING, _INTEGER, _FLOAT = pa.string(), pa.int64(), pa.float64()
 _SCORE: Final = pa.struct([(name, _FLOAT) for name in ("total", "priority", "importance", "relevance", "recency")])
 _COMPONENT: Final = pa.struct([("name", _STRING), ("tokens", _INTEGER), ("items", _INTEGER)])
@@ -53,6 +55,7 @@ class ParquetFile:
         """Begin to write to a temporary file next to the target."""
         self._out = out
         self._part = Path(f"{out}.part")
+        create_private(self._part)
         self._writer = pq.ParquetWriter(self._part, SCHEMA, compression="zstd")
 
     def write(self, rows: Sequence[dict[str, Any]]) -> None:

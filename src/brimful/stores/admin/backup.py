@@ -13,6 +13,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from brimful.errors import InvalidValue, StoreCorrupt
+from brimful.private_files import create_private
 from brimful.stores.index.documents import insert_documents, list_embedders
 from brimful.stores.log.usage import USAGE_COLUMNS as OBSERVED
 from brimful.stores.session import Row, Session
@@ -71,7 +72,9 @@ def begin_backup(path: Path, store: str, *, now: float) -> Path:
     if store and _is_same_file(path, Path(store)):
         raise InvalidValue("path", f"{path} is the store itself; write the copy to another file")
     _remove_stale_parts(path, now)
-    return Path(f"{path}.{uuid4().hex[:_PART_DIGITS]}.part")
+    part = Path(f"{path}.{uuid4().hex[:_PART_DIGITS]}.part")
+    create_private(part)
+    return part
 
 
 def _remove_stale_parts(path: Path, now: float) -> None:

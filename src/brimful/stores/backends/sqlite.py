@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from brimful.errors import InvalidValue, MigrationError, StoreCorrupt, StoreError, StoreUnavailable
+from brimful.private_files import create_private
 from brimful.stores.admin import backup
 from brimful.stores.backends.driver import Driver, Finding, raise_if_closed
 from brimful.stores.backends.sqlite_index import SqliteTextIndex, SqliteVectorIndex
@@ -320,6 +321,8 @@ class SqliteDriver:
         return connection
 
     def _connect(self) -> sqlite3.Connection:
+        if self.path and not self.read_only:
+            create_private(Path(self.path))  # SQLite gives the log and the journal the rights of the file
         return sqlite3.connect(
             self._read_only_uri or self.path or ":memory:",
             uri=self.read_only,
