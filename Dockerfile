@@ -9,13 +9,17 @@ FROM python:3.13-slim AS wheel
 WORKDIR /src
 COPY . .
 COPY --from=page /src/src/brimful/server/static src/brimful/server/static
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+RUN sed -n '/^pip==/,/[^\\]$/p' constraints.txt | pip install --no-cache-dir --requirement /dev/stdin \
+ && pip install --no-cache-dir --constraint constraints.txt hatchling \
+ && pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
+ && python tools/requirements.py encryption mcp metrics postgres prices server > /wheels/requirements.txt
 
 FROM python:3.13-slim
 COPY constraints.txt /tmp/
 COPY --from=wheel /wheels /tmp/wheels
-RUN pip install --no-cache-dir --constraint /tmp/constraints.txt \
-      "$(ls /tmp/wheels/*.whl)[encryption,mcp,metrics,postgres,prices,server]" \
+RUN sed -n '/^pip==/,/[^\\]$/p' /tmp/constraints.txt | pip install --no-cache-dir --requirement /dev/stdin \
+ && pip install --no-cache-dir --constraint /tmp/constraints.txt --requirement /tmp/wheels/requirements.txt \
+ && pip install --no-cache-dir --no-deps /tmp/wheels/*.whl \
  && rm -r /tmp/wheels /tmp/constraints.txt \
  && useradd --uid 10001 --create-home brimful \
  && install --directory --owner=brimful /data

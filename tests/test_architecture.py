@@ -35,6 +35,15 @@ CLOCKS = {
 }
 
 
+def test_every_pinned_version_has_hashes():
+    pins = re.split(r"\n(?=\S)", (SOURCE.parents[1] / "constraints.txt").read_text())
+    versions = [pin for pin in pins if not pin.startswith("#")]
+    assert len(versions) > 100
+    assert [
+        pin for pin in versions if not re.fullmatch(r"[\w.-]+==\S+(?: \\\n    --hash=sha256:[0-9a-f]{64})+\n?", pin)
+    ] == []
+
+
 @pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_pure_rooms_read_no_clock_environment_or_file(path):
     calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]

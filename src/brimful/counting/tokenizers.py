@@ -20,6 +20,11 @@ from brimful.errors import CountingError
 
 if TYPE_CHECKING:
     from splintr import AnyTokenizer
+
+_NO_TOKENIZERS: Final = (
+    "the built-in tokenizers are not installed: install splintr-rs, set `tokenizer` to a tokenizer.json or GGUF file, "
+    'or count with the method "approximate"; see docs/dependencies.md'
+)
 _BYTES_PER_ID: Final = 4  # the flat methods return 32-bit ids
 _UNUSUAL_WORD: Final = "qxzjvkwq"  # more than one token in every vocabulary
 _BYTES_PER_OFFSET: Final = 8
@@ -232,9 +237,14 @@ def _load(vocabulary: Vocabulary) -> _Tokenizer:
 
 
 def map_errors(call: Callable[[], _Result]) -> _Result:
-    """Run `call`, and turn everything that splintr raises, including Rust panics, into a `CountingError`."""
+    """Run `call`, and turn everything that splintr raises, including Rust panics, into a `CountingError`.
+
+    It can also be missing, such as on a platform for which it has no wheel.
+    """
     try:
         return call()
+    except ImportError as error:
+        raise CountingError(f"{_NO_TOKENIZERS} ({error})") from error
     except Exception as error:
         raise CountingError(f"the tokenizer failed: {error}") from error
     except BaseException as error:

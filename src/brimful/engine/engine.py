@@ -842,7 +842,7 @@ class Engine:
             tokenizers=self._tokenizers,
             events=self._events,
         )
-        if self._settings.model:
+        if self._settings.model and self._settings.uses_tokenizer:
             model = self._settings.model
             info = default_registry().resolve(model) if isinstance(model, str) else model
             self._tokenizers.add(vocabulary_for(info))

@@ -162,6 +162,11 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(self.retrieval, Retrieval):
             raise InvalidValue("retrieval", f"must be a Retrieval, not {preview(self.retrieval)}")
 
+    @property
+    def uses_tokenizer(self) -> bool:
+        """Whether the default policy counts with tokenizers, and not by the number of characters."""
+        return not isinstance(self.policy, Policy) or self.policy.counting != "approximate"
+
     def find_policy(self, persona: Persona | None) -> str | Policy:
         """Return the policy of a persona, or the default."""
         if persona is None or not persona.policy:

@@ -1,4 +1,4 @@
-"""Families of near-duplicate texts: found by MinHash LSH (`rensa`), confirmed by Jaccard similarity of their shingles.
+"""Families of near-duplicate texts: found by MinHash LSH, confirmed by Jaccard similarity of their shingles.
 
 The first text of a family is its head. Every other one is similar to the head and to the next few members: without
 those, two texts would join a family for what each shares with the head, but not with each other. Numbers are ignored
@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from brimful.core.content import content_hashes
 from brimful.records import Memory
@@ -24,7 +26,12 @@ MIN_FUZZY_CHARS: Final = 16  # shorter texts must be equal
 MAX_FUZZY_CHARS: Final = 10_000  # so must longer ones: floods do not consist of novels
 SKETCH_SIZE: Final = 128  # numbers in a sketch
 LSH_BANDS: Final = 32  # of four hashes: finds 99 of 100 texts at the minimum similarity, and more above it
-_SEED: Final = 20  # any value works, as long as it never changes
+_BAND: Final = np.dtype((np.void, SKETCH_SIZE // LSH_BANDS * 4))
+_RANDOM: Final[npt.NDArray[np.uint32]] = (
+    np.random.PCG64(20).random_raw(2 * SKETCH_SIZE).astype(np.uint32)
+)  # the same in all versions of numpy
+_FACTORS, _OFFSETS = (_RANDOM | np.uint32(1))[:SKETCH_SIZE, None], _RANDOM[SKETCH_SIZE:, None]
+_BASE: Final = np.uint64(0x9E3779B97F4A7C15)  # of the polynomial that hashes a shingle: odd, with mixed bits
 
 
 def normalize(text: str) -> str:
@@ -64,6 +71,25 @@ def jaccard_similarity(one: frozenset[str], other: frozenset[str]) -> float:
     return shared / (len(one) + len(other) - shared)
 
 
+def make_sketch(text: str) -> npt.NDArray[np.uint32]:
+    """Return the MinHash sketch of a text: the least hash of all its shingles, under each of 128 hash functions.
+
+    Two sketches are equal in about as many numbers as the sets of shingles are similar.
+
+    >>> one, other = make_sketch("win a free phone now"), make_sketch("win a free phone today")
+    >>> 0.4 < (one == other).mean() < 0.8
+    True
+    """
+    characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
+    hashes = np.zeros(max(1, len(characters) - SHINGLE_CHARS + 1), np.uint64)
+    for at in range(SHINGLE_CHARS):
+        hashes = hashes * _BASE + characters[at : at + len(hashes)]
+    products = _FACTORS * (hashes >> np.uint64(32)).astype(np.uint32)
+    products += _OFFSETS
+    sketch: npt.NDArray[np.uint32] = products.min(axis=1)
+    return sketch
+
+
 def _fold_case(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
@@ -95,11 +121,8 @@ class _FamilyIndex:
     """The heads of all families so far, each with its MinHash sketch and the shingles of its first members."""
 
     def __init__(self, min_similarity: float) -> None:
-        from rensa import RMinHash, RMinHashLSH  # noqa: PLC0415 - slow to import, and rarely needed
-
         self._min_similarity = min_similarity
-        self._sketch = RMinHash
-        self._index = RMinHashLSH(min_similarity, SKETCH_SIZE, LSH_BANDS)
+        self._buckets: list[dict[bytes, list[int]]] = [{} for _ in range(LSH_BANDS)]  # heads by a part of their sketch
         self._heads: list[str] = []
         self._members: list[list[frozenset[str]]] = []
 
@@ -108,14 +131,15 @@ class _FamilyIndex:
         if not MIN_FUZZY_CHARS <= len(text) <= MAX_FUZZY_CHARS:
             return text
         pieces = make_shingles(text)
-        sketch = self._sketch(SKETCH_SIZE, _SEED)
-        sketch.update(sorted(pieces))
-        best = max(((self._similarity(pieces, at), -at) for at in self._index.query(sketch)), default=(0.0, 0))
+        bands = list(zip(self._buckets, make_sketch(text).view(_BAND).tolist(), strict=True))
+        near = {at for bucket, band in bands if band in bucket for at in bucket[band]}
+        best = max(((self._similarity(pieces, at), -at) for at in near), default=(0.0, 0))
         if best[0] >= self._min_similarity:
             members = self._members[-best[1]]
             members.extend([pieces] if len(members) <= MAX_WITNESSES else [])
             return self._heads[-best[1]]
-        self._index.insert(len(self._heads), sketch)
+        for bucket, band in bands:
+            bucket.setdefault(band, []).append(len(self._heads))
         self._heads.append(text)
         self._members.append([pieces])
         return text
