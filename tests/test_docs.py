@@ -338,7 +338,7 @@ def properties(kind: type) -> list[str]:
 STORE_INTERNALS = (  # what the engine, its indexer and its workers use
     *("add_job", "backlog", "count_undivided", "counts", "divide_documents", "documents", "find_postings"),
     *("list_contents", "memory_scopes", "record_access", "save_counts", "save_vectors", "scope_version"),
-    *("participants", "room_contents", "search_vectors"),
+    *("participants", "room_contents", "save_room_counts", "search_vectors"),
 )
 ERRORS = [
     name

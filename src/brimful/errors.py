@@ -163,14 +163,18 @@ class TokenizerUnavailable(CountingError):
 
 
 class EmbeddingError(BrimfulError):
-    """Texts could not be embedded. `embedder` is its id; `refused` means that it works but rejects these texts."""
+    """Texts could not be embedded. `embedder` is its id; `refused` means that it works but rejects these texts.
 
-    def __init__(self, embedder: str, reason: str, *, refused: bool = False) -> None:
+    `status` is the HTTP status of a server's refusal.
+    """
+
+    def __init__(self, embedder: str, reason: str, *, refused: bool = False, status: int | None = None) -> None:
         """Create the error for an embedder."""
         super().__init__(f"{embedder}: {reason}")
         self.embedder = embedder
         self.reason = reason
         self.refused = refused
+        self.status = status
 
 
 class ProviderError(BrimfulError):

@@ -32,6 +32,7 @@ def test_gpt_4_under_the_window_policy(run_json):
         "percent": 0.0,
         "remaining": 5192,
         "status": "fits",
+        "notices": [],
     }
 
 
@@ -106,6 +107,28 @@ def test_status(messages, status, verdict, run, run_json):
     args = ("budget", "-m", "qwen2.5:7b", "-p", "auction", "--messages", messages)
     assert run_json(*args)["status"] == status
     assert run(*args).stdout.splitlines()[-1] == verdict
+
+
+@pytest.mark.parametrize(("messages", "full"), [(221, False), (222, True), (277, True), (278, False)])
+def test_more_than_80_percent_is_a_warning(messages, full, run, run_json):
+    args = ("budget", "-m", "qwen2.5:7b", "-p", "auction", "--messages", messages)
+    notices = run_json(*args)["notices"]
+    assert [each["kind"] for each in notices] == ["nearly-full"] * full
+    assert ("Warning: " in run(*args).stdout) == full
+    if full:
+        total = 1_200 + 400 * messages
+        assert notices[0]["facts"] == {"tokens": total, "available": 112_200}
+        assert (
+            f"Warning: {total / 1_122:.1f} % of the budget is used ({total:,} of 112,200 tokens)\n" in run(*args).stdout
+        )
+
+
+def test_memories_that_the_policy_has_no_pool_for_are_a_warning(run, run_json):
+    args = ("budget", "-m", "gpt-4", "--memories", 1)
+    assert run_json(*args, "-p", "default")["notices"] == []
+    assert [each["kind"] for each in run_json(*args, "-p", "window")["notices"]] == ["no-memories"]
+    assert "Warning: policy 'window' has no pool for memories" in run(*args, "-p", "window").stdout
+    assert run_json("budget", "-m", "gpt-4", "--messages", 1, "-p", "window")["notices"] == []
 
 
 def test_window_and_settings_override_other_values(run_json):

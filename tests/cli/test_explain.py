@@ -36,8 +36,8 @@ def test_what_is_out_follows_what_is_in_nearest_to_the_cut_first(run_json, conte
 def test_schema(run_json, context):
     data = run_json("explain", context)
     assert {key: type(value) for key, value in data.items()} == {
-        **dict.fromkeys(("id", "model", "policy", "focus"), str),
-        **dict.fromkeys(("window", "available", "reserved", "tokens", "remaining"), int),
+        **dict.fromkeys(("id", "model", "policy", "focus", "stopped_at"), str),
+        **dict.fromkeys(("window", "available", "reserved", "tokens", "remaining", "left_out", "naive"), int),
         "percent": float,
         **dict.fromkeys(("components", "kinds", "pools", "warnings", "candidates"), list),
     }

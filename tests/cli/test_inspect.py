@@ -145,3 +145,32 @@ def test_names_cannot_steer_the_terminal(run):
     run("room", "add", "gen\x1b[31meral")
     text = run("inspect", "--room", "gen\x1b[31meral", "--message", "hi", "-m", "gpt-4o", "--embedder", "none").stdout
     assert "\x1b" not in text
+
+
+def notices(run_json, *args):
+    data = run_json("inspect", "--room", "general", "--embedder", "none", *args)
+    return {each["kind"]: each for each in data["notices"]}
+
+
+def test_a_context_that_is_nearly_full_is_a_warning(run, run_json):
+    answer_questions()
+    args = ("--persona", "helper-ai", "--message", QUESTION)
+    assert "nearly-full" not in notices(run_json, *args)
+    tokens = run_json("inspect", "--room", "general", "--embedder", "none", *args)["tokens"]
+    tight = (*args, "--max-prompt-tokens", str(tokens * 10 // 9), "--set", "margin.tokens=0", "--set", "margin.share=0")
+    [notice] = [each for kind, each in notices(run_json, *tight).items() if kind == "nearly-full"]
+    assert notice["facts"]["tokens"] > 0.8 * notice["facts"]["available"]
+    assert f"│   {notice['text']}\n" in inspect(run, *tight[2:])
+
+
+def test_a_context_without_memories_is_a_warning_if_they_were_asked_for(run_json):
+    answer_questions()
+    with_some = ("--persona", "helper-ai", "--message", QUESTION)
+    assert "no-memories" not in notices(run_json, *with_some)
+    without = ("--message", QUESTION)
+    assert notices(run_json, *without)["no-memories"]["text"] == "no memories are in this context: none was found"
+    assert "no-memories" not in notices(run_json, *without, "--no-memories")
+    assert "no-memories" not in notices(run_json, *without, "--policy", "window")
+    left_out = notices(run_json, *with_some, "--price", "1000000")["no-memories"]
+    assert left_out["facts"]["left_out"] > 0
+    assert "left out" in left_out["text"]

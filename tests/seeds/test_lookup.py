@@ -10,7 +10,7 @@ import brimful
 from brimful.cli.app import app
 from brimful.engine import Engine, Retrieval
 from brimful.errors import InvalidValue
-from brimful.records import Lorebook, LoreEntry, Memory, Persona, Room
+from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room
 from brimful.testing import HashEmbedder, ScriptedProvider
 
 NOW = 1_794_000_000.0
@@ -523,14 +523,34 @@ def test_1_22_explain_names_the_maximum_of_messages():
     assert "already holds its maximum of 3 messages" in context.explain(oldest.id)
 
 
-def test_1_22_a_persona_of_an_engine_has_its_limits_under_the_auction():
-    """A stored persona's overrides hold under the policy it names."""
+def test_1_22_a_persona_of_an_engine_has_its_limits_in_a_long_room():
+    """A stored persona's overrides hold under the policy it names, in a room of which most does not fit."""
+    limits = {
+        "free": {},
+        "share": {"budget_share": 0.3},
+        "min": {"budget_share": 0.3, "min_messages": 30},
+        "max": {"budget_share": 0.3, "max_messages": 4},
+    }
 
     async def story(engine):
-        await engine.put(Persona(id="nova", policy="auction", overrides={"max_messages": 4, "min_messages": 2}))
-        for n in range(20):
-            await engine.post(room="r", text=f"Message {n}", at=NOW + n)
-        return await engine.assemble(room="r", persona="nova", now=NOW + 30)
+        messages = [Message(id=f"m{n}", room="r", content=f"{n} {WORDS}", at=NOW + n, role="user") for n in range(400)]
+        await engine.post_many(messages)
+        for name, overrides in limits.items():
+            await engine.put(Persona(id=name, policy="auction", overrides=overrides))
+        return [
+            await engine.assemble(room="r", persona=name, model="gpt-4", window=5_000, now=NOW + 500) for name in limits
+        ]
 
-    context = run(story)
-    assert sum(each.included for each in context.decisions if each.kind.startswith("message")) == 4
+    contexts = run(story)
+    history = [
+        [each for each in context.decisions if each.included and each.kind in ("message-recent", "message-current")]
+        for context in contexts
+    ]
+    sent = dict(zip(limits, map(len, history), strict=True))
+    assert sent["max"] == 4 < sent["share"] < sent["min"] == 30 < sent["free"] < 100
+    available = contexts[0].budget.available
+    costs = {name: sum(each.cost for each in kept) for name, kept in zip(limits, history, strict=True)}
+    assert 0.2 * available < costs["share"] <= 0.3 * available < costs["min"]
+    assert 0.9 * available < costs["free"] <= available
+    assert all({each.id for each in kept} == {f"m{n}" for n in range(400 - len(kept), 400)} for kept in history)
+    assert [context.left_out + len(context.kept) for context in contexts] == [400] * 4

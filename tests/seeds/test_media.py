@@ -220,6 +220,7 @@ def test_2_12_2_16_explain_monitor_and_stats_show_media(tmp_path):
     assert "MEDIA (1 image, 765 tokens)" in explained
     assert "- screenshot.png (765 tokens)" in explained
     assert "Media: 765 tokens (1 item)" in shown("monitor")
-    assert '"media"' in shown("stats", "--json")
+    [media] = [each for each in json.loads(shown("stats", "--json"))[0]["components"] if each["name"] == "media"]
+    assert (media["tokens"], media["items"]) == (765, 1)
     report = json.loads(shown("explain", "desk", "desk/image-1", "--json"))
     assert report["decision"]["tokens"] == 765

@@ -15,11 +15,13 @@ from typer.testing import CliRunner
 import brimful
 from brimful.cli.app import app
 from brimful.core.context import COMPONENTS
+from brimful.errors import EmbeddingError
 from brimful.models import resolve
 from brimful.packagers import media, memory, message, package, summary
 from brimful.policies import load_policy
+from brimful.records import Message
 from brimful.retrieval.breaker import Breaker
-from brimful.testing import WordCounter
+from brimful.testing import HashEmbedder, WordCounter
 from strategies import COUNTER, NOW
 from support import NO_FORMS, build, words
 
@@ -230,56 +232,136 @@ def test_0_21_the_command_line_has_types_and_what_is_available(tmp_path):
 # -- 1-10, 1-25, 2-43, 2-44: logs --------------------------------------------------------------------------------------
 
 
-def build_in_room(tmp_path, message="Where is my parcel?", **options):
-    """Build a context of a room with 40 messages, of which some do not fit."""
+def build_in_room(
+    tmp_path, message="Where is my parcel?", *, count=40, model="gpt-4", hooks=(), embedder=None, **options
+):
+    """Build a context of a room with 40 messages, of which some do not fit in a small window."""
 
     async def story():
-        async with brimful.Engine(f"sqlite:///{tmp_path / 'chat.db'}", model="gpt-4", embedder=None) as engine:
-            for n in range(40):
-                await engine.post(
-                    room="my room", text=f"secret {n} " + "word " * 50, sender="ada", id=f"m{n:02d}", at=n
-                )
-            return await engine.assemble(room="my room", message=message, now=100.0, **options)
+        url = f"sqlite:///{tmp_path / 'chat.db'}"
+        async with brimful.Engine(url, model=model, embedder=embedder, hooks=hooks, indexing=False) as engine:
+            text = "word " * 50
+            messages = [
+                Message(id=f"m{n:03d}", room="my room", content=f"secret {n} {text}", sender="ada", at=n)
+                for n in range(count)
+            ]
+            await engine.post_many(messages)
+            return await engine.assemble(room="my room", message=message, now=1_000.0, **options)
 
     return asyncio.run(story())
 
 
-def test_1_10_one_line_a_build_has_the_budget_what_was_loaded_and_where_it_stopped(tmp_path, caplog):
+@pytest.mark.parametrize("policy", brimful.policy_names())
+def test_1_10_one_line_a_build_has_the_budget_what_was_loaded_and_where_it_stopped(policy, tmp_path, caplog):
     """Log the token budget, "Loaded N messages using X/Y tokens" and where the budget was reached."""
+    events = []
     with caplog.at_level(logging.INFO, logger="brimful.build"):
-        context = build_in_room(tmp_path, policy="window", window=5_000, overrides={"forms.kinds": []})
+        context = build_in_room(
+            tmp_path, count=200, hooks=[events.append], policy=policy, window=5_000, overrides={"forms.kinds": []}
+        )
     [record] = [each for each in caplog.records if each.name == "brimful.build"]
     assert record.levelno == logging.INFO
+    sent = [id for id in context.kept if re.fullmatch(r"m\d+", id)]
+    recent, budget = context.component("recent"), context.budget
     fields = {
         "context": context.id,
         "tenant": "default",
         "room": "my room",
         "persona": None,
         "model": "gpt-4",
-        "policy": "window",
+        "policy": policy,
         "window": 5_000,
-        "available": 2_000,
+        "available": budget.available,
         "used": context.tokens,
-        "stopped_at": context.history.first,
+        "target": budget.target_tokens,
+        "stopped_at": min(sent),
         "kept": len(context.kept),
         "dropped": len(context.decisions) - len(context.kept),
+        "left_out": 200 - len(sent),
         "degraded": [],
     }
+    assert 10 < len(sent) < 100
     assert {name: getattr(record, name) for name in fields} == fields
-    assert len(context.kept) - 1 < record.loaded <= 40
+    assert len(sent) <= record.loaded < 200
+    assert (record.components["recent"], record.items["recent"]) == (recent.tokens, len(sent))
+    assert record.naive == context.tokens + sum(each.saved for each in context.decisions) + context.inputs.unread.tokens
     assert record.ms >= 0
     line = record.getMessage()
     assert line.startswith("build context=ctx-")
-    assert ' room="my room" model=gpt-4 policy=window window=5000 available=2000 used=' in line
-    assert f" stopped_at={context.history.first} " in line
+    assert f' room="my room" model=gpt-4 policy={policy} window=5000 available={budget.available} used=' in line
+    assert f" stopped_at={min(sent)} " in line
     assert "\n" not in line
+    facts = {name: getattr(record, name) for name in ("stopped_at", "loaded", "left_out", "naive", "components")}
+    assert {name: events[-1].facts[name] for name in facts} == facts
 
 
 def test_1_25_a_build_whose_history_fits_did_not_stop(tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="brimful.build"):
         build_in_room(tmp_path)
     [record] = [each for each in caplog.records if each.name == "brimful.build"]
-    assert (record.loaded, record.stopped_at, record.dropped) == (40, None, 0)
+    assert (record.loaded, record.stopped_at, record.dropped, record.left_out) == (40, None, 0, 0)
+    assert record.naive == record.used
+
+
+def test_2_43_a_build_logs_its_components_what_is_required_and_what_was_cached(tmp_path, caplog):
+    """A detailed report of each build in the log: tokens and items of each component, as the event has them."""
+    events = []
+    with caplog.at_level(logging.INFO, logger="brimful.build"):
+        context = build_in_room(tmp_path, hooks=[events.append], system="You help. " * 9)
+        build_in_room(tmp_path, hooks=[events.append], system="You help. " * 9)
+    first, second = (each for each in caplog.records if each.name == "brimful.build")
+    components = {each.name: each for each in context.components}
+    assert {"system", "memories", "recent", "media", "current", "format"} == components.keys()
+    assert first.components == {name: each.tokens for name, each in components.items()}
+    assert sum(first.components.values()) == first.used
+    assert first.items == {"system": 1, "recent": 40, "current": 1}
+    assert first.required == components["system"].tokens + components["current"].tokens > 0
+    assert first.required_items == 2
+    listed = ",".join(f"{name}:{each.tokens}" for name, each in components.items())
+    assert f" components={listed} items=system:1,recent:40,current:1 required={first.required} " in first.getMessage()
+    assert (first.cached, first.tokenized > 0, second.tokenized) == (False, True, 0)
+    names = ("components", "items", "required", "required_items", "cached", "tokenized", "search_errors")
+    assembled = [each.facts for each in events if each.name == "assembled"]
+    assert [{name: each[name] for name in names} for each in assembled] == [
+        {name: getattr(each, name) for name in names} for each in (first, second)
+    ]
+
+
+def test_2_43_results_of_a_search_that_come_from_the_cache_are_logged_as_such(tmp_path, caplog):
+    async def story():
+        async with brimful.Engine(f"sqlite:///{tmp_path}/chat.db", model="gpt-4o", embedder=None) as engine:
+            await engine.remember("The parcel is in Hamburg.", room="r")
+            for _ in range(2):
+                await engine.assemble(room="r", message="Where is my parcel?", now=1_000.0)
+
+    with caplog.at_level(logging.INFO, logger="brimful.build"):
+        asyncio.run(story())
+    assert [each.cached for each in caplog.records if each.name == "brimful.build"] == [False, True]
+
+
+class QuotingEmbedder(HashEmbedder):
+    """An embedder whose server refuses a text and quotes it."""
+
+    async def embed(self, texts, purpose):
+        raise EmbeddingError(self.id, f"cannot embed {texts} as {purpose}", status=503)
+
+
+def test_2_43_why_a_search_failed_is_logged_without_content(tmp_path, caplog):
+    events = []
+    with caplog.at_level(logging.INFO, logger="brimful.build"):
+        build_in_room(
+            tmp_path,
+            "my secret question",
+            count=200,
+            window=5_000,
+            embedder=QuotingEmbedder(dims=16),
+            hooks=[events.append],
+        )
+    [record] = [each for each in caplog.records if each.name == "brimful.build"]
+    assert record.search_errors == {"vector-search-failed": "EmbeddingError 503"}
+    assert events[-1].facts["search_errors"] == record.search_errors
+    assert record.getMessage().endswith('search_errors="vector-search-failed:EmbeddingError 503"')
+    assert "secret" not in caplog.text
 
 
 def test_2_43_logs_have_no_content_and_quote_names(tmp_path, caplog):
@@ -386,25 +468,54 @@ def test_2_35_qwen2_vl_renders_its_own_default_system_prompt():
 # -- 2-48: inspect within a second -------------------------------------------------------------------------------------
 
 INSPECT = """
-import atexit, sys
+import atexit, sys, threading
+from collections import Counter
 from brimful.cli import main
 class Loud:
     def __del__(self):
         print("torn down", file=sys.stderr)
 loud = Loud()
-atexit.register(lambda: print(*sys.modules, sep="\\n", file=sys.stderr))
+work = Counter()
+def note(frame, event, called):
+    if event == "call" and "brimful" in frame.f_code.co_filename:
+        work["calls"] += 1
+    elif event == "c_call" and called.__name__ in ("execute", "encode_batch_flat"):
+        work[called.__name__] += 1
+def report():
+    print("work", work["calls"], work["execute"], work["encode_batch_flat"], file=sys.stderr)
+    print(*sys.modules, sep="\\n", file=sys.stderr)
+atexit.register(report)
 sys.argv = ["brimful", "inspect", "--room", "my room", "--message", "How?", "--db", "sqlite:///chat.db"]
+threading.setprofile(note)
+sys.setprofile(note)
 main()
 """
 
 
+def inspect_in_process(tmp_path, count):
+    """Return the preview of a room, the modules that were loaded for it, and the work that was done."""
+    build_in_room(tmp_path, count=count, model="gpt-4o", window=5_000)
+    done = subprocess.run([sys.executable, "-c", INSPECT], capture_output=True, text=True, check=True, cwd=tmp_path)
+    [work] = re.findall(r"^work (\d+) (\d+) (\d+)$", done.stderr, re.MULTILINE)
+    return done.stdout, done.stderr.splitlines(), list(map(int, work))
+
+
 def test_2_48_inspect_loads_no_more_than_it_needs_and_ends_at_once(tmp_path):
     """`inspect` answers within a second: benchmarks/inspector.py measures it, and this is what it takes."""
-    build_in_room(tmp_path)
-    done = subprocess.run([sys.executable, "-c", INSPECT], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert "BRIMFUL INSPECTION" in done.stdout
-    lines = done.stderr.splitlines()
+    shown, lines, _ = inspect_in_process(tmp_path, 40)
+    assert "BRIMFUL INSPECTION" in shown
     assert "torn down" not in lines
     unneeded = ("rich", "pydantic", "httpx", "httpx2", "jinja2", "uvicorn", "brimful.server", "brimful.formats")
     assert "brimful.engine" in lines
-    assert not set(unneeded) & set(lines)
+    assert not {*unneeded, "brimful.janitor.facts"} & set(lines)
+
+
+def test_2_48_inspect_of_a_full_window_does_little_for_each_message(tmp_path):
+    """The work that is a second of processor time: function calls of ours, statements, and texts to tokenize."""
+    shown, _, (calls, statements, tokenized) = inspect_in_process(tmp_path, 3_000)
+    loaded = int(re.search(r"Recent Messages: .*\(([\d,]+) msgs\)", shown)[1].replace(",", ""))
+    assert loaded > 2_000
+    assert "TOTAL USED:        123,209 tokens (100.0%)" in shown
+    assert calls < 320 * loaded
+    assert statements < 100
+    assert tokenized == 1  # to load the tokenizer

@@ -25,6 +25,7 @@ ANY_STORE = {
     "test_usage",
     "test_entities",
     "test_postings",
+    "test_room_counts",
     "test_rotation",
     "test_snapshots",
     "test_vectors",

@@ -74,7 +74,7 @@ def test_messages_and_versions_of_scopes_are_read_with_them(store, run):
 
 
 def read_room(store, room, *, memories, scopes=()):
-    return store.room_contents(room, memories=memories, max_pinned=2, limit=2, tokenizer="", scopes=scopes)
+    return store.room_contents(room, memories=memories, max_pinned=2, limit=2, tokenizer="", counter="", scopes=scopes)
 
 
 def test_memories_match_all_filters(store, run):

@@ -12,6 +12,7 @@ from brimful.records.usage import UsageReport
 from brimful.stores.backends.sqlite import SqliteDriver
 from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.store import Store
+from brimful.stores.tables.room_counts import Sum
 from brimful.stores.urls import parse_url
 from stores.samples import known, make_entry, make_message, nearest, occurring, summed, words
 from strategies import COUNTER
@@ -57,8 +58,7 @@ async def everything(store):
     await store.hide(["m2"], superseded=True)
     await store.delete("m2", erase=True)
     await store.history("general", before=9, tokenizer="t")
-    await store.messages(["m1"])
-    await store.messages_at("general", [1])
+    await summed_up(store)
     await store.save_memories([known("k1", user="ada")])
     await store.save_memories([known("k1", user="ada")])
     for chosen in ({"ids": ["k1"]}, {"scopes": ["memory::ada:"], "types": ["semantic"], "pinned": True, "before": 9.0}):
@@ -99,6 +99,17 @@ async def everything(store):
     for kind, id in ((Room, "general"), (User, "ada"), (Persona, "helper"), (Lorebook, "world")):
         await store.remove(kind, id)
     await store.drop_embedder("e")
+
+
+async def summed_up(store):
+    await store.messages(["m1"])
+    await store.messages_at("general", [1])
+    scopes = ["room:general"]
+    read = await store.room_contents(
+        "general", memories=[], max_pinned=1, limit=1, tokenizer="t", counter="t", scopes=scopes
+    )
+    sums = [Sum(first=1, last=2, messages=2, tokens=9)]
+    await store.save_room_counts("general", "t", read.versions["room:general"], sums)
 
 
 async def filtered(store):

@@ -12,6 +12,7 @@ from brimful.packagers import memory
 from brimful.records import Lorebook, Persona, Response, Room, Snapshot, User
 from brimful.records.usage import UsageReport
 from brimful.stores.store import RoomContents, Store
+from brimful.stores.tables.room_counts import Sum
 from stores.samples import known, make_entry, make_message, nearest, occurring, summed, words
 from strategies import COUNTER
 from support import build
@@ -61,7 +62,16 @@ CALLS = {
     "summaries": lambda store: store.summaries("general"),
     "participants": lambda store: store.participants("general", persona="helper", user="ada"),
     "room_contents": lambda store: store.room_contents(
-        "general", memories=["memory:::"], max_pinned=9, limit=9, tokenizer="t", scopes=["room:general", "memory:::"]
+        "general",
+        memories=["memory:::"],
+        max_pinned=9,
+        limit=9,
+        tokenizer="t",
+        counter="t",
+        scopes=["room:general", "memory:::"],
+    ),
+    "save_room_counts": lambda store: store.save_room_counts(
+        "general", "t", "1.1", [Sum(first=1, last=9, messages=9, tokens=9)]
     ),
     "remove_summary": lambda store: store.remove_summary("s2"),
     "save_context": lambda store: store.save_context(Snapshot(id="c9", room="general", context=context("mine"))),

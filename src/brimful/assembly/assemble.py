@@ -26,7 +26,7 @@ from brimful.assembly.messages import read_messages
 from brimful.assembly.recall_tool import with_recall, without_recall
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.content import ContentPackage, Part
-from brimful.core.context import Context, Inputs
+from brimful.core.context import Context, Inputs, Unread
 from brimful.core.model import ModelInfo, Wire
 from brimful.core.notice import Notice
 from brimful.core.policy import Method, Policy
@@ -68,6 +68,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     degraded: Sequence[Notice | str] = (),
     origin: str = "",
     focus: str = "",
+    unread: tuple[int, int] = (0, 0),
     fields: Mapping[str, Any] | None = None,
 ) -> Context:
     """Fill the model's window with the best of the packages, and return the verified request with its record.
@@ -83,6 +84,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     - `degraded`: notices about what the caller had to do without, which go on the record.
     - `origin`: distinguishes contexts that would otherwise be equal, for example of different rooms.
     - `focus`: what the packages were searched for besides the current message, for the record.
+    - `unread`: how many messages of the conversation are not among the packages, and their tokens, for the record.
     - `fields`: further fields of the request, which are passed through and override ours.
     """
     info = resolve_model(model, wire, betas)
@@ -101,9 +103,17 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
             degraded=resolve_notices(degraded),
             origin=require_unicode("origin", origin, InvalidValue),
             focus=require_unicode("focus", focus, InvalidValue),
+            unread=_require_unread(unread),
             frame=None if fields is None else make_frame(fields, info.wire),
         )
     )
+
+
+def _require_unread(unread: tuple[int, int]) -> Unread:
+    match unread:
+        case (messages, tokens) if is_whole_number(messages, 0) and is_whole_number(tokens, 0):
+            return Unread(messages, tokens)
+    raise InvalidValue("unread", f"must be a number of messages and their tokens, not {preview(unread)}")
 
 
 def replay(

@@ -44,7 +44,7 @@ from brimful.cli.store import wait_for_index, with_engine
 from brimful.core.content import ContentPackage
 from brimful.core.context import Component, Context
 from brimful.core.decision import RECENT, format_relevance
-from brimful.core.notice import Notice
+from brimful.core.notice import Notice, find_nearly_full
 from brimful.records import MEMORY_TYPES, Persona
 from brimful.records.contexts import Build
 from brimful.retrieval.breaker import State
@@ -263,6 +263,24 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     embedder: str
     last: Build | None
     failures: int = 0
+    with_memories: bool = True
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What to know about this context besides its warnings: whether it is nearly full, or has no memories."""
+        full = find_nearly_full(self.context.tokens, self.context.budget.available)
+        return (*([full] if full else []), *self._find_no_memories())
+
+    def _find_no_memories(self) -> Iterator[Notice]:
+        context = self.context
+        takes_memories = context.inputs.policy.pool_for_kind("memory-semantic") is not None
+        if not self.with_memories or not takes_memories or context.component("memories").items:
+            return
+        out = sum(decision.kind.startswith("memory-") for decision in context.decisions)
+        why = f"{plural(out, 'candidate')} left out" if out else "none was found"
+        if is_without_vectors(context.inputs.degraded):
+            why += ", and vector search failed"
+        yield Notice(kind="no-memories", text=f"no memories are in this context: {why}", facts={"left_out": out})
 
     def text(self) -> str:
         """Return the preview as text."""
@@ -286,7 +304,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
         yield f"CANDIDATES: {', '.join(f'{count:,} {outcome}' for outcome, count in count_outcomes(context))}"
         yield from self._retrieval()
         yield ""
-        yield from map(output.one_line, status_lines(context))
+        yield from map(output.one_line, status_lines(context, self.notices))
 
     def _retrieval(self) -> Iterator[str]:
         found = [package for package in self.context.inputs.packages if "search" in package.metadata]
@@ -417,6 +435,7 @@ def inspect(options: BuildOptions) -> None:
             embedder=options.embedder,
             last=last[0] if last else None,
             failures=len(list(takewhile(lambda each: is_without_vectors(each.degraded), builds))),
+            with_memories=options.memories,
         )
 
     inspection = with_engine(build, db=options.db, tenant=options.tenant, embedder=options.embedder, indexing=False)
@@ -456,9 +475,14 @@ def _inspect_data(inspection: Inspection) -> dict[str, object]:
             for package in context.candidates
             if package.kind.startswith("media-") and (decision := context.decision(package.id)).included
         ],
+        "candidates": context.offered,
+        "left_out": context.left_out,
+        "naive": context.naive,
+        "stopped_at": context.stopped_at,
         "found": len(found),
         "degraded": context.inputs.degraded,
         "warnings": context.warnings,
+        "notices": inspection.notices,
         "methods": inspection.methods,
         "breaker": inspection.breaker,
         "failures": inspection.failures,

@@ -212,7 +212,7 @@ def _fields(snapshot: Snapshot) -> list[tuple[str, str]]:
         ("policy", context.budget.policy),
         ("tokens", f"{context.tokens:,}"),
         ("window", f"{context.budget.window:,}"),
-        ("candidates", f"{len(context.decisions):,}"),
+        ("candidates", f"{context.offered:,}, {context.left_out:,} of them left out"),
     ]
 
 

@@ -560,6 +560,9 @@ def _data(found: LocatedContext, decisions: Sequence[Decision]) -> dict[str, obj
         "kinds": context.kinds,
         "pools": context.pools,
         "warnings": context.warnings,
+        "left_out": context.left_out,
+        "naive": context.naive,
+        "stopped_at": context.stopped_at,
         "candidates": [
             {**msgspec.to_builtins(decision), "line": describe_decision(context, decision)} for decision in decisions
         ],

@@ -29,6 +29,7 @@ from brimful.cli.output import Failure, Table, columns
 from brimful.core.budget import ContextBudget
 from brimful.core.content import Media as MediaPart
 from brimful.core.model import ModelInfo
+from brimful.core.notice import Notice, find_nearly_full
 from brimful.core.policy import NO_HISTORY_LIMITS, HistoryLimits, Policy, Pool, Step, Weights
 from brimful.core.validation import clean_text
 from brimful.counting import is_verified
@@ -376,6 +377,18 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
 
     budget: ContextBudget
     estimates: tuple[Estimate, ...]
+    takes_memories: bool = True
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What a context like this would warn of."""
+        full = find_nearly_full(self.total, self.budget.available)
+        return (*self._find_no_memories(), *([full] if full else []))
+
+    def _find_no_memories(self) -> Iterator[Notice]:
+        if not self.takes_memories and any(each.name == "memories" for each in self.estimates):
+            text = f"policy {self.budget.policy!r} has no pool for memories: a context would have none"
+            yield Notice(kind="no-memories", text=text, facts={"policy": self.budget.policy})
 
     @property
     def total(self) -> int:
@@ -420,16 +433,18 @@ def budget(  # noqa: PLR0913 - the options of a command
     together with a system prompt of ~1,200 tokens.
     """
     info = resolve_model(model)
+    overrides = read_overrides(settings)
     divided = budget_of(
         model=info,
         policy=policy,
         window=window,
         completion=completion,
         max_prompt_tokens=max_prompt_tokens,
-        overrides=read_overrides(settings),
+        overrides=overrides,
     )
     estimates = estimate(info, read_image_size(image_size), messages=messages, memories=memories, images=images)
-    run = DryRun(budget=divided, estimates=estimates)
+    pool = load_policy(policy, overrides=overrides).pool_for_kind("memory-semantic")
+    run = DryRun(budget=divided, estimates=estimates, takes_memories=pool is not None)
     if as_json:
         output.show_json(_dry_run_data(run))
     else:
@@ -477,6 +492,7 @@ def _dry_run_data(run: DryRun) -> dict[str, object]:
         "percent": round(run.percent, 1),
         "remaining": run.remaining,
         "status": run.status,
+        "notices": run.notices,
     }
 
 
@@ -504,6 +520,8 @@ def _show_dry_run(run: DryRun) -> None:
             ("Remaining", f"~{run.remaining:,}"),
         )
         output.write()
+        for notice in run.notices:
+            output.write(f"Warning: {notice.text}")
         output.write(_verdict(run))
 
 

@@ -52,7 +52,17 @@ COMPONENTS: Final = {
 }
 """The component of each known kind. Any other kind is a component of its own name."""
 
+_HISTORY: Final = ("message-recent", "tool-call", "tool-result")
+RECALLED_SUFFIX: Final = "/recalled"
+"""Added to the id of a message that search found, since the message may also be a candidate as history."""
 _OPENING: Final = b'{"packages":'  # the beginning of inputs as JSON
+
+
+class Unread(msgspec.Struct, frozen=True, gc=False):
+    """The messages of a conversation that were not loaded, because the window is full without them."""
+
+    messages: int = 0
+    tokens: int = 0
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +71,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     `origin` distinguishes contexts that would otherwise be equal, such as those of two rooms with the same messages.
     `focus` is what was searched for besides the current message; it explains candidates, and changes nothing here.
     `frame` is the caller's own request around the packages, if they were read from one. `recall` says that the tool for
-    recalling was added to `tools` and to that request.
+    recalling was added to `tools` and to that request. `unread` are messages that are not among the packages; it says
+    how much there is altogether, and changes nothing here.
     """
 
     packages: tuple[ContentPackage, ...]
@@ -78,6 +89,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     focus: str = ""
     frame: Frame | None = None
     recall: bool = False
+    unread: Unread = Unread()
 
     @property
     def is_fitted(self) -> bool:
@@ -145,6 +157,57 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def kept(self) -> tuple[str, ...]:
         """The ids of what the model sees, sorted."""
         return tuple(sorted(decision.id for decision in self.decisions if decision.included))
+
+    @cached_property
+    def _records(self) -> list[list[Decision]]:
+        """The decisions on each record: a message may be a candidate twice, as history and as a search result."""
+        candidates = [decision for decision in self.decisions if decision.kind != LEDGER_ID]  # which replaces others
+        records = [[each] for each in candidates if not each.id.endswith(RECALLED_SUFFIX)]
+        history = {record[0].id: record for record in records}
+        for each in candidates:
+            if each.id.endswith(RECALLED_SUFFIX):
+                history.setdefault(each.id.removesuffix(RECALLED_SUFFIX), []).append(each)
+        return [*records, *(record for record in history.values() if record[0].id.endswith(RECALLED_SUFFIX))]
+
+    @property
+    def offered(self) -> int:
+        """How much there is: the candidates, and the messages that were not loaded."""
+        return len(self._records) + self.inputs.unread.messages
+
+    @property
+    def left_out(self) -> int:
+        """How many candidates and messages are not in."""
+        return self.offered - sum(any(each.included for each in record) for record in self._records)
+
+    @cached_property
+    def naive(self) -> int:
+        """The tokens of everything: of the request, and of what was left out, shortened or not loaded."""
+        saved = (
+            min((each.saved for each in record if each.included), default=record[0].saved) for record in self._records
+        )
+        return self.tokens + sum(saved) + self.inputs.unread.tokens
+
+    @cached_property
+    def loaded(self) -> int:
+        """The number of messages of the history that were loaded."""
+        return sum(decision.kind in _HISTORY for decision in self.decisions)
+
+    @cached_property
+    def stopped_at(self) -> str | None:
+        """The message at which the history begins, if older ones are not in; None if all of them are.
+
+        If none of the history is in, it is the current message.
+        """
+        history = {decision.id: decision for decision in self.decisions if decision.kind in _HISTORY}
+        if not self.inputs.unread.messages and all(
+            decision.included or decision.outcome == "duplicate" for decision in history.values()
+        ):
+            return None
+        if self.history is not None and self.history.first in history:
+            return self.history.first
+        sent = [each for each in self.inputs.packages if each.id in history and history[each.id].included]
+        sent = sent or [each for each in self.inputs.packages if each.kind == "message-current"]
+        return min(sent, key=lambda each: (each.timestamp, each.position, each.id)).id if sent else None
 
     @property
     def is_reduced(self) -> bool:

@@ -42,6 +42,8 @@ NoticeKind = (
         "nothing-relevant",  # nothing that was found is worth its tokens
         "special-tokens",  # content spells out tokens of chat templates, which were broken up
         "prompt-truncated",  # the provider read only a part of the prompt
+        "nearly-full",  # more than 80 % of the budget is used
+        "no-memories",  # memories were asked for, and there is none
     ]
 )
 DEGRADATIONS: Final[tuple[Degradation, ...]] = get_args(Degradation)
@@ -56,8 +58,13 @@ NOTICE_KINDS: Final[tuple[NoticeKind, ...]] = (
         "nothing-relevant",
         "special-tokens",
         "prompt-truncated",
+        "nearly-full",
+        "no-memories",
     ),
 )
+
+
+NEARLY_FULL: Final = 0.8  # of the budget
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,3 +81,15 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         """Return the text."""
         return self.text
+
+
+def find_nearly_full(tokens: int, available: int) -> Notice | None:
+    """Return a notice if more than 80 % of the budget is used, but not more than all of it.
+
+    >>> print(find_nearly_full(900, 1000), find_nearly_full(800, 1000), find_nearly_full(1001, 1000))
+    90.0 % of the budget is used (900 of 1,000 tokens) None None
+    """
+    if not available * NEARLY_FULL < tokens <= available:
+        return None
+    text = f"{100 * tokens / available:.1f} % of the budget is used ({tokens:,} of {available:,} tokens)"
+    return Notice(kind="nearly-full", text=text, facts={"tokens": tokens, "available": available})

@@ -161,7 +161,7 @@ class RemoteEmbedder:
             raise self._unreachable(str(error) or type(error).__name__) from error
         if status not in _SUCCESS:
             message = self._refusal(status, content.decode(errors="replace"))
-            raise EmbeddingError(self.id, message, refused=status in _REFUSED)
+            raise EmbeddingError(self.id, message, refused=status in _REFUSED, status=status)
         return content
 
     async def _receive(self, body: bytes) -> tuple[int, bytes]:

@@ -5,7 +5,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ import msgspec
 from brimful.assembly.arguments import resolve_model
 from brimful.assembly.assemble import assemble
 from brimful.core.content import ContentPackage
-from brimful.core.context import Context
+from brimful.core.context import Context, Unread
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import MediaRules, Policy
@@ -40,10 +40,19 @@ from brimful.engine.personas import (
 )
 from brimful.engine.plan import BuildPlan, CurrentMessage, make_current, make_plan, require_last_turn, split_answers
 from brimful.engine.prompt_cache import PrefixTracker, make_conversation
+from brimful.engine.room_totals import count_room, find_unread
 from brimful.errors import InvalidValue
 from brimful.lore import Activation, LoreIndex, activate
 from brimful.packagers.package import media as package_media
-from brimful.packagers.records import JANITOR, collect_notes, header_texts, package_header, package_notes, plain_text
+from brimful.packagers.records import (
+    JANITOR,
+    collect_notes,
+    header_texts,
+    package_header,
+    package_notes,
+    plain_text,
+    record_id,
+)
 from brimful.records import Content, Lorebook, LoreEntry, Memory, Message, Persona, Room, Snapshot, Summary, User
 from brimful.records.search import CountedMessage
 from brimful.retrieval.breaker import Breaker
@@ -51,6 +60,7 @@ from brimful.retrieval.queries import make_queries
 from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.search import Hit, SearchRequest, SearchResult, diversify, memory_scopes
 from brimful.stores import Store
+from brimful.stores.tables.room_counts import RoomCounts, Sum
 
 RECENT_SPEAKERS: Final = 32  # messages; their speakers may be the ones to answer
 MAX_PINNED: Final = 200  # pinned memories in a context
@@ -75,13 +85,19 @@ class Participants(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidates(msgspec.Struct, frozen=True, kw_only=True):
-    """The candidates for a context, what degraded, and how many texts had to be tokenized."""
+    """The candidates for a context, what degraded, how many texts had to be tokenized, and what was not loaded.
+
+    `sums` are new ones of the room's messages, as of the `version` of its search scope.
+    """
 
     packages: tuple[ContentPackage, ...]
     degraded: tuple[Notice, ...]
     tokenized: int
     cached: bool
     summaries: tuple[Summary, ...] = ()
+    unread: Unread = Unread()
+    sums: tuple[Sum, ...] = ()
+    version: str = ""
 
 
 Fill = Callable[[Sequence[ContentPackage], Sequence[Notice]], Awaitable[Context]]
@@ -163,6 +179,7 @@ class Builder:
             # JSON, since the names may contain any separator.
             origin=msgspec.json.encode([room.id, conversation.persona]).decode(),
             focus=plan.focus,
+            unread=msgspec.structs.astuple(collected.unread),
             fields=request.fields,
         )
         notices = (*participants.notices, *request.notices, *calibrated.notices, *collected.degraded)
@@ -172,10 +189,20 @@ class Builder:
         if request.save:
             self._prefixes.keep(conversation, context.history)
             await self._save(plan, context)
+            if collected.sums:
+                await self._store.save_room_counts(room.id, plan.room_counter.name, collected.version, collected.sums)
             if plan.vocabulary and collected.tokenized >= MANY_UNCOUNTED:
                 await self._store.add_job("count", plan.vocabulary)
         seconds = clock() - started
-        log_build(context, tenant=self._settings.tenant, room=room.id, persona=conversation.persona, seconds=seconds)
+        log_build(
+            context,
+            tenant=self._settings.tenant,
+            room=room.id,
+            persona=conversation.persona,
+            cached=collected.cached,
+            tokenized=collected.tokenized,
+            seconds=seconds,
+        )
         if self._events:
             await self._events.emit(
                 "assembled",
@@ -279,6 +306,7 @@ class RoomKnowledge(msgspec.Struct, frozen=True, kw_only=True):
     summaries: list[Summary]
     pinned: list[Memory]
     newest: list[CountedMessage]
+    counts: RoomCounts
     books: dict[str, Lorebook]
     rooms: tuple[str, ...]
     versions: dict[str, str]
@@ -358,12 +386,16 @@ class CandidateCollector:
         notes = (note.text for note in collect_notes(plan.persona, plan.room, plan.user).values())
         tokenized = await ensure_counts(self._store, plan.vocabulary, [*loaded.contents(), *headers, *notes])
         packages = await asyncio.to_thread(_make_packages, plan, loaded)
+        total = await count_room(self._store, known.counts, plan.room_counter)
         return Candidates(
             packages=tuple(packages),
             degraded=(*known.notices, *retrieved.degraded, *lore.notices),
-            tokenized=tokenized + recent.counted,
+            tokenized=tokenized + recent.counted + total.tokenized,
             cached=retrieved.cached,
             summaries=tuple(known.summaries),
+            unread=find_unread(total, _find_candidates(plan, loaded, packages), recent.packages, plan.room_counter),
+            sums=total.sums,
+            version=known.versions.get(f"room:{plan.room.id}", ""),
         )
 
     async def _load_knowledge(self, plan: BuildPlan, messages: int) -> RoomKnowledge:
@@ -380,6 +412,7 @@ class CandidateCollector:
             max_pinned=MAX_PINNED + 1,
             limit=messages,
             tokenizer=plan.vocabulary or "",
+            counter=plan.room_counter.name,
             scopes=searched.scopes,
         )
         fill = make_name_filler(plan.persona, plan.user)
@@ -388,6 +421,7 @@ class CandidateCollector:
             summaries=contents.summaries[:MAX_SUMMARIES],
             pinned=[fill_memory_names(memory, fill) for memory in contents.pinned[:MAX_PINNED]],
             newest=contents.newest,
+            counts=contents.counts,
             books=books,
             rooms=rooms,
             versions=contents.versions,
@@ -472,6 +506,15 @@ def _knowledge_notices(plan: BuildPlan, pinned: Sequence[Memory]) -> Iterator[No
     if left_out and not plan.search_room:  # the janitor's sessions need none
         text = f"left out of this context, as requested: {', '.join(left_out)}"
         yield Notice(kind="left-out", text=text, facts={"sources": list(left_out)})
+
+
+def _find_candidates(plan: BuildPlan, loaded: LoadedContent, packages: Iterable[ContentPackage]) -> dict[str, Message]:
+    """Return the messages of the room that are candidates, by id. Not all search hits are."""
+    names = {record_id(package.id) for package in packages}
+    found = (hit.record for hit in loaded.hits)
+    hits = [each for each in found if isinstance(each, Message) and each.room == plan.room.id]
+    messages = (*loaded.recent.messages, *hits, *([plan.current.posted] if plan.current.posted else []))
+    return {message.id: message for message in messages if message.id in names}
 
 
 def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackage]:

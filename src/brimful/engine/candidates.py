@@ -9,6 +9,7 @@ from typing import Any, Final, Unpack
 import msgspec
 
 from brimful.core.content import ContentPackage, with_search
+from brimful.core.context import RECALLED_SUFFIX
 from brimful.core.cost import make_cost_function
 from brimful.core.decision import make_scorer
 from brimful.core.policy import Forms, Policy
@@ -19,7 +20,6 @@ from brimful.janitor.schedule import LEVEL_KEY
 from brimful.lore import ActivatedEntry, Activation, ActivationReason, LoreExclusion, LoreIndex
 from brimful.packagers.package import PackageOptions
 from brimful.packagers.records import (
-    RECALLED_SUFFIX,
     package_lore_entry,
     package_memory,
     package_recalled_message,

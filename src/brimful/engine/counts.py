@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from typing import Final, ParamSpec, TypeVar
 
 from brimful.core.content import content_hash
@@ -32,20 +33,21 @@ async def prepare_tokenizer(vocabulary: str | None) -> None:
         await asyncio.to_thread(preload, vocabulary)
 
 
-async def ensure_counts(store: Store, vocabulary: str | None, contents: Iterable[Content]) -> int:
-    """Make sure that every text has a count; return how many had to be tokenized.
+async def ensure_counts(
+    store: Store, vocabulary: str | None, contents: Iterable[Content], *, limit: int | None = None
+) -> int:
+    """Make sure that every text has a count; return how many had to be tokenized: at most the first `limit`.
 
     Counts that this process remembers are not looked up. Tokenizing runs in a thread.
     """
     if vocabulary is None:
         return 0
     texts = [text for each in contents for text in texts_in(each)]
-    return await _load_or_count(
-        store, vocabulary, await run_in_thread_if_long(texts, find_uncounted, vocabulary, texts)
-    )
+    uncounted = await run_in_thread_if_long(texts, find_uncounted, vocabulary, texts)
+    return await _load_or_count(store, vocabulary, uncounted, limit)
 
 
-async def _load_or_count(store: Store, vocabulary: str, texts: Sequence[str]) -> int:
+async def _load_or_count(store: Store, vocabulary: str, texts: Sequence[str], limit: int | None = None) -> int:
     if not texts:
         return 0
     by_hash = dict(zip(await run_in_thread_if_long(texts, lambda: list(map(content_hash, texts))), texts, strict=True))
@@ -53,7 +55,7 @@ async def _load_or_count(store: Store, vocabulary: str, texts: Sequence[str]) ->
     await run_in_thread_if_long(
         texts, remember_counts, vocabulary, {by_hash[hash]: tokens for hash, tokens in stored.items()}
     )
-    missing = {hash: text for hash, text in by_hash.items() if hash not in stored}
+    missing = dict(islice(((hash, text) for hash, text in by_hash.items() if hash not in stored), limit))
     if missing:
         counted = await asyncio.to_thread(count_raw, vocabulary, list(missing.values()))
         await store.save_counts(vocabulary, dict(zip(missing, counted, strict=True)))
@@ -71,7 +73,9 @@ async def reuse_hit_counts(vocabulary: str | None, hits: Iterable[Hit]) -> None:
         await run_in_thread_if_long(list(counts), remember_counts, vocabulary, counts)
 
 
-async def ensure_history_counts(store: Store, vocabulary: str | None, page: Sequence[CountedMessage]) -> int:
+async def ensure_history_counts(
+    store: Store, vocabulary: str | None, page: Sequence[CountedMessage], *, limit: int | None = None
+) -> int:
     """Like `ensure_counts`, for a page of history whose texts mostly come with their counts."""
     if vocabulary is None:
         return 0
@@ -82,7 +86,7 @@ async def ensure_history_counts(store: Store, vocabulary: str | None, page: Sequ
     }
     await run_in_thread_if_long(list(known), remember_counts, vocabulary, known)
     rest = [counted.message.content for counted in page if counted.message.content not in known]
-    return await ensure_counts(store, vocabulary, rest) if rest else 0
+    return await ensure_counts(store, vocabulary, rest, limit=limit) if rest else 0
 
 
 async def store_counts(store: Store, vocabulary: str, contents: Iterable[Content]) -> int:

@@ -104,20 +104,38 @@ def get_build_facts(context: Context, *, seconds: float) -> dict[str, Any]:
         "tokens": context.tokens,
         "window": context.budget.window,
         "available": context.budget.available,
-        "candidates": len(context.decisions),
-        "left_out": sum(not decision.included for decision in context.decisions),
-        "degraded": [notice.kind for notice in context.inputs.degraded],
+        "target": context.budget.target_tokens,
+        "candidates": context.offered,
+        "left_out": context.left_out,
+        "naive": context.naive,
+        "loaded": context.loaded,
+        "stopped_at": context.stopped_at,
+        **_get_parts(context),
         "seconds": max(0.0, seconds),
     }
 
 
-def log_build(context: Context, *, tenant: str, room: str, persona: str | None, seconds: float) -> None:
+def _get_parts(context: Context) -> dict[str, Any]:
+    """Return what the request consists of, and what was missing when it was built."""
+    required = [decision.cost for decision in context.decisions if decision.included and decision.reason == "required"]
+    degraded = context.inputs.degraded
+    return {
+        "components": {each.name: each.tokens for each in context.components},
+        "items": {each.name: each.items for each in context.components if each.items},
+        "required": sum(required),
+        "required_items": len(required),
+        "degraded": [notice.kind for notice in degraded],
+        "search_errors": {each.kind: each.facts["error"] for each in degraded if "error" in each.facts},
+    }
+
+
+def log_build(
+    context: Context, *, tenant: str, room: str, persona: str | None, cached: bool, tokenized: int, seconds: float
+) -> None:
     """Log one line about a build, with its fields as `extra`: numbers and names, never content."""
     if not _builds.isEnabledFor(logging.INFO):
         return
     budget = context.budget
-    history = [decision for decision in context.decisions if decision.kind == "message-recent"]
-    is_cut = context.history is not None and not all(decision.included for decision in history)
     kept = sum(decision.included for decision in context.decisions)
     fields = {
         "context": context.id,
@@ -129,12 +147,17 @@ def log_build(context: Context, *, tenant: str, room: str, persona: str | None, 
         "window": budget.window,
         "available": budget.available,
         "used": context.tokens,
-        "loaded": len(history),
-        "stopped_at": context.history.first if context.history and is_cut else None,
+        "target": budget.target_tokens,
+        "loaded": context.loaded,
+        "stopped_at": context.stopped_at,
         "kept": kept,
         "dropped": len(context.decisions) - kept,
+        "left_out": context.left_out,
+        "naive": context.naive,
+        "cached": cached,
+        "tokenized": tokenized,
         "ms": round(1000 * max(0.0, seconds), 1),
-        "degraded": [notice.kind for notice in context.inputs.degraded],
+        **_get_parts(context),
     }
     _builds.info(format_fields("build", fields), extra=fields)
 
@@ -142,11 +165,17 @@ def log_build(context: Context, *, tenant: str, room: str, persona: str | None, 
 def format_fields(event: str, fields: dict[str, Any]) -> str:
     """Return fields as one line, without empty ones. Values with spaces or control characters are quoted.
 
-    >>> format_fields("build", {"room": "my room", "used": 31, "persona": None, "degraded": ["a", "b"]})
-    'build room="my room" used=31 degraded=a,b'
+    >>> format_fields("build", {"room": "my room", "used": {"system": 31}, "persona": None, "degraded": ["a", "b"]})
+    'build room="my room" used=system:31 degraded=a,b'
     """
-    pairs = ((key, ",".join(value) if isinstance(value, list) else value) for key, value in fields.items())
+    pairs = ((key, _join(value)) for key, value in fields.items())
     return " ".join([event, *(f"{key}={_quote(str(value))}" for key, value in pairs if value not in (None, ""))])
+
+
+def _join(value: Any) -> Any:
+    if isinstance(value, dict):
+        value = [f"{key}:{each}" for key, each in value.items()]
+    return ",".join(value) if isinstance(value, list) else value
 
 
 def _quote(text: str) -> str:

@@ -18,6 +18,7 @@ from brimful.core.validation import preview
 from brimful.counting import counter_for, vocabulary_for
 from brimful.engine.options import Retrieval
 from brimful.engine.personas import as_seen_by
+from brimful.engine.room_totals import RoomCounter
 from brimful.errors import InvalidValue
 from brimful.lore.reasons import CURRENT_MESSAGE
 from brimful.packagers.records import package_message, plain_text
@@ -83,6 +84,11 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     retrieval: Retrieval = Retrieval()
     history_start: str = ""
     now: float = 0.0
+
+    @cached_property
+    def room_counter(self) -> RoomCounter:
+        """Counts all messages of the room."""
+        return RoomCounter(model=self.model, counter=self.counter, vocabulary=self.vocabulary)
 
     @property
     def max_results(self) -> int:

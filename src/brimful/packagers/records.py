@@ -11,6 +11,7 @@ import msgspec
 
 from brimful.cache import content_bytes, memoize
 from brimful.core.content import ContentPackage, Media, Role, Text, ToolCall, ToolResult
+from brimful.core.context import RECALLED_SUFFIX
 from brimful.core.cost import SENDER_KEY
 from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count
@@ -19,7 +20,6 @@ from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, 
 from brimful.records.character import Character
 from brimful.records.note import Note
 
-RECALLED_SUFFIX: Final = "/recalled"  # of the id under which search offers a message that is in the history, too
 _FAMILIES: Final = ("message", "memory", "summary")
 _EXAMPLES_SUFFIX: Final = "/examples"  # of the ids of a character's examples, which are excluded from small windows
 MEMORY_TYPE_KEY: Final = "memory_type"

@@ -84,10 +84,10 @@ class Inclusion(msgspec.Struct, frozen=True, kw_only=True):
 class Build(msgspec.Struct, frozen=True, kw_only=True):
     """A built context in one line, for lists, with what the next context needs to keep its prefix.
 
-    `number` is its position in the tenant's log, `message` the id of the message it answers. `left_out` counts the
-    candidates that are not in the context. `naive` are the tokens of the request and of everything left out: what
-    sending everything would have cost. `rules` is a digest of its policy and budget. If it is not `recorded`, this line
-    is all that is stored of it.
+    `number` is its position in the tenant's log, `message` the id of the message it answers. `candidates` counts them
+    together with the messages of the room that were not loaded, and `left_out` those that are not in the context.
+    `naive` are the tokens of the request and of everything left out: what sending everything would have cost. `rules`
+    is a digest of its policy and budget. If it is not `recorded`, this line is all that is stored of it.
     """
 
     number: int = 0

@@ -48,7 +48,7 @@ class ResponseStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Responses and their usage.
 
     `reported` is the number of responses with usage; the following numbers are sums over them. `counted` are our tokens
-    for their prompts, and `naive` the tokens of all candidates. `seconds` is the mean duration.
+    for their prompts, and `naive` those of everything, whole rooms included. `seconds` is the mean duration.
     """
 
     total: int = 0
@@ -78,7 +78,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of a time span.
 
     `key` is the day, hour, model, policy or persona of the group, and `begin` the start of the day or hour. `tokens`
-    are those of requests, and `share` is their share of the budget. `naive` are the tokens of all candidates.
+    are those of requests, and `share` is their share of the budget. `naive` are the tokens of everything.
     `warnings` counts contexts by kind of notice, and `degraded` those that were built without something. `nearly_full`
     contexts used more than 80 % of the budget.
 

@@ -47,7 +47,7 @@ class Reranking:
         scores, problem = await self._ask(question, [hit_text(hit) for hit in best])
         if problem:
             text = f"the reranker {problem}: hits keep the order of the search"
-            return ranked, (Notice(kind="reranker-failed", text=text, facts={"cause": problem}),)
+            return ranked, (Notice(kind="reranker-failed", text=text, facts={"cause": problem, "error": problem}),)
         if not any(scores):
             return ranked, ()
         judged = [

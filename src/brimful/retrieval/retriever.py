@@ -179,7 +179,7 @@ class Retriever:
         except BrimfulError as error:
             cause = _cause(error)
             text = f"full-text search failed ({cause})"
-            return None, (Notice(kind="text-search-failed", text=text, facts={"cause": cause}),)
+            return None, (Notice(kind="text-search-failed", text=text, facts={"cause": cause, "error": _name(error)}),)
 
     async def _vectors(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Nearest | None, Notices]:
         """Run vector search within the time limit. The breaker guards the embedder only, not the store."""
@@ -254,12 +254,14 @@ class Retriever:
         wait = self._breaker.retry_in(self._clock())
         state = f"it failed repeatedly; next attempt in {wait:.0f} s" if wait else "it is being tried again"
         text = f"vector search is off ({state}): using full-text search only"
-        return self._with_opening(Notice(kind="vector-search-off", text=text, facts={"retry_in": wait}))
+        facts = {"retry_in": wait, "error": "circuit breaker"}
+        return self._with_opening(Notice(kind="vector-search-off", text=text, facts=facts))
 
     def _lost(self, error: Exception) -> Notices:
         cause = f"took more than {self._time_limit:g} s" if isinstance(error, TimeoutError) else _cause(error)
         text = f"vector search failed ({cause}): using full-text search only"
-        return self._with_opening(Notice(kind="vector-search-failed", text=text, facts={"cause": cause}))
+        facts = {"cause": cause, "error": _name(error)}
+        return self._with_opening(Notice(kind="vector-search-failed", text=text, facts=facts))
 
     def _with_opening(self, notice: Notice) -> Notices:
         """Add a notice if the breaker opened, once for each time: it may have opened while nobody was searching."""
@@ -489,6 +491,16 @@ def _fallback_notice(relevant: int) -> Notice:
     found = "no memories" if not relevant else "one memory" if relevant == 1 else f"{relevant} memories"
     text = f"search found {found}: the most recent ones are used {'as well' if relevant else 'instead'}"
     return Notice(kind="recent-memories", text=text, facts={"found": relevant})
+
+
+def _name(error: BaseException) -> str:
+    """Return what kind of error it was, for logs: its message may quote content.
+
+    >>> _name(EmbeddingError("e", "tea is no food", status=400)), _name(TimeoutError())
+    ('EmbeddingError 400', 'TimeoutError')
+    """
+    reason = getattr(error, "status", None) or (type(error.__cause__).__name__ if error.__cause__ else "")
+    return f"{type(error).__name__} {reason}".rstrip()
 
 
 def _cause(error: BaseException) -> str:

@@ -35,8 +35,10 @@ from brimful.stores.tables import lore_entries as _lore_entries
 from brimful.stores.tables import memories as _memories
 from brimful.stores.tables import messages as _messages
 from brimful.stores.tables import removal as _removal
+from brimful.stores.tables import room_counts as _room_counts
 from brimful.stores.tables import summaries as _summaries
 from brimful.stores.tables.contents import ContentCache, TokenCounts
+from brimful.stores.tables.room_counts import RoomCounts
 from brimful.stores.transactions import ReadMethod, ReplicaMethod, Transactions, WriteMethod
 from brimful.stores.vectors import embedders as _embedders
 
@@ -46,13 +48,15 @@ R = TypeVar("R", bound=Entity)
 class RoomContents(msgspec.Struct, frozen=True, kw_only=True):
     """The summaries of a room, pinned memories and messages, each newest first, and versions of scopes by name.
 
-    A version changes with every write to its scope, by any process. A scope that never had a document has none.
+    `counts` are about all messages of the room, also archived ones. A version changes with every write to its scope, by
+    any process. A scope that never had a document has none.
     """
 
     summaries: list[Summary]
     pinned: list[Memory]
     newest: list[CountedMessage]
     versions: dict[str, str]
+    counts: RoomCounts = RoomCounts()
 
 
 class Store(Transactions):
@@ -107,19 +111,36 @@ class Store(Transactions):
         return await self._read(read)
 
     async def room_contents(
-        self, room: str, *, memories: Sequence[str], max_pinned: int, limit: int, tokenizer: str, scopes: Sequence[str]
+        self,
+        room: str,
+        *,
+        memories: Sequence[str],
+        max_pinned: int,
+        limit: int,
+        tokenizer: str,
+        counter: str,
+        scopes: Sequence[str],
     ) -> RoomContents:
         """Return what a build reads of a room, in one transaction.
 
-        These are the room's summaries, the newest pinned memories in the scopes `memories`, the newest messages, and
-        the versions of scopes.
+        These are the room's summaries, the newest pinned memories in the scopes `memories`, the newest messages, the
+        numbers of messages and tokens by a `counter`, and the versions of scopes.
         """
 
         def read(session: Session) -> RoomContents:
+            history = partial(_messages.get_history, session, self._cache, room, tokenizer=tokenizer)
+            newest = history(limit=limit)
             return RoomContents(
                 summaries=_summaries.list_summaries(session, room),
                 pinned=_memories.list_memories(session, scopes=memories, pinned=True, limit=max_pinned),
-                newest=_messages.get_history(session, self._cache, room, limit=limit, tokenizer=tokenizer),
+                newest=newest,
+                counts=_room_counts.read_room_counts(
+                    session,
+                    room,
+                    counter,
+                    newest=newest,
+                    read=lambda before, most: history(before=before, limit=most, include_archived=True),
+                ),
                 versions=_documents.scope_versions(session, scopes),
             )
 
@@ -133,6 +154,7 @@ class Store(Transactions):
     edit = WriteMethod(_messages.edit_message)
     delete = WriteMethod(_messages.delete_message)
     hide = WriteMethod(_messages.hide_messages)
+    save_room_counts = WriteMethod(_room_counts.save_room_counts)
 
     async def history(
         self,

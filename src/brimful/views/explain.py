@@ -7,6 +7,7 @@ import msgspec
 
 from brimful.core.context import COMPONENTS, Component, Context
 from brimful.core.decision import Decision, FormName, Outcome, Reason, format_relevance
+from brimful.core.notice import Notice
 from brimful.core.selection import PoolUse
 from brimful.errors import InvalidValue
 
@@ -290,11 +291,11 @@ def _component_line(indent: str, title: str, component: Component) -> str:
     return f"{f'{indent}{title}:':<24}{component.tokens:>9,}{f' ({items})' if items else ''}"
 
 
-def status_lines(context: Context) -> Iterator[str]:
-    """Yield the warnings, if there are any, and how much of the budget is used."""
-    if context.warnings:
+def status_lines(context: Context, notices: Sequence[Notice] = ()) -> Iterator[str]:
+    """Yield the warnings and other notices, if there are any, and how much of the budget is used."""
+    if context.warnings or notices:
         yield "WARNINGS:"
-        yield from (f"  {notice.text}" for notice in context.warnings)
+        yield from (f"  {notice.text}" for notice in (*context.warnings, *notices))
         yield ""
     yield f"STATUS: {_status(context)}"
 
@@ -307,9 +308,10 @@ def _status(context: Context) -> str:
 
 
 def count_outcomes(context: Context) -> list[tuple[str, int]]:
-    """Return the number of candidates by outcome, those that are in first."""
-    counts = Counter(decision.outcome for decision in context.decisions)
-    order: tuple[Outcome, ...] = ("kept", "shrunk", "replaced", "duplicate", "dropped")
+    """Return the number of candidates by outcome, those that are in first, and of messages that were not loaded."""
+    counts = Counter[str](decision.outcome for decision in context.decisions)
+    counts["not loaded"] = context.inputs.unread.messages
+    order = ("kept", "shrunk", "replaced", "duplicate", "dropped", "not loaded")
     return [(outcome, counts[outcome]) for outcome in order if counts[outcome]]
 
 

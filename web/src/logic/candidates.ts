@@ -92,12 +92,13 @@ export function countBy(decisions: readonly Decision[], field: "kind" | "pool" |
 
 const STANDING = new Set(["system", "current", "format", "notes"]); // in every context, so nothing rests on them alone
 
-/** How many candidates were included, left out, or covered by another one: "166 included, 249 left out, 8 covered by others". */
-export function outcomes(decisions: readonly Decision[]): string {
+/** How many of `all` were included, left out, covered by another one, or not loaded: "166 included, 249 left out, 8 covered by others". */
+export function outcomes(decisions: readonly Decision[], all: number): string {
   const inside = decisions.filter(included).length;
   const outside = decisions.filter((each) => each.outcome === "dropped").length;
   const covered = decisions.length - inside - outside;
-  return `${whole(inside)} included, ${whole(outside)} left out${covered > 0 ? `, ${whole(covered)} covered by others (same text or summary)` : ""}`;
+  const unread = all - decisions.length;
+  return `${whole(inside)} included, ${whole(outside)} left out${covered > 0 ? `, ${whole(covered)} covered by others (same text or summary)` : ""}${unread > 0 ? `, ${whole(unread)} older messages not loaded` : ""}`;
 }
 
 /** The beginning of the question that a context was built for. */

@@ -56,7 +56,7 @@ function Body({ view, item, onOpen }: { view: ContextView; item: string; onOpen:
   return (
     <>
       <p class="lead">
-        <b class="num">{whole(view.tokens)}</b> of {whole(view.available)} available tokens used ({percent(view.tokens / Math.max(1, view.available))}) · {plural(view.candidates, "candidate")}: {outcomes(view.decisions)} · {view.model} · {formatTime(view.at)}
+        <b class="num">{whole(view.tokens)}</b> of {whole(view.available)} available tokens used ({percent(view.tokens / Math.max(1, view.available))}) · {plural(view.candidates, "candidate")}: {outcomes(view.decisions, view.candidates)} · {view.model} · {formatTime(view.at)}
       </p>
       <Notes view={view} />
       <AnswerSection view={view} onOpen={onOpen} />

@@ -81,7 +81,7 @@ function Summary({ of }: { of: Statistics }) {
         <div><dt>Included <Explain term="Candidate" /></dt><dd>{percent(included(of) / Math.max(1, of.candidates))}</dd><dd class="small muted">{whole(included(of))} of {plural(of.candidates, "candidate")}</dd></div>
         <div><dt>Prompt cached <Explain term="Prefix" /></dt><dd>{answers.prompt ? percent(answers.cached / answers.prompt) : "–"}</dd><dd class="small muted">{answers.prompt ? `${percent(answers.expected_cached / answers.prompt)} expected` : "no usage reported"}</dd></div>
         <div><dt>Cost</dt><dd>{money(of.cost)}</dd><dd class="small muted">{of.cost === null ? "price unknown" : plural(answers.total, "answer")}</dd></div>
-        <div><dt>Saved</dt><dd>{money(of.saved)}</dd><dd class="small muted">compared to sending all candidates</dd></div>
+        <div><dt>Saved</dt><dd>{money(of.saved)}</dd><dd class="small muted">compared to sending everything</dd></div>
         <div><dt>Counting error</dt><dd>{answers.count_error === null ? "–" : percent(Math.abs(answers.count_error))}</dd><dd class="small muted">compared to reported usage</dd></div>
         <div><dt>Answer time</dt><dd>{seconds(answers.seconds)}</dd><dd class="small muted">mean</dd></div>
         <div><dt>Memories per context <Explain term="Relevance" /></dt><dd>{of.memories.per_context.toFixed(1)}</dd><dd class="small muted">{of.memories.relevance === null ? "no relevance recorded" : `mean relevance ${relevance(of.memories.relevance)}`}</dd></div>
@@ -153,7 +153,7 @@ function Plots({ rows, over }: { rows: Statistics[]; over: string }) {
       range: timeRange(times, bucket / 2),
       contexts: [line("contexts", "--accent", (row) => row.contexts)],
       use: [line("mean", "--accent", (row) => row.share.mean), line("largest", "--muted", (row) => row.share.max, [6, 4])],
-      tokens: [line("sent", "--accent", (row) => row.total_tokens), line("all candidates", "--muted", (row) => row.naive, [6, 4])],
+      tokens: [line("sent", "--accent", (row) => row.total_tokens), line("everything", "--muted", (row) => row.naive, [6, 4])],
       cost: [line("cost", "--accent", (row) => row.cost), line("saved", "--good", (row) => row.saved, [2, 3])],
     };
   }, [rows, over]);
@@ -162,7 +162,7 @@ function Plots({ rows, over }: { rows: Statistics[]; over: string }) {
     <section class="plots" aria-label={`Plots by ${over}`}>
       <Plot title={`Contexts per ${over}`} unit="contexts" times={drawn.times} range={drawn.range} lines={drawn.contexts} />
       <Plot title="Budget used" unit="share of the budget" times={drawn.times} range={drawn.range} lines={drawn.use} show={percent} />
-      <Plot title="Tokens sent and tokens of all candidates" unit="tokens" times={drawn.times} range={drawn.range} lines={drawn.tokens} />
+      <Plot title="Tokens sent and tokens of everything" unit="tokens" times={drawn.times} range={drawn.range} lines={drawn.tokens} />
       {priced && <Plot title="Cost and savings" unit="US dollars" times={drawn.times} range={drawn.range} lines={drawn.cost} show={money} />}
     </section>
   );

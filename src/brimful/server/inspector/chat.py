@@ -79,7 +79,7 @@ class InspectionView(View, frozen=True, kw_only=True):
 class ReplyView(AnswerView, frozen=True, kw_only=True):
     """The answer of a persona. `calls` are tools to call before it can continue.
 
-    `tokens` is our own count of the prompt, `left_out` the number of candidates that are not in it.
+    `tokens` is our own count of the prompt, `left_out` the number of candidates and messages that are not in it.
     """
 
     persona: str | None
@@ -317,7 +317,7 @@ class Chat:
             sender=speaker.sender,
             calls=answer.calls,
             tokens=answer.context.tokens,
-            left_out=sum(not each.included for each in answer.context.decisions),
+            left_out=answer.context.left_out,
             warnings=answer.context.warnings,
         )
 

@@ -32,6 +32,7 @@ COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "token_counts": (2, ("tokenizer", "hash", "tokens")),
     "rooms": (1, ("number", "id", "body", "owner", "last", "last_message_at", "unindexed")),
     "messages": (2, ("room", "seq", "id", "hash", "at", "edited", "deleted", "archived_by", "detail")),
+    "room_counts": (3, ("room", "counter", "first", "last", "messages", "tokens")),
     "memories": (
         1,
         (

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -20,6 +21,7 @@ from brimful.stores.tables.memories import decode_memory, list_memories, remove_
 from brimful.stores.tables.memories import memory_document as memory_entry
 from brimful.stores.tables.messages import READ_MESSAGES as MESSAGES
 from brimful.stores.tables.messages import decode_message
+from brimful.stores.tables.room_counts import remove_room_counts
 from brimful.stores.tables.summaries import list_summaries, save_summaries
 from brimful.stores.tables.writes import release_replaced, remove_row
 from brimful.stores.transactions import Transactions
@@ -78,7 +80,7 @@ _ARCHIVED_MESSAGES: Final = f"""
 _ARCHIVED_MEMORIES: Final = f"{MEMORIES} AND m.archived_by = :run ORDER BY m.id LIMIT :limit"
 _PURGE: Final = f"""
 UPDATE messages SET deleted = {PURGED}, archived_by = NULL WHERE tenant = :tenant AND deleted = 0 AND id IN (
-  SELECT id FROM messages WHERE tenant = :tenant AND archived_by < :before LIMIT :limit) RETURNING id, hash
+  SELECT id FROM messages WHERE tenant = :tenant AND archived_by < :before LIMIT :limit) RETURNING id, hash, room, seq
 """  # noqa: S608 - our own
 _PURGE_MEMORIES: Final = "DELETE FROM memories WHERE tenant = :tenant AND archived_by < :before RETURNING id, hash"
 _COUNT: Final = """
@@ -467,8 +469,12 @@ def _purge_messages(session: Session, *, before: int) -> int:
         before=before,
     )
     session.run("DELETE FROM janitor_undo WHERE tenant = :tenant AND run < :before", before=before)
-    purged = [(id, hash) for id, hash in session.rows(_PURGE, before=before, limit=BATCH)]
-    release_replaced(session, purged)
+    purged = session.rows(_PURGE, before=before, limit=BATCH)
+    release_replaced(session, [(id, hash) for id, hash, _, _ in purged])
+    numbers = sorted({room for _, _, room, _ in purged})
+    rooms = session.rows("SELECT number, id FROM rooms WHERE tenant = :tenant AND number IN :numbers", numbers=numbers)
+    for number, room in sorted(rooms, key=itemgetter(1)):
+        remove_room_counts(session, room, [seq for _, _, at, seq in purged if at == number])
     return len(purged)
 
 

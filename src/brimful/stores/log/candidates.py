@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from brimful.packagers.records import RECALLED_SUFFIX, record_id
+from brimful.core.context import RECALLED_SUFFIX
+from brimful.packagers.records import record_id
 from brimful.stores.encryption.cipher import decrypt
 from brimful.stores.log.context_codec import NO_ADDRESSES, Name, read_decisions, read_names
 from brimful.stores.session import Session

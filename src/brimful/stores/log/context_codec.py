@@ -14,12 +14,11 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
-from brimful.core.context import Context
+from brimful.core.context import RECALLED_SUFFIX, Context
 from brimful.core.decision import NEUTRAL_RELEVANCE, SECONDS_PER_DAY, Score
 from brimful.core.frame import part_text
 from brimful.core.policy import Weights
 from brimful.errors import InvalidRecord
-from brimful.packagers.records import RECALLED_SUFFIX
 from brimful.records import Content
 from brimful.stores.log.columns import Packed, pack, pack_few, pack_structs, unpack, unpack_rows
 from brimful.stores.tables.contents import hash_content

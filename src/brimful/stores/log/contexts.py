@@ -75,9 +75,9 @@ def make_build(snapshot: Snapshot, *, recorded: bool = True) -> Build:
         completion=context.budget.completion,
         available=context.budget.available,
         components=context.components,
-        candidates=len(context.decisions),
-        left_out=sum(not each.included for each in context.decisions),
-        naive=context.tokens + _excluded_tokens(context),
+        candidates=context.offered,
+        left_out=context.left_out,
+        naive=context.naive,
         warnings=context.warnings,
         degraded=context.inputs.degraded,
         history=context.history,
@@ -181,11 +181,6 @@ def _decode_build(session: Session, row: Row) -> Build:
 def encrypt_build(session: Session, build: Build) -> bytes:
     """Encode and encrypt a build: its warnings may quote contents."""
     return encrypt(session, msgspec.json.encode(build), "snapshots", build.id, build.room)
-
-
-def _excluded_tokens(context: Context) -> int:
-    """Return the tokens of everything that was left out or shortened."""
-    return sum(max(0, decision.saved) for decision in context.decisions)
 
 
 def save_snapshots(session: Session, snapshots: Sequence[Snapshot]) -> None:

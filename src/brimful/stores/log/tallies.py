@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from brimful.core.context import COMPONENTS, Context
-from brimful.core.notice import NOTICE_KINDS, NoticeKind
+from brimful.core.notice import NEARLY_FULL, NOTICE_KINDS, NoticeKind
 from brimful.core.validation import MAX_INTEGER
 from brimful.records import Response
 from brimful.records.contexts import Build
@@ -31,7 +31,6 @@ _BILLION: Final = 1_000_000_000
 _MEMORY: Final = "memory-"
 _MAX_VALUE: Final = 10**10  # tokens or microseconds; larger values are errors and must not spoil the sums
 _ORDER: Final = (*dict.fromkeys(COMPONENTS.values()),)
-_NEARLY_FULL: Final = 0.8  # of the budget
 _MAPS: Final = ("component_tokens", "component_items", "memories", "warnings", "summaries")
 HOUR: Final = 3_600.0  # seconds
 DAY: Final = 24  # hours
@@ -135,7 +134,7 @@ def tally_build(build: Build, context: Context) -> Tally:
         naive=min(build.naive, _MAX_VALUE),
         warnings=dict.fromkeys(kinds, 1),
         degraded=int(bool(context.inputs.degraded)),
-        nearly_full=int(share > _NEARLY_FULL),
+        nearly_full=int(share > NEARLY_FULL),
         without_memories=int(without),
         without_memories_or_vectors=int(without and "vector-search-off" in kinds),
     )

@@ -20,6 +20,7 @@ from brimful.stores.session import Row, Session, validate_limit
 from brimful.stores.tables.contents import CachedContent, ContentCache, add_contents, count_key, decode_content
 from brimful.stores.tables.entities import RoomState, lock_rooms, save_room_states
 from brimful.stores.tables.removal import remove_contexts
+from brimful.stores.tables.room_counts import remove_room_counts
 from brimful.stores.tables.summaries import remove_covering_summaries
 from brimful.stores.tables.writes import erase_record, release_replaced
 
@@ -276,6 +277,7 @@ def edit_message(session: Session, id: str, content: Content, entry: IndexEntry,
     )
     release_replaced(session, [(id, old.hash)])
     documents.replace_documents(session, message_documents([(changed, entry)]))
+    remove_room_counts(session, changed.room, [changed.seq])
     return changed
 
 
@@ -288,12 +290,13 @@ def delete_message(session: Session, id: str, *, erase: bool = False) -> bool:
         session.run("UPDATE messages SET deleted = 1 WHERE tenant = :tenant AND id = :id", id=id)
         release_replaced(session, [(id, found.hash)])
         documents.remove_documents(session, "message", [id])
+    deleted = messages_by_id(session, [id], deleted=True)[id]
     if erase:
         erase_record(session, id, found.hash)
-        deleted = messages_by_id(session, [id], deleted=True)[id]
         remove_covering_summaries(session, deleted.room, [deleted.seq], erase=True)
         erase_record(session, ephemeral_id(deleted.room), None)  # past contexts may contain one that quotes it
         remove_contexts(session, janitor_session(deleted.room))  # and what the janitor read
+    remove_room_counts(session, deleted.room, [deleted.seq])
     return True
 
 
@@ -313,10 +316,13 @@ def hide_messages(session: Session, ids: Sequence[str], *, superseded: bool = Fa
             id=message.id,
             detail=encode_detail(session, hidden, locked[message.id].hash),
         )
-    for room in sorted({message.room for message in visible}):
+    rooms = sorted({message.room for message in visible})
+    for room in rooms:
         seqs = [message.seq for message in visible if message.room == room]
         remove_covering_summaries(session, room, seqs, erase=False)
     documents.remove_documents(session, "message", [message.id for message in visible])
+    for room in rooms:
+        remove_room_counts(session, room, [message.seq for message in visible if message.room == room])
     return [message.id for message in visible]
 
 

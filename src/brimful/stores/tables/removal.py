@@ -52,9 +52,10 @@ def _remove_persona_data(session: Session, id: str) -> None:
 
 def _remove_room_data(session: Session, id: str) -> None:
     _remove_memories(session, "room", id)
+    number = "(SELECT number FROM rooms WHERE tenant = :tenant AND id = :id)"
+    session.run(f"DELETE FROM room_counts WHERE tenant = :tenant AND room = {number}", id=id)  # noqa: S608 - our own
     messages = session.rows(
-        "DELETE FROM messages WHERE tenant = :tenant AND room = "
-        "(SELECT number FROM rooms WHERE tenant = :tenant AND id = :id) RETURNING id, hash, deleted",
+        f"DELETE FROM messages WHERE tenant = :tenant AND room = {number} RETURNING id, hash, deleted",  # noqa: S608
         id=id,
     )
     documents.remove_documents(session, "message", [row[0] for row in messages])
