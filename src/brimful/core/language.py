@@ -173,35 +173,35 @@ ENGLISH: Final = "en"
 _LATIN: Final = "Latin"
 _CYRILLIC: Final = "Cyrillic"
 _SCRIPTS: Final = (
-    (re.compile(r"[a-z\u00c0-\u024f\u1e00-\u1eff]"), _LATIN, 1.0),
-    (re.compile(r"[\u3040-\u30ff]"), "ja", 2.0),
-    (re.compile(r"[\u3400-\u9fff\uf900-\ufaff]"), "zh", 2.0),  # with kana beside them, Japanese
-    (re.compile(r"[\uac00-\ud7af]"), "ko", 2.0),
-    (re.compile(r"[\u0400-\u052f]"), _CYRILLIC, 1.0),
-    (re.compile(r"[\u0370-\u03ff]"), "el", 1.0),
-    (re.compile(r"[\u0530-\u058f]"), "hy", 1.0),
-    (re.compile(r"[\u0590-\u05ff]"), "he", 1.0),
-    (re.compile(r"[\u0600-\u06ff]"), "ar", 1.0),
-    (re.compile(r"[\u0900-\u097f]"), "hi", 1.0),
-    (re.compile(r"[\u0980-\u09ff]"), "bn", 1.0),
-    (re.compile(r"[\u0a00-\u0a7f]"), "pa", 1.0),
-    (re.compile(r"[\u0a80-\u0aff]"), "gu", 1.0),
-    (re.compile(r"[\u0b00-\u0b7f]"), "or", 1.0),
-    (re.compile(r"[\u0b80-\u0bff]"), "ta", 1.0),
-    (re.compile(r"[\u0c00-\u0c7f]"), "te", 1.0),
-    (re.compile(r"[\u0c80-\u0cff]"), "kn", 1.0),
-    (re.compile(r"[\u0d00-\u0d7f]"), "ml", 1.0),
-    (re.compile(r"[\u0d80-\u0dff]"), "si", 1.0),
-    (re.compile(r"[\u0e00-\u0e7f]"), "th", 1.0),
-    (re.compile(r"[\u0e80-\u0eff]"), "lo", 1.0),
-    (re.compile(r"[\u0f00-\u0fff]"), "bo", 1.0),
-    (re.compile(r"[\u1000-\u109f]"), "my", 1.0),
-    (re.compile(r"[\u10a0-\u10ff]"), "ka", 1.0),
-    (re.compile(r"[\u1200-\u137f]"), "am", 1.0),
-    (re.compile(r"[\u1780-\u17ff]"), "km", 1.0),
+    (r"[a-z\u00c0-\u024f\u1e00-\u1eff]", _LATIN, 1.0),
+    (r"[\u3040-\u30ff]", "ja", 2.0),
+    (r"[\u3400-\u9fff\uf900-\ufaff]", "zh", 2.0),  # with kana beside them, Japanese
+    (r"[\uac00-\ud7af]", "ko", 2.0),
+    (r"[\u0400-\u052f]", _CYRILLIC, 1.0),
+    (r"[\u0370-\u03ff]", "el", 1.0),
+    (r"[\u0530-\u058f]", "hy", 1.0),
+    (r"[\u0590-\u05ff]", "he", 1.0),
+    (r"[\u0600-\u06ff]", "ar", 1.0),
+    (r"[\u0900-\u097f]", "hi", 1.0),
+    (r"[\u0980-\u09ff]", "bn", 1.0),
+    (r"[\u0a00-\u0a7f]", "pa", 1.0),
+    (r"[\u0a80-\u0aff]", "gu", 1.0),
+    (r"[\u0b00-\u0b7f]", "or", 1.0),
+    (r"[\u0b80-\u0bff]", "ta", 1.0),
+    (r"[\u0c00-\u0c7f]", "te", 1.0),
+    (r"[\u0c80-\u0cff]", "kn", 1.0),
+    (r"[\u0d00-\u0d7f]", "ml", 1.0),
+    (r"[\u0d80-\u0dff]", "si", 1.0),
+    (r"[\u0e00-\u0e7f]", "th", 1.0),
+    (r"[\u0e80-\u0eff]", "lo", 1.0),
+    (r"[\u0f00-\u0fff]", "bo", 1.0),
+    (r"[\u1000-\u109f]", "my", 1.0),
+    (r"[\u10a0-\u10ff]", "ka", 1.0),
+    (r"[\u1200-\u137f]", "am", 1.0),
+    (r"[\u1780-\u17ff]", "km", 1.0),
 )  # fmt: skip
 """The letters of each script, the language of a text that is mostly in it, and how much a letter counts."""
-_OTHER_SCRIPT: Final = re.compile("|".join(pattern.pattern for pattern, name, _ in _SCRIPTS if name != _LATIN))
+_OTHER_SCRIPT: Final = re.compile("|".join(pattern for pattern, name, _ in _SCRIPTS if name != _LATIN))
 # Thai, kana, Chinese characters and Hangul may follow a name without a space.
 _NAME: Final = r"(?:(?![\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff])\w)++"
 _CACHED_PATTERNS: Final = 256
@@ -266,7 +266,7 @@ def detect_language(text: str) -> str:
 @lru_cache(maxsize=_CACHED_LETTERS)
 def _find_script(char: str) -> tuple[str, float]:
     """Return the script of a character, and how much it counts: nothing if it is no letter."""
-    return next(((name, weight) for pattern, name, weight in _SCRIPTS if pattern.match(char)), (_LATIN, 0.0))
+    return next(((name, weight) for pattern, name, weight in _SCRIPTS if re.match(pattern, char)), (_LATIN, 0.0))
 
 
 def _cyrillic_language(text: str) -> str:

@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -20,7 +20,6 @@ from brimful.engine.janitor import Build, package_passage, send_passages
 from brimful.engine.options import BuildRequest, EngineSettings
 from brimful.engine.writer import Writer, new_id
 from brimful.errors import BrimfulError, InvalidValue, StoreUnavailable, UnknownRecord
-from brimful.janitor.facts import Fact, find_facts, normalize_value
 from brimful.packagers.records import JANITOR, janitor_session, learning_session, plain_text
 from brimful.protocols import Provider
 from brimful.protocols.summarizer import Passage
@@ -33,6 +32,9 @@ from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.search import SearchRequest
 from brimful.stores import Store
 from brimful.stores.admin.janitor import JanitorStore
+
+if TYPE_CHECKING:  # and imported where it is used: its patterns take as long to compile as a tenth of a build
+    from brimful.janitor.facts import Fact
 
 LEARNED: Final = "learned"
 """The key of a learned memory's metadata that says what it was learned from."""
@@ -189,6 +191,8 @@ class _Draft:
         return tuple(self._changes.values())
 
     def has_text(self, text: str) -> bool:
+        from brimful.janitor.facts import normalize_value  # noqa: PLC0415
+
         return any(normalize_value(each.content) == normalize_value(text) for each in self.current.values())
 
     def find(self, about: str, attribute: str) -> Memory | None:
@@ -538,6 +542,8 @@ class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
 
 def apply_rules(draft: _Draft, utterances: Sequence[Utterance], scope: LearningScope, names: dict[str, str]) -> None:
     """Add what people say about themselves. If a user is given, only what that user says."""
+    from brimful.janitor.facts import find_facts  # noqa: PLC0415
+
     for each in utterances:
         if each.role != "user" or (scope.user is not None and not _is_own(each, scope, names)):
             continue
@@ -547,7 +553,9 @@ def apply_rules(draft: _Draft, utterances: Sequence[Utterance], scope: LearningS
             _apply_fact(draft, fact, each, about)
 
 
-def _apply_fact(draft: _Draft, fact: Fact, utterance: Utterance, about: str) -> None:
+def _apply_fact(draft: _Draft, fact: "Fact", utterance: Utterance, about: str) -> None:
+    from brimful.janitor.facts import normalize_value  # noqa: PLC0415
+
     known = draft.find(about, fact.attribute)
     if fact.ended:
         if known is not None and (not fact.value or normalize_value(fact.value) in normalize_value(known.content)):
