@@ -43,6 +43,7 @@ from brimful.providers import make_provider, make_provider_for_model
 from brimful.records import Usage
 from brimful.retrieval.breaker import Breaker
 from brimful.shorten import shorten, word_set
+from brimful.threads import run_in_thread
 
 TIME_LIMIT: Final = 20.0  # seconds for a summarizer
 MIN_TOKENS: Final = 60  # of a summary
@@ -89,20 +90,22 @@ async def compact(
     - `breaker`: stops calling a summarizer that fails, for a while.
     - `previous`: used instead of the summary in the request.
     """
-    left_out = _LeftOut(context, require_positive("tokens", tokens), previous)
+    left_out = await run_in_thread(_LeftOut, context, require_positive("tokens", tokens), previous)
     if left_out.current is not None or not left_out.positions:
         return left_out.current
     if summarizer is None:
-        return left_out.by_rules()
+        return await run_in_thread(left_out.by_rules)
     owned = StepSummarizer(summarizer, provider) if isinstance(summarizer, str | ModelInfo) else None
     writer = owned or _require_summarizer(summarizer)
     guard = _Guard(writer, time_limit, breaker or Breaker(now=clock()), clock)
     try:
-        text, problem = await guard.summarize(left_out.digest(fits_itself=isinstance(writer, StepSummarizer)))
+        digest = await run_in_thread(left_out.digest, fits_itself=isinstance(writer, StepSummarizer))
+        text, problem = await guard.summarize(digest)
     finally:
         if owned is not None:
             await owned.close()
-    return left_out.by_model(text) or left_out.by_rules(problem or "wrote something that is no summary of them")
+    problem = problem or "wrote something that is no summary of them"
+    return await run_in_thread(lambda: left_out.by_model(text) or left_out.by_rules(problem))
 
 
 def compact_now(context: Context, *, previous: str = "") -> Compaction | None:
@@ -290,8 +293,10 @@ class StepSummarizer:
         counter = counter_for(self._model, "hybrid")
         room = self._room(digest, window)
         text = digest.previous
-        for chunk in _divide(fit_passages(passages, _MAX_CALLS * room // 2, counter), room, counter):
-            reply = await self._provider.send(self._make_request(digest, text, chunk, window))
+        fitting = await run_in_thread(fit_passages, passages, _MAX_CALLS * room // 2, counter)
+        for chunk in await run_in_thread(lambda: list(_divide(fitting, room, counter))):
+            request = await run_in_thread(self._make_request, digest, text, chunk, window)
+            reply = await self._provider.send(request)
             if self._on_usage is not None and reply.usage is not None:
                 self._on_usage(reply.usage)
             text = reply.text[: _MAX_CHARS * digest.tokens].strip()

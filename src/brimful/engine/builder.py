@@ -61,6 +61,7 @@ from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.search import Hit, SearchRequest, SearchResult, diversify, memory_scopes
 from brimful.stores import Store
 from brimful.stores.tables.room_counts import RoomCounts, Sum
+from brimful.threads import run_in_thread
 
 RECENT_SPEAKERS: Final = 32  # messages; their speakers may be the ones to answer
 MAX_PINNED: Final = 200  # pinned memories in a context
@@ -385,7 +386,7 @@ class CandidateCollector:
         headers = header_texts(plan.persona, plan.room, plan.user).values()
         notes = (note.text for note in collect_notes(plan.persona, plan.room, plan.user).values())
         tokenized = await ensure_counts(self._store, plan.vocabulary, [*loaded.contents(), *headers, *notes])
-        packages = await asyncio.to_thread(_make_packages, plan, loaded)
+        packages = await run_in_thread(_make_packages, plan, loaded)
         total = await count_room(self._store, known.counts, plan.room_counter)
         return Candidates(
             packages=tuple(packages),
@@ -447,7 +448,7 @@ class CandidateCollector:
         if not index.entries:
             return index, Activation()
         turns = await self._library.turns(index, plan.room.id, plan.current, recent.messages, plan.persona)
-        activation = await asyncio.to_thread(
+        activation = await run_in_thread(
             activate,
             index,
             turns,
@@ -553,7 +554,7 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
 
 
 async def _fill(packages: Sequence[ContentPackage], notices: Sequence[Notice], **options: Any) -> Context:
-    return await asyncio.to_thread(assemble, packages, degraded=notices, **options)
+    return await run_in_thread(assemble, packages, degraded=notices, **options)
 
 
 def _without_media(policy: Policy) -> Policy:

@@ -13,6 +13,7 @@ from brimful.records.search import CountedMessage
 from brimful.retrieval.search import Hit
 from brimful.stores import Store
 from brimful.stores.tables.contents import TokenCounts
+from brimful.threads import run_in_thread
 
 _MAX_INLINE: Final = 131_072  # characters; more would block the event loop too long
 
@@ -24,7 +25,7 @@ async def run_in_thread_if_long(texts: Sequence[str], work: Callable[P, T], *arg
     """Call a function on texts, in a thread if they are long."""
     if sum(map(len, texts)) < _MAX_INLINE:
         return work(*args, **more)
-    return await asyncio.to_thread(work, *args, **more)
+    return await run_in_thread(work, *args, **more)
 
 
 async def prepare_tokenizer(vocabulary: str | None) -> None:
@@ -57,7 +58,7 @@ async def _load_or_count(store: Store, vocabulary: str, texts: Sequence[str], li
     )
     missing = dict(islice(((hash, text) for hash, text in by_hash.items() if hash not in stored), limit))
     if missing:
-        counted = await asyncio.to_thread(count_raw, vocabulary, list(missing.values()))
+        counted = await run_in_thread(count_raw, vocabulary, list(missing.values()))
         await store.save_counts(vocabulary, dict(zip(missing, counted, strict=True)))
     return len(missing)
 

@@ -47,6 +47,7 @@ from brimful.retrieval.documents import make_document
 from brimful.retrieval.retriever import embed_checked
 from brimful.stores import Store
 from brimful.stores.admin.janitor import JanitorStore
+from brimful.threads import run_in_thread
 
 _WORDS_PER_TOKEN: Final = 0.7
 _CHARS_PER_TOKEN: Final = 8  # a summary with more characters than its tokens could have is cut
@@ -299,7 +300,7 @@ class RoomSweep:
                 _update_summaries(known, change)
             return report.with_change(change)
 
-        due = await asyncio.to_thread(find_due_days, positions, tuple(known.values()))
+        due = await run_in_thread(find_due_days, positions, tuple(known.values()))
         for at, day in enumerate(due):
             if self._summarize:
                 change = await self._summarize_day(room, day, notes)
@@ -320,7 +321,7 @@ class RoomSweep:
 
     async def _separate_floods(self, room: str, day: Day) -> _summaries.DayContents:
         messages = await self._housekeeping.messages(room, [position.seq for position in day.positions])
-        return await asyncio.to_thread(_summaries.separate_floods, messages)
+        return await run_in_thread(_summaries.separate_floods, messages)
 
     async def _collapse_floods(self, room: str, due: DueDay) -> tuple[JanitorChange, bool]:
         """Return the change for the floods of a day, and whether the day has to be summarized as well."""
@@ -372,7 +373,7 @@ class RoomSweep:
             _log.warning("topics are grouped by thread only: %s: %s", type(error).__name__, error)
             notes.append(f"topics are grouped by thread only because the embedder failed ({type(error).__name__})")
             return threads
-        return await asyncio.to_thread(merge_by_subject, threads, vectors)
+        return await run_in_thread(merge_by_subject, threads, vectors)
 
     async def _find_unused(self, room: str, summaries: Iterable[Summary], notes: list[str]) -> tuple[str, ...]:
         """Return old messages that a summary covers and that no recorded context included."""

@@ -16,6 +16,7 @@ from brimful.records.lorebook import Source
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.search import LOREBOOK
 from brimful.stores import Store
+from brimful.threads import run_in_thread
 
 _MAX_CACHED: Final = 64  # sets of lorebooks
 _ENTRY_BYTES: Final = 5_000  # memory of an entry with its keywords and its text
@@ -65,7 +66,7 @@ class LoreLibrary:
             uses_names = any(map(_has_placeholders, entries))
             self._uses_names.put(key, uses_names, now=now)
             names = names if uses_names else ("", "")
-            index = await asyncio.to_thread(LoreIndex, books, [_fill_entry_names(entry, *names) for entry in entries])
+            index = await run_in_thread(LoreIndex, books, [_fill_entry_names(entry, *names) for entry in entries])
             self._indexes.put((*key, *names), index, now=now)
         return index
 

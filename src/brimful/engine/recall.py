@@ -1,6 +1,5 @@
 """Recall what a context left out, and what was never a candidate, within what its room, persona and user may see."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,6 +23,7 @@ from brimful.retrieval.queries import make_queries
 from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.search import Hit, SearchRequest, memory_scopes
 from brimful.stores import Store
+from brimful.threads import run_in_thread
 
 _MAX_HITS: Final = 20
 _RECENT_CONTEXTS: Final = 20  # in which a handle is looked up, newest first
@@ -77,9 +77,9 @@ class Recaller:
             raise InvalidValue("context", "pass a context, or a room")
         if handle:
             item = await self._find(viewer, handle)
-            return await asyncio.to_thread(recall_item, item, query, max_tokens, viewer.counter)
+            return await run_in_thread(recall_item, item, query, max_tokens, viewer.counter)
         items = await self._search(viewer, query)
-        return await asyncio.to_thread(recall_best, items, query, max_tokens, viewer.counter)
+        return await run_in_thread(recall_best, items, query, max_tokens, viewer.counter)
 
     async def _view_context(self, context: Context | str) -> Viewer:
         snapshot = await find_snapshot(self._store, context)
@@ -87,7 +87,7 @@ class Recaller:
             room=snapshot.room,
             persona=snapshot.persona,
             user=snapshot.user,
-            counter=await asyncio.to_thread(counter_of, snapshot.context),
+            counter=await run_in_thread(counter_of, snapshot.context),
             context=snapshot.context,
         )
 
@@ -100,7 +100,7 @@ class Recaller:
             raise UnknownRecord("room", room)
         name = stored.persona if persona is None else persona
         info = self._builder.choose_model(model, None if name is None else await self._store.get(Persona, name))
-        counter = await asyncio.to_thread(counter_for, info)
+        counter = await run_in_thread(counter_for, info)
         return Viewer(room=room, persona=name, user=user or stored.user, counter=counter)
 
     # -- by handle ---------------------------------------------------------------------------------------------------
@@ -138,15 +138,15 @@ class Recaller:
             return await self._package(viewer, memory)
         for summary in await self._store.summaries(viewer.room):
             if summary.id == id:
-                return await asyncio.to_thread(package_summary, summary, counter=viewer.counter)
+                return await run_in_thread(package_summary, summary, counter=viewer.counter)
         return None
 
     async def _package(self, viewer: Viewer, record: Message | Memory) -> ContentPackage:
         if isinstance(record, Memory):
-            return await asyncio.to_thread(package_memory, record, counter=viewer.counter)
+            return await run_in_thread(package_memory, record, counter=viewer.counter)
         persona = None if viewer.persona is None else await self._store.get(Persona, viewer.persona)
         [message] = as_seen_by([record], persona or (Persona(id=viewer.persona) if viewer.persona else None))
-        return await asyncio.to_thread(package_message, message, counter=viewer.counter)
+        return await run_in_thread(package_message, message, counter=viewer.counter)
 
     async def _require_present(self, context: Context, item: Item) -> Item:
         """Return a candidate, unless its record was deleted since: then it must not be shown again."""
@@ -184,7 +184,7 @@ class Recaller:
             for hit in hits
             if isinstance(hit.record, Message | Memory) and hit.record.id not in known
         ]
-        ranked = (await asyncio.to_thread(rank_items, [*hidden, *fresh], query))[: 2 * _MAX_HITS]
+        ranked = (await run_in_thread(rank_items, [*hidden, *fresh], query))[: 2 * _MAX_HITS]
         if context is None:
             return ranked
         own = [item for item in ranked if item.decision is not None]

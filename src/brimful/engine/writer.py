@@ -1,6 +1,5 @@
 """Write records: store them, count them for the models in use, and wake the indexer."""
 
-import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -12,7 +11,7 @@ from brimful.assembly.arguments import require_list
 from brimful.assembly.messages import read_content
 from brimful.core.content import Role
 from brimful.core.validation import preview
-from brimful.engine.counts import UsedTokenizers, run_in_thread_if_long
+from brimful.engine.counts import UsedTokenizers
 from brimful.engine.events import Emitter
 from brimful.engine.indexer import Indexer
 from brimful.engine.options import EngineSettings, MemoryChanges, MemoryOptions, check_options
@@ -22,9 +21,10 @@ from brimful.records import Content, LoreEntry, Memory, Message, Record, Summary
 from brimful.records.base import validate_id
 from brimful.records.memory import MemoryFilters
 from brimful.records.search import IndexEntry
-from brimful.retrieval.documents import PIECE_CHARS, Searchable, make_document, passage_text, searchable_text
+from brimful.retrieval.documents import PIECE_CHARS, Searchable, make_document, searchable_text
 from brimful.stores import Store
 from brimful.stores.admin.export import WRITE_RECORDS
+from brimful.threads import run_in_thread
 
 _Written = TypeVar("_Written", bound=Searchable)
 
@@ -198,7 +198,7 @@ class Writer:
     async def write_lore(self, entries: Sequence[LoreEntry]) -> None:
         """Write lorebook entries."""
         require_records("entries", entries, LoreEntry)
-        await asyncio.to_thread(check_keywords, *entries)  # a stranger may have written thousands
+        await run_in_thread(check_keywords, *entries)  # a stranger may have written thousands
         await self._store.save_lore(await _make_documents(entries))
         await self.process_new(entries)
 
@@ -258,5 +258,4 @@ def require_memory_content(memory: Memory) -> None:
 
 async def _make_documents(records: Sequence[_Written]) -> list[tuple[_Written, IndexEntry]]:
     """Return records with their index entries. Long texts and many keywords take long to divide and analyze."""
-    texts = [passage_text(record) for record in records]
-    return await run_in_thread_if_long(texts, lambda: [(record, make_document(record)) for record in records])
+    return await run_in_thread(lambda: [(record, make_document(record)) for record in records])

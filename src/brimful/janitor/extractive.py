@@ -4,7 +4,6 @@ A sentence scores by the tf-idf weights of its words; words that were quoted alr
 one sentence before any topic gets a second. Words of the focus weigh more.
 """
 
-import asyncio
 import math
 import re
 from collections import Counter
@@ -15,6 +14,7 @@ import msgspec
 
 from brimful.janitor.floods import make_excerpt
 from brimful.protocols.summarizer import Digest, Passage
+from brimful.threads import run_in_thread
 
 MAX_QUOTE_CHARS: Final = 160  # of a sentence
 MAX_SENTENCES: Final = 4_000  # that are scored; of more, only every second, third, … one
@@ -48,7 +48,7 @@ class ExtractiveSummarizer:
 
     async def summarize(self, digest: Digest) -> str:
         """Return the most informative sentences in order, each with its speaker."""
-        return await asyncio.to_thread(self._quotes, digest)
+        return await run_in_thread(self._quotes, digest)
 
     def _quotes(self, digest: Digest) -> str:
         sentences = self._sentences(digest.topics)

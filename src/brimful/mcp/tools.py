@@ -3,7 +3,6 @@
 Nothing here depends on the MCP SDK. A tool returns text. That of a reading tool has at most `budget` tokens.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -25,6 +24,7 @@ from brimful.packagers.records import plain_text
 from brimful.records import Memory, MemoryType, Message, Room, Snapshot
 from brimful.records.contexts import Build
 from brimful.retrieval.search import memory_scopes
+from brimful.threads import run_in_thread
 from brimful.views.explain import describe_decision, plural
 from brimful.views.sections import excluded_decisions
 
@@ -206,7 +206,7 @@ class Toolbox:
             return msgspec.json.encode(fields | {"metadata": _metadata(record)}).decode()
 
         count = await self._counter()
-        return await asyncio.to_thread(fit_text, plain_text(record.content), wrap, arguments.budget, count)
+        return await run_in_thread(fit_text, plain_text(record.content), wrap, arguments.budget, count)
 
     async def explain(self, arguments: Explain) -> str:
         """Return why a context is as it is, or what happened to one item; without a context, the newest contexts."""
@@ -218,7 +218,7 @@ class Toolbox:
         if arguments.item:
             block = await self._explain_item(snapshot, arguments.item)
             return await self._fill([block], _join, arguments.budget)
-        blocks = await asyncio.to_thread(_explain_context, snapshot.context)
+        blocks = await run_in_thread(_explain_context, snapshot.context)
         return await self._fill(
             blocks, lambda shown: _join(shown, _left_out(len(blocks) - len(shown))), arguments.budget
         )
@@ -226,7 +226,7 @@ class Toolbox:
     async def count(self, arguments: CountText) -> str:
         """Return the number of tokens of a text, and the model's window."""
         model = default_registry().resolve(clean_text(arguments.model))
-        return await asyncio.to_thread(_describe_count, arguments.text, model)
+        return await run_in_thread(_describe_count, arguments.text, model)
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -357,7 +357,7 @@ class Toolbox:
             absence = await find_absence(self._engine.store, snapshot, name)
             if absence is not None:
                 return Block(f"[{name}] was not a candidate: {absence.why}", absence.text)
-        explanation = await asyncio.to_thread(context.explain, name)
+        explanation = await run_in_thread(context.explain, name)
         package = next(each for each in context.candidates if each.id == name)
         return Block(f"[{name}] {explanation}", "(erased)" if is_erased(package) else item_text(package))
 
@@ -408,10 +408,10 @@ class Toolbox:
         self, blocks: Sequence[Block], compose: Callable[[Sequence[str]], str], budget: int, query: str = ""
     ) -> str:
         count = await self._counter()
-        return await asyncio.to_thread(fill, blocks, compose, budget, count, query)
+        return await run_in_thread(fill, blocks, compose, budget, count, query)
 
     async def _counter(self) -> TokenCount:
-        tokens = await asyncio.to_thread(counter, self._model)
+        tokens = await run_in_thread(counter, self._model)
         return lambda text: tokens.text(text).upper
 
 

@@ -36,6 +36,7 @@ from brimful.retrieval.search import (
 )
 from brimful.retrieval.synonyms import expand_postings
 from brimful.stores import Store
+from brimful.threads import run_in_thread
 
 Rows = npt.NDArray[np.float32]
 TIME_LIMIT: Final = 10.0  # seconds for vector search
@@ -141,9 +142,10 @@ class Retriever:
     async def _search(
         self, queries: Sequence[Query], groups: Sequence[Group], request: SearchRequest, now: float
     ) -> SearchResult:
+        terms, language_notices = await run_in_thread(self._analyze, queries, groups)
         # Concurrently: both vector comparison and database queries release the interpreter lock.
         (postings, lexical_notices), (near, vector_notices) = await asyncio.gather(
-            self._lexical(queries, groups), self._vectors(queries, groups)
+            self._lexical(queries, groups, terms), self._vectors(queries, groups)
         )
         rankings = _rank_groups(queries, groups, postings, near, request)  # takes a millisecond: not worth a thread
         hits: list[Hit] = []
@@ -155,7 +157,7 @@ class Retriever:
             hits += (
                 found if request.half_life is None else [_with_recency(hit, request.half_life, now) for hit in found]
             )
-        degraded = (*lexical_notices, *vector_notices, *self._unknown_language(queries))
+        degraded = (*lexical_notices, *vector_notices, *language_notices)
         hits = [hit for hit in hits if hit.relevance >= request.min_relevance]
         if self._reranking is not None and queries:
             hits, rerank_notices = await self._reranking.reorder(queries[0].text, hits)
@@ -170,11 +172,17 @@ class Retriever:
 
     # -- full-text and vector search ---------------------------------------------------------------------------------
 
-    async def _lexical(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Lexical | None, Notices]:
+    def _analyze(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[list[TermQuery], Notices]:
+        """Return the full-text queries for all groups, and a notice if the embedder does not know their language."""
+        terms = [each for group in groups for query in queries for each in _term_queries(query, group)]
+        return terms, self._unknown_language(queries)
+
+    async def _lexical(
+        self, queries: Sequence[Query], groups: Sequence[Group], terms: Sequence[TermQuery]
+    ) -> tuple[Lexical | None, Notices]:
         """Run full-text search. A store that cannot search may still be able to read."""
-        term_queries = [each for group in groups for query in queries for each in _term_queries(query, group)]
         try:
-            results = iter(await self._store.find_postings(term_queries))
+            results = iter(await self._store.find_postings(terms))
             return [[_next_postings(query, results) for query in queries] for _ in groups], ()
         except BrimfulError as error:
             cause = _cause(error)

@@ -1,6 +1,7 @@
 """The ASGI application: builds all services from the configuration and routes requests to them."""
 
 import asyncio
+import math
 import os
 import re
 import time
@@ -59,6 +60,7 @@ from brimful.server.proxy.remember_mode import RememberMode
 from brimful.server.proxy.upstreams import Upstreams
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
+from brimful.server.work import WorkPool
 from brimful.stores import connect
 from brimful.stores.urls import parse_url
 from brimful.telemetry.prometheus import METRICS_TYPE
@@ -108,11 +110,14 @@ class Services:
         self._models = ModelResolver(registry, clock)
         self._tasks = BackgroundTasks()
         self._records = RecordWriter(self._tenants, self._tasks, config.records)
+        self._work = WorkPool(config.limits.threads)
         self.shutdown = Shutdown()
         self.page = Page()
         self.gateway = self._make_gateway(config, clock)
         self.event_gateway = msgspec.structs.replace(
-            self.gateway, rate_limiter=RateLimiter(OwnAllowance(6_000), concurrency=MAX_EVENT_STREAMS)
+            self.gateway,
+            rate_limiter=RateLimiter(OwnAllowance(6_000), concurrency=MAX_EVENT_STREAMS),
+            processor_seconds=math.inf,  # a stream may stay open for weeks
         )
         self.passthrough = Passthrough(
             self._upstreams, registry, telemetry=self.telemetry, stopping=self.shutdown.forced, clock=clock
@@ -174,6 +179,8 @@ class Services:
             stopping=self.shutdown.forced,
             max_body_bytes=limits.max_body_bytes,
             max_upload_bytes=limits.max_upload_bytes,
+            work=self._work,
+            processor_seconds=limits.processor_seconds,
             clock=clock,
         )
 
@@ -210,7 +217,7 @@ class Services:
             await self._worker.stop()
             await self._tasks.drain()
             await self.mcp.close()
-            await self.inspector.close()
+            await self._work.close()
             await self._tenants.close()
             await self._upstreams.close()
 

@@ -7,6 +7,9 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Any, Final
 
+from brimful.server.work import Share
+from brimful.threads import get_threads, use_threads
+
 MAX_TASKS: Final = 512  # beyond that, new requests wait
 _LOGGED_CALLS: Final = 8  # innermost calls of an error
 
@@ -33,8 +36,13 @@ class BackgroundTasks:
         return len(self._running)
 
     def start(self, work: Coroutine[Any, Any, object], what: str) -> asyncio.Task[bool]:
-        """Start a task that returns whether the work succeeded. `what` names it in the log."""
-        task = asyncio.create_task(_run_logged(work, what))
+        """Start a task that returns whether the work succeeded. `what` names it in the log.
+
+        It may use as much processor time as the request that started it.
+        """
+        threads = get_threads()
+        with use_threads(threads.renew() if isinstance(threads, Share) else threads):
+            task = asyncio.create_task(_run_logged(work, what))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task

@@ -100,6 +100,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     `concurrency` and `requests_per_minute` apply per API key, or to all requests together if there are no API keys;
     `failed_keys_per_minute` per address. `max_engines` tenants stay in memory, each until it was idle for `engine_idle`
     seconds. `grace` is the time that running answers get on shutdown.
+
+    A request may take `processor_seconds` of processor time, in one of `threads` threads, which tenants share.
     """
 
     max_body_bytes: _PositiveInt = 32 * 1024 * 1024
@@ -115,6 +117,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     engine_idle: _Seconds = 900.0
     keep_alive: _Seconds = 75.0  # longer than the 60 of most clients and load balancers
     grace: _Seconds = 30.0
+    threads: Annotated[int, Meta(ge=2, le=256)] = 6  # half of them for one tenant: all share one GIL
+    processor_seconds: _Seconds = 30.0
 
 
 class FitConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,6 +19,8 @@ from brimful.server.access import Authenticator, Client, RateLimiter, require_sc
 from brimful.server.background import log_failure
 from brimful.server.errors import STATUS_CODES, ApiError, ErrorFormat, error_body, get_error_format, to_api_error
 from brimful.server.telemetry import Telemetry
+from brimful.server.work import WorkPool
+from brimful.threads import run_in_thread, use_threads
 
 BODY_TIMEOUT: Final = 60.0  # seconds
 MAX_VALUES: Final = 500_000  # in a JSON body: small values take far more memory and time than their bytes suggest
@@ -55,7 +57,7 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 async def read_json_object(raw: bytes) -> dict[str, Any]:
     """Parse a body that must be a JSON object, with each key once and not too deeply nested."""
-    return _parse_object(raw) if len(raw) < LARGE_BODY else await asyncio.to_thread(_parse_object, raw)
+    return _parse_object(raw) if len(raw) < LARGE_BODY else await run_in_thread(_parse_object, raw)
 
 
 def _parse_object(raw: bytes) -> dict[str, Any]:
@@ -165,7 +167,7 @@ def _too_large(limit: int) -> ApiError:
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):
-    """What every request passes through: authentication, rate limits, telemetry and the size limit."""
+    """What every request passes through: authentication, rate limits, telemetry, and limits of size and work."""
 
     access: Authenticator
     rate_limiter: RateLimiter
@@ -173,6 +175,8 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     stopping: asyncio.Event
     max_body_bytes: int
     max_upload_bytes: int
+    work: WorkPool
+    processor_seconds: float
     clock: Callable[[], float]
 
 
@@ -230,9 +234,11 @@ class Endpoint:
             client = await gateway.access.identify(request.headers, address)
             log_fields |= {"tenant": client.tenant, "key": client.key}
             require_scope(client, self._scope)
+            share = gateway.work.share(client.tenant, gateway.processor_seconds)
             async with gateway.rate_limiter.limit(client, now=gateway.clock()):
-                response = await self._respond(request, client)
-                await response(request.scope, request.receive, send)
+                with use_threads(share):
+                    response = await self._respond(request, client)
+                    await response(request.scope, request.receive, send)
         except ApiError as error:
             await self._reject(error, request, send)
         except BrimfulError as error:

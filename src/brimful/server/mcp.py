@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from brimful.errors import MissingExtra
 from brimful.mcp.tools import select_tools
 from brimful.server.access import Client, find_user
-from brimful.server.endpoint import JSON
+from brimful.server.endpoint import JSON, run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, to_api_error
 from brimful.server.proxy.conversation import USER_HEADER
 from brimful.server.tenants import Tenants
@@ -40,7 +40,7 @@ class McpEndpoint:
             raise ApiError("invalid", f"the body must be declared as `Content-Type: {JSON}`", status=415)
         request.state.client = client
         request.state.user = find_user(client, request.headers.get(USER_HEADER, ""))
-        return _McpResponse(await self._start(), raw)
+        return _McpResponse(await self._start(), raw, self._stopping)
 
     async def close(self) -> None:
         """End all requests."""
@@ -86,12 +86,13 @@ class McpEndpoint:
 
 
 class _McpResponse(Response):
-    """The SDK's answer to a request whose body was read already."""
+    """The SDK's answer to a request whose body was read already. If the client leaves, the request is cancelled."""
 
-    def __init__(self, manager: Any, raw: bytes) -> None:
+    def __init__(self, manager: Any, raw: bytes, stopping: asyncio.Event) -> None:
         super().__init__()
         self._manager = manager
         self._raw = raw
+        self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": self._raw, "more_body": False}]
@@ -99,4 +100,5 @@ class _McpResponse(Response):
         async def receive_again() -> MutableMapping[str, Any]:
             return body.pop() if body else await receive()
 
-        await self._manager.handle_request(scope, receive_again, send)
+        answering = self._manager.handle_request(scope, receive_again, send)
+        await run_until_disconnect(wait_for_disconnect(receive), self._stopping, answering)

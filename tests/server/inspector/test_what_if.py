@@ -1,15 +1,12 @@
-"""What-if, and the executor that runs it."""
+"""What-if."""
 
 import asyncio
-import threading
-import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from brimful import replay
-from brimful.server.inspector.executor import NewestFirstExecutor
 from brimful.stores import connect
 from server.inspector.conftest import ROOT, store_of
 from strategies import examples
@@ -129,64 +126,3 @@ def test_no_settings_break_it(client, kept, body):
         assert (
             data["context"] is None or sum(b["tokens"] for b in data["context"]["bands"]) == data["context"]["window"]
         )
-
-
-def test_the_newest_work_runs_first_and_tenants_take_turns():
-    """One slot is held; of those who wait, the executor of each tenant goes first."""
-    done, held = [], threading.Event()
-
-    async def story():
-        executor = NewestFirstExecutor(workers=1)
-        first = asyncio.create_task(executor.run("a", held.wait))
-        await asyncio.sleep(0)
-        questions = [("a", 1), ("a", 2), ("b", 3), ("a", 4)]
-        waiting = [
-            asyncio.create_task(executor.run(tenant, lambda number=number: done.append(number)))
-            for tenant, number in questions
-        ]
-        await asyncio.sleep(0)
-        waiting[1].cancel()
-        held.set()
-        await asyncio.gather(first, *waiting, return_exceptions=True)
-        last = await executor.run("c", lambda: "free again")
-        await executor.close()
-        return last
-
-    assert asyncio.run(story()) == "free again"
-    assert done == [4, 3, 1]
-
-
-def test_cancelled_work_keeps_its_slot_until_it_is_done():
-    began, held = threading.Event(), threading.Event()
-
-    def busy():
-        began.set()
-        held.wait()
-
-    async def story():
-        executor = NewestFirstExecutor(workers=1)
-        first = asyncio.create_task(executor.run("a", busy))
-        await asyncio.to_thread(began.wait)
-        first.cancel()
-        second = asyncio.create_task(executor.run("a", lambda: "second"))
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert not second.done()
-        held.set()
-        result = await second
-        await executor.close()
-        return result
-
-    assert asyncio.run(story()) == "second"
-
-
-def test_an_error_is_raised_and_frees_the_slot():
-    async def story():
-        executor = NewestFirstExecutor(workers=1)
-        with pytest.raises(ZeroDivisionError):
-            await executor.run("a", lambda: 1 / 0)
-        result = await executor.run("a", time.time)
-        await executor.close()
-        return result
-
-    assert asyncio.run(story()) > 0

@@ -1,6 +1,5 @@
 """Available models and policies, and token counts for arbitrary text."""
 
-import asyncio
 from collections.abc import Sequence
 
 from brimful.core.cost import count_content
@@ -16,6 +15,7 @@ from brimful.server.inspector.queries import CountBody
 from brimful.server.inspector.views import ModelList, ModelRow, PolicyList, PolicyRow, TextCount
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
+from brimful.threads import run_in_thread
 
 DEFAULT_MODEL = "gpt-4o"
 """For counting tokens if the client names no model, there is no context, and the configuration names none."""
@@ -37,7 +37,7 @@ class ContentCounter:
         if not contents:
             return []
         info = self._registry.resolve(model or await self.default_for(store))
-        return await asyncio.to_thread(_count_all, contents, info)
+        return await run_in_thread(_count_all, contents, info)
 
     async def default_for(self, store: Store) -> str:
         """Return the model of the newest context; if there is none, the configured default."""

@@ -54,6 +54,7 @@ from brimful.server.inspector.views import (
 )
 from brimful.server.proxy.upstreams import upstream_errors
 from brimful.server.tenants import Tenants
+from brimful.threads import run_in_thread
 
 
 class AssembledView(View, frozen=True, kw_only=True):
@@ -165,7 +166,7 @@ class Chat:
             wire = context.inputs.model.wire
             return msgspec.json.encode(AssembledView(context=view, wire=wire, request=context.request))
 
-        return HttpResponse(await asyncio.to_thread(encode), media_type=JSON)
+        return HttpResponse(await run_in_thread(encode), media_type=JSON)
 
     async def inspect(self, call: Call) -> HttpResponse:
         """Preview the context for the next answer. Nothing is stored."""
@@ -180,7 +181,7 @@ class Chat:
             view = _inspection_view(turn, context, names, breaker=breaker, seconds=seconds)
             return msgspec.json.encode(view)
 
-        return HttpResponse(await asyncio.to_thread(encode), media_type=JSON)
+        return HttpResponse(await run_in_thread(encode), media_type=JSON)
 
     async def recall(self, call: Call) -> Recalled:
         """Return what a room holds under a handle, or what matches a query."""
@@ -292,7 +293,7 @@ class Chat:
         options = self._arguments(call, turn, speaker.served)
         with upstream_errors(self._models.require_upstream(speaker.served)):
             answer = await turn.engine.respond(turn.room.id, speaker.persona, turn.message, **options)
-        return await asyncio.to_thread(self._reply_view, answer, speaker)
+        return await run_in_thread(self._reply_view, answer, speaker)
 
     async def _stream(
         self, call: Call, turn: Turn, message: MessageView | None
@@ -307,7 +308,7 @@ class Chat:
                     async for chunk in stream:
                         if chunk.text:
                             yield "chunk", ChunkView(persona=speaker.persona, sender=speaker.sender, text=chunk.text)
-            yield "answer", await asyncio.to_thread(self._reply_view, stream.answer, speaker)
+            yield "answer", await run_in_thread(self._reply_view, stream.answer, speaker)
 
     def _reply_view(self, answer: Answer, speaker: Speaker) -> ReplyView:
         return to_view(

@@ -1,6 +1,5 @@
 """Endpoints for contexts: list, one context, its request, and one of its candidates."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final, Literal, Required, TypedDict, Unpack
 
@@ -23,7 +22,6 @@ from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError
 from brimful.server.inspector.context_cache import NO_PINS, CachedContext, ContextCache, Pins
-from brimful.server.inspector.executor import NewestFirstExecutor
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import ContextsQuery, RecallQuery
 from brimful.server.inspector.views import (
@@ -48,6 +46,7 @@ from brimful.server.inspector.views import (
 )
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
+from brimful.threads import run_in_thread
 
 _MAX_BUILDS: Final = 20
 _TASK_WAIT: Final = 2.0  # seconds
@@ -88,20 +87,11 @@ async def _memory_state(store: Store, id: str) -> MemoryState | None:
 class Contexts:
     """Endpoints for contexts."""
 
-    def __init__(
-        self,
-        tenants: Tenants,
-        tasks: BackgroundTasks,
-        *,
-        cache: ContextCache,
-        prices: Prices,
-        executor: NewestFirstExecutor,
-    ) -> None:
+    def __init__(self, tenants: Tenants, tasks: BackgroundTasks, *, cache: ContextCache, prices: Prices) -> None:
         self._tenants = tenants
         self._tasks = tasks
         self._cache = cache
         self._prices = prices
-        self._executor = executor
 
     async def list_page(self, call: Call) -> ContextList:
         """List contexts, newest first."""
@@ -130,14 +120,12 @@ class Contexts:
         posted = await store.messages([each.message for each in responses if each.message])
         texts = {message.id: plain_text(message.content) for message in posted}
         answers = tuple(
-            await asyncio.to_thread(
+            await run_in_thread(
                 lambda: [self._prices.answer_view(each, texts.get(each.message or "", "")) for each in responses]
             )
         )
         names = await load_names(store, [snapshot])
-        return HttpResponse(
-            await asyncio.to_thread(_encode_view, snapshot, build.number, answers, names), media_type=JSON
-        )
+        return HttpResponse(await run_in_thread(_encode_view, snapshot, build.number, answers, names), media_type=JSON)
 
     async def request(self, call: Call) -> HttpResponse:
         """Show the request as sent to the provider."""
@@ -145,7 +133,7 @@ class Contexts:
         snapshot = await self._cache.snapshot(self._tenants.store(call.tenant), call.name())
         if not snapshot.context.request:
             raise ApiError("not_found", "this request was erased together with some of its content", code="erased")
-        return HttpResponse(await asyncio.to_thread(msgspec.json.encode, snapshot.context.request), media_type=JSON)
+        return HttpResponse(await run_in_thread(msgspec.json.encode, snapshot.context.request), media_type=JSON)
 
     async def recall(self, call: Call) -> Recalled:
         """Recall what was shortened or left out."""
@@ -168,13 +156,12 @@ class Contexts:
         decision = snapshot.context.decision(item)
         may_pin = not decision.included and decision.kind.startswith(_TRIED)
         pins = await load_pins(store, snapshot, [item]) if may_pin else NO_PINS
-        window, seen, remedies = await self._executor.run(
-            call.tenant,
+        window, seen, remedies = await run_in_thread(
             lambda: (cached.required_window(item), _seen_text(cached, item), _find_remedies(cached, item, pins)),
         )
         status = await item_status(store, packages_by_id(snapshot.context)[item])
         memory = await _memory_state(store, item) if decision.kind.startswith("memory-") else None
-        view = await asyncio.to_thread(_item_view, snapshot.context, item, builds)
+        view = await run_in_thread(_item_view, snapshot.context, item, builds)
         return msgspec.structs.replace(
             view, required_window=window, seen=seen, status=status, remedies=remedies, memory=memory
         )
@@ -186,7 +173,7 @@ class Contexts:
             message = f"{item[:80]!r} was not a candidate of this context: it does not exist"
             raise ApiError("not_found", message, code="item_not_found", param="item")
         pins = await load_pins(engine.store, snapshot, [item]) if absence.reason in _SEARCHED else NO_PINS
-        remedies = await self._executor.run(call.tenant, lambda: _find_remedies(cached, item, pins))
+        remedies = await run_in_thread(_find_remedies, cached, item, pins)
         return ItemView(
             absence=await _absence_view(engine, snapshot, absence),
             remedies=remedies,

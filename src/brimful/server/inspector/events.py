@@ -25,6 +25,7 @@ from brimful.server.inspector.operation import EVENT_STREAM, Call
 from brimful.server.inspector.views import ContextRow, Prices, load_excerpts, load_rows
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
+from brimful.threads import run_in_thread
 
 POLL_SECONDS: Final = 0.5  # between two polls of the store
 ERROR_POLL_SECONDS: Final = 5.0  # after the store failed
@@ -164,7 +165,7 @@ class Events:
         rows = await load_rows(store, [event for event in events if isinstance(event, Build)])
         texts = await load_excerpts(store, [event.message for event in events if isinstance(event, Response)])
         by_id = {row.id: row for row in rows}
-        return await asyncio.to_thread(lambda: [self._encode_one(event, by_id, texts) for event in events])
+        return await run_in_thread(lambda: [self._encode_one(event, by_id, texts) for event in events])
 
     def _encode_one(
         self, event: Build | Response, rows: Mapping[str, ContextRow], texts: Mapping[str, str]

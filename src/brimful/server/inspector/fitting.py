@@ -1,6 +1,5 @@
 """Endpoints for clients that send their requests themselves: fit a request, and report what it cost."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from brimful.server.inspector.queries import FitBody, UsageBody
 from brimful.server.inspector.views import AnswerView, Prices, View
 from brimful.server.proxy.fit_mode import RecordWriter
 from brimful.server.tenants import Tenants
+from brimful.threads import run_in_thread
 
 _TASK_WAIT: Final = 2.0  # seconds
 
@@ -99,7 +99,7 @@ class Fitting:
         snapshot = Snapshot(id=context.id, room=body.conversation or DEFAULT_ROOM, at=now, context=context)
         await self._records.record(call.tenant, snapshot, is_sent=False)
         recorded = self._records.is_recorded(context)
-        return HttpResponse(await asyncio.to_thread(_encode_fitted, context, recorded=recorded), media_type=JSON)
+        return HttpResponse(await run_in_thread(_encode_fitted, context, recorded=recorded), media_type=JSON)
 
     async def report_usage(self, call: Call) -> AnswerView:
         """Record what the provider billed for a request."""
@@ -108,7 +108,7 @@ class Fitting:
         except UnknownRecord:  # it may not be written yet
             await self._tasks.wait(_TASK_WAIT)
             response = await self._record_usage(call)
-        return await asyncio.to_thread(self._prices.answer_view, response)
+        return await run_in_thread(self._prices.answer_view, response)
 
     async def _record_usage(self, call: Call) -> Response:
         body: UsageBody = call.body

@@ -20,7 +20,6 @@ from brimful.server.inspector.chat import AssembledView, Chat, InspectionView, R
 from brimful.server.inspector.context_cache import ContextCache
 from brimful.server.inspector.contexts import Contexts
 from brimful.server.inspector.events import Events
-from brimful.server.inspector.executor import NewestFirstExecutor
 from brimful.server.inspector.fitting import Fitting, FitView
 from brimful.server.inspector.janitor import JanitorEndpoints, JanitorRuns
 from brimful.server.inspector.operation import EVENT_STREAM, Operation, OperationHandler
@@ -53,10 +52,10 @@ class Inspector:
         running_jobs: Callable[[], int],
         clock: Callable[[], float],
     ) -> None:
-        cache, prices, self._executor = ContextCache(clock), Prices(registry), NewestFirstExecutor()
-        self.contexts = Contexts(tenants, tasks, cache=cache, prices=prices, executor=self._executor)
+        cache, prices = ContextCache(clock), Prices(registry)
+        self.contexts = Contexts(tenants, tasks, cache=cache, prices=prices)
         self.events = Events(tenants, prices, access=access, stopping=shutdown.started)
-        self.comparisons = Comparisons(tenants, registry, cache=cache, executor=self._executor)
+        self.comparisons = Comparisons(tenants, registry, cache=cache)
         self.statistics = StatisticsEndpoint(tenants, clock=clock)
         self.catalogue = Catalogue(registry, tenants, tokens, upstreams=upstreams)
         self.search = Search(tenants, cache)
@@ -78,10 +77,6 @@ class Inspector:
         self.janitor = JanitorEndpoints(tenants, models)
         self.administration = Administration(tenants, running_jobs)
         self.fitting = Fitting(tenants, registry, config=fit, records=records, prices=prices, tasks=tasks, clock=clock)
-
-    async def close(self) -> None:
-        """Wait for running work."""
-        await self._executor.close()
 
 
 SelectHandler = Callable[[Inspector], OperationHandler]

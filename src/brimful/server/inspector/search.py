@@ -1,6 +1,5 @@
 """Search over everything that a tenant's store holds, and for what a context left out."""
 
-import asyncio
 from collections.abc import Iterable
 from typing import Final, Literal
 
@@ -18,6 +17,7 @@ from brimful.server.inspector.records import find_memories
 from brimful.server.inspector.views import View, content_text, load_names, make_excerpt, packages_by_id
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
+from brimful.threads import run_in_thread
 
 MAX_ROOMS: Final = 200  # whose messages are searched: those of the newest contexts, then by id
 _MAX_LISTED: Final = 1_000  # personas and lorebooks
@@ -83,7 +83,7 @@ class Search:
         engine = await self._tenants.engine(call.tenant)
         snapshot = await self._cache.snapshot(engine.store, call.name())
         words, limit = query.q.casefold().split(), query.limit
-        included, left_out = await asyncio.to_thread(_find_candidates, snapshot.context, words)
+        included, left_out = await run_in_thread(_find_candidates, snapshot.context, words)
         rooms = await _choose_rooms(engine.store, await engine.store.list_records(Room, limit=_MAX_LISTED))
         searched = list(dict.fromkeys([snapshot.room, *rooms]))
         absent, complete = await find_absent(engine, snapshot, query, searched[:MAX_ROOMS])

@@ -1,6 +1,5 @@
 """Usage statistics over a period, with prices."""
 
-import asyncio
 from collections.abc import Callable
 
 from brimful.errors import MissingExtra
@@ -13,6 +12,7 @@ from brimful.server.inspector.queries import StatisticsQuery
 from brimful.server.inspector.records import to_view
 from brimful.server.inspector.views import View
 from brimful.server.tenants import Tenants
+from brimful.threads import run_in_thread
 
 
 class StatisticsView(Statistics, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class StatisticsEndpoint:
         groups = await self._tenants.store(call.tenant).statistics(
             since=since, until=query.until, persona=query.persona, room=query.room, by=query.by
         )
-        return StatisticsList(statistics=tuple(await asyncio.to_thread(lambda: list(map(_statistics_view, groups)))))
+        return StatisticsList(statistics=tuple(await run_in_thread(lambda: list(map(_statistics_view, groups)))))
 
     def _since(self, query: StatisticsQuery) -> float | None:
         if query.last is None:

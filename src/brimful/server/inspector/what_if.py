@@ -14,7 +14,6 @@ from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError
 from brimful.server.inspector.context_cache import CachedContext, ContextCache, Pins
 from brimful.server.inspector.contexts import get_build, load_pins
-from brimful.server.inspector.executor import NewestFirstExecutor
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import WhatIfBody
 from brimful.server.inspector.views import (
@@ -32,6 +31,7 @@ from brimful.server.inspector.views import (
     parse_request,
 )
 from brimful.server.tenants import Tenants
+from brimful.threads import run_in_thread
 from brimful.views.explain import Change, diff
 
 _MAX_REQUIRED: Final = 20  # required items listed in an error
@@ -98,13 +98,10 @@ def _compare_messages(before: Context, after: Context) -> Iterator[ComparedPart]
 class Comparisons:
     """Endpoints that rebuild and compare contexts."""
 
-    def __init__(
-        self, tenants: Tenants, registry: Registry, *, cache: ContextCache, executor: NewestFirstExecutor
-    ) -> None:
+    def __init__(self, tenants: Tenants, registry: Registry, *, cache: ContextCache) -> None:
         self._tenants = tenants
         self._registry = registry
         self._cache = cache
-        self._executor = executor
 
     async def what_if(self, call: Call) -> Response:
         """Rebuild a context with other settings and return the changes."""
@@ -113,7 +110,7 @@ class Comparisons:
         cached = await self._cache.get(store, call.name())
         self._check_policy(body, cached.snapshot.context)
         pins = await load_pins(store, cached.snapshot, body.pin)
-        encoded = await self._executor.run(call.tenant, lambda: msgspec.json.encode(self._rebuild(cached, body, pins)))
+        encoded = await run_in_thread(lambda: msgspec.json.encode(self._rebuild(cached, body, pins)))
         return Response(encoded, media_type=JSON)
 
     async def diff(self, call: Call) -> Response:
@@ -122,9 +119,7 @@ class Comparisons:
         before = await self._cache.snapshot(store, call.name())
         after = await self._cache.snapshot(store, call.name("other"))
         rows = await load_rows(store, [await get_build(store, each) for each in (before, after)])
-        encoded = await self._executor.run(
-            call.tenant, lambda: msgspec.json.encode(diff_view(rows, before.context, after.context))
-        )
+        encoded = await run_in_thread(lambda: msgspec.json.encode(diff_view(rows, before.context, after.context)))
         return Response(encoded, media_type=JSON)
 
     def _check_policy(self, body: WhatIfBody, context: Context) -> None:

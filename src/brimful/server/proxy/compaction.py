@@ -22,7 +22,8 @@ from brimful.retrieval.breaker import Breaker
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import FitConfig
 from brimful.server.errors import ApiError
-from brimful.server.proxy.request import ProxyRequest, run_in_thread_if_large
+from brimful.server.proxy.request import ProxyRequest
+from brimful.threads import run_in_thread
 
 COMPACTION_HEADER: Final = "x-brimful-compaction"
 TIME_LIMIT: Final = 60.0  # seconds for a model, most of them in the background
@@ -71,7 +72,7 @@ class Compactor:
         tenant, before = request.client.tenant, summary_digest(context.inputs)
         late = self._written.get((tenant, before)) if before else None
         previous = late.text if late else ""
-        rules = await run_in_thread_if_large(request, compact_now, context, previous=previous)
+        rules = await run_in_thread(compact_now, context, previous=previous)
         current = find_summary(context.inputs)
         if rules is None or (current is not None and rules.text == current.text):
             return None

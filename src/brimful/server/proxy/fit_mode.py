@@ -34,12 +34,13 @@ from brimful.server.proxy.compaction import Compactor
 from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_digest, without_cache_marks
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.recall import can_join
-from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error, run_in_thread_if_large
+from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
 from brimful.server.proxy.stream import EdgeListener, StreamListener, WholeEventListener
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
 from brimful.stores import Database
 from brimful.stores.log.responses import LogRecord
+from brimful.threads import run_in_thread
 
 RESPONSE_WAIT: Final = 0.25  # seconds; then a context is written without its response
 BATCH_PAUSE: Final = 0.05  # seconds in which records are collected
@@ -296,7 +297,7 @@ class FitMode:
         opening = (
             opening_digest(request)
             if len(request.raw) <= _MAX_HASHED_AT_ONCE
-            else await asyncio.to_thread(opening_digest, request)
+            else await run_in_thread(opening_digest, request)
         )
         target = ResponseTarget(
             id=new_id("res"),
@@ -319,7 +320,7 @@ class FitMode:
         """Build the record of a request once it is sent. If that fails, the answer is not affected."""
         await sent.wait()  # counting at the same time would delay the request
         try:
-            fitted = await run_in_thread_if_large(request, self._trim, request, model, ())
+            fitted = await run_in_thread(self._trim, request, model, ())
         except Exception as error:  # noqa: BLE001 - the request is sent, and only its record is at stake
             log_failure("recording a request", error)
             return None
@@ -331,16 +332,16 @@ class FitMode:
     ) -> _FittedRequest:
         by = self._compactor.choose(request, self._policy)
         trim = partial(self._trim, request, model, notices, after)
-        fitted = await run_in_thread_if_large(request, trim, summarize=by != "off")
+        fitted = await run_in_thread(trim, summarize=by != "off")
         if fitted.chain and after is None and await self._continues_elsewhere(request, fitted.chain):
-            fitted = await run_in_thread_if_large(request, trim, summarize=by != "off")
+            fitted = await run_in_thread(trim, summarize=by != "off")
         self._remember(fitted)
         if by != "off" and fitted.context.is_reduced and not self._passes_on(request, model):
             name = self._config.fit.summarizer
             own = await self._find_model(request, name) if name and by == "model" else model
             summary = await self._compactor.compact(request, fitted.context, by, own.model, own.window)
             if summary is not None:
-                fitted = await run_in_thread_if_large(request, trim, summary=summary)
+                fitted = await run_in_thread(trim, summary=summary)
                 self._remember(fitted)
         if fitted.chain and self._shared is not None:
             self._tasks.start(self._share_start(request, fitted), "sharing where a request began")

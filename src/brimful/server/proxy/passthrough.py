@@ -26,6 +26,7 @@ from brimful.server.errors import ApiError, ErrorFormat, get_error_format
 from brimful.server.proxy.exchange import make_error_event
 from brimful.server.proxy.upstreams import UPSTREAM_HEADER, Upstream, Upstreams, get_response_headers, upstream_errors
 from brimful.server.telemetry import Telemetry
+from brimful.threads import run_in_thread
 
 FORWARDED_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """Methods of paths that Brimful does not know; HEAD comes with GET."""
@@ -113,7 +114,7 @@ class Passthrough:
         except ProviderError as error:
             if error.status not in _UNSUPPORTED:
                 raise
-        tokens = await asyncio.to_thread(self._count, upstream, body)
+        tokens = await run_in_thread(self._count, upstream, body)
         return Response(msgspec.json.encode({"input_tokens": tokens}), media_type=JSON)
 
     def _count(self, upstream: Upstream, body: dict[str, Any]) -> int:

@@ -17,8 +17,9 @@ from brimful.errors import BudgetExceeded, InvalidValue
 from brimful.providers.dialect import JsonObject, as_object
 from brimful.render.incoming import MESSAGE_FIELDS
 from brimful.render.tools import arguments_object
-from brimful.server.proxy.request import ProxyRequest, run_in_thread_if_large
+from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.rounds import JOINED_ANSWERS
+from brimful.threads import run_in_thread
 
 _MAX_SHARE: Final = 0.25  # of the prompt that the results of a round may take, so that they do not displace the task
 NOT_RUN: Final = "Not run, because it was called together with recall. Call it again if it is still needed."
@@ -91,7 +92,7 @@ class RecallSession:
         left = self._limits.tokens - self._tokens
         limit = min(left, int(_MAX_SHARE * self.context.budget.available))
         for tokens in (limit, limit // 4, 0):
-            results, recalls = await run_in_thread_if_large(self._request, self._answer_calls, tokens)
+            results, recalls = await run_in_thread(self._answer_calls, tokens)
             used = sum(recall.facts["tokens"] for recall in recalls)
             is_last = self._round >= self._limits.rounds or used >= left
             with suppress(BudgetExceeded):

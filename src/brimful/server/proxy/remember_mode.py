@@ -25,10 +25,11 @@ from brimful.server.proxy.conversation import Conversation, assign_ids, conversa
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.overlap import Overlap, RoomTail, find_overlap, load_tail
 from brimful.server.proxy.reasoning import reasoning_tokens, restore_steps
-from brimful.server.proxy.request import RECALL_HEADER, ProxyRequest, ProxyResult, RecordState, run_in_thread_if_large
+from brimful.server.proxy.request import RECALL_HEADER, ProxyRequest, ProxyResult, RecordState
 from brimful.server.proxy.storable import check_tool_results
 from brimful.server.proxy.stream import FullListener, StreamListener
 from brimful.server.tenants import Tenants
+from brimful.threads import run_in_thread
 
 _TAIL_MESSAGES: Final = 64  # stored messages to compare with, in addition to as many as were sent
 _EXTENDED_TAIL: Final = 4096  # if none of them matches: the client may have gone far back
@@ -87,12 +88,12 @@ class RememberMode:
         tenant = request.client.tenant
         request.retrieval  # noqa: B018 - refuse an invalid header before anything is stored
         engine = await self._tenants.engine(tenant)
-        conversation = await run_in_thread_if_large(request, parse_conversation, request)
+        conversation = await run_in_thread(parse_conversation, request)
         model = await self._models.of(request, self._tenants.calibrator(tenant))
-        model = await run_in_thread_if_large(request, window_for_request, model, request, self._policy)
+        model = await run_in_thread(window_for_request, model, request, self._policy)
         async with self._locks.of(tenant, conversation.room):
             await _check_owner(engine, request, conversation.room)
-            current = await self._store_messages(engine, request, conversation)
+            current = await self._store_messages(engine, conversation)
             notices = (notice for notice in model.notices if notice.kind == "unknown-window")
             return await self._build_request(engine, request, conversation, model, current, *notices)
 
@@ -101,7 +102,7 @@ class RememberMode:
     ) -> PreparedRequest[bytes] | None:
         """Build a request again for a smaller window."""
         engine = await self._tenants.engine(request.client.tenant)
-        conversation = await run_in_thread_if_large(request, parse_conversation, request)
+        conversation = await run_in_thread(parse_conversation, request)
         model = ResolvedModel(model=context.inputs.model, window=window)
         async with self._locks.of(request.client.tenant, conversation.room):
             current = await _current_message(engine, context)  # it is stored already
@@ -131,22 +132,20 @@ class RememberMode:
 
     # -- one request -------------------------------------------------------------------------------------------------
 
-    async def _store_messages(
-        self, engine: Engine, request: ProxyRequest, conversation: Conversation
-    ) -> Message | None:
+    async def _store_messages(self, engine: Engine, conversation: Conversation) -> Message | None:
         """Store the messages that are new in the room, and return the message to answer.
 
         None if the request ends with tool results.
         """
         room, messages = conversation.room, conversation.messages
         tail = await load_tail(engine.store, room, len(messages) + _TAIL_MESSAGES)
-        overlap = await self._find_overlap(engine, request, messages, tail)
+        overlap = await self._find_overlap(engine, messages, tail)
         if not overlap.new and len(messages) > 1 and not tail.whole:
             tail = await load_tail(engine.store, room, len(messages) + _EXTENDED_TAIL)
-            overlap = await self._find_overlap(engine, request, messages, tail)
+            overlap = await self._find_overlap(engine, messages, tail)
         check_tool_results(messages, conversation.positions, tail.messages)
         left = max([tail.left, *(message.seq for message in overlap.left)])
-        new = await run_in_thread_if_large(request, assign_ids, messages[overlap.new :], room, overlap.after, left)
+        new = await run_in_thread(assign_ids, messages[overlap.new :], room, overlap.after, left)
         if overlap.left:
             await engine.supersede([message.id for message in overlap.left])
         if overlap.after is None and await engine.store.get(Room, room) is None:
@@ -157,16 +156,12 @@ class RememberMode:
             last = overlap.after
         return last if last is not None and last.role == "user" else None
 
-    async def _find_overlap(
-        self, engine: Engine, request: ProxyRequest, messages: Sequence[Message], tail: RoomTail
-    ) -> Overlap:
+    async def _find_overlap(self, engine: Engine, messages: Sequence[Message], tail: RoomTail) -> Overlap:
         """Compare the request with the end of its room, which may be an interrupted answer."""
         answers = await engine.store.responses(room=messages[0].room, limit=1)
         last_id = tail.messages[-1].id if tail.messages else None
         broken_off = any(each.finish == "broken-off" and each.message == last_id for each in answers)
-        return await run_in_thread_if_large(
-            request, partial(find_overlap, broken_off=broken_off), messages, tail.messages
-        )
+        return await run_in_thread(partial(find_overlap, broken_off=broken_off), messages, tail.messages)
 
     async def _build_request(
         self,
@@ -177,7 +172,7 @@ class RememberMode:
         current: Message | None,
         *notices: Notice,
     ) -> PreparedRequest[bytes]:
-        model, notices = _reserve_reasoning(request, conversation, model, notices)
+        model, notices = await run_in_thread(_reserve_reasoning, request, conversation, model, notices)
         build = partial(self._build_context, engine, request, conversation, model, current)
         try:
             context = await build(conversation.completion, *notices)
@@ -187,8 +182,9 @@ class RememberMode:
             if notice is None:
                 raise
             context = await build(None, *notices, notice)
-        sent = restore_steps(context.request, conversation.steps, request.wire)
-        payload = await run_in_thread_if_large(request, msgspec.json.encode, sent)
+        payload = await run_in_thread(
+            lambda: msgspec.json.encode(restore_steps(context.request, conversation.steps, request.wire))
+        )
         return PreparedRequest(payload, context)
 
     async def _build_context(

@@ -1,9 +1,8 @@
 """An incoming request to be proxied."""
 
-import asyncio
 import re
 from collections.abc import Callable
-from typing import Any, Final, Literal, ParamSpec, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -27,10 +26,7 @@ PIN_HEADER: Final = "x-brimful-pin"
 TIES_HEADER: Final = "x-brimful-ties"
 RECALL_HEADER: Final = "x-brimful-recall"
 POLICY_HEADER: Final = "x-brimful-policy"
-P = ParamSpec("P")
 T = TypeVar("T")
-LARGE_REQUEST: Final = 131_072  # bytes; larger requests are processed in a thread
-
 
 RecordState = Literal["stored", "unconfirmed", "failed"]
 """Whether a record is or will be stored: yes, unsure because the records before it could not be written, or no."""
@@ -141,13 +137,6 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     def streams(self) -> bool:
         """Whether the answer is to be streamed."""
         return self.body.get("stream") is True
-
-
-async def run_in_thread_if_large(request: ProxyRequest, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function directly, or in a thread if the request is so large that it would block others."""
-    if len(request.raw) < LARGE_REQUEST:
-        return work(*args, **kwargs)
-    return await asyncio.to_thread(work, *args, **kwargs)
 
 
 class ProxyResult(msgspec.Struct, frozen=True, kw_only=True):
