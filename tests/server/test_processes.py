@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import re
 import signal
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -86,6 +88,22 @@ def test_workers_share_a_port_a_store_and_metrics_and_a_killed_one_is_replaced(t
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
+def test_a_worker_that_stands_still_is_replaced(tmp_path, upstream):
+    with running(tmp_path, upstream, settings="workers = 2", limits="stall_seconds = 10") as (client, process):
+        stopped = min(workers_of(process))
+        os.kill(stopped, signal.SIGSTOP)
+        while stopped in workers_of(process) or len(workers_of(process)) < 2:
+            assert client.get("/health", headers={"connection": "close"}).status_code == 200
+        assert client.post(CHAT, json=HI, headers={"connection": "close"}).status_code == 200
+        stop(process)
+        assert process.wait(120) == 0
+    assert (tmp_path / "errors").read_text().splitlines() == [
+        "ERROR a worker stands still and is killed",
+        "WARNING a worker ended with exit code -9 and is replaced",
+    ]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
 def test_workers_end_with_their_supervisor(tmp_path, upstream):
     with running(tmp_path, upstream, settings="workers = 2") as (client, process):
         workers = workers_of(process)
@@ -111,6 +129,29 @@ def test_workers_that_cannot_start_end_the_server(tmp_path, capfd):
     ):
         Supervisor(config, str(tmp_path / "brimful.toml"), listening).run(pytest.fail)
     assert "missing.toml" in capfd.readouterr().err
+
+
+def test_the_server_waits_for_postgres(tmp_path, upstream, postgres_url):
+    folder = re.search("host=(/[^&]+)", postgres_url)
+    if folder is None:
+        pytest.skip("connects through a socket that comes to exist")
+    with tempfile.TemporaryDirectory() as short:  # the path of a socket has at most 107 characters
+        link = Path(short, "socket")
+
+        def begin():
+            while "waiting up to 600 seconds for postgresql://" not in (tmp_path / "errors").read_text():
+                pass
+            link.symlink_to(folder[1])
+
+        (tmp_path / "errors").touch()
+        with ThreadPoolExecutor(1) as pool:
+            begun = pool.submit(begin)
+            store = postgres_url.replace(folder[1], str(link))
+            with running(tmp_path, upstream, store=store, limits="store_wait = 600") as (client, _):
+                assert client.post(CHAT, json=HI).status_code == 200
+            begun.result()
+    (line,) = (tmp_path / "errors").read_text().splitlines()
+    assert "No such file or directory" in line
 
 
 def test_workers_need_a_store_that_they_can_share():

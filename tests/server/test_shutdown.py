@@ -22,13 +22,13 @@ TALK = {"x-brimful-mode": "remember", "x-brimful-conversation": "tea"}
 
 
 @contextmanager
-def running(folder, upstream, *, grace=20.0, settings=""):
+def running(folder, upstream, *, grace=20.0, settings="", limits="", store=None):
     """Run `brimful serve` as a process of its own; yield a client and the process."""
     config = folder / "brimful.toml"
     config.write_text(
         f"""
         listen = "127.0.0.1:0"
-        store = "sqlite:///{folder}/brimful.db"
+        store = "{store or f"sqlite:///{folder}/brimful.db"}"
         {settings}
         [[upstreams]]
         name = "local"
@@ -36,6 +36,7 @@ def running(folder, upstream, *, grace=20.0, settings=""):
         window = 8192
         [limits]
         grace = {grace}
+        {limits}
         [remember]
         embedder = "none"
         """

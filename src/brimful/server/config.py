@@ -101,7 +101,9 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     `failed_keys_per_minute` per address. `max_engines` tenants stay in memory, each until it was idle for `engine_idle`
     seconds. `grace` is the time that running answers get on shutdown.
 
-    A request may take `processor_seconds` of processor time, in one of `threads` threads, which tenants share.
+    A request may take `processor_seconds` of processor time, in one of `threads` threads, which tenants share. A
+    process whose event loop is blocked for `stall_seconds` ends. On startup, the server waits for its store for up to
+    `store_wait` seconds.
     """
 
     max_body_bytes: _PositiveInt = 32 * 1024 * 1024
@@ -119,6 +121,8 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     grace: _Seconds = 30.0
     threads: Annotated[int, Meta(ge=2, le=256)] = 6  # half of them for one tenant: all share one GIL
     processor_seconds: _Seconds = 30.0
+    stall_seconds: Annotated[float, Meta(ge=2, le=86_400)] = 60.0
+    store_wait: Annotated[float, Meta(ge=0, le=86_400)] = 30.0
 
 
 class FitConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import faulthandler
 import gc
 import ipaddress
 import logging
@@ -10,8 +11,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Event
@@ -22,7 +25,7 @@ from typing import Final, NamedTuple
 import uvicorn
 from starlette.applications import Starlette
 
-from brimful.errors import InvalidConfig
+from brimful.errors import InvalidConfig, StoreUnavailable
 from brimful.server.app import create_app
 from brimful.server.config import Config
 from brimful.server.connections import connection_settings
@@ -35,6 +38,9 @@ _M_ARENA_MAX: Final = -8  # of mallopt(3)
 _MALLOC_ARENAS: Final = 2
 _BACKLOG: Final = 2_048  # connections that wait to be accepted; uvicorn's default
 _POLL_SECONDS: Final = 0.5  # between two looks at the workers
+_BEAT_SECONDS: Final = 0.5  # between two beats of an event loop
+_KILL_DELAY: Final = 2.0  # seconds that a blocked worker has to write a traceback and end by itself
+_STORE_PAUSE: Final = 0.5  # seconds between two attempts to open the store
 _SWITCH_INTERVAL: Final = 0.001  # seconds; Python's default of 5 ms would delay requests while another thread counts
 
 _log = logging.getLogger("brimful.server")
@@ -42,10 +48,57 @@ _log = logging.getLogger("brimful.server")
 Announce = Callable[[str], None]
 
 
+class Heartbeat:
+    """Ends a process whose event loop is blocked, with a traceback of all threads on standard error.
+
+    It works even if a call in C holds the interpreter: faulthandler waits in a thread without Python. The number of
+    `beats` shows others that the loop runs.
+    """
+
+    def __init__(self, stall_seconds: float, beats: ctypes.c_ulonglong) -> None:
+        self._stall_seconds = stall_seconds
+        self._beats = beats
+        self._next: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Beat in the running event loop."""
+        faulthandler.dump_traceback_later(self._stall_seconds, exit=True)
+        self._beats.value += 1
+        self._next = asyncio.get_running_loop().call_later(_BEAT_SECONDS, self.start)
+
+    def stop(self) -> None:
+        """End no process anymore."""
+        if self._next is not None:
+            self._next.cancel()
+            faulthandler.cancel_dump_traceback_later()
+
+
+class StallDetector:
+    """Tells whether a worker stands still, by the number of its beats at each look.
+
+    It counts looks instead of seconds: if all processes were paused together, no worker is to blame.
+
+    >>> detector = StallDetector(max_looks=2)
+    >>> [detector.is_stalled(beats) for beats in (1, 2, 2, 2, 2, 3)]
+    [False, False, False, True, False, False]
+    """
+
+    def __init__(self, max_looks: int) -> None:
+        self._max_looks = max_looks
+        self._beats = -1
+        self._looks = 0
+
+    def is_stalled(self, beats: int) -> bool:
+        """Look at a worker; return whether it has now stood still for too long. It is so only once."""
+        self._looks = 0 if beats != self._beats else self._looks + 1
+        self._beats = beats
+        return self._looks == self._max_looks
+
+
 class _Server(uvicorn.Server):
     """Announces its address, and gives running answers time to finish on shutdown."""
 
-    def __init__(self, app: Starlette, config: Config, announce: Announce) -> None:
+    def __init__(self, app: Starlette, config: Config, announce: Announce, beats: ctypes.c_ulonglong) -> None:
         grace = config.limits.grace
         super().__init__(
             uvicorn.Config(
@@ -61,11 +114,13 @@ class _Server(uvicorn.Server):
         self._shutdown = app.state.shutdown
         self._grace = grace
         self._announce = announce
+        self._heartbeat = Heartbeat(config.limits.stall_seconds, beats)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         _tune_gc()
         _limit_malloc_arenas()
+        self._heartbeat.start()
         for server in self.servers:
             for bound in server.sockets:
                 self._announce(_address(bound))
@@ -74,18 +129,19 @@ class _Server(uvicorn.Server):
         self._shutdown.started.set()
         asyncio.get_running_loop().call_later(self._grace, self._shutdown.forced.set)
         await super().shutdown(sockets)
+        self._heartbeat.stop()
 
 
 def run(config: Config, *, file: str, announce: Announce) -> None:
     """Serve until a stop signal. `announce` is called with the address."""
     require_keys_or_loopback(config, file)
     app = create_app(config, file=file)
-    asyncio.run(_check_store(config))
+    _configure_logging(config)
+    asyncio.run(wait_for_store(partial(_check_store, config), config.limits.store_wait))
     with bind_socket(config, file) as listening:
-        _configure_logging(config)
         if config.workers == 1:
             sys.setswitchinterval(_SWITCH_INTERVAL)
-            _Server(app, config, announce).run(sockets=[listening])
+            _Server(app, config, announce, ctypes.c_ulonglong()).run(sockets=[listening])
         else:
             del app  # each worker has its own
             with metrics_folder(config):
@@ -93,7 +149,7 @@ def run(config: Config, *, file: str, announce: Announce) -> None:
 
 
 class Supervisor:
-    """Runs several server processes on one socket, and replaces those that die."""
+    """Runs several server processes on one socket, and replaces those that die or stand still."""
 
     def __init__(self, config: Config, file: str, listening: socket.socket) -> None:
         self._config = config
@@ -114,7 +170,8 @@ class Supervisor:
                 if not announced and all(worker.ready.is_set() for worker in self._workers):
                     announced = True
                     announce(_address(self._listening))
-                wait([worker.process.sentinel for worker in self._workers], timeout=_POLL_SECONDS)
+                if not wait([worker.process.sentinel for worker in self._workers], timeout=_POLL_SECONDS):
+                    self._kill_stalled()
                 self._replace_dead()
         finally:
             self._stop_workers()
@@ -126,12 +183,22 @@ class Supervisor:
         self._stopping = True
 
     def _start(self) -> "_Worker":
-        ready = self._context.Event()
+        ready, beats = self._context.Event(), self._context.RawValue(ctypes.c_ulonglong)
         process = self._context.Process(
-            target=_serve_as_worker, args=(self._config, self._file, self._listening, ready), name="brimful-worker"
+            target=_serve_as_worker,
+            args=(self._config, self._file, self._listening, ready, beats),
+            name="brimful-worker",
         )
         process.start()
-        return _Worker(process, ready)
+        looks = (self._config.limits.stall_seconds + _KILL_DELAY) / _POLL_SECONDS
+        return _Worker(process, ready, beats, StallDetector(round(looks)))
+
+    def _kill_stalled(self) -> None:
+        """Kill workers that cannot end by themselves, for example because they were stopped by a signal."""
+        for worker in self._workers:
+            if worker.ready.is_set() and worker.detector.is_stalled(worker.beats.value):
+                _log.error("a worker stands still and is killed")
+                worker.process.kill()
 
     def _replace_dead(self) -> None:
         for at, worker in enumerate(self._workers):
@@ -156,14 +223,18 @@ class Supervisor:
 class _Worker(NamedTuple):
     process: SpawnProcess
     ready: Event
+    beats: ctypes.c_ulonglong
+    detector: StallDetector
 
 
-def _serve_as_worker(config: Config, file: str, listening: socket.socket, ready: Event) -> None:
+def _serve_as_worker(
+    config: Config, file: str, listening: socket.socket, ready: Event, beats: ctypes.c_ulonglong
+) -> None:
     """Run one server process until it is stopped, or until its supervisor is gone."""
     Thread(target=_stop_with_parent, daemon=True).start()
     _configure_logging(config)
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    _Server(create_app(config, file=file), config, lambda _: ready.set()).run(sockets=[listening])
+    _Server(create_app(config, file=file), config, lambda _: ready.set(), beats).run(sockets=[listening])
 
 
 def _stop_with_parent() -> None:
@@ -220,6 +291,29 @@ async def _check_store(config: Config) -> None:
     """Open the store once, to report problems before serving requests."""
     async with connect(config.store):
         pass
+
+
+async def wait_for_store(
+    check: Callable[[], Awaitable[None]],
+    seconds: float,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Check a store until it can be used: a database server may be started at the same time as this one."""
+    until, is_told = clock() + seconds, False
+    while True:
+        try:
+            return await check()
+        except StoreUnavailable as error:
+            if not error.retriable or not seconds:
+                raise
+            if clock() >= until:
+                raise StoreUnavailable(error.store, f"after {seconds:g} seconds, {error.reason}") from None
+            if not is_told:
+                _log.warning("waiting up to %g seconds for %s: %s", seconds, error.store, error.reason)
+                is_told = True
+        await sleep(_STORE_PAUSE)
 
 
 def require_keys_or_loopback(config: Config, file: str) -> None:

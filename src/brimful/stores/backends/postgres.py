@@ -37,6 +37,8 @@ RETRYABLE: Final = (errors.DeadlockDetected, errors.SerializationFailure, errors
 
 _LOST: Final = "the connection is lost; call again: what was written twice is there once"
 _UNREACHABLE: Final = "cannot be reached; check the address, the user and the password, and that the server runs"
+_LOGIN_REFUSED: Final = ("authentication failed", "pg_hba.conf", "no password supplied", "does not exist")
+"""In messages about a login that will not succeed later, either. libpq does not give their codes."""
 _UNAVAILABLE: Final = (
     ((errors.DiskFull,), "the server's disk is full; make room and try again"),
     ((errors.InsufficientPrivilege,), "the role may not do this; grant it what it needs"),
@@ -125,8 +127,10 @@ def raise_store_errors(store: str) -> Iterator[None]:
 
 
 def unreachable_error(store: str, error: psycopg.OperationalError) -> StoreUnavailable:
-    """Return the error for a server that cannot be reached."""
-    return StoreUnavailable(store, f"{_UNREACHABLE} ({_one_line(error)})", retriable=True)
+    """Return the error for a server that cannot be reached. It may be starting, unless it answered about the login."""
+    message = _one_line(error)
+    refuses_login = any(words in message for words in _LOGIN_REFUSED)
+    return StoreUnavailable(store, f"{_UNREACHABLE} ({message})", retriable=not refuses_login)
 
 
 def _one_line(error: Exception) -> str:
