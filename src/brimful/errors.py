@@ -218,9 +218,10 @@ class ContextOverflow(ProviderError):
     """The prompt is too long for the provider. `window`, `prompt` and `completion` are its numbers, if known.
 
     `window` is the limit that was exceeded: of prompt and completion together, or of the prompt alone (`input_only`).
+    `quote` are the words of a message that name it. They may come from the prompt, which some servers repeat.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a provider may say
         self,
         route: str,
         reason: str,
@@ -231,6 +232,7 @@ class ContextOverflow(ProviderError):
         prompt: int | None = None,
         completion: int | None = None,
         input_only: bool = False,
+        quote: str = "",
     ) -> None:
         """Create the error with the provider's numbers."""
         super().__init__(route, reason, status=status, body=body)
@@ -238,6 +240,7 @@ class ContextOverflow(ProviderError):
         self.prompt = prompt
         self.completion = completion
         self.input_only = input_only
+        self.quote = quote
 
 
 class UnknownRecord(BrimfulError, LookupError):

@@ -303,6 +303,19 @@ def test_a_learned_window_has_a_floor_and_is_forgotten_after_a_day():
     assert learned_window([refused], now=2.0 + 86_400) is None
 
 
+def test_a_learned_window_is_probed_upwards_less_often_the_more_refusals_confirm_it():
+    hour, refused = 3_600, make_report(0, kind="overflow", reported=5000, window=4096)
+    again = make_report(0, kind="overflow", reported=5000, window=4096)
+    other = make_report(0, kind="overflow", reported=9000, window=8192)
+
+    def windows(*reports):
+        return [learned_window(reports, now=float(hours * hour)) for hours in (0.9, 1, 2, 4, 8)]
+
+    assert windows(refused) == windows(refused, other) == [4096, 8192, 16_384, 65_536, 4096 << 8]
+    assert windows(refused, again) == [4096, 4096, 8192, 16_384, 65_536]
+    assert windows(refused, again, again) == [4096, 4096, 4096, 8192, 16_384]
+
+
 def test_features_of_a_learned_model_are_those_of_the_model():
     prompt = mixed(17, 1)[0]
     assert observed(prompt, 1, LEARNED, 0).features == observed(prompt, 1, HIDDEN, 0).features

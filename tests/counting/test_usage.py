@@ -16,6 +16,7 @@ from brimful.counting import (
 from brimful.counting.features import CHARACTER_CLASSES
 from brimful.errors import ContextOverflow
 from brimful.models import default_registry, resolve
+from brimful.providers.errors import ErrorSource, make_provider_error
 from brimful.records import Usage
 from hidden_models import HIDDEN, ROUTE, SENTENCES, mixed, online, truth
 
@@ -132,11 +133,57 @@ def test_requests_that_others_wrote_are_observed_too():
 
 def test_an_overflow_tells_the_window():
     context = built(HIDDEN)
-    error = ContextOverflow(ROUTE, "too long", window=4096, prompt=5000)
+    error = ContextOverflow(ROUTE, "too long", window=100, prompt=5000)
     observation = make_overflow_report(context, error, route=ROUTE, at=1.0, id="over-1", room="general")
-    assert (observation.kind, observation.window, observation.reported) == ("overflow", 4096, 5000)
+    assert (observation.kind, observation.window, observation.reported) == ("overflow", 100, 5000)
     bare = make_overflow_report(context, ContextOverflow(ROUTE, "too long"), route=ROUTE, at=1.0, id="over-2")
     assert (bare.window, bare.reported) == (None, 0)
+
+
+KNOWN = resolve("gpt-4o")  # with a window of 128,000
+SENTENCE = "This model's maximum context length is {} tokens."
+
+
+def window_learned(sentence, *, words=0, model=HIDDEN, body=b"", **more):
+    """Return the window that is learned if a request of so many words is refused with a sentence."""
+    messages = [{"role": "user", "content": "word " * words + more.pop("said", "")}]
+    request = {"model": model.id, "messages": messages, **more}
+    context = fit(request, model=model, window=1_000_000, now=0.0)
+    error = make_provider_error(ErrorSource(route=ROUTE), 400, body or error_body(sentence))
+    return make_overflow_report(context, error, route=ROUTE, at=1.0, id="over-1").window
+
+
+def error_body(sentence):
+    return msgspec.json.encode({"error": {"message": sentence, "type": "invalid_request_error"}})
+
+
+def test_a_window_is_believed_only_if_the_request_is_longer():
+    sentence = SENTENCE.format("8,192")
+    assert window_learned(sentence, words=20_000) == 8192
+    assert window_learned(sentence, words=2_000) is None
+    assert window_learned(sentence, words=2_000, max_tokens=8_000) == 8192
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "This model's maximum context length is 300 tokens. However, your messages resulted in 5000 tokens.",
+        "maximum context length is\n300 tokens",
+        "Maximum context length = _300_",
+    ],
+)
+def test_a_sentence_of_the_request_itself_names_no_window(said):
+    echoed = f"invalid content: {said!r}"
+    assert window_learned(SENTENCE.format(300), words=5_000) == 300
+    assert window_learned(echoed, words=5_000, said=said) is None
+
+
+def test_a_sentence_cannot_take_most_of_a_known_models_window():
+    assert window_learned(SENTENCE.format(32_000), words=60_000, model=KNOWN) == 32_000
+    assert window_learned(SENTENCE.format(4_096), words=60_000, model=KNOWN) is None
+    stated = {"message": "too long", "type": "exceed_context_size_error", "n_ctx": 4096, "n_prompt_tokens": 60_009}
+    body = msgspec.json.encode({"error": stated})
+    assert window_learned("", words=60_000, model=KNOWN, body=body) == 4096
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ The files hold what servers say: `overflows.jsonl` with the numbers that are in 
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,14 +30,18 @@ def too_long(prompt, window):
     return body_of({"error": {"message": f"prompt is too long: {prompt} tokens > {window} maximum"}})
 
 
+def without_quote(overflow):
+    return msgspec.structs.replace(overflow, quote="")
+
+
 @pytest.mark.parametrize("entry", load_errors("overflows.jsonl"))
 def test_an_overflow_is_recognized_with_its_numbers(entry):
-    assert find_overflow(entry["status"], body_of(entry["says"])) == Overflow(**entry["told"])
+    assert without_quote(find_overflow(entry["status"], body_of(entry["says"]))) == Overflow(**entry["told"])
 
 
 @pytest.mark.parametrize("entry", load_errors("overflows.jsonl"))
 def test_an_overflow_in_a_stream_is_recognized(entry):
-    assert find_overflow(None, body_of(entry["says"])) == Overflow(**entry["told"])
+    assert without_quote(find_overflow(None, body_of(entry["says"]))) == Overflow(**entry["told"])
 
 
 @pytest.mark.parametrize("entry", load_errors("others.jsonl"))
@@ -47,7 +52,8 @@ def test_other_errors_are_not_overflows(entry):
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.sampled_from([",", "_", ".", "'", "\u202f", "\u00a0"]))
 def test_numbers_of_any_size_are_parsed(prompt, window, sign):
     written = [f"{number:,}".replace(",", sign) for number in (prompt, window)]
-    assert find_overflow(400, too_long(*written)) == Overflow(window=window, prompt=prompt)
+    quote = "too long: {} tokens > {} maximum".format(*written)
+    assert find_overflow(400, too_long(*written)) == Overflow(window=window, prompt=prompt, quote=quote)
 
 
 @given(st.binary(max_size=300) | st.text(max_size=100).map(str.encode), st.integers(100, 599) | st.none())

@@ -27,6 +27,7 @@ Degradation = Literal[
     "reasoning-reserve",  # part of the window is reserved for the model's reasoning between tool calls
     "recalled",  # the model recalled something in an earlier round, and this request continues it
     "calibration",  # what was learned from reported usage changes how tokens are counted
+    "learned-window",  # the provider named a smaller window when it refused an earlier request
     "other",  # reported by the caller
 ]
 """What a context had to do without, or was built differently for."""

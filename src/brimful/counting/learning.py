@@ -20,6 +20,7 @@ from brimful.counting.regression import CALIBRATED, EXACT, MIN_FACTOR, Fit, Samp
 from brimful.records.usage import UsageReport
 
 WINDOW_SECONDS: Final = 86_400.0  # how long a window that a server named is used
+PROBE_SECONDS: Final = 3_600.0  # after which a window that was named once is doubled, to try a longer prompt
 MIN_WINDOW: Final = 256  # tokens; a server that names less means something else
 CONFIRMATIONS: Final = 3  # consecutive reports, so that a single outlier changes nothing
 MIN_BEFORE_DRIFT: Final = 5  # reports to learn from before a drift can be detected
@@ -175,14 +176,20 @@ def learn_calibration(model: ModelInfo, reports: Sequence[UsageReport], *, route
 def learned_window(reports: Sequence[UsageReport], *, now: float) -> int | None:
     """Return the window that a server named when it refused a prompt, unless it accepted a longer one since then.
 
-    It is forgotten after a day: the server may have been restarted with a larger one, and nothing longer is sent as
-    long as it is used. `reports` are of one model on one route, newest first.
+    It may have been a mistake, or the server may have been restarted with a larger one, but nothing longer would be
+    sent. So it is doubled after an hour, and again after each further hour, until a prompt is refused again. If several
+    refusals named the same window, each of them doubles these times. After a day, it is forgotten. `reports` are of one
+    model on one route, newest first.
     """
     largest = 0
     for each in reports:
         if each.kind == "overflow" and each.window is not None:
-            is_valid = largest <= each.window and now - each.at < WINDOW_SECONDS
-            return max(MIN_WINDOW, each.window) if is_valid else None
+            age = now - each.at
+            if largest > each.window or age >= WINDOW_SECONDS:
+                return None
+            confirmations = sum(other.kind == "overflow" and other.window == each.window for other in reports)
+            doublings = max(0, int(age / PROBE_SECONDS)) >> (confirmations - 1)
+            return max(MIN_WINDOW, each.window) << doublings
         if each.kind == "usage":
             largest = max(largest, each.reported)
     return None

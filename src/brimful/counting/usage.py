@@ -4,6 +4,7 @@ Ollama and some other servers cut a prompt that exceeds their window without an 
 prompt count that is smaller than ours by more than the counts can be wrong.
 """
 
+import re
 from typing import Final, assert_never
 
 import msgspec
@@ -21,12 +22,15 @@ from brimful.errors import ContextOverflow
 from brimful.records import Usage
 from brimful.records.usage import UsageReport
 from brimful.render import renderer_of
+from brimful.render.incoming import requested_max_output
 
 _SLACK_SHARE: Final = 0.03  # of a count: servers' templates differ from the makers' by a few tokens per message
 _SERVER_TOOLS: Final = ("web_search", "web_fetch", "code_execution", "mcp", "tool_search")
 """How the types of tools begin that Anthropic runs (docs: Server tools)."""
 _SERVER_TOOL_FIELDS: Final = ("mcp_servers", "web_search_options")
 """Fields of requests to Anthropic and OpenAI that let them run tools."""
+_MIN_WINDOW_SHARE: Final = 1 / 8  # of a known model's window; less is believed only if a field of the error states it
+_BETWEEN_WORDS: Final = re.compile(r"(?:\\[nrt]|[\W_])+")  # with escape sequences of JSON
 _SLACK_TOKENS: Final = 32  # for a default system prompt that a template adds or omits
 
 
@@ -140,10 +144,9 @@ def make_overflow_report(
 ) -> UsageReport:
     """Return a report of a request that was refused as too long. Pure.
 
-    If the request has content that cannot be counted, nothing is learned from it.
+    It has the window that the error names, if that is plausible.
     """
     count = _verified_count(context)
-    reserve = context.budget.completion if error.input_only else 0  # a window is for prompt and answer
     return UsageReport(
         id=id,
         model=canonical_model_id(context.inputs.model),
@@ -156,8 +159,35 @@ def make_overflow_report(
         margin=count.margin,
         basis=count.basis,
         reported=error.prompt or 0,
-        window=None if has_unknown_size(context) or error.window is None else error.window + reserve,
+        window=_plausible_window(context, error),
     )
+
+
+def _plausible_window(context: Context, error: ContextOverflow) -> int | None:
+    """Return the window for prompt and completion that an error names; None if it may mean something else.
+
+    A server that repeats a part of the prompt in its error lets whoever wrote the prompt name any window. So the
+    request must really be longer. A sentence must not be in the request itself, and must not name a small part of the
+    window that the model is known to have. If the request has content that cannot be counted, nothing is learned.
+    """
+    if error.window is None or has_unknown_size(context):
+        return None
+    asked = 0 if error.input_only else requested_max_output(context.request) or 0
+    if context.verification.tokens + asked <= error.window:
+        return None
+    model = context.inputs.model
+    window = error.window + (context.budget.completion if error.input_only else 0)
+    is_small = model.known and not model.assumed_window and window < _MIN_WINDOW_SHARE * model.window
+    return None if error.quote and (is_small or _has_words(context.request, error.quote)) else window
+
+
+def _has_words(request: Request, quote: str) -> bool:
+    """Whether a request has the words of a quote in a row, whatever is between them."""
+    return _join_words(quote) in _join_words(msgspec.json.encode(request).decode())
+
+
+def _join_words(text: str) -> str:
+    return _BETWEEN_WORDS.sub("", text).lower()
 
 
 def has_unknown_size(context: Context) -> bool:

@@ -1,6 +1,5 @@
 """Calibrate counts and windows of a model on a route from the usage that its provider reported."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,6 +11,7 @@ from brimful.core.notice import Notice
 from brimful.counting import MAX_REPORTS, canonical_model_id, learn_calibration, learned_window
 from brimful.records.usage import UsageReport
 from brimful.stores import Store
+from brimful.threads import run_in_thread
 
 MAX_MODELS: Final = 1_024  # models on routes in the cache
 FEW_REPORTS: Final = 64  # up to this number, every report triggers a new calibration
@@ -28,6 +28,14 @@ class CalibratedModel(msgspec.Struct, frozen=True, kw_only=True):
     model: ModelInfo
     window: int | None = None
     notices: tuple[Notice, ...] = ()
+
+
+class LearnedWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """A window that a provider named when it refused a request, for a model on a route."""
+
+    model: str
+    route: str
+    window: int
 
 
 class _RecentReports(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,13 +75,25 @@ class Calibrator:
         cached = self._calibrated.get((model, route))
         if cached is None or _needs_update(reports, cached):
             calibrated = (
-                await asyncio.to_thread(_calibrate, model, reports, route) if reports else CalibratedModel(model=model)
+                await run_in_thread(_calibrate, model, reports, route) if reports else CalibratedModel(model=model)
             )
             cached = _CachedCalibration(calibrated=calibrated, reports=frozenset(each.id for each in reports))
             self._calibrated[model, route] = cached
         # A refusal without the beta feature says nothing about the window with it, and reports do not tell them apart.
         window = None if model.uses_beta else learned_window(reports, now=now)
-        return msgspec.structs.replace(cached.calibrated, window=window)
+        if window is None or (window >= model.window and not model.assumed_window):
+            return cached.calibrated
+        text = f"{route} refused an earlier request and named a smaller window: {model.id} gets {window:,} tokens"
+        facts = {"route": route, "model": model.id, "window": window}
+        notice = Notice(kind="learned-window", text=text, facts=facts)
+        notices = (*cached.calibrated.notices, notice)
+        return msgspec.structs.replace(cached.calibrated, window=window, notices=notices)
+
+    def learned_windows(self, *, now: float) -> list[LearnedWindow]:
+        """Return the windows that were learned for models on routes, as far as they are in memory."""
+        recent = ((key, self._reports.get(key)) for key in self._reports)
+        learned = ((key, learned_window(each.reports, now=now)) for key, each in recent if each is not None)
+        return [LearnedWindow(model=key[0], route=key[1], window=window) for key, window in learned if window]
 
     async def add(self, report: UsageReport, *, now: float) -> None:
         """Store a report and use it from now on."""

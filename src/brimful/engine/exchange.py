@@ -24,6 +24,7 @@ from brimful.records.contexts import Build
 from brimful.records.reply import Reply
 from brimful.records.usage import UsageReport
 from brimful.render import renderer_of
+from brimful.threads import run_in_thread
 
 _FEW_PACKAGES: Final = 64  # compared at once; more take milliseconds, in a thread
 _FEW_TOKENS: Final = 20_000  # more are compared in a thread
@@ -153,8 +154,14 @@ class Exchange(Generic[P]):
             return prepared
 
     async def _shrink(self, context: Context, overflow: ContextOverflow) -> PreparedRequest[P] | None:
-        report = make_overflow_report(
-            context, overflow, id=new_id("obs"), route=self._route, room=self._room, at=self._clock()
+        report = await run_in_thread(
+            make_overflow_report,
+            context,
+            overflow,
+            id=new_id("obs"),
+            route=self._route,
+            room=self._room,
+            at=self._clock(),
         )
         await self._learn(report)
         await self._emit(
@@ -278,7 +285,7 @@ class ResponseRecorder:
             return None
         if len(context.inputs.packages) <= _FEW_PACKAGES and context.tokens <= _FEW_TOKENS:
             return self._compare_usage(context, details, details.usage, target)
-        return await asyncio.to_thread(self._compare_usage, context, details, details.usage, target)
+        return await run_in_thread(self._compare_usage, context, details, details.usage, target)
 
     def _compare_usage(
         self, context: Context, details: ResponseDetails, usage: Usage, target: ResponseTarget

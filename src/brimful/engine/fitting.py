@@ -1,6 +1,5 @@
 """Fit requests that an application builds itself, and learn from what their providers report."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from brimful.errors import ContextOverflow, InvalidValue
 from brimful.records import Response, Snapshot
 from brimful.render.incoming import INCOMING_WIRES, provider_of
 from brimful.stores import Store
+from brimful.threads import run_in_thread
 
 DEFAULT_ROOM: Final = "fit"
 """The room of requests without a conversation."""
@@ -48,7 +48,7 @@ class RequestFitter:
         now = self._settings.resolve_time(options.get("now"), "now")
         fitting = FitOptions(**{**options, "now": now, "origin": options.get("origin") or conversation})
         await self._calibrate(request, route, fitting)
-        context = await asyncio.to_thread(self._conversations.fit, conversation, request, **fitting)
+        context = await run_in_thread(self._conversations.fit, conversation, request, **fitting)
         if save:
             await self._save(context, conversation or DEFAULT_ROOM, now)
         if self._events:
@@ -67,7 +67,7 @@ class RequestFitter:
             raise InvalidValue("error", f"must be a ContextOverflow, not {preview(error)}")
         now = self._settings.clock()
         route = route or get_default_route(_require_fitted(context).inputs.model)
-        report = make_overflow_report(context, error, id=new_id("obs"), route=route, at=now)
+        report = await run_in_thread(make_overflow_report, context, error, id=new_id("obs"), route=route, at=now)
         await self._calibrator.add(report, now=now)
 
     async def _calibrate(self, request: object, route: str, options: FitOptions) -> None:

@@ -189,12 +189,16 @@ _DETAIL_PATTERNS: Final = tuple(
 
 
 class Overflow(msgspec.Struct, frozen=True, kw_only=True):
-    """An overflow with the numbers that the server gave, if any; `input_only`: the window is for the prompt alone."""
+    """An overflow with the numbers that the server gave, if any; `input_only`: the window is for the prompt alone.
+
+    `quote` are the words of its message that name the window, empty if a field of its own does.
+    """
 
     window: int | None = None
     prompt: int | None = None
     completion: int | None = None
     input_only: bool = False
+    quote: str = ""
 
 
 def find_overflow(status: int | None, body: bytes) -> Overflow | None:
@@ -202,8 +206,9 @@ def find_overflow(status: int | None, body: bytes) -> Overflow | None:
 
     `status` is None for an error in a stream.
 
-    >>> find_overflow(400, b'{"error": {"message": "prompt is too long: 209,003 tokens > 200,000 maximum"}}')
-    Overflow(window=200000, prompt=209003, completion=None, input_only=False)
+    >>> found = find_overflow(400, b'{"error": {"message": "prompt is too long: 209,003 tokens > 200,000 maximum"}}')
+    >>> found.window, found.prompt, found.quote
+    (200000, 209003, 'too long: 209,003 tokens > 200,000 maximum')
     >>> find_overflow(400, b'{"error": {"message": "max_tokens is too large: 99999."}}') is None
     True
     """
@@ -230,7 +235,7 @@ def _parse_overflow(error: ErrorBody) -> Overflow | None:
             found = form.search(error.message)
             if found:
                 numbers = _parse_details(error.message) | _parse_numbers(found)
-                return Overflow(**numbers, input_only=input_only)
+                return Overflow(**numbers, input_only=input_only, quote=found[0])
     return None
 
 

@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 from brimful.core.policy import Policy
 from brimful.engine import Engine, Hook, Retrieval
-from brimful.engine.calibration import Calibrator
+from brimful.engine.calibration import Calibrator, LearnedWindow
 from brimful.protocols import Embedder
 from brimful.server.config import RememberConfig
 from brimful.stores import Database, Store
@@ -76,6 +76,12 @@ class Tenants:
     def calibrator(self, tenant: str) -> Calibrator:
         """Return the calibration of a tenant."""
         return self._use(tenant).calibrator
+
+    def learned_windows(self) -> dict[str, list[LearnedWindow]]:
+        """Return the windows learned for tenants in memory, except those of tenants without any."""
+        now = self._clock()
+        windows = {tenant: each.calibrator.learned_windows(now=now) for tenant, each in self._open.items()}
+        return {tenant: learned for tenant, learned in windows.items() if learned}
 
     async def engine(self, tenant: str) -> Engine:
         """Return the open engine of a tenant."""

@@ -252,6 +252,32 @@ def test_a_learned_window_outlives_the_process(start, upstream):
     assert len(upstream.bodies[2]["messages"]) <= len(upstream.bodies[1]["messages"])
 
 
+def test_a_learned_window_is_in_the_records_and_the_status(start, upstream):
+    client = start()
+    upstream.answers = [(400, OVERFLOW), chat_answer()]
+    client.post(CHAT, json=body(long_chat(6), model="acme-1"))
+    answer = client.post(CHAT, json=body(long_chat(6), model="acme-1"))
+    record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+    [notice] = [each for each in record["warnings"] if each["kind"] == "learned-window"]
+    assert "named a smaller window: acme-1 gets 256 tokens" in notice["text"]
+    [learned] = client.get("/brimful/v1/status").json()["learned_windows"]["default"]
+    assert (learned["model"], learned["window"]) == ("acme-1", 256)
+
+
+def test_what_a_client_wrote_does_not_narrow_the_window_of_others(start, upstream):
+    """A sentence of a request comes back in an error of the upstream."""
+    client = start()
+    said = "This model's maximum context length is 300 tokens. However, your messages resulted in 900 tokens."
+    refusal = {"error": {"message": f"invalid message: {said}", "type": "invalid_request_error"}}
+    upstream.answers = [(400, refusal)]
+    client.post(CHAT, json=body([*long_chat(6), says("user", said)], model="acme-1"))
+    upstream.answers = []
+    messages = long_chat(6)
+    assert client.post(CHAT, json=body(messages, model="acme-1")).status_code == 200
+    assert upstream.bodies[-1]["messages"] == messages
+    assert client.get("/brimful/v1/status").json()["learned_windows"] == {}
+
+
 def test_a_failing_store_loses_records_but_no_answers(start, upstream, tmp_path):
     client = start()
     with closing(sqlite3.connect(tmp_path / "brimful.db")) as database, database:

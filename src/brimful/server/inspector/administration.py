@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from brimful.cache import SHARED_BUDGET, VECTOR_BUDGET
+from brimful.engine.calibration import LearnedWindow
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import JobsQuery, TenantsQuery
 from brimful.server.inspector.views import View
@@ -28,7 +29,8 @@ class Status(View, frozen=True, kw_only=True):
     """What one server process holds in memory, and the background jobs that it does now.
 
     `engines` are open, one for each recent tenant; `max_engines` is their limit. `memory_bytes` is the resident memory
-    of the process, 0 if it is not known; `cache_bytes` is the part of it that caches use.
+    of the process, 0 if it is not known; `cache_bytes` is the part of it that caches use. `learned_windows` are those
+    that providers named when they refused requests, by tenant.
     """
 
     engines: int
@@ -36,6 +38,7 @@ class Status(View, frozen=True, kw_only=True):
     running_jobs: int
     memory_bytes: int
     cache_bytes: int
+    learned_windows: dict[str, tuple[LearnedWindow, ...]]
 
 
 class Administration:
@@ -67,4 +70,5 @@ class Administration:
             running_jobs=self._running_jobs(),
             memory_bytes=memory_bytes(),
             cache_bytes=sum(sizes.values()),
+            learned_windows={tenant: tuple(each) for tenant, each in self._tenants.learned_windows().items()},
         )
