@@ -60,6 +60,22 @@ def test_an_address_that_is_taken(fails):
     assert complaint == f"brimful serve: listen: cannot listen on {address}: Address already in use"
 
 
+@pytest.mark.parametrize(
+    ("upstream", "key", "is_warned"),
+    [
+        ("https://api.openai.com/v1", "", True),
+        ("https://api.openai.com/v1", "sk-1", False),
+        ("http://127.0.0.1:1/v1", "", False),
+    ],
+)
+def test_a_missing_key_of_a_known_provider_is_named(run, monkeypatch, upstream, key, is_warned):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    done = run("serve", "--upstream", upstream, "--listen", "0.0.0.0:0", code=1)
+    warning = "the upstream 'upstream' (openai) needs an API key, but OPENAI_API_KEY is not set"
+    assert (warning in done.stderr) == is_warned
+    assert ("the keys of clients are not forwarded" in done.stderr) == is_warned
+
+
 def test_keys_are_made_listed_and_revoked(run, run_json, fails):
     made = run_json("api-key", "add", "--name", "the bot", "--tenant", "acme", "--scopes", "chat")
     assert made["key"].startswith("bf-")

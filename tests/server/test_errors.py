@@ -48,6 +48,37 @@ def test_what_is_not_there(start, upstream, path):
     assert upstream.requests == []
 
 
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("/chat/completions", "add /v1 to the client's base URL"),
+        ("/responses", "add /v1 to the client's base URL"),
+        ("/messages", "add /v1 to the client's base URL"),
+        ("/v1/v1/messages", "remove /v1 from the client's base URL"),
+        ("/v1/v1/chat/completions", "remove /v1 from the client's base URL"),
+        ("/v1/v1beta/models/gemini-2.5-pro:generateContent", "remove /v1 from the client's base URL"),
+        ("/v1/api/chat", "remove /v1 from the client's base URL"),
+    ],
+)
+def test_a_wrong_base_url_is_answered_with_the_right_one(start, upstream, next_log_line, path, advice):
+    headers = {"anthropic-version": "2023-06-01"} if path.endswith("messages") else {}
+    answer = start().post(path, json=HI, headers=headers)
+    assert answer.status_code == 404
+    assert is_told(answer, MESSAGES if headers else path)
+    assert answer.json()["error"]["message"] == f"POST {path} not found: {advice}"
+    assert upstream.requests == []
+    line = next_log_line()
+    assert (line["method"], line["path"], line["status"]) == ("POST", path, 404)
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nothing", 404), ("PATCH", "/brimful/v1/rooms", 405)])
+def test_requests_that_no_endpoint_serves_are_logged(start, next_log_line, method, path, status):
+    assert start().request(method, f"{path}?key=sk-secret").status_code == status
+    line = next_log_line()
+    assert (line["method"], line["path"], line["status"]) == (method, path, status)
+    assert "sk-secret" not in str(line)
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_non_ascii_upstream_headers_are_forwarded(start, upstream, encoding):
     note = ("日 é" if encoding == "utf-8" else "é").encode(encoding)
@@ -112,6 +143,18 @@ def test_a_rejected_server_key_is_hidden_from_the_client(start, upstream, path, 
     assert is_told(answer, path)
     assert "sk-very" not in answer.text
     assert "rejected this server's API key" in answer.text
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+def test_a_missing_server_key_is_named(start, upstream, path):
+    upstream.answers = [(401, {"error": {"message": "Missing bearer authentication in header"}})]
+    answer = start().post(path, json=HI, headers={"authorization": "Bearer sk-of-a-client"})
+    assert answer.status_code == 502
+    assert is_told(answer, path)
+    message = answer.json()["error"]["message"]
+    assert "'local' wants an API key, but BRIMFUL_PROVIDER_KEY is not set" in message
+    assert 'the keys of clients are not forwarded: set it, or set authorization = "client"' in message
+    assert "rejected" not in message
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])

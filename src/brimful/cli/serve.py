@@ -100,6 +100,7 @@ def serve(  # noqa: PLR0913 - one argument per option
         raise typer.BadParameter("needs --upstream", param_hint="'--like' / '--window'")
     try:
         from brimful.server.config import parse_config, read_config  # noqa: PLC0415 - an extra
+        from brimful.server.proxy.upstreams import find_missing_keys  # noqa: PLC0415
         from brimful.server.runner import run  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise MissingExtra("server", "`brimful serve`") from error
@@ -117,6 +118,8 @@ def serve(  # noqa: PLR0913 - one argument per option
     }
     data |= {key: value for key, value in options.items() if value is not None}
     settings = parse_config(data, file)
+    for warning in find_missing_keys(settings):
+        output.warn(warning)
     run(settings, file=file, announce=lambda address: _announce(address, has_upstream=bool(settings.upstreams)))
 
 

@@ -41,8 +41,8 @@ from brimful.server.access import (
 )
 from brimful.server.background import BackgroundTasks, Shutdown
 from brimful.server.config import Config, ModeName
-from brimful.server.endpoint import DEPLOYMENT, JSON, Endpoint, Gateway, Handler, error_response
-from brimful.server.errors import ApiError, get_error_format, method_not_allowed
+from brimful.server.endpoint import DEPLOYMENT, JSON, Endpoint, Gateway, Handler, error_response, log_request
+from brimful.server.errors import ApiError, get_error_format, method_not_allowed, not_found
 from brimful.server.inspector.catalogue import DEFAULT_MODEL, ContentCounter
 from brimful.server.inspector.operation import EVENT_STREAM
 from brimful.server.inspector.operations import OPERATIONS, Inspector
@@ -272,7 +272,7 @@ def create_app(
 
     app = Starlette(
         routes=_routes(services),
-        exception_handlers={HTTPException: _not_found_handler(services.page), Exception: _server_error},
+        exception_handlers={HTTPException: _not_found_handler(services.page, clock), Exception: _server_error},
         middleware=[*_browser_access(config), Middleware(ApiConventions)],
         lifespan=lifespan,
     )
@@ -425,11 +425,15 @@ def _status_response(status: str) -> Response:
     return Response(msgspec.json.encode({"status": status}), media_type=JSON)
 
 
-def _not_found_handler(page: Page) -> Callable[[Request, Exception], Awaitable[Response]]:
+def _not_found_handler(page: Page, clock: Callable[[], float]) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def handle(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         index = page.index(request) if status == _NOT_FOUND else None
-        return index or (_method_not_allowed(request) if status == _METHOD_NOT_ALLOWED else _not_found(request, status))
+        if index is not None:
+            return index
+        now = clock()
+        log_request(request.scope, status, started=now, now=now)
+        return _method_not_allowed(request) if status == _METHOD_NOT_ALLOWED else _not_found(request, status)
 
     return handle
 
@@ -444,9 +448,7 @@ def _method_not_allowed(request: Request) -> Response:
 
 def _not_found(request: Request, status: int) -> Response:
     path = request.url.path
-    message = f"{request.method} {path[:200]} not found: see /openapi.json for all endpoints"
-    error_format = get_error_format(path, request.headers)
-    return error_response(ApiError("not_found", message, status=status), error_format)
+    return error_response(not_found(path, request.method, status), get_error_format(path, request.headers))
 
 
 async def _server_error(request: Request, error: Exception) -> Response:

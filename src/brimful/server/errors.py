@@ -1,5 +1,6 @@
 """Error responses: always JSON, in the format of the endpoint."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, assert_never
 
@@ -89,6 +90,8 @@ _CLIENT_ERRORS: Final[dict[int, ErrorKind]] = {
     429: "rate_limited",
 }
 """Status codes of upstreams that are the client's fault."""
+_BARE_PATH: Final = re.compile(r"/(chat/completions|completions|responses|embeddings|messages|models)(/|$)")
+"""Paths of clients whose base URL lacks the `/v1`."""
 _ERROR_STATUSES: Final = range(400, 600)
 """Valid HTTP errors; other statuses of an upstream become 502."""
 _CODES: Final[dict[ErrorKind, str]] = {
@@ -213,6 +216,22 @@ def _upstream_error(error: ProviderError, path: str) -> ApiError:
     return ApiError(kind, error.reason, status=error.status, body=error.body, headers=error.headers)
 
 
+def not_found(path: str, method: str, status: int = STATUS_CODES["not_found"]) -> ApiError:
+    """Return the error for a path that is not served. It says if the client's base URL seems to be wrong."""
+    if has_extra_root(path):
+        hint = "remove /v1 from the client's base URL"
+    elif _BARE_PATH.match(path):
+        hint = "add /v1 to the client's base URL"
+    else:
+        hint = "see /openapi.json for all endpoints"
+    return ApiError("not_found", f"{method} {path[:200]} not found: {hint}", status=status)
+
+
+def has_extra_root(path: str) -> bool:
+    """Whether a path has a `/v1` too many, as the base URLs of Anthropic, Gemini and Ollama have none."""
+    return path.startswith(("/v1/v1/", "/v1/v1beta/", "/v1/api/"))
+
+
 def method_not_allowed(path: str, method: str, allowed: Iterable[str]) -> ApiError:
     """Return the error for a method that a path does not support."""
     methods = ", ".join(sorted(set(allowed)))
@@ -222,5 +241,6 @@ def method_not_allowed(path: str, method: str, allowed: Iterable[str]) -> ApiErr
 
 def get_error_format(path: str, headers: Mapping[str, str]) -> ErrorFormat:
     """Return the error format that the client of a path expects. Anthropic's clients send `anthropic-version`."""
-    is_anthropic = path.startswith("/v1/messages") or (path.startswith("/v1/") and "anthropic-version" in headers)
+    is_ours = path.startswith("/brimful/")
+    is_anthropic = path.startswith("/v1/messages") or ("anthropic-version" in headers and not is_ours)
     return "anthropic" if is_anthropic else "openai"

@@ -22,7 +22,7 @@ from brimful.render.incoming import read_incoming
 from brimful.server.access import Client
 from brimful.server.config import ProxyWire
 from brimful.server.endpoint import JSON, Upload, read_json_object, run_until_disconnect, wait_for_disconnect
-from brimful.server.errors import ApiError, ErrorFormat, get_error_format
+from brimful.server.errors import ApiError, ErrorFormat, get_error_format, has_extra_root, not_found
 from brimful.server.proxy.exchange import make_error_event
 from brimful.server.proxy.upstreams import UPSTREAM_HEADER, Upstream, Upstreams, get_response_headers, upstream_errors
 from brimful.server.telemetry import Telemetry
@@ -126,6 +126,8 @@ class Passthrough:
         if "websocket" in split_tokens(request.headers.get("upgrade", "")):
             message = "WebSocket connections, such as those of the Realtime API, are not supported"
             raise ApiError("invalid", message, status=_NOT_IMPLEMENTED)
+        if has_extra_root(request.scope["path"]):
+            raise not_found(request.scope["path"], request.method)
         wire = _get_wire(request)
         upstream = self._upstreams.choose(wire, model, request.headers.get(UPSTREAM_HEADER, ""))
         path = get_upstream_path(request.scope["raw_path"].decode("latin-1"), wire) + _query(request)

@@ -50,13 +50,17 @@ _KEY_HEADERS: Final = frozenset({"authorization", "x-api-key", "api-key", "x-goo
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
-    """One wire format of an upstream: its connection, the dialect of its answers, and what lets it count."""
+    """One wire format of an upstream: its connection, the dialect of its answers, and what lets it count.
+
+    If this server has no API key for it, `missing_key` is the environment variable for one.
+    """
 
     config: UpstreamConfig
     wire: ProxyWire
     connection: Connection
     dialect: Dialect
     counter: ServerCounter
+    missing_key: str = ""
 
     @property
     def route(self) -> str:
@@ -102,15 +106,42 @@ def get_response_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def upstream_errors(upstream: Upstream) -> Iterator[None]:
-    """Context manager that prepares errors of an upstream for the client, and hides those about our key."""
+    """Context manager that prepares errors of an upstream for the client, and rewords those about our key."""
     try:
         yield
     except ProviderError as error:
         error.headers = get_response_headers(error.headers) if error.headers else {}
         if error.status != _KEY_REFUSED or upstream.config.authorization == "client":
             raise
-        name = upstream.config.name
-        raise ApiError("upstream", f"the upstream {name!r} rejected this server's API key ({error.status})") from None
+        name, key = upstream.config.name, upstream.missing_key
+        why = f"wants an API key, {describe_missing_key(key)}" if key else "rejected this server's API key"
+        raise ApiError("upstream", f"the upstream {name!r} {why} ({error.status})") from None
+
+
+def describe_missing_key(variable: str) -> str:
+    """Return what to do about an API key that this server does not have."""
+    return (
+        f"but {variable} is not set, and the keys of clients are not forwarded: set it, "
+        'or set authorization = "client" for this upstream in the configuration'
+    )
+
+
+def find_missing_keys(config: Config, environ: Mapping[str, str] | None = None) -> list[str]:
+    """Return a warning for each upstream that is known to need an API key, if this server has none for it."""
+    variables = os.environ if environ is None else environ
+    return [
+        f"the upstream {each.name!r} ({known.name}) needs an API key, {describe_missing_key(variable)}"
+        for each in config.upstreams
+        if (known := find_server_by_url(each.url)) is not None and known.keys
+        if (variable := _missing_key(each, variables))
+    ]
+
+
+def _missing_key(config: UpstreamConfig, environ: Mapping[str, str]) -> str:
+    """Return the variable to set, if no API key would be sent to an upstream: neither ours nor the client's."""
+    key, variable = find_api_key(config.url, environ)
+    has_key = key or config.key is not None or parse_address(config.url).auth
+    return "" if has_key or config.authorization == "client" else variable
 
 
 class Upstreams:
@@ -202,7 +233,14 @@ def _make_upstream(config: UpstreamConfig, wire: ProxyWire, file: str, environ: 
         key_name=variable,
     )
     counter = ServerCounter(connection, dialect)
-    return Upstream(config=config, wire=wire, connection=connection, dialect=dialect, counter=counter)
+    return Upstream(
+        config=config,
+        wire=wire,
+        connection=connection,
+        dialect=dialect,
+        counter=counter,
+        missing_key=_missing_key(config, environ),
+    )
 
 
 def _base_url(url: str, wire: ProxyWire) -> str:
