@@ -88,6 +88,11 @@ class ChatTemplate:
         """Whether a final assistant message is continued instead of answered."""
         return self._is_llama_cpp
 
+    @property
+    def says_all(self) -> bool:
+        """Whether the runtime adds nothing to what the template prints, such as tools that the template omits."""
+        return self._is_llama_cpp
+
     def is_exact(self, messages: Sequence[WireMessage], options: Mapping[str, Any]) -> bool:
         """Whether the runtime is known to render these messages as we do; `options` are the request's other fields.
 

@@ -266,7 +266,9 @@ class TemplateCounter:
         return Count(tokens=max(whole.upper, begun.upper + THINKING_MARKERS), basis="bound", tokenizer=self.tokenizer)
 
     def _unseen(self, prompt: Prompt) -> list[Count]:
-        """Count tools and calls that the template omits: servers add them to the prompt in their own way."""
+        """Count tools and calls that the template omits: most servers add them to the prompt in their own way."""
+        if self._template.says_all:
+            return []
         tools = [] if self._shows_tools else [tool_json(tool) for tool in prompt.tools]
         calls = [] if self._shows_calls else [call.name + call.arguments for call in _tool_calls(prompt)]
         return [_as_bound(count) for count in self.texts(tools + calls)]
@@ -318,8 +320,9 @@ class TemplateCounter:
             difference = self._rendered([_HI, message], False) - self._rendered([_HI], False)  # noqa: FBT003
         except TemplateRefused:
             return sum_counts([written, Count(tokens=self._probes.max_message, basis="bound")], self.tokenizer)
-        # A template that omits calls would show no difference: they are then charged as text.
-        tokens = max(difference - self.message_overhead("assistant"), written.upper)
+        # A template that omits calls would show no difference: they are then charged as text, if a server may add them.
+        least = 0 if self._template.says_all and not self._shows_calls else written.upper
+        tokens = max(difference - self.message_overhead("assistant"), least)
         return Count(tokens=tokens, basis=written.basis, tokenizer=self.tokenizer)
 
 
