@@ -448,7 +448,7 @@ def test_what_is_no_request_is_refused_by_name(request_, complaint):
 
 def test_other_wires_are_refused():
     with pytest.raises(InvalidValue, match="must be one of openai, anthropic"):
-        fit(body(chat(1)), wire="ollama")
+        fit(body(chat(1)), wire="text")
 
 
 # -- what tools showed -----------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ from brimful.render.incoming import (
     make_frame,
     provider_of,
     read_incoming,
+    requested_window,
     with_max_output,
 )
 from brimful.render.responses import find_state_field
@@ -144,7 +145,7 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
         model=info,
         method=chosen.counting,
         now=time.time() if now is None else to_timestamp(now),
-        window=require_positive("window", window),
+        window=_smaller_window(require_positive("window", window), requested_window(request, wire), info),
         completion=own,
         tools=incoming.tools,
         previous=resolve_previous(previous),
@@ -174,6 +175,13 @@ def _build_with_summary(inputs: Inputs, raw: Sequence[bytes]) -> Context | None:
     except BudgetExceeded:
         return None
     return None if any(warning.kind == "required-shrunk" for warning in context.warnings) else context
+
+
+def _smaller_window(given: int | None, requested: int | None, model: ModelInfo) -> int | None:
+    """Return the window to fit into: that of the caller or the model, unless the request asks for a smaller one."""
+    if requested is None:
+        return given
+    return min(requested, given or (requested if model.assumed_window else model.window))
 
 
 def _uncounted(request: Request, wire: IncomingWire) -> tuple[Notice, ...]:

@@ -17,7 +17,7 @@ SYSTEM_ID: Final = "system"
 
 _HOLE: Final = "\0"  # the only key of a placeholder object
 _LITERAL: Final = -1  # marks an object of the caller that has this key itself
-_ARGUMENTS_KEYS: Final = ("input", "args")  # keys of the arguments object in calls of Anthropic and Gemini
+_ARGUMENTS_KEYS: Final = ("input", "args", "arguments")  # of the object in calls of Anthropic, Gemini and Ollama
 _RESPONSE_KEY: Final = "response"  # the key of the object that answers a call of Gemini
 _OUTPUT_KEY: Final = "output"  # the key of a text in such an object
 _OBJECT: Final = False  # marks the placeholder of such an object
@@ -52,7 +52,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     the conversation must begin with the user, whatever is left out of it.
     """
 
-    wire: Literal["openai", "anthropic", "responses", "gemini"]
+    wire: Literal["openai", "anthropic", "responses", "gemini", "ollama"]
     fields: dict[str, Any]
     messages: tuple[Any, ...]
     user_first: bool = False

@@ -36,14 +36,14 @@ _SNAKE: Final = {
 }
 _RESPONSE_TEXTS: Final = ("output", "result", "content", "error")  # keys of a response that is just a text
 _CONFIG: Final = "config"  # the field of Google's SDK
-_NAME_ID: Final = "function "  # starts the id of a call that has none
+NAME_ID: Final = "function "  # starts the id of a call that has none
 
 
 def read_content(content: Mapping[str, Any], *, current: bool) -> tuple[Message, ...]:
     """Read a content: function responses first, then everything else."""
     del current
     parts = [part for each in _list_parts(content) for part in _read_part(each)]
-    own, results = _split_results(_number_calls(parts))
+    own, results = _split_results(number_calls(parts))
     turn = Message(role="assistant" if content.get("role") == "model" else "user", parts=tuple(own))
     if not results:
         return (turn,)
@@ -151,7 +151,7 @@ def _find_call_ids(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> 
     ids: dict[int, str] = {}
     for at, result in enumerate(results):
         if result.id not in known:
-            call = next((call for call in left if call.name == result.name), None)
+            call = next((call for call in left if result.name in ("", call.name)), None)
             if call is not None:
                 ids[at] = call.id
                 left.remove(call)
@@ -197,7 +197,7 @@ def _read_part(part: object) -> Iterator[Part]:
         yield Text(text=clean_text(part["text"]))
     elif (call := _get(part, "functionCall")) is not None and isinstance(_get(call, "name"), str):
         id, arguments = text_or_empty(call.get("id")), json_text(call.get("args") or {})
-        yield ToolCall(id=id or _NAME_ID + clean_text(call["name"]), name=clean_text(call["name"]), arguments=arguments)
+        yield ToolCall(id=id or NAME_ID + clean_text(call["name"]), name=clean_text(call["name"]), arguments=arguments)
     elif (answer := _get(part, "functionResponse")) is not None and isinstance(_get(answer, "name"), str):
         yield from _read_response(answer)
     elif _is_media(data := _get(part, "inlineData"), "data"):
@@ -228,7 +228,7 @@ def _read_response(answer: Mapping[str, Any]) -> Iterator[Part]:
     name, response = clean_text(answer["name"]), answer.get("response") or {}
     texts = [key for key in _RESPONSE_TEXTS if isinstance(_get(response, key), str)] if len(response) == 1 else []
     yield ToolResult(
-        id=text_or_empty(answer.get("id")) or _NAME_ID + name,
+        id=text_or_empty(answer.get("id")) or NAME_ID + name,
         name=name,
         content=clean_text(response[texts[0]]) if texts else json_text(response),
         is_error=texts == ["error"],
@@ -237,11 +237,11 @@ def _read_response(answer: Mapping[str, Any]) -> Iterator[Part]:
     yield from (part for part in media if isinstance(part, Media))
 
 
-def _number_calls(parts: Sequence[Part]) -> Iterator[Part]:
+def number_calls(parts: Sequence[Part]) -> Iterator[Part]:
     """Yield parts in which calls of one function without ids have different ids, as have the responses to them."""
     counts: dict[str, int] = {}
     for part in parts:
-        if isinstance(part, ToolCall | ToolResult) and part.id.startswith(_NAME_ID):
+        if isinstance(part, ToolCall | ToolResult) and part.id.startswith(NAME_ID):
             counts[part.id] = counts.get(part.id, 0) + 1
             number = counts[part.id]
             yield part if number == 1 else msgspec.structs.replace(part, id=f"{part.id} {number}")

@@ -37,6 +37,7 @@ from brimful.core.validation import (
     preview,
 )
 from brimful.errors import InvalidRequest, InvalidValue
+from brimful.render import contents, ollama_messages
 from brimful.render.anthropic import MAX_BREAKPOINTS
 from brimful.render.contents import (
     find_reasoning_parts,
@@ -45,9 +46,6 @@ from brimful.render.contents import (
     read_content,
     read_declarations,
     read_instruction,
-    read_max_output,
-    without_response_texts,
-    write_max_output,
 )
 from brimful.render.normalize import decode_data_url
 from brimful.render.parts import (
@@ -71,13 +69,14 @@ from brimful.render.responses import (
 from brimful.render.responses import read_tools as read_responses_tools
 from brimful.render.tools import json_text
 
-IncomingWire = Literal["openai", "anthropic", "responses", "gemini"]
+IncomingWire = Literal["openai", "anthropic", "responses", "gemini", "ollama"]
 INCOMING_WIRES: Final[tuple[IncomingWire, ...]] = get_args(IncomingWire)
 MESSAGE_FIELDS: Final[dict[IncomingWire, str]] = {
     "openai": "messages",
     "anthropic": "messages",
     "responses": "input",
     "gemini": "contents",
+    "ollama": "messages",
 }
 """The field with the messages of a request."""
 
@@ -98,6 +97,7 @@ _TOOL_FIELDS: Final[dict[IncomingWire, tuple[str, ...]]] = {
     "anthropic": ("tools",),
     "responses": ("tools",),
     "gemini": ("tools", "config"),
+    "ollama": ("tools",),
 }
 _LIMIT_FIELDS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 _ROLE_AND_TEXT: Final = ("role", "content")
@@ -143,7 +143,7 @@ class IncomingRequest(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def provider_of(wire: IncomingWire) -> Literal["openai", "anthropic", "gemini"]:
+def provider_of(wire: IncomingWire) -> Literal["openai", "anthropic", "gemini", "ollama"]:
     """Return whose wire format it is, which is also the format of its models."""
     return "openai" if wire == "responses" else wire
 
@@ -181,7 +181,7 @@ def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
         encoded = encode_json(message, wire, f"{field}[{at}]")
         turns.append(_cached_turn(encoded, wire, at > last_user))
         raw.append(encoded)
-    if wire == "gemini":
+    if wire in _PAIRED_BY_NAME:
         paired = pair_calls([turn.messages for turn in turns])
         turns = [msgspec.structs.replace(turn, messages=each) for each, turn in zip(paired, turns, strict=True)]
     ties, pinned = _find_ties(messages, wire)
@@ -191,7 +191,7 @@ def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
         turns=tuple(turns),
         raw=tuple(raw),
         tools=read_tools(request, wire),
-        completion=read_max_output(request) if wire == "gemini" else requested_max_output(request),
+        completion=requested_max_output(request, wire),
         ties=ties,
         pinned=pinned,
         reasoning=_find_removable_reasoning(messages, turns, wire),
@@ -234,7 +234,7 @@ def _read_text_input(request: Request, wire: IncomingWire) -> IncomingRequest:
         turns=(IncomingTurn(messages=(message,), frame=replace_with_holes(text, [text])),),
         raw=(raw,),
         tools=read_tools(request, wire),
-        completion=requested_max_output(request),
+        completion=requested_max_output(request, wire),
     )
 
 
@@ -292,7 +292,7 @@ def _read_text_turn(role: str, text: str, wire: IncomingWire) -> IncomingTurn:
 def _make_turn(message: dict[str, Any], wire: IncomingWire, *, current: bool) -> IncomingTurn:
     messages = _TURN_READERS[wire](message, current=current)
     frame = _make_message_frame(message, messages)
-    if messages[0].role != "assistant" or wire == "openai":
+    if messages[0].role != "assistant" or wire not in _REASONING_FINDERS:
         return IncomingTurn(messages=messages, frame=frame)
     return IncomingTurn(messages=messages, frame=frame, reasoning=_REASONING_FINDERS[wire](message))
 
@@ -393,9 +393,16 @@ def _sendable_call(call: Any) -> Any:
             return call
 
 
-def requested_max_output(request: Request) -> int | None:
+def requested_max_output(request: Request, wire: IncomingWire) -> int | None:
     """Return the request's output limit, if it is a valid number."""
+    if wire in _MAX_OUTPUTS:
+        return _MAX_OUTPUTS[wire][0](request)
     return next((int(request[field]) for field in _LIMIT_FIELDS if is_whole_number(request.get(field))), None)
+
+
+def requested_window(request: Request, wire: IncomingWire) -> int | None:
+    """Return the window that a request asks its server for, if it does."""
+    return ollama_messages.read_window(request) if wire == "ollama" else None
 
 
 def with_max_output(request: Request, tokens: int, wire: IncomingWire, provider: str) -> Request:
@@ -406,8 +413,8 @@ def with_max_output(request: Request, tokens: int, wire: IncomingWire, provider:
     >>> with_max_output({"model": "o3"}, 100, "openai", "openai")
     {'model': 'o3', 'max_completion_tokens': 100}
     """
-    if wire == "gemini":
-        return write_max_output(request, tokens)
+    if wire in _MAX_OUTPUTS:
+        return _MAX_OUTPUTS[wire][1](request, tokens)
     if any(request.get(field) is not None for field in _LIMIT_FIELDS):
         return request
     at = 2 if wire == "responses" else 0 if wire == provider == "openai" else 1
@@ -630,17 +637,30 @@ _TURN_READERS: Final[dict[IncomingWire, Callable[..., tuple[Message, ...]]]] = {
     "anthropic": _read_anthropic_turn,
     "responses": read_item,
     "gemini": read_content,
+    "ollama": ollama_messages.read_chat_message,
 }
 _REASONING_FINDERS: Final[dict[IncomingWire, Callable[[dict[str, Any]], tuple[int, ...]]]] = {
     "anthropic": _find_anthropic_reasoning,
     "responses": find_reasoning,
     "gemini": find_reasoning_parts,
 }
+_PAIRED_BY_NAME: Final = ("gemini", "ollama")  # formats in which tool results may name the function only
+_MAX_OUTPUTS: Final[dict[IncomingWire, tuple[Callable[[Request], int | None], Callable[[Request, int], Request]]]] = {
+    "gemini": (contents.read_max_output, contents.write_max_output),
+    "ollama": (ollama_messages.read_max_output, ollama_messages.write_max_output),
+}
+"""How an output limit that is not a field of the request is read and written."""
+_REPAIRS: Final[dict[IncomingWire, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "gemini": contents.without_response_texts,
+    "ollama": ollama_messages.with_image_texts,
+}
+"""What is done to a message in which a text stands for media, where the format has no room for that text."""
 _TOOL_READERS: Final[dict[IncomingWire, Callable[[dict[str, Any]], Iterator[Tool]]]] = {
     "openai": _read_openai_tools,
     "anthropic": _read_anthropic_tools,
     "responses": read_responses_tools,
     "gemini": read_declarations,
+    "ollama": _read_openai_tools,
 }
 
 
@@ -705,8 +725,8 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         if low := {at for at, (_, part) in enumerate(parts) if isinstance(part, Media) and part.detail == "low"}:
             frame = with_low_detail(frame, low)
         message: dict[str, Any] = fill_holes(frame, texts)
-        if self.frame.wire == "gemini":
-            message = without_response_texts(message)
+        if self.frame.wire in _REPAIRS:
+            message = _REPAIRS[self.frame.wire](message)
         if any(isinstance(part, LeftOut) for _, part in parts):
             message = without_reasoning(message)
         if self.raw:
@@ -809,7 +829,7 @@ class ClientFieldsRenderer(msgspec.Struct, frozen=True):
             prompt,
             model=model if isinstance(model, str) else "",
             tools=read_tools(request, self.frame.wire),
-            max_output=requested_max_output(request),
+            max_output=requested_max_output(request, self.frame.wire),
             body=request if self.wire.wire == "openai" else None,
         )
 

@@ -20,7 +20,7 @@ class ReasoningRule(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
-REASONING_RULES: Final[dict[Literal["openai", "anthropic", "responses", "gemini"], ReasoningRule]] = {
+REASONING_RULES: Final[dict[Literal["openai", "anthropic", "responses", "gemini", "ollama"], ReasoningRule]] = {
     "openai": ReasoningRule(
         is_removable=False,
         why="DeepSeek rejects requests that lack the reasoning of any message with tool calls",
@@ -40,6 +40,11 @@ REASONING_RULES: Final[dict[Literal["openai", "anthropic", "responses", "gemini"
         is_removable=True,
         why="only the signatures of the current turn are validated",
         source="https://ai.google.dev/gemini-api/docs/thought-signatures",
+    ),
+    "ollama": ReasoningRule(
+        is_removable=False,
+        why="the model's template decides which thoughts it repeats",
+        source="https://docs.ollama.com/capabilities/thinking",
     ),
 }
 """By wire format, as of 2026-11."""

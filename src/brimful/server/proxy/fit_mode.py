@@ -447,7 +447,7 @@ class FitMode:
         factor = 1.0 if model.model.tokenizer else prior.factor * (1 + prior.margin)
         tools = _length(request.body.get("tools"))
         overhead = _MESSAGE_OVERHEAD * len(messages) + _TOOL_OVERHEAD * tools + _REQUEST_OVERHEAD
-        completion = requested_max_output(request.body)
+        completion = requested_max_output(request.body, request.wire)
         policy = with_prompt_limit(self._chosen_policy(request) or self._policy, request.max_prompt_tokens)
         budget = allocate(policy, model.model, window=model.window, completion=completion)
         return len(request.raw) * factor * _SAFETY_FACTOR + overhead <= budget.available
