@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
 import msgspec
@@ -315,10 +315,11 @@ class FakeAzure:
 
 
 class ScriptedServer:
-    """An ASGI app that answers chat completions and Anthropic's messages from a script, whole or as a stream.
+    """An ASGI app that answers from a script, whole or as a stream: as OpenAI's, Anthropic's, Gemini's or Ollama's API.
 
     The script, `tokens` and `window` are those of `ScriptedProvider`. `requests` are the bodies that came. An overflow
-    has the status and the error of OpenAI, any other error its own status or 500, and any other path the status 404.
+    has the status and the error of OpenAI or Gemini, any other error its own status or 500, and any other path the
+    status 404.
 
     >>> server = ScriptedServer(["Hello.", lambda request: request["messages"][-1]["content"].upper()])
     >>> server.answer({"messages": [{"role": "user", "content": "Hi"}]}).text
@@ -343,18 +344,19 @@ class ScriptedServer:
             return
         body = await _read_body(receive)
         status, kind = 200, b"application/json"
-        write = {"/chat/completions": _chat_answer, "/messages": _message_answer}.get(scope["path"].removeprefix("/v1"))
-        if write is None:
+        api = next((api for path, api in _SCRIPTED_APIS.items() if re.fullmatch(path, scope["path"])), None)
+        if api is None:
             status, chunks = 404, [b"{}"]
         else:
             request = msgspec.json.decode(body, type=dict[str, Any])
             try:
-                whole, events = write(self.answer(request))
+                whole, events = api.write(self.answer(request))
             except ProviderError as error:
-                status, chunks = error.status or 500, [msgspec.json.encode({"error": _describe_error(error)})]
+                status, chunks = error.status or 500, [msgspec.json.encode({"error": api.describe_error(error)})]
             else:
-                kind = b"text/event-stream" if request.get("stream") else kind
-                chunks = events if request.get("stream") else [msgspec.json.encode(whole)]
+                streams = api.streams if api.streams is not None else request.get("stream", api.kind == _JSON_LINES)
+                kind = api.kind if streams else kind
+                chunks = events if streams else [msgspec.json.encode(whole)]
         await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
         for chunk in chunks:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -439,6 +441,80 @@ def _message_answer(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
     events.append({"type": "message_stop"})
     written = [b"event: %b\ndata: %b\n\n" % (each["type"].encode(), msgspec.json.encode(each)) for each in events]
     return whole | stop | {"content": blocks, "usage": counts}, written
+
+
+def _content_answer(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
+    """Return a reply as Gemini's content, and as the events of one."""
+    usage = reply.usage or Usage(prompt=10, completion=2)
+    counts = {
+        "promptTokenCount": usage.prompt,
+        "candidatesTokenCount": usage.completion,
+        "totalTokenCount": usage.prompt + usage.completion,
+    }
+    head = {"modelVersion": reply.model or "scripted", "responseId": reply.id or "resp-1"}
+
+    def piece(parts: list[dict[str, Any]], **finish: str) -> dict[str, Any]:
+        content = {"role": "model", "parts": parts}
+        return {"candidates": [{"index": 0, "content": content, **finish}], "usageMetadata": counts, **head}
+
+    calls: list[dict[str, Any]] = [
+        {"functionCall": {"name": call.name, "args": msgspec.json.decode(call.arguments)}} for call in reply.calls
+    ]
+    texts = [{"text": reply.text}] if reply.text else []
+    events = [piece([{"text": word}]) for word in _words(reply.text)] + [piece([call]) for call in calls]
+    events.append(piece([{"text": ""}], finishReason="STOP"))
+    written = [b"data: %b\r\n\r\n" % msgspec.json.encode(each) for each in events]
+    return piece([*texts, *calls], finishReason="STOP"), written
+
+
+def _describe_content_error(error: ProviderError) -> dict[str, Any]:
+    message = str(error)
+    if isinstance(error, ContextOverflow):
+        message = (
+            f"The input token count ({error.prompt}) exceeds the maximum number of tokens allowed ({error.window})."
+        )
+    return {"code": error.status or 500, "message": message, "status": "INVALID_ARGUMENT"}
+
+
+def _ollama_answer(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
+    """Return a reply as Ollama's message, and as the lines of one."""
+    usage = reply.usage or Usage(prompt=10, completion=2)
+    head = {"model": reply.model or "scripted", "created_at": "2026-11-17T00:00:00Z"}
+    calls = [
+        {"function": {"name": call.name, "arguments": msgspec.json.decode(call.arguments)}} for call in reply.calls
+    ]
+    end = {"done": True, "done_reason": "stop", "prompt_eval_count": usage.prompt, "eval_count": usage.completion}
+
+    def piece(text: str, **more: Any) -> dict[str, Any]:
+        return {**head, "message": {"role": "assistant", "content": text, **more}, "done": False}
+
+    lines = [piece(word) for word in _words(reply.text)] + [piece("", tool_calls=[call]) for call in calls]
+    lines.append(piece("") | end)
+    whole = (piece(reply.text, tool_calls=calls) if calls else piece(reply.text)) | end
+    return whole, [msgspec.json.encode(line) + b"\n" for line in lines]
+
+
+class _ScriptedApi(msgspec.Struct, frozen=True, kw_only=True):
+    """How replies and errors are written. If `streams` is None, the request says whether its answer is streamed."""
+
+    write: Callable[[Reply], tuple[dict[str, Any], list[bytes]]]
+    describe_error: Callable[[ProviderError], Any] = _describe_error
+    kind: bytes = b"text/event-stream"
+    streams: bool | None = None
+
+
+_JSON_LINES: Final = b"application/x-ndjson"
+_SCRIPTED_APIS: Final = {
+    "(/v1)?/chat/completions": _ScriptedApi(write=_chat_answer),
+    "(/v1)?/messages": _ScriptedApi(write=_message_answer),
+    "/v1beta/models/.+:generateContent": _ScriptedApi(
+        write=_content_answer, describe_error=_describe_content_error, streams=False
+    ),
+    "/v1beta/models/.+:streamGenerateContent": _ScriptedApi(
+        write=_content_answer, describe_error=_describe_content_error, streams=True
+    ),
+    "/api/chat": _ScriptedApi(write=_ollama_answer, describe_error=str, kind=_JSON_LINES),
+}
 
 
 class FakeResponses:

@@ -24,8 +24,8 @@ def upstreams_of(*upstreams, environ=None):
         ({"upstreams": [LOCAL | {"url": "ftp://x"}]}, "upstreams.local.url: must be an http or https URL"),
         ({"upstreams": [LOCAL, LOCAL]}, "upstreams.local: duplicate name"),
         (
-            {"upstreams": [LOCAL | {"wires": ["gemini"]}]},
-            r"upstreams.local.wires\[0\]: must be 'openai' or 'anthropic' or 'responses', not 'gemini'",
+            {"upstreams": [LOCAL | {"wires": ["cohere"]}]},
+            r"upstreams.local.wires\[0\]: must be 'openai' or 'anthropic' or .* or 'gemini' or 'ollama', not 'cohere'",
         ),
         (
             {"upstreams": [LOCAL | {"authorization": "both"}]},

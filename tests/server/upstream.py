@@ -81,6 +81,15 @@ def _event(said):
     return f"event: {said['type']}\ndata: {json.dumps(said)}\n\n"
 
 
+def not_found(path):
+    """Return the error for an unknown path, in the format of its API."""
+    if path.startswith("/v1beta"):
+        return {"error": {"code": 404, "message": "no such path", "status": "NOT_FOUND"}}
+    if path.startswith("/api"):
+        return {"error": "no such path"}
+    return {"type": "error", "error": {"type": "not_found_error", "message": "no such path"}}
+
+
 class Upstream:
     """A fake server. `answers` are given one after the other, the last of them again and again.
 
@@ -119,7 +128,7 @@ class Upstream:
         body = {} if self.deaf else json.loads(raw) if raw and is_json else raw or None
         if request.method == "GET" and request.url.path.endswith(("/models", "/props")):
             page = self.pages.get(request.url.path)
-            return JSONResponse(page or {}, status_code=200 if page else 404)
+            return JSONResponse(page or not_found(request.url.path), status_code=200 if page else 404)
         if request.url.path.endswith(("/chat/completions/input_tokens", "/tokenize")):
             counts = self.count is not None and request.url.path == "/tokenize"
             return JSONResponse({"count": self.count(body)} if counts else {}, 200 if counts else 404)
@@ -138,7 +147,7 @@ class Upstream:
         messages = path == "/v1/messages"
         known = path.endswith(("/chat/completions", "/messages", "/embeddings"))
         if answer is None and not known:
-            answer = (404, {"type": "error", "error": {"type": "not_found_error", "message": "no such path"}})
+            answer = (404, not_found(path))
         if answer is None and isinstance(body, dict) and body.get("stream"):
             answer = list((message_events if messages else chat_events)("Thurs", "day."))
         elif answer is None:

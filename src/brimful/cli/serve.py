@@ -84,11 +84,11 @@ def serve(  # noqa: PLR0913 - one argument per option
 ) -> None:
     """Run the proxy and the web inspector.
 
-    Point the base URL of an OpenAI or Anthropic client at it. Requests that
-    are too long are trimmed to fit; others are passed on unchanged. In the
-    mode `remember`, conversations are stored, and relevant older turns are
-    added. Open the same address in a browser for the inspector. Without an
-    upstream, only the inspector is served.
+    Point the base URL of an OpenAI, Anthropic, Gemini or Ollama client at
+    it. Requests that are too long are trimmed to fit; others are passed on
+    unchanged. In the mode `remember`, conversations are stored, and relevant
+    older turns are added. Open the same address in a browser for the
+    inspector. Without an upstream, only the inspector is served.
     """
     if config is not None and upstream is not None:
         raise typer.BadParameter("cannot be combined with --upstream", param_hint="'--config'")
@@ -129,7 +129,7 @@ def _upstream_config(url: str, like: str | None, window: int | None) -> dict[str
 
 
 def _announce(address: str, *, has_upstream: bool) -> None:
-    clients = f"base URL for OpenAI clients: {address}/v1; for Anthropic clients: {address}"
+    clients = f"base URL for OpenAI clients: {address}/v1; for all others: {address}"
     inspector = "inspector only: no upstream"
     output.write(f"listening on {address} ({clients if has_upstream else inspector})")
 

@@ -35,7 +35,7 @@ from brimful.core.validation import preview
 from brimful.errors import InvalidValue, MissingExtra, ProviderError, ProviderTimeout, ProviderUnavailable
 from brimful.providers.address import add_query, get_route, parse_address, remove_version
 from brimful.providers.errors import ErrorSource, find_secrets, make_provider_error, shorten
-from brimful.providers.event_stream import EventSize
+from brimful.providers.event_stream import EventDecoder, EventSize, JsonLinesDecoder, ServerEventDecoder
 
 if TYPE_CHECKING:
     import httpx2
@@ -52,6 +52,7 @@ _KEY_VALUE: Final = re.compile(r"[ -~]*")
 _HEADER_VALUE: Final = re.compile(r"[\t -~\x80-\xff]*")
 """Of a header that somebody else wrote: any bytes but control characters, as Latin-1."""
 EVENT_STREAM: Final = "text/event-stream"
+JSON_LINES: Final = ("application/x-ndjson", "application/jsonl")
 HOP_BY_HOP_HEADERS: Final = frozenset(
     {
         "connection",
@@ -291,8 +292,13 @@ class HttpStream:
 
     @property
     def is_event_stream(self) -> bool:
-        """Whether the body consists of server-sent events."""
-        return self.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
+        """Whether the body consists of events: server-sent ones, or one JSON value per line."""
+        return self.headers.get("content-type", "").lower().startswith((EVENT_STREAM, *JSON_LINES))
+
+    def make_decoder(self) -> EventDecoder:
+        """Return a decoder for the events of the body."""
+        is_lines = self.headers.get("content-type", "").lower().startswith(JSON_LINES)
+        return JsonLinesDecoder() if is_lines else ServerEventDecoder()
 
     async def read(self) -> bytes:
         """Return the rest of the body."""
@@ -571,7 +577,7 @@ def _make_event_size(content_type: str) -> EventSize | None:
     kind = content_type.partition(";")[0].strip().lower()
     if kind == EVENT_STREAM:
         return EventSize()
-    return EventSize((b"\n",)) if kind in ("application/x-ndjson", "application/jsonl") else None
+    return EventSize((b"\n",)) if kind in JSON_LINES else None
 
 
 def _make_client(limits: Limits) -> "httpx2.AsyncClient":

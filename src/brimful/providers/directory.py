@@ -25,11 +25,13 @@ class KnownServer(msgspec.Struct, frozen=True, kw_only=True):
     - `keys`: environment variables that may hold its API key, in order; empty if it needs none.
     - `prefixes`: prefixes of model names that mean this server, besides its own name.
     - `own`: models whose names contain the server's name without meaning it as a prefix.
+    - `other_wires`: formats that it speaks at the same URL, besides its own.
     - `uses_max_tokens`, `requests_usage`: see the OpenAI dialect.
     """
 
     name: str
     wire: Wire = "openai"
+    other_wires: tuple[Wire, ...] = ()
     url: str
     keys: tuple[str, ...] = ()
     makers: tuple[str, ...] = ()
@@ -84,6 +86,7 @@ KNOWN_SERVERS: Final = {
         KnownServer(
             name="ollama",
             wire="ollama",
+            other_wires=("openai", "anthropic"),
             url="http://localhost:11434",
             prefixes=("ollama_chat",),
             source="https://docs.ollama.com/api",

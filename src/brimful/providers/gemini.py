@@ -55,8 +55,15 @@ class Gemini(msgspec.Struct, frozen=True, kw_only=True):
         return request_bytes({key: value for key, value in request.items() if key != "model"})
 
     def read(self, body: bytes, route: str = "") -> Reply:
-        """Parse a complete answer."""
-        return parse_reply(_Draft(), body, route)
+        """Parse a complete answer, or the array of its pieces, as Gemini streams it unless events were requested."""
+        reader = Reader(_Draft(), ServerEventDecoder(), route)
+        try:
+            pieces = msgspec.json.decode(body, type=list[msgspec.Raw])
+        except msgspec.DecodeError:
+            return parse_reply(_Draft(), body, route)
+        for piece in pieces:
+            reader.feed(b"data: " + bytes(piece).replace(b"\n", b"\ndata: ") + b"\n\n")
+        return reader.end()
 
     def reader(self, route: str = "") -> Reader:
         """Return a reader for a stream."""

@@ -402,7 +402,12 @@ def requested_max_output(request: Request, wire: IncomingWire) -> int | None:
 
 def requested_window(request: Request, wire: IncomingWire) -> int | None:
     """Return the window that a request asks its server for, if it does."""
-    return ollama_messages.read_window(request) if wire == "ollama" else None
+    return _WINDOWS[wire][0](request) if wire in _WINDOWS else None
+
+
+def with_window(request: Request, tokens: int, wire: IncomingWire) -> Request:
+    """Return a request that asks its server for a window, if the format can, unless it asks for one itself."""
+    return _WINDOWS[wire][1](request, tokens) if wire in _WINDOWS else request
 
 
 def with_max_output(request: Request, tokens: int, wire: IncomingWire, provider: str) -> Request:
@@ -645,7 +650,12 @@ _REASONING_FINDERS: Final[dict[IncomingWire, Callable[[dict[str, Any]], tuple[in
     "gemini": find_reasoning_parts,
 }
 _PAIRED_BY_NAME: Final = ("gemini", "ollama")  # formats in which tool results may name the function only
-_MAX_OUTPUTS: Final[dict[IncomingWire, tuple[Callable[[Request], int | None], Callable[[Request, int], Request]]]] = {
+_NumberField = tuple[Callable[[Request], int | None], Callable[[Request, int], Request]]
+_WINDOWS: Final[dict[IncomingWire, _NumberField]] = {
+    "ollama": (ollama_messages.read_window, ollama_messages.write_window),
+}
+"""How the window is read and written, in formats in which the request asks for one."""
+_MAX_OUTPUTS: Final[dict[IncomingWire, _NumberField]] = {
     "gemini": (contents.read_max_output, contents.write_max_output),
     "ollama": (ollama_messages.read_max_output, ollama_messages.write_max_output),
 }

@@ -105,7 +105,7 @@ class OpenAccess:
 
 
 def find_key(headers: Mapping[str, str]) -> str:
-    """Return the API key of a request, from our own header, `x-api-key`, the bearer token or Azure's `api-key`.
+    """Return the API key of a request, from our own header, a bearer token, or the headers of other providers.
 
     >>> find_key({"authorization": "Bearer bf-1"}), find_key({"x-api-key": "bf-2"}), find_key({})
     ('bf-1', 'bf-2', '')
@@ -115,7 +115,9 @@ def find_key(headers: Mapping[str, str]) -> str:
     if "x-api-key" in headers:
         return headers["x-api-key"].strip()
     kind, _, key = headers.get("authorization", "").partition(" ")
-    return key.strip() if kind.lower() == "bearer" else headers.get("api-key", "").strip()
+    if kind.lower() == "bearer":
+        return key.strip()
+    return (headers.get("api-key") or headers.get("x-goog-api-key") or "").strip()
 
 
 def require_scope(client: Client, scope: Scope) -> None:
@@ -161,7 +163,8 @@ class KeyAccess:
         if not key:
             raise ApiError(
                 "invalid_key",
-                "an API key is required: send it as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`",
+                "an API key is required: send it as `Authorization: Bearer KEY`, `x-api-key: KEY`, `api-key: KEY` or "
+                "`x-goog-api-key: KEY`",
             )
         digest, now = hashlib.sha256(key.encode("utf-8", "replace")).digest(), self._clock()
         cached = self._cached.get(digest)

@@ -57,7 +57,7 @@ from brimful.server.proxy.models import ModelResolver
 from brimful.server.proxy.passthrough import FORWARDED_METHODS, Passthrough
 from brimful.server.proxy.recall import RecallLimits
 from brimful.server.proxy.remember_mode import RememberMode
-from brimful.server.proxy.upstreams import Upstreams
+from brimful.server.proxy.upstreams import WIRE_PATHS, Upstreams
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
 from brimful.server.work import WorkPool
@@ -349,11 +349,15 @@ def _routes(services: Services) -> list[Route]:
         return Route(path, Endpoint(path, serve, gateway), methods=["GET"])
 
     return [
-        post("/v1/chat/completions", chat.endpoint("openai")),
-        post("/v1/messages", chat.endpoint("anthropic")),
-        post("/v1/responses", chat.endpoint("responses")),
+        *(post(path, chat.endpoint(wire)) for wire, paths in WIRE_PATHS.items() for path in paths.completions),
         post("/v1/messages/count_tokens", passthrough.count_tokens),
         post("/v1/embeddings", passthrough.forward),
+        post("/v1beta/models/{model}:countTokens", passthrough.forward),
+        get("/v1beta/models", passthrough.forward),
+        get("/v1beta/models/{model}", passthrough.forward),
+        post("/api/show", passthrough.forward),
+        get("/api/tags", passthrough.forward),
+        get("/api/version", passthrough.forward),
         get("/v1/models", passthrough.models),
         get("/v1/models/{model:path}", passthrough.model),
         *_unknown_routes(services),
@@ -370,9 +374,11 @@ def _routes(services: Services) -> list[Route]:
 def _unknown_routes(services: Services) -> Iterator[Route]:
     """Yield the route of all other paths of the APIs, unless they are refused."""
     if services.forwards_unknown_paths:
-        path, passthrough = "/v1/{path:path}", services.passthrough
-        endpoint = Endpoint(path, passthrough.forward, services.gateway, serve_upload=passthrough.upload)
-        yield Route(path, endpoint, methods=FORWARDED_METHODS)
+        passthrough = services.passthrough
+        for root in sorted({paths.root for paths in WIRE_PATHS.values()}):
+            path = f"{root}/{{path:path}}"
+            endpoint = Endpoint(path, passthrough.forward, services.gateway, serve_upload=passthrough.upload)
+            yield Route(path, endpoint, methods=FORWARDED_METHODS)
 
 
 def _inspector_routes(services: Services) -> Iterator[Route]:

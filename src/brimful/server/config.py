@@ -23,8 +23,9 @@ from brimful.stores.urls import parse_url
 
 ModeName = Literal["fit", "remember"]
 """Trim requests to fit, or build them from the stored conversation."""
-ProxyWire = Literal["openai", "anthropic", "responses"]
-"""The wire formats of the proxy: OpenAI's chat completions, Anthropic's messages, and OpenAI's Responses API."""
+ProxyWire = Literal["openai", "anthropic", "responses", "gemini", "ollama"]
+"""The wire formats of the proxy: OpenAI's chat completions, Anthropic's messages, OpenAI's Responses API, Gemini's
+generateContent, and Ollama's chat."""
 RecordMode = Literal["all", "trimmed", "none", "required"]
 """Which contexts are stored: all, only those from which something was left out, or none.
 

@@ -37,9 +37,11 @@ ErrorKind = Literal[
     "shutting_down",
     "internal",
 ]
-ErrorFormat = Literal["openai", "anthropic"]
+ErrorFormat = Literal["openai", "anthropic", "gemini", "ollama"]
 """The format of error bodies."""
 
+GEMINI_ROOT: Final = "/v1beta/"
+OLLAMA_ROOT: Final = "/api/"
 STATUS_CODES: Final[dict[ErrorKind, int]] = {
     "invalid": 400,
     "overflow": 400,
@@ -81,6 +83,20 @@ _ANTHROPIC_TYPES: Final[dict[ErrorKind, str]] = {
     "timeout": "timeout_error",
     "shutting_down": "overloaded_error",
     "internal": "api_error",
+}
+_GEMINI_STATUSES: Final[dict[ErrorKind, str]] = {
+    "invalid": "INVALID_ARGUMENT",
+    "overflow": "INVALID_ARGUMENT",
+    "invalid_key": "UNAUTHENTICATED",
+    "forbidden": "PERMISSION_DENIED",
+    "not_found": "NOT_FOUND",
+    "too_large": "INVALID_ARGUMENT",
+    "rate_limited": "RESOURCE_EXHAUSTED",
+    "too_many_failed_keys": "RESOURCE_EXHAUSTED",
+    "upstream": "UNAVAILABLE",
+    "timeout": "DEADLINE_EXCEEDED",
+    "shutting_down": "UNAVAILABLE",
+    "internal": "INTERNAL",
 }
 _CLIENT_ERRORS: Final[dict[int, ErrorKind]] = {
     401: "invalid_key",
@@ -131,7 +147,7 @@ class ApiError(Exception):
 
 
 def error_body(error: ApiError, error_format: ErrorFormat) -> bytes:
-    """Return the JSON body of an error in the format of OpenAI or Anthropic.
+    """Return the JSON body of an error in the format of a provider.
 
     >>> error_body(ApiError("rate_limited", "too many requests"), "anthropic")
     b'{"type":"error","error":{"type":"rate_limit_error","message":"too many requests"}}'
@@ -147,6 +163,11 @@ def error_body(error: ApiError, error_format: ErrorFormat) -> bytes:
             }
         case "anthropic":
             body = {"type": "error", "error": {"type": _ANTHROPIC_TYPES[error.kind], "message": error.message}}
+        case "gemini":
+            status = _GEMINI_STATUSES[error.kind]
+            body = {"error": {"code": error.status, "message": error.message, "status": status}}
+        case "ollama":
+            body = {"error": error.message}
         case _:
             assert_never(error_format)
     return msgspec.json.encode(body)
@@ -189,13 +210,21 @@ def _prompt_too_long(error: BudgetExceeded, error_format: ErrorFormat, path: str
     """Word the error the way clients expect it."""
     required = ", ".join(f"{id} ({tokens})" for id, tokens in error.required[:5])
     why = f"the required parts alone do not fit: {required}{f'; {error.hint}' if error.hint else ''}"
-    if error_format == "anthropic":
-        message = f"prompt is too long: {error.needed} tokens > {error.limit} maximum; {why}"
-    else:
-        message = (
-            f"This model's maximum context length is {error.limit} tokens for the prompt. However, your messages "
-            f"resulted in {error.needed} tokens: {why}. Please reduce the length of the messages."
-        )
+    match error_format:
+        case "anthropic":
+            message = f"prompt is too long: {error.needed} tokens > {error.limit} maximum; {why}"
+        case "gemini":
+            message = (
+                f"The input token count ({error.needed}) exceeds the maximum number of tokens allowed ({error.limit}): "
+                f"{why}"
+            )
+        case "openai" | "ollama":
+            message = (
+                f"This model's maximum context length is {error.limit} tokens for the prompt. However, your messages "
+                f"resulted in {error.needed} tokens: {why}. Please reduce the length of the messages."
+            )
+        case _:
+            assert_never(error_format)
     return ApiError("overflow", message, param=_messages_field(path))
 
 
@@ -241,6 +270,10 @@ def method_not_allowed(path: str, method: str, allowed: Iterable[str]) -> ApiErr
 
 def get_error_format(path: str, headers: Mapping[str, str]) -> ErrorFormat:
     """Return the error format that the client of a path expects. Anthropic's clients send `anthropic-version`."""
+    if path.startswith(GEMINI_ROOT):
+        return "gemini"
+    if path.startswith(OLLAMA_ROOT):
+        return "ollama"
     is_ours = path.startswith("/brimful/")
     is_anthropic = path.startswith("/v1/messages") or ("anthropic-version" in headers and not is_ours)
     return "anthropic" if is_anthropic else "openai"

@@ -22,6 +22,8 @@ from brimful.server.inspector.operations import OPERATIONS
 _NonEmpty = Annotated[str, Meta(min_length=1)]
 _Blocks = list[dict[str, Any]]
 _OK: Final = 200
+_FORWARDED: Final = ("get", "post", "put", "patch", "delete")
+_ROOTS: Final[dict[str, ErrorFormat]] = {"/v1": "openai", "/v1beta": "gemini", "/api": "ollama"}
 _REF: Final = "#/components/schemas/{name}"
 _TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 _ERRORS: Final = {
@@ -120,6 +122,25 @@ class ResponsesRequest(msgspec.Struct, kw_only=True):
     metadata: dict[str, Any] | UnsetType = UNSET
 
 
+class ContentsRequest(msgspec.Struct, kw_only=True, rename="camel"):
+    """A request for content, in Gemini's format. All other fields are passed through."""
+
+    contents: Annotated[_Blocks, Meta(min_length=1)]
+    system_instruction: dict[str, Any] | UnsetType = UNSET
+    generation_config: dict[str, Any] | UnsetType = UNSET
+    tools: _Blocks | UnsetType = UNSET
+
+
+class OllamaRequest(msgspec.Struct, kw_only=True):
+    """A request for a message, in Ollama's format. All other fields are passed through."""
+
+    model: _NonEmpty
+    messages: Annotated[list[ChatMessage], Meta(min_length=1)]
+    stream: bool | UnsetType = UNSET
+    options: dict[str, Any] | UnsetType = UNSET
+    tools: _Blocks | UnsetType = UNSET
+
+
 class EmbeddingsRequest(msgspec.Struct, kw_only=True):
     """A request for embeddings."""
 
@@ -154,6 +175,26 @@ class AnthropicError(msgspec.Struct, kw_only=True):
 
     type: Literal["error"]
     error: AnthropicErrorBody
+
+
+class GeminiErrorBody(msgspec.Struct, kw_only=True):
+    """Details of an error."""
+
+    code: int
+    message: str
+    status: str
+
+
+class GeminiError(msgspec.Struct, kw_only=True):
+    """An error in Gemini's format."""
+
+    error: GeminiErrorBody
+
+
+class OllamaError(msgspec.Struct, kw_only=True):
+    """An error in Ollama's format."""
+
+    error: str
 
 
 class ServerStatus(msgspec.Struct, kw_only=True):
@@ -211,14 +252,21 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return schema | (choices[0] if len(choices) == 1 else {"anyOf": choices} if choices else {})
 
 
+_ERROR_TYPES: Final[dict[ErrorFormat, type]] = {
+    "openai": OpenAIError,
+    "anthropic": AnthropicError,
+    "gemini": GeminiError,
+    "ollama": OllamaError,
+}
 _TYPES: Final = (
     ChatRequest,
     MessagesRequest,
     ResponsesRequest,
     CountRequest,
+    ContentsRequest,
+    OllamaRequest,
     EmbeddingsRequest,
-    OpenAIError,
-    AnthropicError,
+    *_ERROR_TYPES.values(),
     ServerStatus,
     TokenCount,
     *inspector_types(),
@@ -241,13 +289,26 @@ def openapi_document() -> bytes:
         "/v1/embeddings": {"post": _operation("Create embeddings", "openai", body=EmbeddingsRequest)},
         "/v1/models": {"get": _operation("List models", "openai")},
         "/v1/models/{model}": {"get": _operation("Show a model", "openai", parameters=[_path_parameter("model")])},
-        "/v1/{path}": {
-            method: _operation(
-                "Forward a request for any other path to an upstream",
-                "openai",
-                parameters=[_path_parameter("path"), _header_parameter("X-Brimful-Upstream", "The upstream's name.")],
-            )
-            for method in ("get", "post", "put", "patch", "delete")
+        **{
+            f"/v1beta/models/{{model}}:{method}": {
+                "post": _completion_operation(summary, ContentsRequest, "gemini", _path_parameter("model"))
+            }
+            for method, summary in (("generateContent", "Create content"), ("streamGenerateContent", "Stream content"))
+        },
+        "/v1beta/models/{model}:countTokens": {
+            "post": _operation("Count the tokens of contents", "gemini", parameters=[_path_parameter("model")])
+        },
+        "/v1beta/models": {"get": _operation("List Gemini's models", "gemini")},
+        "/v1beta/models/{model}": {
+            "get": _operation("Show one of Gemini's models", "gemini", parameters=[_path_parameter("model")])
+        },
+        "/api/chat": {"post": _completion_operation("Create a message with Ollama", OllamaRequest, "ollama")},
+        "/api/show": {"post": _operation("Show a model of Ollama", "ollama")},
+        "/api/tags": {"get": _operation("List Ollama's models", "ollama")},
+        "/api/version": {"get": _operation("Ollama's version", "ollama")},
+        **{
+            f"{root}/{{path}}": {method: _forward_operation(error_format) for method in _FORWARDED}
+            for root, error_format in _ROOTS.items()
         },
         "/mcp": {"post": _mcp_operation()},
         "/health": {"get": _status_operation("Liveness")},
@@ -287,13 +348,21 @@ def openapi_document() -> bytes:
     )
 
 
-def _completion_operation(summary: str, body: type, error_format: ErrorFormat) -> dict[str, Any]:
-    answers = {"application/json": {"schema": {"type": "object"}}, "text/event-stream": {}}
+def _forward_operation(error_format: ErrorFormat) -> dict[str, Any]:
+    parameters = [_path_parameter("path"), _header_parameter("X-Brimful-Upstream", "The upstream's name.")]
+    return _operation("Forward a request for any other path to an upstream", error_format, parameters=parameters)
+
+
+def _completion_operation(
+    summary: str, body: type, error_format: ErrorFormat, *parameters: dict[str, Any]
+) -> dict[str, Any]:
+    stream = "application/x-ndjson" if error_format == "ollama" else "text/event-stream"
+    answers = {"application/json": {"schema": {"type": "object"}}, stream: {}}
     headers = [
         {"name": name, "in": "header", "description": what, "schema": {"type": "string"} | schema}
         for name, (what, schema) in _HEADERS.items()
     ]
-    operation = _operation(summary, error_format, answer=answers, body=body, parameters=headers)
+    operation = _operation(summary, error_format, answer=answers, body=body, parameters=[*parameters, *headers])
     operation["responses"]["200"]["headers"] = {
         name: {"description": what, "schema": {"type": "string"}} for name, what in ANSWER_HEADERS.items()
     }
@@ -308,7 +377,7 @@ def _operation(
     body: type | None = None,
     parameters: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    error = _json_content(OpenAIError if error_format == "openai" else AnthropicError)
+    error = _json_content(_ERROR_TYPES[error_format])
     responses: dict[str, Any] = {
         "200": {"description": "Success.", "content": answer or {"application/json": {"schema": {"type": "object"}}}}
     }

@@ -29,7 +29,7 @@ _SECURITY_HEADERS: Final = {
 _IMMUTABLE: Final = "public, max-age=31536000, immutable"
 _NO_CACHE: Final = "no-cache"  # cached, but revalidated each time
 _NOT_MODIFIED: Final = 304
-API_PATHS: Final = ("/v1/", "/brimful/")
+API_PATHS: Final = ("/v1/", "/v1beta/", "/api/", "/brimful/")
 _MIN_COMPRESSED: Final = 1_024  # bytes
 _NOT_BUILT_PAGE: Final = b"""\
 <!doctype html>

@@ -1,11 +1,13 @@
-"""The endpoints `/v1/chat/completions`, `/v1/messages` and `/v1/responses`."""
+"""The endpoints of chat completions, Anthropic's messages, OpenAI's responses, Gemini's contents and Ollama's chat."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from brimful.render.incoming import with_window
 from brimful.render.responses import find_state_field
 from brimful.server.access import Client
 from brimful.server.background import BackgroundTasks
@@ -15,7 +17,7 @@ from brimful.server.errors import ApiError
 from brimful.server.proxy.exchange import CONTEXT_HEADER, Mode, Relay
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.stream import with_usage_requested
-from brimful.server.proxy.upstreams import Upstreams
+from brimful.server.proxy.upstreams import WIRE_PATHS, Upstreams
 
 MODE_HEADER: Final = "x-brimful-mode"
 NOTICE_HEADER: Final = "x-brimful-notice"
@@ -52,22 +54,27 @@ class ChatEndpoints:
             body = await read_json_object(raw)
             if wire == "responses" and (field := find_state_field(body)):
                 return await self._pass_on(request, client, raw, field)
-            model = body.get("model")
-            if isinstance(model, str) and "\0" in model:
+            model, streams = _READERS.get(wire, _read_body)(request, body)
+            if "\0" in model:
                 raise ApiError("invalid", "model: contains a null character", param="model")
-            upstream = self._upstreams.find(wire, model if isinstance(model, str) else "")
+            upstream = self._upstreams.find(wire, model)
+            query = upstream.query(request.url.query)
             incoming = ProxyRequest(
                 wire=wire,
+                path=WIRE_PATHS[wire].at_upstream(request.scope["raw_path"].decode("latin-1")),
+                model=model,
+                streams=streams,
+                in_array=wire == "gemini" and streams and "alt=sse" not in query.split("&"),
                 raw=raw,
                 body=body,
                 headers={name: _decode_header(value) for name, value in request.headers.items()},
                 forwarded=upstream.headers(request.headers),
-                query=request.url.query,
+                query=query,
                 client=client,
                 upstream=upstream,
                 at=self._clock(),
             )
-            proxied = with_usage_requested(incoming, name)
+            proxied = with_usage_requested(_with_window(incoming), name)
             log_fields = request.scope["brimful"]
             log_fields |= {"mode": name, "upstream": proxied.upstream.config.name, "model": proxied.model}
             response = await self._relay.answer(proxied, mode)
@@ -89,6 +96,38 @@ class ChatEndpoints:
                 return name, mode
         known = ", ".join(self._modes)
         raise ApiError("invalid", f"{MODE_HEADER}: must be one of {known}, not {requested[:40]!r}", param=MODE_HEADER)
+
+
+def _with_window(request: ProxyRequest) -> ProxyRequest:
+    """Return a request that asks for the configured window, if its server would use a smaller one otherwise."""
+    window = request.upstream.config.window
+    body = request.body if window is None else with_window(request.body, window, request.wire)
+    return (
+        request if body is request.body else msgspec.structs.replace(request, body=body, raw=msgspec.json.encode(body))
+    )
+
+
+def _read_body(request: Request, body: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return the model that a request names, and whether its answer is streamed."""
+    del request
+    model = body.get("model")
+    return model if isinstance(model, str) else "", body.get("stream") is True
+
+
+def _read_gemini_path(request: Request, body: Mapping[str, Any]) -> tuple[str, bool]:
+    del body
+    return request.path_params["model"], request.scope["path"].endswith(":streamGenerateContent")
+
+
+def _read_ollama_body(request: Request, body: Mapping[str, Any]) -> tuple[str, bool]:
+    return _read_body(request, {"stream": True, **body})
+
+
+_READERS: Final[dict[ProxyWire, Callable[[Request, Mapping[str, Any]], tuple[str, bool]]]] = {
+    "gemini": _read_gemini_path,
+    "ollama": _read_ollama_body,
+}
+"""Where a request names its model and whether to stream, if not in the fields `model` and `stream`."""
 
 
 def _decode_header(value: str) -> str:

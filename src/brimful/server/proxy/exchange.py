@@ -21,6 +21,7 @@ from brimful.errors import BrimfulError, ProviderError
 from brimful.providers import HttpStream
 from brimful.records.reply import FinishReason, Reply
 from brimful.records.usage import UsageReport
+from brimful.render.incoming import provider_of
 from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, ErrorFormat, error_body, to_api_error
@@ -28,12 +29,19 @@ from brimful.server.proxy.recall import RecallLimits, RecallSession
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
 from brimful.server.proxy.rounds import wants_recall
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
-from brimful.server.proxy.upstreams import COMPLETION_PATHS, get_response_headers, upstream_errors
+from brimful.server.proxy.upstreams import get_response_headers, upstream_errors
 from brimful.server.telemetry import Telemetry
 
 CONTEXT_HEADER: Final = "x-brimful-context"
 DROPPED_HEADER: Final = "x-brimful-dropped"
 RECORD_HEADER: Final = "x-brimful-record"
+
+
+_ERROR_FRAMES: Final[dict[ErrorFormat, tuple[bytes, bytes]]] = {
+    "anthropic": (b"\n\nevent: error\ndata: ", b"\n\n"),
+    "ollama": (b"\n", b"\n"),
+}
+"""What is around an error in a stream, if it is not just the data of an event."""
 
 
 class Mode(Protocol):
@@ -142,8 +150,8 @@ def describe_dropped(context: Context) -> dict[str, str]:
 def make_error_event(error: ApiError | ProviderError, error_format: ErrorFormat) -> bytes:
     """Return the event that ends a stream with an error."""
     api_error = to_api_error(error, error_format) if isinstance(error, ProviderError) else error
-    name = b"event: error\n" if error_format == "anthropic" else b""
-    return b"\n\n" + name + b"data: " + error_body(api_error, error_format) + b"\n\n"
+    before, after = _ERROR_FRAMES.get(error_format, (b"\n\ndata: ", b"\n\n"))
+    return before + error_body(api_error, error_format) + after
 
 
 class StreamingAnswer(Response):
@@ -170,7 +178,7 @@ class StreamingAnswer(Response):
         self._answer = answer
         self._listener = listener
         self._session = session
-        self._error_format: ErrorFormat = "anthropic" if answer.request.wire == "anthropic" else "openai"
+        self._error_format: ErrorFormat = provider_of(answer.request.wire)
         self._usage_filter = UsageFilter() if answer.request.hides_usage else None
         self._recorded = False
 
@@ -339,7 +347,8 @@ class Relay:
 
 
 async def _count_at_upstream(request: ProxyRequest, payload: bytes) -> int | None:
-    return await request.upstream.counter.count(msgspec.json.decode(payload), request.forwarded)
+    body = {"model": request.model} | msgspec.json.decode(payload)
+    return await request.upstream.counter.count(body, request.forwarded)
 
 
 @asynccontextmanager
@@ -347,7 +356,7 @@ async def _open_upstream(
     request: ProxyRequest, prepared: PreparedRequest[bytes], trace_headers: dict[str, str]
 ) -> AsyncGenerator[HttpStream, None]:
     upstream = request.upstream
-    path = COMPLETION_PATHS[request.wire] + (f"?{request.query}" if request.query else "")
+    path = request.path + (f"?{request.query}" if request.query else "")
     headers = request.forwarded | trace_headers
     with upstream_errors(upstream):
         async with upstream.connection.stream(

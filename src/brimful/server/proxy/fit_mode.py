@@ -25,9 +25,10 @@ from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.writer import new_id
 from brimful.errors import StoreError, StoreUnavailable
 from brimful.policies import load_policy
+from brimful.providers import Dialect
 from brimful.records import Response, Snapshot, Usage
 from brimful.records.usage import UsageReport
-from brimful.render.incoming import MESSAGE_FIELDS, requested_max_output
+from brimful.render.incoming import MESSAGE_FIELDS, read_tools, requested_max_output
 from brimful.server.background import BackgroundTasks, log_failure
 from brimful.server.config import Config, ProxyWire, RecordMode
 from brimful.server.proxy.compaction import Compactor
@@ -35,7 +36,7 @@ from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_di
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.recall import can_join
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
-from brimful.server.proxy.stream import EdgeListener, StreamListener, WholeEventListener
+from brimful.server.proxy.stream import EdgeListener, LineEdgeListener, StreamListener, WholeEventListener
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
 from brimful.stores import Database
@@ -54,11 +55,19 @@ _MESSAGE_OVERHEAD: Final = 64  # tokens around a message at most
 _TOOL_OVERHEAD: Final = 256  # … around a tool
 _REQUEST_OVERHEAD: Final = 2_048  # … around a request
 _SAFETY_FACTOR: Final = 1.25  # for texts that a tokenizer lengthens before it counts them
-_MEDIA_MARKERS: Final = (b'"image', b"audio", b'"file', b'"document', b'"video')
+_MEDIA_MARKERS: Final = (b'"image', b"audio", b'"file', b'"document', b'"video', b'"inline')
 """Marks of content that may cost more tokens than it has bytes."""
 _TEXT_FIELDS: Final = frozenset(("role", "content", "name", "tool_calls", "tool_call_id"))
 """Fields of a text-only message."""
 _PLAIN_ITEMS: Final = ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
+
+
+_LISTENERS: Final[dict[ProxyWire, Callable[[Dialect, str], StreamListener]]] = {
+    "responses": WholeEventListener,
+    "ollama": LineEdgeListener,
+}
+"""What listens to the streams of a wire format, if it is not an `EdgeListener`."""
+_OPTIONAL_ROLES: Final = ("responses", "gemini")  # wire formats in which messages may have no role
 
 
 class _Batch(msgspec.Struct, frozen=True):
@@ -272,9 +281,8 @@ class FitMode:
 
     def listen(self, request: ProxyRequest) -> StreamListener:
         """Listen for usage and finish only."""
-        if request.wire == "responses":
-            return WholeEventListener(request.upstream.dialect, request.upstream.route)
-        return EdgeListener(request.upstream.dialect, request.upstream.route)
+        listener = _LISTENERS.get(request.wire, EdgeListener)
+        return listener(request.upstream.dialect, request.upstream.route)
 
     async def record(self, request: ProxyRequest, result: ProxyResult) -> None:
         """Store usage and finish with the context, and learn from them."""
@@ -445,7 +453,7 @@ class FitMode:
             return False
         prior = model.model.prior or UNKNOWN_PRIOR
         factor = 1.0 if model.model.tokenizer else prior.factor * (1 + prior.margin)
-        tools = _length(request.body.get("tools"))
+        tools = len(read_tools(request.body, request.wire))
         overhead = _MESSAGE_OVERHEAD * len(messages) + _TOOL_OVERHEAD * tools + _REQUEST_OVERHEAD
         completion = requested_max_output(request.body, request.wire)
         policy = with_prompt_limit(self._chosen_policy(request) or self._policy, request.max_prompt_tokens)
@@ -505,7 +513,7 @@ def _has_messages(request: ProxyRequest) -> bool:
 
 
 def _is_message(value: object, wire: ProxyWire) -> bool:
-    return isinstance(value, dict) and (wire == "responses" or isinstance(value.get("role"), str))
+    return isinstance(value, dict) and (wire in _OPTIONAL_ROLES or isinstance(value.get("role"), str))
 
 
 def _may_hold_media(request: ProxyRequest) -> bool:
@@ -528,7 +536,3 @@ def _is_plain_item(item: dict[str, Any]) -> bool:
 def _is_text_only(message: dict[str, Any]) -> bool:
     content = message.get("content")
     return (content is None or isinstance(content, str)) and message.keys() <= _TEXT_FIELDS
-
-
-def _length(value: object) -> int:
-    return len(value) if isinstance(value, list) else 0

@@ -15,7 +15,7 @@ from brimful.engine.calibration import CalibratedModel, Calibrator
 from brimful.errors import StoreError
 from brimful.models.registry import Registry
 from brimful.providers.server_models import ServerModel, ServerModels
-from brimful.render.incoming import provider_of, read_incoming
+from brimful.render.incoming import provider_of, read_incoming, requested_window
 from brimful.server.background import log_failure
 from brimful.server.config import Config
 from brimful.server.proxy.request import ProxyRequest
@@ -56,7 +56,11 @@ class ModelResolver:
 
     async def of(self, request: ProxyRequest, calibrator: Calibrator) -> ResolvedModel:
         """Return what is known about the model of a request."""
-        return await self.find(request.upstream, request.model, calibrator, betas=request.betas)
+        resolved = await self.find(request.upstream, request.model, calibrator, betas=request.betas)
+        window = requested_window(request.body, request.wire)
+        if window is None or (window >= resolved.window and not resolved.assumed):
+            return resolved
+        return msgspec.structs.replace(resolved, window=window, assumed=False)
 
     async def find(
         self, upstream: Upstream, name: str, calibrator: Calibrator, *, betas: Sequence[str] = ()

@@ -18,22 +18,28 @@ from brimful.errors import BrimfulError, ProviderError
 from brimful.models.registry import Registry
 from brimful.providers import HttpResponse, HttpStream
 from brimful.providers.connection import split_tokens
-from brimful.render.incoming import read_incoming
+from brimful.render.incoming import provider_of, read_incoming
 from brimful.server.access import Client
 from brimful.server.config import ProxyWire
 from brimful.server.endpoint import JSON, Upload, read_json_object, run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, ErrorFormat, get_error_format, has_extra_root, not_found
 from brimful.server.proxy.exchange import make_error_event
-from brimful.server.proxy.upstreams import UPSTREAM_HEADER, Upstream, Upstreams, get_response_headers, upstream_errors
+from brimful.server.proxy.upstreams import (
+    UPSTREAM_HEADER,
+    WIRE_PATHS,
+    Upstream,
+    Upstreams,
+    get_response_headers,
+    upstream_errors,
+)
 from brimful.server.telemetry import Telemetry
 from brimful.threads import run_in_thread
 
 FORWARDED_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """Methods of paths that Brimful does not know; HEAD comes with GET."""
-_API_ROOT: Final = "/v1"
 _MAX_ENCODED: Final = 4  # times; nobody encodes a path more often in good faith
+_MODEL_PATH: Final = re.compile(r"(?P<root>/v1|/v1beta)/models/(?P<name>.+)")
 _PATH: Final = re.compile(r"[\w!$&'()*+,;=:@%.~/-]*", re.ASCII)  # RFC 3986
-_MODEL_PATHS: Final[dict[ProxyWire, str]] = {"openai": "/models", "anthropic": "/v1/models", "responses": "/models"}
 _UNSUPPORTED: Final = (404, 405, 501)
 _NOT_IMPLEMENTED: Final = 501
 _MODELS_PER_PAGE: Final = 20  # Anthropic's default
@@ -61,7 +67,7 @@ class Passthrough:
 
     async def forward(self, request: Request, client: Client, raw: bytes) -> Response:
         """Forward a request whose body is JSON or empty, to the upstream of the model in its body or path."""
-        model = (_model_name(await read_json_object(raw)) if raw else "") or _deleted_model(request)
+        model = (_model_name(await read_json_object(raw)) if raw else "") or _model_in_path(request)
         is_empty = not raw and request.method != "POST"
         return await self._forward(request, client, model, None if is_empty else raw)
 
@@ -76,7 +82,7 @@ class Passthrough:
         upstreams = self._upstreams.of(wire)
         if len(upstreams) <= 1:
             upstream = self._upstreams.choose(wire, "", "")
-            return _unchanged(await _get(upstream, _MODEL_PATHS[wire] + _query(request), request.headers))
+            return _unchanged(await _get(upstream, _models_path(wire) + _query(request, upstream), request.headers))
         listing = (_list_models(upstream, request.headers) for upstream in upstreams)
         results = await asyncio.gather(*listing, return_exceptions=True)
         lists = [rows for rows in results if isinstance(rows, list)]
@@ -98,7 +104,7 @@ class Passthrough:
                 "not_found", f"model {name[:80]!r} not found"
             )  # and no other path of the upstream, called with our key
         upstream = self._upstreams.find(wire, name)
-        path = f"{_MODEL_PATHS[wire]}/{quote(name, safe='/:@')}{_query(request)}"
+        path = f"{_models_path(wire)}/{quote(name, safe='/:@')}{_query(request, upstream)}"
         return _unchanged(await _get(upstream, path, request.headers))
 
     async def count_tokens(self, request: Request, client: Client, raw: bytes) -> Response:
@@ -106,7 +112,7 @@ class Passthrough:
         del client
         body = await read_json_object(raw)
         upstream = self._upstreams.find("anthropic", _model_name(body))
-        path = f"/v1/messages/count_tokens{_query(request)}"
+        path = f"/v1/messages/count_tokens{_query(request, upstream)}"
         try:
             with upstream_errors(upstream):
                 headers = upstream.headers(request.headers)
@@ -130,7 +136,7 @@ class Passthrough:
             raise not_found(request.scope["path"], request.method)
         wire = _get_wire(request)
         upstream = self._upstreams.choose(wire, model, request.headers.get(UPSTREAM_HEADER, ""))
-        path = get_upstream_path(request.scope["raw_path"].decode("latin-1"), wire) + _query(request)
+        path = get_upstream_path(request.scope["raw_path"].decode("latin-1"), wire) + _query(request, upstream)
         request.scope["brimful"] |= {"mode": "forward", "upstream": upstream.config.name, "model": model}
         seconds = max(0.0, self._clock() - started)
         await self._telemetry.emitter(client.tenant).emit("sent", mode="forward", route=upstream.route, seconds=seconds)
@@ -142,8 +148,7 @@ class Passthrough:
                     path, body, method=request.method, headers=headers | self._telemetry.trace_headers()
                 )
             )
-            error_format: ErrorFormat = "anthropic" if wire == "anthropic" else "openai"
-            return ForwardedResponse(stream, connection.pop_all(), self._stopping, error_format)
+            return ForwardedResponse(stream, connection.pop_all(), self._stopping, provider_of(wire))
 
 
 class ForwardedResponse(Response):
@@ -197,10 +202,11 @@ def get_upstream_path(path: str, wire: ProxyWire) -> str:
     ...
     brimful.server.errors.ApiError: invalid path '/v1/%2e%2e/admin'
     """
-    inner = path.removeprefix(f"{_API_ROOT}/")
+    paths = WIRE_PATHS[wire]
+    inner = path.removeprefix(f"{paths.root}/")
     if inner == path or not _PATH.fullmatch(inner) or _leaves_its_folder(inner.removesuffix("/")):
         raise ApiError("not_found", f"invalid path {path[:80]!r}")
-    return path if wire == "anthropic" else path.removeprefix(_API_ROOT)
+    return paths.at_upstream(path)
 
 
 def _leaves_its_folder(path: str) -> bool:
@@ -238,7 +244,7 @@ async def _list_models(upstream: Upstream, headers: Mapping[str, str]) -> list[d
     """Return all models of an upstream. Anthropic lists them in pages."""
     rows: list[dict[str, Any]] = []
     query = f"?limit={_MAX_MODELS_PER_PAGE}" if upstream.wire == "anthropic" else ""
-    path = _MODEL_PATHS[upstream.wire] + query
+    path = _models_path(upstream.wire) + query
     for _ in range(_MAX_MODEL_PAGES):
         answer = await _get(upstream, path, headers)
         try:
@@ -250,7 +256,7 @@ async def _list_models(upstream: Upstream, headers: Mapping[str, str]) -> list[d
         last = data.get("last_id") if isinstance(data, dict) and data.get("has_more") else None
         if not isinstance(last, str) or upstream.wire != "anthropic":
             break
-        path = f"{_MODEL_PATHS[upstream.wire]}{query}&after_id={quote(last, safe='')}"
+        path = f"{_models_path(upstream.wire)}{query}&after_id={quote(last, safe='')}"
     return rows
 
 
@@ -261,11 +267,15 @@ async def _get(upstream: Upstream, path: str, headers: Mapping[str, str]) -> Htt
 
 def _get_wire(request: Request) -> ProxyWire:
     path = request.scope["path"]
-    return "responses" if path.startswith(f"{_API_ROOT}/responses") else get_error_format(path, request.headers)
+    return "responses" if path.startswith("/v1/responses") else get_error_format(path, request.headers)
 
 
-def _query(request: Request) -> str:
-    query = request.scope["query_string"].decode("latin-1").replace("#", "%23")
+def _models_path(wire: ProxyWire) -> str:
+    return WIRE_PATHS[wire].at_upstream(f"{WIRE_PATHS[wire].root}/models")
+
+
+def _query(request: Request, upstream: Upstream) -> str:
+    query = upstream.query(request.scope["query_string"].decode("latin-1").replace("#", "%23"))
     return f"?{query}" if query else ""
 
 
@@ -282,10 +292,12 @@ def _model_name(body: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _deleted_model(request: Request) -> str:
-    """Return the model of `DELETE /v1/models/{model}`, which has no body."""
-    name = request.scope["path"].removeprefix(f"{_API_ROOT}/models/")
-    return name if request.method == "DELETE" and name != request.scope["path"] else ""
+def _model_in_path(request: Request) -> str:
+    """Return the model of `DELETE /v1/models/{model}`, which has no body, or of Gemini's `/v1beta/models/{model}:…`."""
+    match = _MODEL_PATH.fullmatch(request.scope["path"])
+    if match is None or (match["root"] == "/v1" and request.method != "DELETE"):
+        return ""
+    return match["name"] if match["root"] == "/v1" else match["name"].partition(":")[0]
 
 
 def _unchanged(answer: HttpResponse) -> Response:

@@ -17,13 +17,32 @@ from brimful.errors import BudgetExceeded, InvalidValue
 from brimful.providers.dialect import JsonObject, as_object
 from brimful.render.incoming import MESSAGE_FIELDS
 from brimful.render.tools import arguments_object
+from brimful.server.config import ProxyWire
+from brimful.server.proxy.piece_rounds import ContentAnswer, OllamaAnswer
 from brimful.server.proxy.request import ProxyRequest
-from brimful.server.proxy.rounds import JOINED_ANSWERS
+from brimful.server.proxy.rounds import ChatAnswer, JoinedAnswer, MessageAnswer, ResponsesAnswer
 from brimful.threads import run_in_thread
 
 _MAX_SHARE: Final = 0.25  # of the prompt that the results of a round may take, so that they do not displace the task
 NOT_RUN: Final = "Not run, because it was called together with recall. Call it again if it is still needed."
 _NO_ROOM: Final = "Error: there is no room for a result. Answer with what you have."
+
+JOINED_ANSWERS: Final[dict[ProxyWire, Callable[[], JoinedAnswer]]] = {
+    "openai": ChatAnswer,
+    "anthropic": MessageAnswer,
+    "responses": ResponsesAnswer,
+    "gemini": ContentAnswer,
+    "ollama": OllamaAnswer,
+}
+"""How the answers of rounds are joined."""
+_NO_CALLS: Final[dict[ProxyWire, JsonObject]] = {
+    "openai": {"tool_choice": "none"},
+    "responses": {"tool_choice": "none"},
+    "anthropic": {"tool_choice": {"type": "none"}},
+    "gemini": {"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}},
+    "ollama": {},  # it has no such field; calls in the last round are removed from the answer
+}
+"""The fields that forbid tool calls."""
 
 Rebuild = Callable[[ProxyRequest, Context, int, Notice], Awaitable[PreparedRequest[bytes] | None]]
 """Fits a request in the way of an earlier context."""
@@ -40,7 +59,14 @@ def can_join(request: ProxyRequest) -> bool:
         return False
     described = [body.get("response_format"), body.get("output_format")]
     described += [as_object(body.get(field)).get("format") for field in ("text", "output_config")]
-    return all(as_object(each).get("type") in (None, "text") for each in described)
+    configs = [as_object(body.get(field)) for field in ("generationConfig", "generation_config")]
+    types = [config.get(field) for config in configs for field in ("responseMimeType", "response_mime_type")]
+    return (
+        all(as_object(each).get("type") in (None, "text") for each in described)
+        and all(each in (None, "", "text/plain") for each in types)
+        and not body.get("format")
+        and not request.in_array
+    )
 
 
 class RecallLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,8 +175,7 @@ class RecallSession:
         body = self._request.body
         if is_last and not body.get("tools"):
             # Providers want the tools of past calls to be defined.
-            choice = {"type": "none"} if self._request.wire == "anthropic" else "none"
-            body = body | {"tools": [write_schema(self._request.wire)], "tool_choice": choice}
+            body = body | {"tools": [write_schema(self._request.wire)]} | _NO_CALLS[self._request.wire]
         body = body | {MESSAGE_FIELDS[self._request.wire]: [*self._request.messages, *steps]}
         return msgspec.structs.replace(
             self._request,

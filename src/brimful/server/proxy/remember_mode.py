@@ -26,7 +26,7 @@ from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for
 from brimful.server.proxy.overlap import Overlap, RoomTail, find_overlap, load_tail
 from brimful.server.proxy.reasoning import reasoning_tokens, restore_steps
 from brimful.server.proxy.request import RECALL_HEADER, ProxyRequest, ProxyResult, RecordState
-from brimful.server.proxy.storable import check_tool_results
+from brimful.server.proxy.storable import STORED_WIRES, check_tool_results
 from brimful.server.proxy.stream import FullListener, StreamListener
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
@@ -79,8 +79,8 @@ class RememberMode:
 
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
         """Store the new messages of a request, and build one from the whole conversation."""
-        if request.wire == "responses":
-            message = "the Responses API is not supported in remember mode: set X-Brimful-Mode to fit"
+        if request.wire not in STORED_WIRES:
+            message = f"the wire format {request.wire!r} is not supported in remember mode: set X-Brimful-Mode to fit"
             raise ApiError("invalid", message, param="x-brimful-mode")
         if request.recall == "tool":
             message = "the recall tool is not supported in remember mode, which looks up what a request needs itself"

@@ -41,11 +41,18 @@ def record_error() -> ApiError:
 class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request: raw and parsed, who sent it, its upstream, and the headers to forward there.
 
+    `path` is that at the upstream. `streams` says whether the answer comes in pieces, and `in_array` that these are the
+    items of one JSON array, as Gemini streams them unless the client asks for events.
+
     `hides_usage` means that usage was requested on behalf of the client and must be removed from the stream. In the
     last of several rounds, `recall_off` is set.
     """
 
     wire: ProxyWire
+    path: str
+    model: str
+    streams: bool
+    in_array: bool = False
     raw: bytes
     body: dict[str, Any]
     headers: dict[str, str]
@@ -56,12 +63,6 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     hides_usage: bool = False
     recall_off: bool = False
-
-    @property
-    def model(self) -> str:
-        """The model it names."""
-        name = self.body.get("model")
-        return name if isinstance(name, str) else ""
 
     @property
     def messages(self) -> list[Any]:
@@ -132,11 +133,6 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     def betas(self) -> list[str]:
         """The beta features of Anthropic's API that it names."""
         return [name.strip() for name in self.headers.get("anthropic-beta", "").split(",")]
-
-    @property
-    def streams(self) -> bool:
-        """Whether the answer is to be streamed."""
-        return self.body.get("stream") is True
 
 
 class ProxyResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ are held back until the message is complete, since a recall may be among them.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -18,11 +18,10 @@ from brimful.providers.dialect import JsonObject, as_count, as_object, as_object
 from brimful.providers.event_stream import ServerEventDecoder
 from brimful.providers.responses import PREAMBLE_EVENTS, WHOLE_EVENTS
 from brimful.render.tools import arguments_object, arguments_text, json_text
-from brimful.server.config import ProxyWire
 
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _DONE: Final = b"[DONE]"
-_BETWEEN: Final = "\n\n"  # the texts of two rounds
+BETWEEN: Final = "\n\n"  # the texts of two rounds
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning_details")  # that servers want back between tool calls
 
 _ANSWERED_CALLS: Final = ("function_call", "custom_tool_call")  # items of the Responses API that take a text as result
@@ -31,7 +30,7 @@ _OTHER_CALLS: Final = frozenset(
 )
 """Items of the Responses API that only the client can answer."""
 
-_State = Literal["open", "held", "recalled", "passed"]
+RoundState = Literal["open", "held", "recalled", "passed"]
 """A round while it is streamed: all passes, tool calls are held back, they are ours, or they are the client's."""
 
 
@@ -91,7 +90,7 @@ def add_usage(one: Any, other: Any) -> Any:
     return one if other is None else other
 
 
-class _Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True):
     """An event of a stream: its bytes, and its data if that is a JSON object."""
 
     raw: bytes
@@ -99,34 +98,36 @@ class _Event(msgspec.Struct, frozen=True):
     is_done: bool = False
 
 
-class _Events:
+class Events:
     """Splits a stream into events, and keeps their bytes."""
 
     def __init__(self) -> None:
         self._buffer = b""
 
-    def feed(self, chunk: bytes) -> Iterator[_Event]:
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """Yield the events that are complete now."""
         data, done = self._buffer + chunk, 0
         for end in _EVENT_END.finditer(data, max(0, len(self._buffer) - 3)):
             yield _read_event(data[done : end.end()])
             done = end.end()
         self._buffer = data[done:]
 
-    def end(self) -> Iterator[_Event]:
+    def end(self) -> Iterator[Event]:
+        """Yield an unterminated last event."""
         rest, self._buffer = self._buffer, b""
         if rest.strip():
             yield _read_event(rest.rstrip() + b"\n\n")
 
 
-def _read_event(raw: bytes) -> _Event:
+def _read_event(raw: bytes) -> Event:
     events = ServerEventDecoder().feed(raw)
     if not events:
-        return _Event(raw)
+        return Event(raw)
     try:
         value = decode_json(events[0].data)
     except ValueError:
-        return _Event(raw, is_done=events[0].data.strip() == _DONE)
-    return _Event(raw, value if isinstance(value, dict) else None)
+        return Event(raw, is_done=events[0].data.strip() == _DONE)
+    return Event(raw, value if isinstance(value, dict) else None)
 
 
 class ChatAnswer:
@@ -141,9 +142,9 @@ class ChatAnswer:
         self._start()
 
     def _start(self) -> None:
-        self._state: _State = "open"
-        self._events = _Events()
-        self._held: list[_Event] = []
+        self._state: RoundState = "open"
+        self._events = Events()
+        self._held: list[Event] = []
         self._message: JsonObject = {}
         self._calls: list[JsonObject] = []
         self._own_usage: JsonObject = {}
@@ -164,7 +165,7 @@ class ChatAnswer:
         first, *others = as_objects(body.get("choices")) or [{}]
         message = as_object(first.get("message"))
         texts = [text for text in (*self._texts, as_string(message.get("content"))) if text]
-        message = message | {"content": _BETWEEN.join(texts) if texts else message.get("content")}
+        message = message | {"content": BETWEEN.join(texts) if texts else message.get("content")}
         if own is not None:
             message = {
                 key: own if key == "tool_calls" else value
@@ -219,7 +220,7 @@ class ChatAnswer:
         self._usage = add_usage(self._usage, self._own_usage)
         self._start()
 
-    def _add_event(self, event: _Event) -> bytes:
+    def _add_event(self, event: Event) -> bytes:
         if event.data is None:
             held = self._decide() if event.is_done and self._state == "held" else b""
             return b"" if event.is_done and self._state == "recalled" else held + event.raw
@@ -283,7 +284,7 @@ class ChatAnswer:
             "arguments": before["arguments"] + more,
         }
 
-    def _write(self, event: _Event, calls: list[JsonObject] | None = None) -> bytes:
+    def _write(self, event: Event, calls: list[JsonObject] | None = None) -> bytes:
         """Return an event as the client sees it; `calls` replace the tool calls in it."""
         if not self._round and calls is None:
             return event.raw
@@ -303,7 +304,7 @@ class ChatAnswer:
             key: value for key, value in as_object(choice.get("delta")).items() if key != "role" or not self._round
         }
         if delta.get("content") and self._texts and not self._has_text:
-            delta["content"] = _BETWEEN + delta["content"]
+            delta["content"] = BETWEEN + delta["content"]
         self._has_text = self._has_text or bool(delta.get("content"))
         if calls is None:
             return choice | {"delta": delta}
@@ -329,9 +330,9 @@ class MessageAnswer:
         self._start()
 
     def _start(self) -> None:
-        self._state: _State = "open"
-        self._events = _Events()
-        self._held: list[_Event] = []
+        self._state: RoundState = "open"
+        self._events = Events()
+        self._held: list[Event] = []
         self._blocks: dict[int, JsonObject] = {}
         self._inputs: dict[int, str] = {}
         self._indexes: dict[int, int] = {}
@@ -401,7 +402,7 @@ class MessageAnswer:
         found = self._blocks.items()
         return {at for at, block in found if block.get("type") == "tool_use" and block.get("name") == RECALL.name}
 
-    def _add_event(self, event: _Event) -> bytes:
+    def _add_event(self, event: Event) -> bytes:
         data = event.data or {}
         kind, index = as_string(data.get("type")), as_count(data.get("index"))
         self._merge(kind, index, data)
@@ -448,7 +449,7 @@ class MessageAnswer:
         self._state = "passed"
         return b"".join(map(self._write, held))
 
-    def _write(self, event: _Event) -> bytes:
+    def _write(self, event: Event) -> bytes:
         """Return an event as the client sees it, with the index that its block has there."""
         data = as_object(event.data)
         match data:
@@ -493,9 +494,9 @@ class ResponsesAnswer:
         self._start()
 
     def _start(self) -> None:
-        self._state: _State = "open"
-        self._events = _Events()
-        self._held: list[_Event] = []
+        self._state: RoundState = "open"
+        self._events = Events()
+        self._held: list[Event] = []
         self._response: JsonObject = {}
         self._kinds: dict[int, str] = {}  # of items that were begun
         self._indexes: dict[int, int] = {}
@@ -568,7 +569,7 @@ class ResponsesAnswer:
         own = [(at, item) for at, item in enumerate(self._items) if not _is_recall(item)]
         return own if len(own) == len(self._items) else own[: len(_without_last_reasoning([item for _, item in own]))]
 
-    def _add_event(self, event: _Event) -> bytes:
+    def _add_event(self, event: Event) -> bytes:
         data = event.data or {}
         kind = as_string(data.get("type"))
         if not kind.startswith("response."):
@@ -588,7 +589,7 @@ class ResponsesAnswer:
         has_call = any(each in _ANSWERED_CALLS for each in self._kinds.values())
         self._state = "held" if has_call or kind == "reasoning" else "open"
 
-    def _finish(self, event: _Event) -> bytes:
+    def _finish(self, event: Event) -> bytes:
         """Decide at the end of a response whether its calls are for the client."""
         self._response = as_object(as_object(event.data).get("response"))
         held, self._held = self._held, []
@@ -600,7 +601,7 @@ class ResponsesAnswer:
         shown = [each for each in held if as_count(as_object(each.data).get("output_index")) in own]
         return b"".join(map(self._write, (*shown, event)))
 
-    def _write(self, event: _Event) -> bytes:
+    def _write(self, event: Event) -> bytes:
         """Return an event as the client sees it, with the index that its item has there."""
         data = as_object(event.data)
         kind = as_string(data.get("type"))
@@ -632,11 +633,3 @@ def _without_last_reasoning(items: list[JsonObject]) -> list[JsonObject]:
     while end and items[end - 1].get("type") == "reasoning":
         end -= 1
     return items[:end]
-
-
-JOINED_ANSWERS: Final[dict[ProxyWire, Callable[[], JoinedAnswer]]] = {
-    "openai": ChatAnswer,
-    "anthropic": MessageAnswer,
-    "responses": ResponsesAnswer,
-}
-"""How the answers of rounds are joined, for the wire formats in which the proxy answers recalls."""

@@ -14,6 +14,9 @@ _ROLES: Final[dict[ProxyWire, tuple[str, ...]]] = {
     "anthropic": ("user", "assistant", "system"),
 }
 
+STORED_WIRES: Final = frozenset(_ROLES)
+"""The wire formats whose conversations can be stored."""
+
 
 def check_storable(messages: Sequence[dict[str, Any]], wire: ProxyWire) -> None:
     """Reject unknown roles, empty questions, and parts that are neither text, images nor tool data.

@@ -17,7 +17,7 @@ from brimful.core.validation import decode_json
 from brimful.errors import ContextOverflow, ProviderError
 from brimful.providers import Dialect, HttpStream
 from brimful.providers.dialect import Reader
-from brimful.providers.event_stream import ServerEventDecoder, StreamEvent
+from brimful.providers.event_stream import EventDecoder, ServerEventDecoder, StreamEvent
 from brimful.providers.responses import PREAMBLE_EVENTS, WHOLE_EVENTS
 from brimful.records.reply import Reply
 from brimful.server.config import ModeName
@@ -29,6 +29,7 @@ MAX_HELD_BYTES: Final = 1_048_576  # before the first event; the preamble of a r
 _EDGE_BYTES: Final = 16_384  # of the start and of the end, which contain finish reason and usage
 _MAX_LISTENED: Final = 268_435_456  # bytes; answers are far shorter, even with log probabilities
 _EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
+_LINE_END: Final = re.compile(rb"\n")
 _STREAM_OPTIONS: Final = "stream_options"
 _INCLUDE_USAGE: Final = "include_usage"
 _SSE_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -39,7 +40,7 @@ _MAX_BUFFERED: Final = 8_192  # bytes; usage events are far shorter
 
 async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Callable[[], float]) -> None:
     """Wait for the first event of a stream; raise `ContextOverflow` if it reports one."""
-    reader, events = line.dialect.reader(line.route), ServerEventDecoder()
+    reader, events = line.dialect.reader(line.route), answering.make_decoder()
     buffered: list[bytes] = []
     first = clock()
     async for chunk in answering.chunks:
@@ -54,7 +55,7 @@ async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Cal
     answering.chunks = _prepend(buffered, answering.chunks)
 
 
-def _has_event(chunk: bytes, reader: Reader, events: ServerEventDecoder) -> bool:
+def _has_event(chunk: bytes, reader: Reader, events: EventDecoder) -> bool:
     """Return whether anything but comments and the preamble of a response has been received."""
     try:
         reader.feed(chunk)
@@ -109,6 +110,8 @@ class StreamListener(Protocol):
 class EdgeListener:
     """Keeps only the start and the end of a stream, so that long answers cost little."""
 
+    event_end = _EVENT_END
+
     def __init__(self, dialect: Dialect, route: str, limit: int = _EDGE_BYTES) -> None:
         self._dialect = dialect
         self._route = route
@@ -143,8 +146,8 @@ class EdgeListener:
         tail = b"".join(self._tail)
         if not self._truncated:
             return self._read(self._head + tail)
-        head_ends = [found.end() for found in _EVENT_END.finditer(self._head)]
-        begun = _EVENT_END.search(tail)
+        head_ends = [found.end() for found in self.event_end.finditer(self._head)]
+        begun = self.event_end.search(tail)
         return self._read(self._head[: head_ends[-1] if head_ends else 0] + (tail[begun.end() :] if begun else b""))
 
     def _shorten(self) -> None:
@@ -159,6 +162,12 @@ class EdgeListener:
         reply = listener.reply()
         self.complete, self.interrupted = listener.complete, listener.interrupted
         return reply
+
+
+class LineEdgeListener(EdgeListener):
+    """Keeps the start and the end of a stream in which every line is an event."""
+
+    event_end = _LINE_END
 
 
 class FullListener:

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import Final
+from urllib.parse import unquote
 
 import msgspec
 
 from brimful.errors import InvalidConfig, ProviderError
 from brimful.providers import Connection, Dialect, HttpProvider, find_api_key, make_dialect
-from brimful.providers.address import get_base_url, get_route, parse_address
+from brimful.providers.address import get_base_url, get_route, parse_address, remove_version
 from brimful.providers.connection import HOP_BY_HOP_HEADERS, split_tokens
 from brimful.providers.directory import find_server_by_url
 from brimful.providers.server_counter import ServerCounter
@@ -21,11 +22,39 @@ from brimful.server.errors import ApiError
 from brimful.stores.admin.api_keys import PREFIX, parse_api_key
 
 UPSTREAM_HEADER: Final = "x-brimful-upstream"
-COMPLETION_PATHS: Final[dict[ProxyWire, str]] = {
-    "openai": "/chat/completions",
-    "anthropic": "/v1/messages",
-    "responses": "/responses",
+
+
+class WirePaths(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a wire format is served: `completions` are the paths of its requests at the proxy.
+
+    Its paths begin with `root`. The URL of an upstream has that root as well, unless `is_whole`: then the paths at the
+    upstream are those at the proxy.
+    """
+
+    root: str
+    completions: tuple[str, ...]
+    is_whole: bool = False
+
+    def at_upstream(self, path: str) -> str:
+        """Return the path of a request at the upstream.
+
+        >>> WIRE_PATHS["openai"].at_upstream("/v1/files"), WIRE_PATHS["anthropic"].at_upstream("/v1/files")
+        ('/files', '/v1/files')
+        """
+        return path if self.is_whole else path.removeprefix(self.root)
+
+
+WIRE_PATHS: Final[dict[ProxyWire, WirePaths]] = {
+    "openai": WirePaths(root="/v1", completions=("/v1/chat/completions",)),
+    "anthropic": WirePaths(root="/v1", completions=("/v1/messages",), is_whole=True),
+    "responses": WirePaths(root="/v1", completions=("/v1/responses",)),
+    "gemini": WirePaths(
+        root="/v1beta",
+        completions=("/v1beta/models/{model}:generateContent", "/v1beta/models/{model}:streamGenerateContent"),
+    ),
+    "ollama": WirePaths(root="/api", completions=("/api/chat",), is_whole=True),
 }
+"""The paths of each wire format. Gemini's name the model, and whether the answer is streamed."""
 _NOT_FORWARDED: Final = HOP_BY_HOP_HEADERS | {
     "accept-encoding",
     "content-encoding",
@@ -42,11 +71,13 @@ _NOT_FORWARDED: Final = HOP_BY_HOP_HEADERS | {
     "x-real-ip",
 }
 """Client headers about the connection to us, the body as it came, caches, or the person who uses the client."""
+_COMPATIBLE: Final = "openai"
 _PRIVATE_PREFIXES: Final = ("x-brimful-", "x-forwarded-", "sec-")
 _OWN_HEADERS: Final = ("date", "server")  # set by our own server
-_INERT_TYPES: Final = ("application/json", "text/event-stream")  # browsers show them as text
+_INERT_TYPES: Final = ("application/json", "text/event-stream", "application/x-ndjson")  # browsers run none of them
 _KEY_REFUSED: Final = 401
 _KEY_HEADERS: Final = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
+_KEY_PARAMETER: Final = "key"  # of Gemini's clients, in the query
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +126,17 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
             if name not in dropped and not name.startswith(_PRIVATE_PREFIXES) and not _has_our_key(value):
                 forwarded[name] = f"{forwarded[name]}, {value}" if name in forwarded else value
         return forwarded
+
+    def query(self, client_query: str) -> str:
+        """Return the client's query to forward, which may hold an API key as well."""
+        parameters = [each for each in client_query.split("&") if each]
+        if provider_of(self.wire) == "gemini":
+            parameters = [each for each in parameters if not self._is_dropped_key(each)]
+        return "&".join(parameters)
+
+    def _is_dropped_key(self, parameter: str) -> bool:
+        name, _, value = parameter.partition("=")
+        return name == _KEY_PARAMETER and (self.config.authorization == "server" or _has_our_key(unquote(value)))
 
 
 def get_response_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -219,7 +261,10 @@ def _wires(config: UpstreamConfig) -> Sequence[ProxyWire]:
     if config.wires is not None:
         return config.wires
     known = find_server_by_url(config.url)
-    return [wire for wire in COMPLETION_PATHS if known is None or provider_of(wire) == known.wire]
+    if known is None:
+        return tuple(WIRE_PATHS)
+    wires = (_COMPATIBLE,) if _is_compatible(config.url) else (known.wire, *known.other_wires)
+    return [wire for wire in WIRE_PATHS if provider_of(wire) in wires]
 
 
 def _make_upstream(config: UpstreamConfig, wire: ProxyWire, file: str, environ: Mapping[str, str]) -> Upstream:
@@ -244,10 +289,19 @@ def _make_upstream(config: UpstreamConfig, wire: ProxyWire, file: str, environ: 
 
 
 def _base_url(url: str, wire: ProxyWire) -> str:
-    """Return the base URL: Anthropic paths include the version, OpenAI paths do not."""
-    base, mark, query = get_base_url(url, provider_of(wire)).partition("?")
+    """Return the base URL: it has the root of the paths of a wire format, unless those include it."""
+    provider, paths = provider_of(wire), WIRE_PATHS[wire]
+    base, mark, query = get_base_url(url, provider).partition("?")
+    base = base.rstrip("/")
     is_bare = parse_address(url).url.partition("://")[2].count("/") == 0
-    return f"{base.rstrip('/')}{'/v1' if is_bare and wire != 'anthropic' else ''}{mark}{query}"
+    if is_bare or provider not in ("openai", "anthropic"):
+        base = remove_version(base) + ("" if paths.is_whole else paths.root)
+    return f"{base}{mark}{query}"
+
+
+def _is_compatible(url: str) -> bool:
+    """Whether a URL is that of an API for OpenAI's clients, beside the server's own: `…/v1beta/openai`."""
+    return parse_address(url).url.endswith(f"/{_COMPATIBLE}")
 
 
 def _find_key(config: UpstreamConfig, file: str, environ: Mapping[str, str]) -> tuple[str, str]:
