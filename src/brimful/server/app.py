@@ -42,7 +42,7 @@ from brimful.server.access import (
 from brimful.server.background import BackgroundTasks, Shutdown
 from brimful.server.config import Config, ModeName
 from brimful.server.endpoint import DEPLOYMENT, JSON, Endpoint, Gateway, Handler, error_response, log_request
-from brimful.server.errors import ApiError, get_error_format, method_not_allowed, not_found
+from brimful.server.errors import ApiError, get_error_format, method_not_allowed, unknown_path
 from brimful.server.inspector.catalogue import DEFAULT_MODEL, ContentCounter
 from brimful.server.inspector.operation import EVENT_STREAM
 from brimful.server.inspector.operations import OPERATIONS, Inspector
@@ -454,7 +454,7 @@ def _method_not_allowed(request: Request) -> Response:
 
 def _not_found(request: Request, status: int) -> Response:
     path = request.url.path
-    return error_response(not_found(path, request.method, status), get_error_format(path, request.headers))
+    return error_response(unknown_path(path, request.method, status), get_error_format(path, request.headers))
 
 
 async def _server_error(request: Request, error: Exception) -> Response:

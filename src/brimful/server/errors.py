@@ -245,7 +245,7 @@ def _upstream_error(error: ProviderError, path: str) -> ApiError:
     return ApiError(kind, error.reason, status=error.status, body=error.body, headers=error.headers)
 
 
-def not_found(path: str, method: str, status: int = STATUS_CODES["not_found"]) -> ApiError:
+def unknown_path(path: str, method: str, status: int = STATUS_CODES["not_found"]) -> ApiError:
     """Return the error for a path that is not served. It says if the client's base URL seems to be wrong."""
     if has_extra_root(path):
         hint = "remove /v1 from the client's base URL"

@@ -22,7 +22,7 @@ from brimful.render.incoming import provider_of, read_incoming
 from brimful.server.access import Client
 from brimful.server.config import ProxyWire
 from brimful.server.endpoint import JSON, Upload, read_json_object, run_until_disconnect, wait_for_disconnect
-from brimful.server.errors import ApiError, ErrorFormat, get_error_format, has_extra_root, not_found
+from brimful.server.errors import ApiError, ErrorFormat, get_error_format, has_extra_root, unknown_path
 from brimful.server.proxy.exchange import make_error_event
 from brimful.server.proxy.upstreams import (
     UPSTREAM_HEADER,
@@ -133,7 +133,7 @@ class Passthrough:
             message = "WebSocket connections, such as those of the Realtime API, are not supported"
             raise ApiError("invalid", message, status=_NOT_IMPLEMENTED)
         if has_extra_root(request.scope["path"]):
-            raise not_found(request.scope["path"], request.method)
+            raise unknown_path(request.scope["path"], request.method)
         wire = _get_wire(request)
         upstream = self._upstreams.choose(wire, model, request.headers.get(UPSTREAM_HEADER, ""))
         path = get_upstream_path(request.scope["raw_path"].decode("latin-1"), wire) + _query(request, upstream)
