@@ -13,13 +13,20 @@ from brimful.packagers.records import package_lore_entry
 from brimful.policies import load_policy
 from brimful.records import LoreEntry
 from strategies import COUNTER, NOW
-from support import build, history, words
+from support import build as build_shipped
+from support import history, words
 
 NEED = {"newest": 0.75, "decay": 2.0, "own": 0.1, "mentioned": 2.0, "min_share": 0.2, "reread": 0.05}
 DIVIDED = {"price": 0.0, "pools.recent.need": NEED, "pools.related.limit": {}, "pools.recent.min_items": 0}
 
 
 START = HistoryStart(first="m024")
+BY_PRICE = {"min_best_relevance": 0.0, "pools.related.free": None}
+
+
+def build(pile, *, overrides, **options):
+    """Build a context in which the price alone says what is worth its tokens."""
+    return build_shipped(pile, overrides=BY_PRICE | overrides, **options)
 
 
 def note(id, relevance, size=20, **options):
@@ -57,12 +64,45 @@ def test_the_explanation_has_worth_price_and_tokens():
 def test_nothing_gets_in_if_not_even_the_best_find_is_likely_to_help():
     pile = [*history(2), note("kettle", 0.02), note("ladder", 0.01)]
     context = build(pile, overrides={"price": "balanced", "min_best_relevance": 0.03})
-    line = "dropped: nothing that was found is likely to help (relevance below 3 %), score 0.00, 20 tokens"
+    line = "dropped: nothing that was found is likely to help (relevance below 3 %), score 0.01, 20 tokens"
     assert context.explain("kettle") == line
     assert [notice.kind for notice in context.warnings] == ["nothing-relevant"]
     assert "kettle" in build(pile, overrides={"price": "full", "min_best_relevance": 0.03}).kept
     both = build([*pile, note("cup", 0.4)], overrides={"price": "balanced", "min_best_relevance": 0.03})
     assert {"cup", "kettle"} < set(both.kept)
+
+
+# -- free of the price -----------------------------------------------------------------------------------------------
+
+
+def test_a_few_memories_get_in_whatever_the_question_is():
+    notes = [note(f"fact {n}", 0.0001) for n in range(6)]
+    context = build_shipped([*history(2), *notes])
+    assert {reason(context, each.id) for each in notes} == {("kept", "free")}
+    assert "need not be worth their tokens" in context.explain("fact 3")
+    assert context.warnings == ()
+
+
+def test_of_many_memories_the_best_get_in_and_the_others_only_if_they_are_worth_it():
+    notes = [note(f"fact {n:02}", 0.0001 + n / 1e7, size=30) for n in range(40)]
+    context = build_shipped([*history(2), *notes, note("good", 0.7)], window=4_000)
+    kept = [each.id for each in notes if each.id in context.kept]
+    assert kept == [f"fact {n:02}" for n in range(40 - len(kept), 40)]
+    assert 3 <= len(kept) <= 10
+    assert reason(context, "good") == ("kept", "fits")
+    assert sum(context.decision(id).cost for id in [*kept, "good"]) <= 200
+
+
+def test_free_memories_never_take_the_place_of_what_is_worth_more():
+    good = [note(f"good {n}", 0.9) for n in range(8)]
+    tight = build_shipped([*good, note("idle", 0.0001)], window=320, completion=100)
+    assert {each.id for each in good} >= set(tight.kept)
+    assert reason(tight, "idle")[0] == "dropped"
+
+
+def test_older_messages_are_not_free():
+    older = package("message-older", "kettle " + words(10), counter=COUNTER, id="older", relevance=0.0001)
+    assert reason(build_shipped([*history(2), older]), "older") == ("dropped", "not-worth")
 
 
 def test_a_context_says_that_nothing_is_relevant():

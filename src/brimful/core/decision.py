@@ -14,6 +14,7 @@ NEUTRAL_RELEVANCE = 0.5  # for packages that did not come from a search
 SECONDS_PER_DAY = 86_400.0
 RETRIEVED_KINDS: Final = ("message-older", "memory-")  # what was said before, and found by a search
 RECENT: Final = "recent"  # the query of memories that were added only because they are recent
+FEW: Final = "few"  # the query of memories that were added only because there are few
 _NO_NEEDS: Final[Mapping[str, float]] = MappingProxyType({})
 
 
@@ -28,12 +29,11 @@ class Score(msgspec.Struct, frozen=True, gc=False):
 
 
 def make_scorer(
-    weights: Weights, now: float, needs: Mapping[str, float] = _NO_NEEDS, *, unlikely: bool = False
+    weights: Weights, now: float, needs: Mapping[str, float] = _NO_NEEDS
 ) -> Callable[[ContentPackage], Score]:
     """Return a function that scores packages at the time `now`.
 
-    `needs` are the probabilities that turns of the conversation are needed, by id: no search gave them a relevance. If
-    all finds are `unlikely` to help, they are worth nothing.
+    `needs` are the probabilities that turns of the conversation are needed, by id: no search gave them a relevance.
     Packages from the future, and those without a timestamp, count as new: their recency is 1.
     """
     of_priority, of_importance, of_recency = weights.priority, weights.importance, weights.recency
@@ -49,8 +49,6 @@ def make_scorer(
         recency = exp(-age_days / days) if package.timestamp and age_days > 0 else 1.0
         merit = of_priority * priority + of_importance * importance + of_recency * recency
         total = relevance * merit / of_merit if multiplies else merit + of_relevance * relevance
-        if unlikely and package.relevance is not None and package.kind.startswith(RETRIEVED_KINDS):
-            total = 0.0
         return Score(total, priority, importance, relevance, recency)
 
     return score
@@ -87,6 +85,8 @@ def explain_search(found: object) -> str:
     match found:
         case {"query": str() as query} if query == RECENT:
             return "it is one of the most recent memories"
+        case {"query": str() as query} if query == FEW:
+            return "it is one of the few memories"
         case {"relevance": float() as relevance, "parts": {**parts}}:
             speaks = format_parts({str(name): value for name, value in parts.items() if isinstance(value, float)})
             why = f"found by retrieval (relevance {format_relevance(relevance)}{': ' if speaks else ''}{speaks})"
@@ -119,6 +119,7 @@ Reason = Literal[
     "required",  # may not be dropped
     "fits",  # there was room for it
     "min-items",  # one of the minimum number of items of its pool
+    "free",  # one of few memories, or the best of many: it need not be worth its tokens
     "borrowed",  # fits because its pool borrowed tokens that other pools left unspent
     "ledger",  # a line in the ledger of steps replaces it, or it is that ledger
     "summary",  # replaces the cluster that it covers, or was replaced by a summary

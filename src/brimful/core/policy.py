@@ -96,12 +96,30 @@ class LedgerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     clear_at_least: float | Literal["prices"] = "prices"
 
 
+class FreeItems(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Items of a best set that get in whatever they are worth, as long as there is room: leaving them out costs more.
+
+    If all items of these `kinds` together take at most `tokens`, all of them are free. Otherwise the best `items` are,
+    as far as they take at most `max_tokens`.
+    """
+
+    kinds: tuple[str, ...]
+    tokens: int = 0
+    items: int = 0
+    max_tokens: int = 0
+
+    def takes(self, kind: str) -> bool:
+        """Whether items of this kind may be free."""
+        return _matches(self.kinds, kind)
+
+
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A part of the window, and the packages that compete for it.
 
     - `kinds`: patterns such as `memory-*`; `!media-*` excludes kinds. `pinned`: only pinned, or only unpinned packages.
     - `order`: what goes in first. `contiguous`: stop at the first item that does not fit, so that there are no gaps.
     - `optimize`: choose the set with the highest total score instead of filling in order.
+    - `free`: items of that set which need not be worth their tokens.
     - `min_items`, `max_items`: the minimum may use the safety margin, never the completion reserve.
     - `history`: limits for messages and tool calls among other kinds.
     - `borrow`: use tokens that other pools left over.
@@ -120,6 +138,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     order: Order = "score"
     contiguous: bool = False
     optimize: bool = False
+    free: FreeItems | None = None
     min_items: int = 0
     max_items: int | None = None
     history: HistoryLimits = NO_HISTORY_LIMITS
@@ -336,6 +355,7 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
         if getattr(pool, key) is not None and not has_steps:
             yield f"{at}.{key}", "needs contiguous = true"
     yield from _ledger_violations(f"{at}.ledger", pool) if pool.ledger is not None else ()
+    yield from _free_violations(f"{at}.free", pool.free) if pool.free is not None else ()
     yield from _check_number(f"{at}.low_water", pool.low_water or 0.0, 0.0, 1.0)
     yield from _need_violations(f"{at}.need", pool.need) if pool.need is not None else ()
     for key, limits in ((at, pool), (f"{at}.history", pool.history)):
@@ -345,6 +365,13 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
     if pool.history.share is not None:
         yield from _check_number(f"{at}.history.share", pool.history.share, 0.0, 1.0)
     yield from _limit_violations(f"{at}.limit", pool.limit, earlier)
+
+
+def _free_violations(at: str, free: FreeItems) -> Iterator[tuple[str, str]]:
+    if not free.kinds:
+        yield f"{at}.kinds", "must contain at least one kind, or '*'"
+    for key in ("tokens", "items", "max_tokens"):
+        yield from _check_integer(f"{at}.{key}", getattr(free, key), 0)
 
 
 def _ledger_violations(at: str, pool: Pool) -> Iterator[tuple[str, str]]:

@@ -70,7 +70,7 @@ def choose_best_forms(
     headings = [unit.heading_due(present) for unit in units]
     price = room.price
     if price:
-        menus = [menu.with_price(price) for menu in menus]
+        menus = [menu if unit.free else menu.with_price(price) for unit, menu in zip(units, menus, strict=True)]
     if any(headings):
         sharing = Counter(unit.heading for unit in units)
         menus = [

@@ -72,7 +72,8 @@ def pool_decisions(account: PoolAccount, included: Mapping[str, Unit]) -> list[D
         key = unit.key
         rank = ranks.get(key, 0)
         if key in chosen:
-            reason = account.reasons.get(key, "min-items" if key in minimum else "fits")
+            is_free = unit.free and not unit.earns(account.price)
+            reason = account.reasons.get(key, "min-items" if key in minimum else "free" if is_free else "fits")
             decisions += chosen[key].decisions("kept", reason, rank=rank, cut=cut)
         elif key in replaced and replaced[key].key in included:
             by = replaced[key]

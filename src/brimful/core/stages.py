@@ -37,7 +37,7 @@ from brimful.core.select import Queues, make_queues
 from brimful.core.selection import BaseCost, Selection
 from brimful.core.units import make_units
 from brimful.core.verify import Verification, verify
-from brimful.core.worth import find_needs, finds_are_unlikely
+from brimful.core.worth import find_needs, mark_exceptions
 from brimful.errors import BudgetExceeded
 
 _MAX_ROUNDS: Final = 12  # usually one; two if a template joins what was counted separately
@@ -166,15 +166,11 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
         bare=is_agent,
         queries=find_step_queries(packages) if is_agent else {},
     )
-    score_of = make_scorer(
-        inputs.policy.weights,
-        inputs.now,
-        find_needs(packages, inputs.policy),
-        unlikely=finds_are_unlikely(packages, inputs.policy),
-    )
+    score_of = make_scorer(inputs.policy.weights, inputs.now, find_needs(packages, inputs.policy))
     units, refused = make_units(
         packages, inputs.policy, cost_of, make_heading_function(counter), shaper.may_shrink, score_of
     )
+    units = mark_exceptions(units, inputs.policy)
     required = [package for package in packages if not package.flex.can_drop]
     return Candidates(
         inputs=inputs,

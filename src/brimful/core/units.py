@@ -53,6 +53,9 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     For a summary that replaces a cluster, `replaced_region` is the region of the cluster, and `moved` its time. The
     cost does not include the `heading`, which all units of a pool under it pay for together.
 
+    A unit that is `free` gets in whatever it is worth, if there is room. One that is `unlikely` to help is worth no
+    price.
+
     A media item of a message is a unit with a `tie`. Its cost does not include the line in its place, which is part of
     the message.
     """
@@ -64,6 +67,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pool: str
     fixed: bool
     may_shrink: bool
+    free: bool = False
+    unlikely: bool = False
     shares: tuple[int, ...] = ()
     forms: tuple["ShrunkPackage", ...] = ()
     whole: "Unit | None" = None
@@ -86,8 +91,12 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.score.total * self.worth
 
     def is_worth(self, price: float) -> bool:
-        """Whether it is worth more than its tokens at this price of a token. Without a price, everything is."""
-        return not price or self.value > price * self.cost
+        """Whether it may get in at this price of a token."""
+        return self.free or self.earns(price)
+
+    def earns(self, price: float) -> bool:
+        """Whether it is worth more than its tokens. Without a price, everything is."""
+        return not price or (not self.unlikely and self.value > price * self.cost)
 
     @property
     def when(self) -> TimeKey:

@@ -12,13 +12,15 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
+import msgspec
+
 from brimful.cache import content_bytes, memoize
 from brimful.core.content import ContentPackage
 from brimful.core.cost import role_of, sender_of
 from brimful.core.decision import RETRIEVED_KINDS
 from brimful.core.frame import part_text
-from brimful.core.policy import Need, Policy
-from brimful.core.units import Unit, make_pool_lookup, time_key
+from brimful.core.policy import FreeItems, Need, Policy, Pool
+from brimful.core.units import Unit, make_pool_lookup, time_key, total_cost
 
 _READ: Final = 64  # turns that are searched for words of the current message: older ones are hardly needed anyway
 _READ_CHARS: Final = 10_000  # of each of their parts
@@ -48,9 +50,36 @@ def find_needs(packages: Sequence[ContentPackage], policy: Policy) -> dict[str, 
     }
 
 
-def finds_are_unlikely(packages: Sequence[ContentPackage], policy: Policy) -> bool:
-    """Whether no find is likely enough to help to be worth any tokens."""
-    return bool(policy.price) and max(_relevances(packages), default=0.0) < policy.min_best_relevance
+def mark_exceptions(units: Sequence[Unit], policy: Policy) -> list[Unit]:
+    """Mark the units that are free of the policy's price, and finds that are too unlikely to help to be worth any.
+
+    The few memories of a user cost less than leaving out the one that matters. Of many, the best ones do.
+    """
+    if not policy.price:
+        return list(units)
+    free = {key for pool in policy.pools if pool.free is not None for key in _free_keys(pool, pool.free, units)}
+    unlikely = _find_unlikely(units, policy)
+    return [
+        msgspec.structs.replace(unit, free=unit.key in free, unlikely=unit.key in unlikely)
+        if unit.key in free or unit.key in unlikely
+        else unit
+        for unit in units
+    ]
+
+
+def _free_keys(pool: Pool, free: FreeItems, units: Sequence[Unit]) -> Iterator[str]:
+    mine = [unit for unit in units if unit.pool == pool.name and free.takes(unit.packages[0].kind)]
+    if total_cost(mine) <= free.tokens:
+        return (unit.key for unit in mine)
+    best = sorted(mine, key=lambda unit: (-unit.score.total, unit.key))[: free.items]
+    spent = accumulate(unit.cost for unit in best)
+    return (unit.key for unit, used in zip(best, spent, strict=True) if used <= free.max_tokens)
+
+
+def _find_unlikely(units: Sequence[Unit], policy: Policy) -> set[str]:
+    """Return the units of all finds, if no find is likely enough to help to be worth any tokens."""
+    found = {unit.key: relevance for unit in units for relevance in _relevances(unit.packages)}
+    return set() if max(found.values(), default=0.0) >= policy.min_best_relevance else set(found)
 
 
 def _relevances(packages: Sequence[ContentPackage]) -> Iterator[float]:

@@ -494,6 +494,7 @@ class CandidateCollector:
             pinned=False if len(known.pinned) < MAX_PINNED else None,  # pinned ones are in anyway
             fallback=plan.retrieval.fallback,
             min_relevance=plan.retrieval.min_relevance,
+            few=plan.few_memories if plan.retrieval.max_memories is None else 0,
             half_life=plan.retrieval.half_life,
             tokenizer=plan.vocabulary or "",
         )
@@ -543,11 +544,12 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
     is_in = recent.make_filter(plan.history_start)
     hits = [hit for hit in loaded.hits if not _is_current_or_later(hit, plan, newest) and not is_in(hit.record)]
     price = plan.policy.token_price
-    hits = candidates.limit_hits(hits, counter=counter, tokens=plan.tokens_for_results, price=price)
+    few = plan.few_memories
+    hits = candidates.limit_hits(hits, counter=counter, tokens=plan.tokens_for_results, price=price, few=few)
     found = candidates.package_hits(
         diversify(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages
     )
-    packages += candidates.limit_misses(found, plan.policy, now=plan.now)
+    packages += candidates.limit_misses(found, plan.policy, now=plan.now, few=few)
     if not plan.retrieval.media:
         packages = candidates.exclude_media(packages)
     return candidates.make_ids_unique(packages)

@@ -178,18 +178,21 @@ def add_matches(packages: Iterable[ContentPackage], hits: Iterable[Hit]) -> list
     ]
 
 
-def limit_hits(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int, price: float = 0.0) -> list[Hit]:
+def limit_hits(
+    hits: Sequence[Hit], *, counter: TokenCounter, tokens: int, price: float = 0.0, few: int = 0
+) -> list[Hit]:
     """Return the hits with the highest value per token, enough to fill the tokens one and a half times.
 
     The fill chooses by value per token, too. By value alone, a few long texts would leave it no choice. Of those that
-    are not worth the price of their tokens, only a few are returned, to be on the record.
+    are not worth the price of their tokens, only a few are returned, to be on the record; of memories, the best `few`.
     """
     counts = counter.texts([plain_text(hit.record.content) for hit in hits])
     costs = [_hit_cost(hit, count) for hit, count in zip(hits, counts, strict=True)]
     densities = [hit.relevance / cost for hit, cost in zip(hits, costs, strict=True)]
     order = sorted(range(len(hits)), key=densities.__getitem__, reverse=True)
     cheapest = [price * min(cost, _SHRUNK_TOKENS) for cost in costs]
-    misses = [at for at in order if hits[at].relevance < cheapest[at]]
+    free = set([at for at in order if isinstance(hits[at].record, Memory)][:few])
+    misses = [at for at in order if hits[at].relevance < cheapest[at] and at not in free]
     left_out = set(misses[_NEAR_MISSES:])
     order = [at for at in order if at not in left_out]
     spent = accumulate((costs[at] for at in order), initial=0)
@@ -197,20 +200,25 @@ def limit_hits(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int, price
     return [hits[at] for at, before in zip(order, spent, strict=False) if before < limit]
 
 
-def limit_misses(packages: Sequence[ContentPackage], policy: Policy, *, now: float) -> list[ContentPackage]:
+def limit_misses(
+    packages: Sequence[ContentPackage], policy: Policy, *, now: float, few: int = 0
+) -> list[ContentPackage]:
     """Return the packages of hits, with few of those that are not worth the price of their tokens in any form.
 
     Unlike `limit_hits`, it knows what a package is worth to the policy. The core would drop all of them one by one.
+    The best `few` memories may get in for other reasons.
     """
     price = policy.token_price
     if not price:
         return list(packages)
     score_of, pool_of = make_scorer(policy.weights, now), make_pool_lookup(policy)
     priced = {pool.name for pool in policy.pools if pool.optimize}
+    memories = [package for package in packages if package.kind.startswith("memory-")]
+    free = {each.id for each in sorted(memories, key=lambda each: -(each.relevance or 0.0))[:few]}
     densities: dict[str, float] = {}
     for package in packages:
         worth, least = score_of(package).total, _min_cost(package, policy.forms)
-        if least and worth <= price * least and pool_of(package) in priced:
+        if least and worth <= price * least and pool_of(package) in priced and package.id not in free:
             densities[package.id] = worth / least
     left_out = set(sorted(densities, key=densities.__getitem__, reverse=True)[_NEAR_MISSES:])
     return [package for package in packages if package.id not in left_out]

@@ -26,6 +26,7 @@ from brimful.policies import Overrides, load_policy
 from brimful.records import Content, Message, Persona, Room, User
 
 _TOKENS_PER_HIT = 20  # a short message with its label: so the budget is filled, with some hits to spare
+FEW_MEMORIES = 50  # of which all are candidates, if the policy may include all of them
 _MIN_HITS = 100  # hits are weighed by sender and content after the search: even a small budget needs a choice
 
 _REQUIRED = Flex(can_drop=False, priority=10)
@@ -96,6 +97,12 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if not self.tokens_for_results:
             return 0
         return min(self.retrieval.max_results, max(_MIN_HITS, self.tokens_for_results // _TOKENS_PER_HIT))
+
+    @property
+    def few_memories(self) -> int:
+        """Up to how many memories of a scope are all candidates, whether search finds them or not."""
+        pool = self.policy.pool_for_kind("memory-semantic")
+        return FEW_MEMORIES if self.policy.price and pool is not None and pool.free is not None else 0
 
     @cached_property
     def tokens_for_results(self) -> int:

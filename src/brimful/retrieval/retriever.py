@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from brimful.core.decision import RECENT, SECONDS_PER_DAY
+from brimful.core.decision import FEW, RECENT, SECONDS_PER_DAY
 from brimful.core.language import detect_language
 from brimful.core.notice import Notice
 from brimful.core.validation import preview, to_finite_float
@@ -47,6 +47,7 @@ LAGGING: Final = 256  # documents without a vector; fewer than that were just wr
 UNKNOWN_SHARE: Final = 0.5  # of a question; with less of it in an unknown language, vector search still helps
 FALLBACK_RELEVANCE: Final = 0.5  # of memories returned only because they are recent; unlikely ones do not replace them
 MIN_WORDS: Final = LEXICAL * 0.1**0.5  # log-odds of a tenth of the query; with more words in common, a memory matches
+FEW_RELEVANCE: Final = 1e-4  # of memories returned only because there are few
 FALLBACK_MEMORIES: Final = 10  # together with those that were found, unless the request has a limit of its own
 _NAMED_MESSAGES: Final = 12  # read for each name in a query, to see who is addressed by it
 _MAX_CAUSE_CHARS: Final = 200  # of an error message that is stored with a context
@@ -153,7 +154,9 @@ class Retriever:
         for at, (group, ranking) in enumerate(zip(groups, rankings, strict=True)):
             names = [] if postings is None or group.room is None else _find_names(queries, postings[at])
             resolved = await self._resolve(group, ranking.matches, names, request)
-            found = _calibrate(resolved, group, ranking.documents, embedder)
+            found = list(_calibrate(resolved, group, ranking.documents, embedder))
+            if group.kind == "memory" and request.few >= max(1, ranking.documents):
+                found += await self._few(request, found)
             hits += (
                 found if request.half_life is None else [_with_recency(hit, request.half_life, now) for hit in found]
             )
@@ -315,6 +318,15 @@ class Retriever:
             limit=len(documents), **request.memory_filters(ids=list(documents), pinned=request.pinned)
         )
         return {documents[memory.id]: (memory, None) for memory in memories}
+
+    async def _few(self, request: SearchRequest, found: Sequence[Hit]) -> list[Hit]:
+        """Return the memories that were not found, if there are few in all."""
+        memories = await self._store.memories(
+            limit=request.few + 1, **request.memory_filters(scopes=request.memories, pinned=request.pinned)
+        )
+        ids = {hit.record.id for hit in found}
+        others = [memory for memory in memories if memory.id not in ids] if len(memories) <= request.few else []
+        return [Hit(record=memory, relevance=FEW_RELEVANCE, query=FEW) for memory in others]
 
     async def _recent(self, request: SearchRequest, relevant: Sequence[Hit]) -> dict[str, Hit]:
         """Return the most recent memories by id: as many as are missing beside the `relevant` ones."""

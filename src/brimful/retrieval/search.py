@@ -38,8 +38,8 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     `before` excludes the messages of `room` from that position on, which are in the context anyway. With `half_life`
     (days), relevance decays with age. `limit` is the maximum number of messages, memories and lore entries, each;
     `max_memories` may be lower. `pinned` selects pinned or unpinned memories, `prefix` those whose ids start with it,
-    and `metadata`, a JSON object, those with its values. With `tokenizer`, messages are returned with their stored
-    token counts.
+    and `metadata`, a JSON object, those with its values. If there are at most `few` memories, all of them are returned.
+    With `tokenizer`, messages are returned with their stored token counts.
     """
 
     room: str | None = None
@@ -55,6 +55,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     metadata: bytes = b""
     fallback: Fallback = "failure"
     min_relevance: float = 0.0
+    few: int = 0
     half_life: float | None = None
     tokenizer: str = ""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from brimful.core.context import COMPONENTS, Component, Context
-from brimful.core.decision import Decision, FormName, Outcome, Reason, format_relevance
+from brimful.core.decision import RETRIEVED_KINDS, Decision, FormName, Outcome, Reason, format_relevance
 from brimful.core.notice import Notice
 from brimful.core.selection import PoolUse
 from brimful.errors import InvalidValue
@@ -236,6 +236,7 @@ def _headline(context: Context, decision: Decision) -> str:
         "required": "required",
         "fits": f"fits in {named}{numbers}",
         "min-items": f"within the minimum number of items of {named}",
+        "free": f"one of the few or best memories, which need not be worth their tokens, in {named}",
         "borrowed": f"fits in {named} with tokens borrowed from other pools",
         "ledger": f"a line in {decision.by!r} stands for it" if decision.by else "what was done in steps that are out",
         "summary": f"covered by summary {decision.by!r}" if decision.by else "stands for its cluster",
@@ -263,8 +264,10 @@ def _headline(context: Context, decision: Decision) -> str:
 
 
 def _why_not_worth(context: Context, decision: Decision) -> str:
-    policy, score = context.inputs.policy, decision.score
-    if score is not None and score.relevance and not score.total:
+    policy = context.inputs.policy
+    found = (each for each in context.decisions if each.score and each.kind.startswith(RETRIEVED_KINDS))
+    best = max((each.score.relevance for each in found if each.score), default=1.0)
+    if decision.kind.startswith(RETRIEVED_KINDS) and best < policy.min_best_relevance:
         least = format_relevance(policy.min_best_relevance)
         return f"nothing that was found is likely to help (relevance below {least})"
     return f"not worth its tokens at a price of {policy.price:g} per 1,000"

@@ -45,7 +45,7 @@ export function relevance(value: number): string {
 }
 
 const REASONS: Record<string, string> = {
-  "not-worth": "not worth its tokens", older: "before the included history", "low-water": "before the included history",
+  "not-worth": "not worth its tokens", free: "one of few memories", older: "before the included history", "low-water": "before the included history",
 };
 
 /** A reason in words: "pool-full" → "pool full". */
