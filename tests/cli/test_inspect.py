@@ -171,6 +171,6 @@ def test_a_context_without_memories_is_a_warning_if_they_were_asked_for(run_json
     assert notices(run_json, *without)["no-memories"]["text"] == "no memories are in this context: none was found"
     assert "no-memories" not in notices(run_json, *without, "--no-memories")
     assert "no-memories" not in notices(run_json, *without, "--policy", "window")
-    left_out = notices(run_json, *with_some, "--price", "1000000")["no-memories"]
+    left_out = notices(run_json, *with_some, "--set", "pools.related.limit.tokens=1")["no-memories"]
     assert left_out["facts"]["left_out"] > 0
     assert "left out" in left_out["text"]
