@@ -277,3 +277,67 @@ def _policies(draw):
 
 
 GENERATED_POLICIES = st.one_of(POLICIES.map(load_policy), _policies())
+
+
+_REPEATED = (
+    "ok",
+    "Tea is ready at noon.",
+    "tea is  READY at noon.",
+    "Ada went home after lunch, and nobody knows why.",
+    " ".join(f"On day {n} it rained in Bergen." for n in range(60)),
+)
+"""Few texts, so that many items have the same one: short, equal but for case and spacing, and long."""
+
+
+@st.composite
+def repeated(draw, id):
+    """One item, or a tool's turn, with a text that others probably have, too."""
+    text, when = draw(st.sampled_from(_REPEATED)), draw(TIMES)
+    kind = draw(st.sampled_from(["message-recent", "message-recent", "message-recent", *_COPIED_KINDS]))
+    if kind == "tool-call":
+        call = ToolCall(id=f"{id}-c", name="look_up")
+        return tool_turn([call], [ToolResult(id=call.id, content=text)], counter=COUNTER, id=id, timestamp=when)
+    if kind == "system-note":
+        return [note(text, counter=COUNTER, id=id, depth=draw(st.integers(0, 3)))]
+    options = {
+        "importance": draw(SHARES),
+        "relevance": draw(st.one_of(st.none(), SHARES)),
+        "pinned": draw(st.integers(0, 4)) == 0,
+        "can_drop": draw(st.integers(0, 9)) > 0,
+        "group": draw(st.sampled_from([None, None, None, None, "g1", "g2"])),
+    }
+    if kind == "summary" or draw(st.integers(0, 2)) == 0:
+        options["cluster"] = draw(st.sampled_from(["day-1", "day-2"]))
+    if kind.startswith("message"):
+        options["role"] = draw(st.sampled_from(["user", "assistant"]))
+    content = text if draw(st.integers(0, 3)) else (Text(text=text),)
+    if kind == "media-image":
+        content = (Media(modality="image", url="https://example.org/cat.png"),)
+    made = package(kind, content, counter=COUNTER, id=id, timestamp=when, **options)
+    if kind != "message-recent" or draw(st.booleans()):
+        return [made]
+    hit = {"counter": COUNTER, "timestamp": when, "relevance": draw(SHARES)}
+    return [made, package("message-older", content, id=f"{id}/recalled", **hit)]  # history, and a search hit
+
+
+_COPIED_KINDS = (
+    "message-older",
+    "memory-semantic",
+    "memory-episodic",
+    "lorebook",
+    "summary",
+    "document",
+    "tool-call",
+    "system-note",
+    "media-image",
+)
+
+
+@st.composite
+def repeated_piles(draw):
+    """A pile of candidates of which many have equal content, and a current message."""
+    pile = [entry for at in range(draw(st.integers(2, 16))) for entry in draw(repeated(f"r{at:02d}"))]
+    if draw(st.booleans()):
+        pile.append(package("system-prompt", draw(st.sampled_from(_REPEATED[:4])), counter=COUNTER, id="system"))
+    current = draw(st.sampled_from([*_REPEATED[:4], "When is tea?"]))
+    return [*pile, package("message-current", current, counter=COUNTER, id="now", timestamp=NOW)]

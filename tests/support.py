@@ -25,7 +25,7 @@ def build(pile, policy="default", *, window=1000, completion=100, overrides=None
     fields = ("wire", "known", "assumed_window", "overhead", "modalities", "alternate", "provider", "image_rule")
     of_model = {field: more.pop(field) for field in fields if field in more}
     usual = {"id": "m", "provider": "p", "window": window, "max_output": window, "wire": "openai", "modalities": EYES}
-    model = ModelInfo(**usual | of_model)
+    model = ModelInfo(**usual | {"image_rule": "openai-tiles-85-170"} | of_model)
     chosen = load_policy(policy, overrides=overrides)
     more["degraded"] = resolve_notices(more.get("degraded", ()))
     inputs = Inputs(

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,10 +25,23 @@ from brimful.core.stages import assemble
 from brimful.policies import load_policy
 from brimful.render import renderer_for
 from brimful.render.incoming import INCOMING_WIRES
-from strategies import COUNTER, COUNTERS, GENERATED_POLICIES, NOW, POLICIES, WIRES, examples, large_piles, models, piles
+from strategies import (
+    COUNTER,
+    COUNTERS,
+    GENERATED_POLICIES,
+    NOW,
+    POLICIES,
+    WIRES,
+    examples,
+    large_piles,
+    models,
+    piles,
+    repeated_piles,
+)
 from support import history
 
 SLOW = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+CONVERSATION = ("system-prompt", "system-note", "message-recent", "message-current", "tool-call", "tool-result")
 DECISIONS = {"kept", "shrunk", "replaced", "duplicate", "dropped"}
 
 
@@ -110,6 +124,26 @@ def test_4_replayable(pile, policy, model, other, window):
         return
     assert what_if.tokens <= window - what_if.budget.completion
     assert brimful.diff(context, what_if).tokens_after == what_if.tokens
+
+
+@SLOW
+@given(repeated_piles(), GENERATED_POLICIES, models())
+def test_3_equal_content_is_sent_once(pile, policy, model):
+    """Of what was retrieved, pinned or summarized. What people said twice, and what is required or grouped, stays."""
+    context = build_if_it_fits(pile, policy, model, completion=40)
+    dedupe = {pool.name: pool.dedupe for pool in context.inputs.policy.pools}
+    packages = {package.id: package for package in pile}
+    included = [each for each in context.decisions if each.included and each.form not in ("digest", "stub")]
+    texts = Counter(normalized_text(packages[each.id]) for each in included if each.id in packages)
+    for each in included:
+        package = packages.get(each.id)
+        is_turn = package is None or package.kind in CONVERSATION
+        if not is_turn and package.flex.can_drop and not each.group and dedupe[each.pool] != "id":
+            assert texts[normalized_text(package)] == 1, each.id
+
+
+def normalized_text(package):
+    return " ".join(package.text.casefold().split()) or str(package.content)
 
 
 @SLOW
@@ -300,6 +334,28 @@ def strings(value):
     elif isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
             yield from strings(each)
+
+
+@SLOW
+@given(
+    piles(), st.sampled_from(["fit", "window"]), models(), st.sampled_from(["window", "reserve", "system"]), st.data()
+)
+def test_10_more_room_more_seen(pile, policy, model, change, data):
+    """A larger window, a smaller reserve or a shorter system prompt loses nothing that fits in full."""
+    rules = brimful.packagers.package("system-prompt", "be kind " * 20, counter=COUNTER, id="rules")
+    small = build_if_it_fits([*pile, rules], policy, model, completion=40)
+    if change == "window":
+        model = msgspec.structs.replace(model, window=model.window + data.draw(st.integers(1, 3000)))
+    elif change == "system":
+        text = "be kind " * data.draw(st.integers(0, 19))
+        rules = brimful.packagers.package("system-prompt", text, counter=COUNTER, id="rules")
+    completion = data.draw(st.integers(1, 39)) if change == "reserve" else 40
+    large = build([*pile, rules], policy, model, completion=completion)
+    is_cut = any(each.outcome == "shrunk" and not each.kind.startswith("media") for each in small.decisions)
+    for each in small.decisions if not is_cut else ():
+        if each.included and each.form == "full":
+            after = large.decision(each.id)
+            assert after.included or after.outcome == "duplicate" or after.reason == "verbatim", each.id
 
 
 def test_2_byte_identical_across_processes_and_hash_seeds(tmp_path):

@@ -294,7 +294,8 @@ def test_where_history_ends_within_a_cluster_its_summary_tells_of_the_rest(cover
     limit = {"pools.recent.summarize": False, "pools.recent.limit": {"tokens": 110}, "pools.recent.borrow": False}
     pile = [*clustered(1, 10), summary("the whole day", of="day-1", counter=COUNTER, id="s", covers=covers)]
     found = outcomes(build(pile, overrides=limit))
-    assert [found[f"1-{n}"][0] for n in range(10)] == ["dropped"] * 5 + ["kept"] * 5
+    out = ["replaced" if reason == "fits" and f"1-{n}" in (covers or found) else "dropped" for n in range(5)]
+    assert [found[f"1-{n}"][0] for n in range(10)] == out + ["kept"] * 5
     assert found["s"] == ("kept" if reason == "fits" else "dropped", reason)
 
 
@@ -314,7 +315,7 @@ def test_a_summary_of_what_history_does_not_reach_gets_in_even_if_history_may_bo
         summary("day one in short", of="day-1", counter=COUNTER, id="s"),
     ]
     found = outcomes(build(pile, overrides=NO_FORMS | {"pools.recent.min_items": 1, "pools.related.borrow": borrow}))
-    assert (found["1-0"], found["s"]) == (("dropped", "older"), ("kept", reason))
+    assert (found["1-0"], found["s"]) == (("replaced", "summary"), ("kept", reason))
 
 
 def test_pools_drops_related_first_then_summarizes_then_trims_recent_and_spares_persistent():
@@ -368,8 +369,8 @@ def test_a_new_kind_needs_no_change_anywhere():
 
 
 def test_pictures_go_first():
-    part = brimful.Media(modality="image", url="https://example.org/a.png")
-    pile = [media(part, counter=COUNTER, id=f"i{n}", timestamp=NOW - n) for n in range(4)]
+    pictures = [brimful.Media(modality="image", url=f"https://example.org/{n}.png") for n in range(4)]
+    pile = [media(part, counter=COUNTER, id=f"i{n}", timestamp=NOW - n) for n, part in enumerate(pictures)]
     found = outcomes(build([*pile, message("look", counter=COUNTER, current=True, id="now")]))
     assert sorted(outcome for outcome, _ in found.values()) == ["dropped", "dropped", "kept", "kept", "kept"]
 
@@ -576,7 +577,9 @@ def test_what_the_model_cannot_see_is_not_sent_to_it():
     assert "takes no image" in blind.explain("pic")
     assert blind.request["messages"][-1]["content"] == "look\n\n[image: https://example.org/a.png]"
     assert blind.component("format").tokens >= 0
-    assert build([alone, inside]).kept == ("m", "m/image-1", "pic")
+    seen = build([alone, inside])
+    assert seen.kept == ("m", "m/image-1")
+    assert (seen.decision("pic").outcome, seen.decision("pic").by) == ("duplicate", "m/image-1")
     unknown = build([inside], known=False, modalities=("text",))
     assert unknown.request["messages"][-1]["content"][1]["type"] == "image_url"
 
@@ -768,7 +771,7 @@ def test_a_summary_competes_by_itself_where_nothing_of_its_cluster_got_in():
     assert outcomes(first)["s"] == ("dropped", "verbatim")
     context = build(pile, window=480, previous=build(history(10), window=480).history)
     found = outcomes(context)
-    assert {found[package.id][0] for package in day} == {"dropped"}
+    assert {found[package.id][0] for package in day} == {"replaced"}
     assert found["s"] == ("kept", "fits")
     assert "the day before in short" in str(context.request)
 
@@ -789,3 +792,86 @@ def test_a_pool_of_all_kinds_limits_history_by_items_and_by_share():
     assert 0 < len(few) < 10
     assert found["m000"] == ("dropped", "pool-full")
     assert len(messages(share=0.2, min_items=8)[0]) == 8
+
+
+@pytest.mark.parametrize("policy", ["agent", "auction", "default", "fit", "pools", "split"])
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_copy_of_a_turn_is_not_sent_even_if_it_ranks_higher(policy, pinned):
+    turns = [message("Tea is at noon.", counter=COUNTER, id=f"m{n}", timestamp=NOW - 9 + n) for n in range(2)]
+    copy = memory("tea is at  NOON.", counter=COUNTER, id="copy", importance=1.0, relevance=1.0, pinned=pinned)
+    context = build([*turns, copy, message("so?", counter=COUNTER, id="now", current=True)], policy, window=5000)
+    assert context.kept == ("m0", "m1", "now")  # it was said twice
+    assert context.decision("copy").outcome == "duplicate"
+    assert context.decision("copy").by in ("m0", "m1")
+
+
+def test_a_search_hit_of_a_turn_in_the_same_pool_is_a_duplicate():
+    turn = message("Tea is at noon.", counter=COUNTER, id="m", timestamp=NOW - 9)
+    hit = package("message-older", (brimful.Text(text="Tea is at noon."),), counter=COUNTER, id="m/recalled")
+    assert build([turn, hit], "window", window=5000).kept == ("m",)
+    assert build([turn, hit], "window", window=5000, overrides={"pools.recent.dedupe": "id"}).kept == (
+        "m",
+        "m/recalled",
+    )
+
+
+def test_the_room_of_a_copy_goes_to_the_rest_of_its_pool():
+    same = words(300)
+    pile = [
+        memory(same, counter=COUNTER, id="copy", importance=1.0, relevance=1.0),
+        message(same, counter=COUNTER, id="m", timestamp=NOW - 9),
+        memory(words(250, "other"), counter=COUNTER, id="other", importance=0.0, relevance=0.0),
+    ]
+    context = build(pile, "auction", window=1800, completion=100)
+    assert outcomes(context) == {
+        "copy": ("duplicate", "same-content"),
+        "m": ("kept", "fits"),
+        "other": ("kept", "fits"),
+    }
+
+
+def test_a_copy_gets_in_if_its_turn_does_not():
+    same = words(20, "tea")
+    pile = [message(same, counter=COUNTER, id="old", timestamp=NOW - 5000), *history(30)]
+    copy = memory(same, counter=COUNTER, id="copy", relevance=1.0)
+    context = build([*pile, copy], "split", window=300, overrides={"pools.recent.limit.tokens": 100})
+    assert not context.decision("old").included
+    assert context.decision("copy").outcome == "kept"
+
+
+@pytest.mark.parametrize("policy", ["default", "pools"])
+def test_no_summary_repeats_what_is_in(policy):
+    """Neither of a memory, nor of another summary."""
+    days = [*clustered(1, 20), *clustered(2, 20)]
+    same = [summary("a quiet day", of=f"day-{n}", counter=COUNTER, id=f"s{n}") for n in (1, 2)]
+    options = {"window": 400, "completion": 100} if policy == "default" else {"window": 4300, "completion": 3000}
+    context = build([*days, *same], policy, **options)
+    assert sum(context.decision(f"s{n}").included for n in (1, 2)) == 1
+    pinned = memory("A quiet day", counter=COUNTER, id="pin", pinned=True)
+    context = build([*days, *same, pinned], policy, **options)
+    assert context.decision("pin").included
+    assert not any(context.decision(f"s{n}").included for n in (1, 2))
+
+
+def test_summaries_displace_only_a_share_and_take_what_is_left():
+    facts = [
+        memory(f"fact {n} " + words(40), counter=COUNTER, id=f"r{n}", relevance=1 - n / 100, cluster=f"c{n}")
+        for n in range(30)
+    ]
+    short = [summary(f"{n} " + words(15), of=f"c{n}", counter=COUNTER, id=f"s{n}") for n in range(30)]
+    context = build([*facts, *short], "pools", window=4_900, completion=3_000)
+    kept = sum(context.decision(f"r{n}").included for n in range(30))
+    summaries = [n for n in range(30) if context.decision(f"s{n}").included]
+    assert kept >= 0.7 * 876 / 46
+    assert summaries == list(range(kept, kept + len(summaries)))  # the best ones
+    assert {context.decision(f"s{n}").reason for n in range(kept + len(summaries), 30)} == {"window-full"}
+    assert context.remaining < 17
+
+
+def test_a_summary_is_dropped_only_if_nothing_else_is_left_to_drop():
+    pin = message(words(860), counter=COUNTER, id="now", current=True, timestamp=NOW)
+    facts = [memory(f"fact {n} " + words(60), counter=COUNTER, id=f"r{n}", cluster="k") for n in range(3)]
+    short = summary(words(30), of="k", counter=COUNTER, id="s")
+    context = build([pin, *facts, short], "pools", window=4_900, completion=3_000, overrides=NO_FORMS)
+    assert context.kept == ("now",)
+    assert context.decision("s").reason == "window-full"

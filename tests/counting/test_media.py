@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import brimful
 from brimful import counter
-from brimful.core.content import Media
+from brimful.core.content import Media, Text
 from brimful.counting.media import MediaCounter
 from brimful.counting.media_rules import MEDIA_RULES
 
@@ -138,4 +139,23 @@ def test_the_size_is_read_from_the_data():
 @pytest.mark.parametrize(("detail", "tokens"), [("auto", 765), ("high", 765), ("low", 85)])
 def test_images_of_unknown_models_are_counted_by_the_most_usual_rule(detail, tokens):
     image = Media(modality="image", url="https://example.org/cat.png", detail=detail)
-    assert counter("nobody-knows-me").media(image).upper == tokens
+    assert counter("nobody-knows-me").media(image).tokens == tokens
+
+
+@pytest.mark.parametrize("size", [(64, 64), (512, 512), (1024, 1024), (1920, 1080), (4000, 3000)])
+def test_the_margin_without_a_rule_covers_what_any_model_takes(size):
+    possible = [name for name in MEDIA_RULES.image if not name.startswith(("seed-", "openai-tiles-2833"))]
+    largest = max(MediaCounter(image=name).count(image(*size)).tokens for name in possible)
+    assert MediaCounter().count(image(*size)).upper == largest
+    assert MediaCounter(image="claude-high").count(image(*size)).margin == 0
+
+
+def test_pictures_for_a_model_without_a_rule_are_noted():
+    picture = Media(modality="image", url="https://example.org/cat.png", width=1024, height=1024)
+    question = brimful.package("message-current", (Text(text="What is this?"), picture), model="my-model", id="now")
+    context = brimful.assemble([question], model="my-model", window=20_000, now=0)
+    [notice] = [each for each in context.warnings if each.kind == "unknown-image-rule"]
+    assert notice.facts == {"model": "my-model", "ids": ["now/image-1"]}
+    assert 4_096 < context.tokens < 4_200  # half of the window that is assumed
+    known = brimful.assemble([question], model="gpt-4o", now=0)
+    assert [each.kind for each in known.warnings] == []

@@ -153,3 +153,22 @@ def test_messages_that_will_be_in_the_window_are_no_candidates_a_second_time(run
     recalled = [each.id for each in context.decisions if each.id.endswith("/recalled")]
     assert recalled == ["m18/recalled"]
     assert all(context.decision(f"m{number}").included for number in range(22))
+
+
+def test_a_message_of_the_history_is_not_sent_again_as_a_search_hit(run, new_engine):
+    """In an auction, short messages get in where longer ones do not fit, and search finds them as well."""
+
+    async def story():
+        async with new_engine(model="gpt-4o", policy="auction") as engine:
+            for number in range(60):
+                text = f"Message {number} is about the ladder in the garden, and step {number} of it. "
+                text += "And so on. " * (30 if number % 4 else 0)
+                await engine.post(room="r", text=text, id=f"m{number}", at=NOW - 1_000 + number)
+            options = {"window": 6_000, "completion": 500, "now": NOW}
+            return await engine.assemble(room="r", message="Where is the ladder, step 16?", **options)
+
+    context = run(story())
+    [hit] = [each for each in context.decisions if each.id.endswith("/recalled")]
+    turn = context.decision(hit.id.removesuffix("/recalled"))
+    assert turn.included
+    assert (hit.outcome, hit.by) == ("duplicate", turn.id)

@@ -482,6 +482,20 @@ def test_1_22_a_persona_limits_the_number_of_messages_under_every_policy(policy)
     assert positions(context) == list(range(30, 40))
 
 
+@pytest.mark.parametrize("policy", ["default", "auction", "split", "pools"])
+def test_1_22_the_maximum_is_for_history_and_search_hits_come_on_top(policy):
+    """maxMessages caps what is loaded of the conversation, newest first; what search finds is retrieved content."""
+    hits = [
+        brimful.package("message-older", f"Long ago {n}: {WORDS}", model="gpt-4o", id=f"o{n}", relevance=0.9)
+        for n in range(8)
+    ]
+    packages = [*brimful.conversation(history(40), model="gpt-4o"), *hits]
+    limits = brimful.Overrides(max_messages=4)
+    context = brimful.assemble(packages, model="gpt-4o", policy=policy, overrides=limits, now=NOW)
+    kinds = [each.kind for each in context.decisions if each.included]
+    assert (len(kinds), kinds.count("message-older")) == (12, 8)
+
+
 @pytest.mark.parametrize("policy", ["auction", "window"])
 def test_1_22_a_minimum_of_messages_may_use_the_margin(policy):
     """minMessages 12: even if they exceed the share of history."""

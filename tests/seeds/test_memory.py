@@ -58,11 +58,7 @@ async def remember_tea(engine):
     await engine.remember("Ada drinks tea all day.", id="tea", cluster="tea", summary=True)
 
 
-SMALL = {
-    "overrides": {"forms.kinds": [], "pools.related.min_items": 3},
-    "policy": "pools",
-    "completion": 3_000,
-}
+SMALL = {"policy": "pools", "completion": 3_000}
 
 
 def test_3_19_memories_of_a_cluster_are_replaced_by_its_summary(url):
@@ -71,7 +67,7 @@ def test_3_19_memories_of_a_cluster_are_replaced_by_its_summary(url):
     async def story(engine):
         await remember_tea(engine)
         roomy = await engine.assemble(room="den", message="Which tea does Ada drink?", window=16_000, **SMALL)
-        tight = await engine.assemble(room="den", message="Which tea does Ada drink?", window=4_400, **SMALL)
+        tight = await engine.assemble(room="den", message="Which tea does Ada drink?", window=4_150, **SMALL)
         return roomy, tight
 
     roomy, tight = with_engine(url, story)
@@ -87,8 +83,8 @@ def test_3_19_the_summary_comes_along_even_if_only_its_members_are_found(url):
         await remember_tea(engine)
         await engine.remember("A warm drink.", id="tea", cluster="tea", summary=True)
         await engine.remember("Of another user.", id="bob", user="bob", cluster="tea", summary=True)
-        await engine.assemble(room="den", message="Which cups with honey?", window=4_400, **SMALL)
-        context = await engine.assemble(room="den", message="Which cups with honey?", window=4_400, **SMALL)
+        await engine.assemble(room="den", message="Which cups with honey?", window=4_150, **SMALL)
+        context = await engine.assemble(room="den", message="Which cups with honey?", window=4_150, **SMALL)
         return context, (await engine.store.memories(ids=["tea"]))[0]
 
     context, summary = with_engine(url, story)

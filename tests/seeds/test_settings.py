@@ -50,36 +50,63 @@ def build_pools(packages, **overrides):
     return context
 
 
+SUMMARIES = (
+    summary("the day in short", of="day", counter=COUNTER, id="s-day"),
+    summary("the topic in short", of="topic", counter=COUNTER, id="s-topic"),
+)
+
+
 def test_3_11_related_content_with_the_lowest_score_goes_first():
     """If the context overflows, trim in this order: 1. related (drop lowest score)."""
-    pile = [
-        *recents(10, cluster="day"),
-        *relateds(20, cluster="topic"),
-        summary("the day in short", of="day", counter=COUNTER, id="s-day"),
-        summary("the topic in short", of="topic", counter=COUNTER, id="s-topic"),
-    ]
-    context = build_pools(pile)
+    context = build_pools([*recents(10, cluster="day"), *relateds(20, cluster="topic"), *SUMMARIES])
     kept = [n for n in range(20) if f"r{n}" in context.kept]
     assert kept == list(range(len(kept)))
     assert {f"m{n}" for n in range(10)} <= set(context.kept)
     assert context.tokens > 876 - 80  # the next memory would not fit
     assert {each.outcome for each in context.decisions} == {"kept", "dropped"}
+    assert context.decision("s-topic").reason == "verbatim"  # memories of its cluster represent it
 
 
-def test_3_11_then_clusters_give_way_to_summaries_related_first():
-    """2. swap clusters to summaries (related first, then recent)."""
-    summaries = [
-        summary("the day in short", of="day", counter=COUNTER, id="s-day"),
-        summary("the topic in short", of="topic", counter=COUNTER, id="s-topic"),
+@pytest.mark.parametrize("window", [4_400, 4_900, 7_000])
+@pytest.mark.parametrize("policy", ["pools", "auction", "split"])
+def test_3_11_a_summary_stands_in_before_the_last_of_its_cluster_is_dropped(policy, window):
+    """2. swap clusters to summaries: of 60 memories in 6 clusters, all leave a trace."""
+    facts = [
+        memory(f"fact {n} " + words(100), counter=COUNTER, id=f"r{n}", relevance=1 - n / 100, cluster=f"c{n // 10}")
+        for n in range(60)
     ]
-    pile = [*recents(20, cluster="day"), *relateds(10, cluster="topic"), *summaries]
-    related_only = build_pools(pile, **{"pools.related.min_items": 10})
-    assert {related_only.decision(f"r{n}").outcome for n in range(10)} == {"replaced"}
-    assert {f"m{n}" for n in range(20)} <= set(related_only.kept)
-    long = [*recents(50, cluster="day"), *relateds(10), *summaries]
-    both = build_pools(long)
+    short = [summary(f"cluster {n} in short", of=f"c{n}", counter=COUNTER, id=f"s{n}") for n in range(6)]
+    context = build([*facts, *short], policy, window=window, completion=3_000)
+    kept = [n for n in range(60) if f"r{n}" in context.kept]
+    assert kept == list(range(len(kept)))
+    assert 3 <= len(kept) < 50
+    lost = [n for n in range(6) if 10 * n >= len(kept)]
+    assert [n for n in range(6) if f"s{n}" in context.kept] == lost
+    assert {context.decision(f"r{n}").by for n in range(10 * lost[0], 60)} == {f"s{n}" for n in lost}
+    assert {context.decision(f"r{n}").outcome for n in range(10 * lost[0], 60)} == {"replaced"}
+
+
+def test_3_11_then_clusters_of_recent_messages_give_way_to_summaries():
+    """2. swap clusters to summaries (related first, then recent)."""
+    tight = build_pools([*recents(43, size=15, cluster="day"), *relateds(10, cluster="topic"), SUMMARIES[1]])
+    assert {tight.decision(f"r{n}").outcome for n in range(10)} == {"replaced"}
+    assert tight.decision("s-topic").outcome == "kept"
+    both = build_pools([*recents(50, cluster="day"), *relateds(10, cluster="topic"), *SUMMARIES])
     assert {both.decision(f"m{n}").outcome for n in range(50)} == {"replaced"}
     assert {f"r{n}" for n in range(10)} <= set(both.kept)  # summaries saved more than was needed
+
+
+def test_3_11_what_is_left_of_a_day_and_its_summary_tell_of_all_of_it():
+    """If a part of a day is outside its pool, its summary is in, and still is when more of the day is trimmed."""
+    day = recents(40, size=40, cluster="day")
+    facts = relateds(30)
+    for window in (5_000, 5_800):
+        context = build([*day, *facts, SUMMARIES[0]], "pools", window=window, completion=3_000)
+        kept = [n for n in range(40) if f"m{n}" in context.kept]
+        assert 15 < len(kept) < 40
+        assert kept == list(range(40 - len(kept), 40))
+        assert context.decision("s-day").outcome == "kept"
+        assert {context.decision(f"m{n}").by for n in range(40 - len(kept))} == {"s-day"}
 
 
 def test_3_11_then_recent_messages_go_and_persistent_content_only_if_the_policy_allows_it():

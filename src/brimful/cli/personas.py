@@ -109,7 +109,7 @@ def edit_persona(  # noqa: PLR0913 - the options of a command
     lorebooks: Lorebooks = None,
     notes: Notes = None,
 ) -> Callable[[Persona], Persona]:
-    """`--set` takes policy keys, or the short names of overrides, as in max_messages=50."""
+    """`--set` takes policy keys, or the short names of overrides, as in max_messages=50, which is for history only."""
     if prompt is not None and prompt_file is not None:
         raise typer.BadParameter("cannot be combined with --prompt", param_hint="'--prompt-file'")
     changes: dict[str, Any] = {

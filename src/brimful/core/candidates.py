@@ -108,17 +108,26 @@ class Deduplicated(msgspec.Struct, frozen=True):
     owners: dict[str, str]
 
 
+def is_placed(unit: Unit) -> bool:
+    """Whether a unit stays even if its text is in the prompt already: it is there for its place as well as its text.
+
+    People say "ok" twice, notes repeat what matters at some depth, and a group is kept whole.
+    """
+    first = unit.packages[0]
+    return len(unit.packages) > 1 or (first.kind in KIND_REGIONS and not is_media(first))
+
+
 def dedupe_by_content(units: Sequence[Unit], included: Mapping[str, str], *, everything: bool) -> Deduplicated:
     """Separate units whose normalized text is in `included`, or in an earlier unit, from all others.
 
-    Turns of the conversation are never duplicates, unless `everything` is compared: two people may say "ok".
+    Turns of the conversation are never duplicates, unless `everything` is compared.
     """
     unique: list[Unit] = []
     duplicates: list[tuple[Unit, str]] = []
     owners = dict(included)
     for unit in units:
         first = unit.packages[0]
-        if len(unit.packages) > 1 or (first.kind in KIND_REGIONS and not everything):
+        if is_placed(unit) and not (everything and len(unit.packages) == 1):
             unique.append(unit)
             continue
         owner = owners.setdefault(first.normalized_hash, first.id)
@@ -139,6 +148,13 @@ def content_owners(units: Iterable[Unit]) -> dict[str, str]:
         parts = {form.id for form in unit.forms if form.name in ("digest", "stub")}
         owners.update({each.normalized_hash: each.id for each in unit.packages if each.id not in parts})
     return owners
+
+
+def find_copies(units: Iterable[Unit], originals: Iterable[Unit]) -> list[tuple[Unit, str]]:
+    """Return the units that repeat one of the `originals` that is there for its place, each with the id of that one."""
+    owners = content_owners(filter(is_placed, originals))
+    copies = (unit for unit in units if not is_placed(unit) and unit.packages[0].normalized_hash in owners)
+    return [(unit, owners[unit.packages[0].normalized_hash]) for unit in copies]
 
 
 def confirmed_duplicates(duplicates: Sequence[tuple[Unit, str]], included: Sequence[Unit]) -> list[tuple[Unit, str]]:

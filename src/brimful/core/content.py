@@ -291,16 +291,19 @@ def content_hashes(content: str | tuple[Part, ...]) -> tuple[str, str]:
     """Return the hash of the content, and of its text normalized by case, Unicode form and spacing.
 
     The prefixes name the hash format. A very long text is not normalized, because that would block the interpreter.
+    A single text part says the same as its text, so it has the same normalized hash.
 
-    >>> content_hashes("Hello  World")[1] == content_hashes("hello world")[1]
+    >>> content_hashes("Hello  World")[1] == content_hashes((Text(text="hello world"),))[1]
     True
     >>> content_hashes("Hello  World")[0] == content_hashes("hello world")[0]
     False
     """
     identity = content_hash(content)
-    if isinstance(content, str):
-        return identity, "n1:" + _digest(_normalize(content).encode())
-    return identity, "n1:" + _digest(msgspec.json.encode([_normalize_part(part) for part in content]))
+    match content:
+        case str(text) | (Text(text=text),):
+            return identity, "n1:" + _digest(_normalize(text).encode())
+        case _:
+            return identity, "n1:" + _digest(msgspec.json.encode([_normalize_part(part) for part in content]))
 
 
 def content_hash(content: str | tuple[Part, ...]) -> str:

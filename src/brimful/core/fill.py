@@ -4,14 +4,14 @@ Required units come first, then the pools in the policy's order. Pools are trimm
 tokens can be borrowed by other pools.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import inf
 
 import msgspec
 
 from brimful.core import substitute
 from brimful.core.budget import ContextBudget
-from brimful.core.candidates import confirmed_duplicates, content_owners
+from brimful.core.candidates import confirmed_duplicates, content_owners, find_copies
 from brimful.core.cost import region_of, role_of
 from brimful.core.decision import FormName, Reason
 from brimful.core.forms import Shaper
@@ -31,6 +31,8 @@ from brimful.core.select import (
     rank_units,
     regrow,
     select,
+    select_unique,
+    take_within,
 )
 from brimful.core.selection import (
     BaseCost,
@@ -45,6 +47,7 @@ from brimful.core.units import Unit, total_cost, with_heading_costs
 from brimful.core.worth import Balance
 
 _LAST_STEP = 0.25  # of its pool, that the last step of an agent's run may take in any case
+_STAND_IN_SHARE = 0.25  # of a pool that is trimmed, for which summaries may displace what they do not cover
 _REGROW_DIVIDED = 0.1  # of its share: history that gave room to search results grows back only in a far larger window
 
 
@@ -67,6 +70,7 @@ def fill(
     if any(pool.borrow for pool in policy.pools):
         for pool in policy.pools:
             filling.fill_again(pool)
+    filling.represent(within_total=True)
     for pool in policy.pools:
         filling.reconsider(pool)
     filling.grow_required()
@@ -116,6 +120,7 @@ class _Filling:
         self.members = substitute.cluster_members([*self.fixed, *waiting] if self.summaries else (), self.summaries)
         self.final: set[str] = set()
         self.policy = policy
+        self.histories = {pool.name for pool in policy.pools if pool.contiguous}
         self.price = policy.token_price
         self.budget = budget
         self.base = base
@@ -214,24 +219,18 @@ class _Filling:
         for unit in self.chosen[pool.name]:
             if unit.key not in before:
                 self.reasons[unit.key] = "borrowed"
-        if pool.need is not None:
-            self._drop_copies(pool)
         used = total_cost(self.chosen[pool.name]) + total_cost(self.fixed_in(pool))
         self.borrowed[pool.name] = max(0, used - limit)
 
-    def _drop_copies(self, history: Pool) -> None:
-        """Drop what was found if history has it as well, now that it is longer."""
-        owners = content_owners(self.chosen[history.name])
-        for name, units in self.chosen.items():
-            if name != history.name:
-                copies = [unit for unit in units if unit.packages[0].normalized_hash in owners]
-                self.chosen[name] = [unit for unit in units if unit.packages[0].normalized_hash not in owners]
-                found = [(unit, owners[unit.packages[0].normalized_hash]) for unit in copies]
-                self.duplicates[name] = [*self.duplicates.get(name, ()), *found]
-
     def trim(self) -> None:
-        """Take the trim steps in order until the whole fits. Minimum items are dropped last, and only if necessary."""
+        """Take the trim steps in order until the whole fits. Minimum items are dropped last, and only if necessary.
+
+        What a step drops is represented by its summary, so summaries are dropped only if nothing else is left to drop.
+        """
+        if not self.policy.trim:
+            return
         self._trim_protected()
+        self.represent(within_total=False)
         for step in self.policy.trim:
             over = self.total() - self.budget.available
             if over > 0 and step.summarize is not None:
@@ -239,22 +238,34 @@ class _Filling:
             elif over > 0 and step.drop is not None:
                 pool = self.policy.pool(step.drop)
                 self._drop_worst(pool, over, spare=pool.min_items)
-        for step in self.policy.trim:
-            over = self.total() - self.budget.hard_limit
-            if over > 0 and step.drop is not None:
-                self._drop_worst(self.policy.pool(step.drop), over, spare=0)
+        pools = [self.policy.pool(step.drop) for step in self.policy.trim if step.drop is not None]
+        for pool in pools:
+            self._drop_summaries(pool, self.total() - self.budget.available)
+        for pool in pools:
+            if (over := self.total() - self.budget.hard_limit) > 0:
+                self._drop_worst(pool, over, spare=0)
         if self.replaced:
-            for step in self.policy.trim:
-                if step.drop is not None:
-                    self._restore(self.policy.pool(step.drop))
+            for pool in pools:
+                self._restore(pool)
 
     def _trim_protected(self) -> None:
         """Drop units of pools without a trim step, but only if these pools do not fit even by themselves."""
         droppable = {step.drop for step in self.policy.trim}
-        protected = [pool for pool in self.policy.pools if self.policy.trim and pool.name not in droppable]
+        protected = [pool for pool in self.policy.pools if pool.name not in droppable]
         for pool in reversed(protected):
             alone = total_cost(self.fixed) + sum(total_cost(self.chosen[other.name]) for other in protected)
-            self._drop_worst(pool, self.base.full + alone - self.budget.hard_limit, spare=0)
+            if (over := self.base.full + alone - self.budget.hard_limit) > 0:
+                self._drop_worst(pool, over, spare=0)
+
+    def represent(self, *, within_total: bool) -> None:
+        """Let summaries stand in for clusters that did not get in.
+
+        A best set has chosen among them by their worth, and history with a stable prefix has done so in its own way.
+        """
+        for pool in self.policy.pools if self.summaries else ():
+            if not pool.optimize and pool.low_water is None and pool.ledger is None:
+                room = self.room(pool, own_limit=not (pool.borrow and within_total), within_total=within_total)
+                self._drop_worst(pool, total_cost(self.chosen[pool.name]) - room.tokens, spare=pool.min_items)
 
     def reconsider(self, pool: Pool) -> None:
         """Add a duplicate after all if its original did not get in and there is room."""
@@ -317,6 +328,16 @@ class _Filling:
     # -- one pool ----------------------------------------------------------------------------------------------------
 
     def _pick(self, pool: Pool, room: Room, balance: Balance | None = None) -> None:
+        """Choose the units of a pool, and drop what repeats its turns, here and in other pools."""
+        self._choose(pool, room, balance)
+        for other in self.policy.pools:
+            chosen = self.chosen[other.name]
+            if copies := find_copies(chosen, self.chosen[pool.name]) if other.dedupe != "id" else []:
+                self.duplicates.setdefault(other.name, []).extend(copies)
+                gone = {unit.key for unit, _ in copies}
+                self.chosen[other.name] = [unit for unit in chosen if unit.key not in gone]
+
+    def _choose(self, pool: Pool, room: Room, balance: Balance | None) -> None:
         self.rooms[pool.name] = room
         unique = self.queues[pool.name].unique
         if unique.owners:  # otherwise this pool has no duplicates
@@ -361,7 +382,9 @@ class _Filling:
         self.order[pool.name] = order
         # Without large steps, a form stays as long as its unit does.
         limits = dict(self.previous.forms) if self.previous is not None and pool.low_water is None else {}
-        self.chosen[pool.name] = select(pool, order, room, self.shaper, limits)
+        chosen, copies = select_unique(pool, order, room, self.shaper, limits)
+        self.chosen[pool.name] = chosen
+        self.duplicates[pool.name] = [*self.duplicates[pool.name], *copies]
 
     def _pick_with_ledger(self, pool: Pool, order: list[Unit], room: Room) -> None:
         """Keep what the user said and the newest steps. If not everything fits, a large last step is shortened, too."""
@@ -407,7 +430,7 @@ class _Filling:
         """Return history from where it began last time, with the summaries that were in it, and what is older."""
         if self.previous is None:
             return None
-        swaps = substitute.find_swaps(order, self.summaries, elsewhere=self._summaries_elsewhere(pool))
+        swaps = substitute.find_swaps(order, self.summaries, elsewhere=self._texts(pool, order))
         again = [swap for swap in swaps if swap.summary.key in self.previous.summaries]
         units = rank_units(pool, substitute.apply_swaps(order, again))
         end = next((at for at, unit in enumerate(units) if unit.key == self.previous.first), None)
@@ -440,7 +463,7 @@ class _Filling:
     def _summarized(self, pool: Pool, order: list[Unit], room: Room) -> list[Unit]:
         """Replace clusters by summaries until the pool fits, as far back as summaries reach."""
         protected = {unit.key for unit in order[: pool.min_items]}
-        swaps = substitute.find_swaps(order, self.summaries, protected, self._summaries_elsewhere(pool))
+        swaps = substitute.find_swaps(order, self.summaries, protected, self._texts(pool, order))
         if not swaps or total_cost(order) <= room.tokens:
             return order
         reached = select(pool, rank_units(pool, substitute.apply_swaps(order, swaps)), room, self.shaper)
@@ -454,19 +477,21 @@ class _Filling:
 
     def _summarize_chosen(self, name: str, over: int) -> None:
         pool = self.policy.pool(name)
-        swaps = substitute.find_swaps(self.chosen[name], self.summaries, elsewhere=self._summaries_elsewhere(pool))
+        swaps = substitute.find_swaps(self.chosen[name], self.summaries, elsewhere=self._texts())
         taken = substitute.take_until_saved(swaps, over)
         self._swap(taken)
         self.chosen[name] = rank_units(pool, substitute.apply_swaps(self.chosen[name], taken))
 
-    def _summaries_elsewhere(self, pool: Pool) -> set[str]:
-        """Return the summaries that are in other pools."""
-        others = (units for name, units in self.chosen.items() if name != pool.name)
-        return {unit.key for units in others for unit in units if unit.replaced_region}
+    def _texts(self, pool: Pool | None = None, order: Sequence[Unit] = ()) -> set[str]:
+        """Return the normalized hashes of what is in, with this `order` in place of what the pool has now."""
+        if not self.summaries:
+            return set()
+        others = (unit for name, units in self.chosen.items() if pool is None or name != pool.name for unit in units)
+        return set(content_owners([*self.fixed, *others, *order]))
 
     def _release(self, pool: Pool) -> bool:
-        """Let summaries of clusters that stayed out compete by themselves; return whether there were any."""
-        if not self.summaries:
+        """Let summaries of clusters that stayed out compete for a best set; return whether there were any."""
+        if not self.summaries or not pool.optimize:
             return False
         inside = {unit.key for unit in self.inside()}
         inside |= {key for key, summary in self.replaced.items() if summary.key in inside}
@@ -486,22 +511,62 @@ class _Filling:
     # -- trimming ----------------------------------------------------------------------------------------------------
 
     def _drop_worst(self, pool: Pool, over: int, spare: int) -> None:
-        units = rank_units(pool, self.chosen[pool.name])
+        """Drop the worst units of a pool until so many tokens are saved, and let summaries stand in for clusters.
+
+        These may take the room of better units, but only a share of it: a few lines about everything are worth more
+        than the last few items, and less than the best ones. Then they take what is left.
+        """
+        standing = [unit for unit in self.chosen[pool.name] if unit.replaced_region]
+        units = rank_units(pool, [unit for unit in self.chosen[pool.name] if not unit.replaced_region])
         items = sum(unit.items for unit in [*units, *self.fixed_in(pool)]) - spare
-        self.chosen[pool.name], dropped = drop_worst(units, over, items, self.shaper)
+        keep = total_cost(units) - over
+        share = int((keep + total_cost(standing)) * _STAND_IN_SHARE) - total_cost(standing)
+        needed = over
+        while True:
+            left, dropped = drop_worst(units, needed, items, self.shaper)
+            waiting = self._stand_ins(pool, dropped)
+            added = take_within(waiting, share)
+            if over + total_cost(added) <= needed or not left:
+                break
+            needed = over + total_cost(added)
+        rest = [unit for unit in waiting if unit not in added]
+        added += take_within(rest, keep - total_cost(left) - total_cost(added))
+        self.chosen[pool.name] = [*left, *standing, *added]
         self.reasons.update(dict.fromkeys(dropped, "trimmed"))
+
+    def _stand_ins(self, pool: Pool, dropped: Collection[str]) -> list[Unit]:
+        """Return the summaries for this pool of what is out and of what is `dropped`, best first."""
+        if not self.summaries:
+            return []
+        inside = [unit for unit in self.inside() if unit.key not in dropped]
+        keys, texts = {unit.key for unit in inside}, set(content_owners(inside))
+        standing: list[Unit] = []
+        for cluster, summaries in self.summaries.items():
+            unit = substitute.find_stand_in(summaries, self.members[cluster], keys, texts, self.histories)
+            if unit is not None and unit.pool == pool.name:
+                standing.append(unit)
+                texts.add(unit.packages[0].normalized_hash)
+        return rank_units(pool, standing)
+
+    def _drop_summaries(self, pool: Pool, over: int) -> None:
+        """Drop summaries that stand in for others, worst first, until so many tokens are saved."""
+        chosen = self.chosen[pool.name]
+        standing = rank_units(pool, [unit for unit in chosen if unit.replaced_region])
+        _, dropped = drop_worst(standing, over, len(standing), self.shaper)
+        self.chosen[pool.name] = [unit for unit in chosen if unit.key not in dropped]
 
     def _restore(self, pool: Pool) -> None:
         """Take back what was dropped before summaries saved more than was needed, best first."""
         if pool.contiguous:
             return
         represented = {summary.packages[0].cluster for summary in self.replaced.values()}
-        chosen = self.chosen[pool.name]
+        chosen, texts = self.chosen[pool.name], self._texts()
         left, headings = self.room(pool).tokens - total_cost(chosen), {unit.heading for unit in chosen}
         for unit in self.order[pool.name]:
             cost = unit.cost + unit.heading_due(headings)
-            dropped = self.reasons.get(unit.key) == "trimmed" and unit.packages[0].cluster not in represented
-            if dropped and cost <= left:
+            package = unit.packages[0]
+            dropped = self.reasons.get(unit.key) == "trimmed" and package.cluster not in represented
+            if dropped and cost <= left and package.normalized_hash not in texts:
                 chosen.append(unit)
                 headings.add(unit.heading)
                 left -= cost
@@ -518,16 +583,33 @@ class _Filling:
             for name, units in self.chosen.items():
                 self.chosen[name] = [charge_lines(unit, lines) for unit in units]
         inside = {unit.key for unit, _ in self.media}
+        summaries = self._explain_summaries()
         return Selection(
             required=tuple(self.fixed),
             accounts=tuple(self._account(pool) for pool in self.policy.pools),
-            summaries=tuple(unit for units in self.summaries.values() for unit in units),
+            summaries=tuple(summaries),
             media=tuple(self.media),
             other_media=tuple(unit for unit in self.waiting_media if unit.key not in inside),
             used=used,
             divided=self.divided,
             ledger=self.ledger,
         )
+
+    def _explain_summaries(self) -> list[tuple[Unit, Reason]]:
+        """Credit summaries that are in with what they cover, and return all with the reason why they are in or out."""
+        inside = {unit.key: unit for unit in self.inside()} if self.members else {}
+        for summary in [unit for unit in inside.values() if unit.packages[0].cluster in self.members]:
+            if summary.packages[0].kind == "summary":
+                covered = substitute.covered_members(summary, self.members[str(summary.packages[0].cluster)])
+                self.replaced.update({unit.key: summary for unit in covered if unit.key not in inside})
+        told = inside.keys() | {key for key, summary in self.replaced.items() if summary.key in inside}
+
+        def why(summary: Unit, members: Sequence[Unit]) -> Reason:
+            if summary.key in inside:
+                return "summary"
+            return "window-full" if substitute.find_untold(summary, members, told, self.histories) else "verbatim"
+
+        return [(unit, why(unit, self.members[cluster])) for cluster, units in self.summaries.items() for unit in units]
 
     def _duplicates(self, pool: Pool) -> list[tuple[Unit, str]]:
         duplicates = self.duplicates.get(pool.name)

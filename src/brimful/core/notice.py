@@ -37,6 +37,7 @@ NoticeKind = (
     | Literal[
         "unknown-model",  # the window and the tokenizer are assumptions
         "unknown-size",  # the tokens of documents, audio or video are an assumption
+        "unknown-image-rule",  # nobody knows how the model counts pictures, so they have a large margin
         "margin-used",  # part of the safety margin is in use
         "required-shrunk",  # required, pinned or always-on content had to be shortened to fit
         "pins-dropped",  # pinned or always-on content did not get in
@@ -53,6 +54,7 @@ NOTICE_KINDS: Final[tuple[NoticeKind, ...]] = (
     *(
         "unknown-model",
         "unknown-size",
+        "unknown-image-rule",
         "margin-used",
         "required-shrunk",
         "pins-dropped",

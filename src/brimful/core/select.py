@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.candidates import Deduplicated, dedupe_by_content
+from brimful.core.candidates import Deduplicated, dedupe_by_content, find_copies
 from brimful.core.decision import Reason
 from brimful.core.forms import Menu, Shaper
 from brimful.core.knapsack import choose, choose_options
@@ -151,6 +151,32 @@ def select(
     return _select_in_order(pool, order, room, shaper, limits)
 
 
+def select_unique(
+    pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper, limits: Mapping[str, int] = _NO_LIMITS
+) -> tuple[list[Unit], list[tuple[Unit, str]]]:
+    """Return the units that get in, without those that repeat a turn among them, and those that do.
+
+    Which turns get in is known only afterwards, so copies of them are dropped then, and their room goes to the rest.
+    """
+    chosen = select(pool, order, room, shaper, limits)
+    duplicates: list[tuple[Unit, str]] = []
+    while pool.dedupe != "id" and (copies := find_copies(chosen, chosen)):
+        duplicates += copies
+        gone = {unit.key for unit, _ in copies}
+        chosen = [unit for unit in chosen if unit.key not in gone]
+        tried = gone.union(unit.key for unit in chosen)
+        order = [unit for unit in order if unit.key not in gone]
+        used = total_cost(chosen)
+        left = Room(
+            tokens=room.tokens - used,
+            hard=room.hard - used,
+            items=room.items + sum(unit.items for unit in chosen),
+            price=room.price,
+        )
+        chosen += select(pool, [unit for unit in order if unit.key not in tried], left, shaper, limits)
+    return chosen, duplicates
+
+
 def limit_history(
     pool: Pool, order: Sequence[Unit], room: Room, fixed: Sequence[Unit]
 ) -> tuple[Pool, list[Unit], dict[str, Reason]]:
@@ -245,6 +271,16 @@ def drop_worst(units: Sequence[Unit], over: int, items: int, shaper: Shaper) -> 
         over -= worst.cost if under[worst.heading] else worst.cost + worst.heading_cost
         items -= worst.items
     return left, dropped
+
+
+def take_within(units: Iterable[Unit], tokens: int) -> list[Unit]:
+    """Return the first units, without those that do not fit into what the ones before them left."""
+    taken: list[Unit] = []
+    for unit in units:
+        if unit.cost <= tokens:
+            taken.append(unit)
+            tokens -= unit.cost
+    return taken
 
 
 def _select_in_order(

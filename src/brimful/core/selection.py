@@ -103,14 +103,11 @@ def pool_decisions(account: PoolAccount, included: Mapping[str, Unit]) -> list[D
     return decisions + dropped + several
 
 
-def summary_decisions(summaries: Iterable[Unit], included: Mapping[str, Unit]) -> Iterator[Decision]:
+def summary_decisions(summaries: Iterable[tuple[Unit, Reason]], included: Mapping[str, Unit]) -> Iterator[Decision]:
     """Yield one decision for each summary that was available for a cluster."""
-    for unit in summaries:
+    for unit, reason in summaries:
         inside = included.get(unit.key)
-        if inside is None:
-            yield from unit.decisions("dropped", "verbatim")
-        else:
-            yield from inside.decisions("kept", "summary")
+        yield from unit.decisions("dropped", reason) if inside is None else inside.decisions("kept", reason)
 
 
 def _ranks(pool: Pool, order: Sequence[Unit]) -> dict[str, int]:
@@ -188,7 +185,9 @@ class BaseCost(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The units that are in, and what the decisions are made from. `summaries` were available for clusters.
+    """The units that are in, and what the decisions are made from.
+
+    `summaries` were available for clusters, each with the reason why it is in or out.
 
     `media` are the optional media of messages that are in, each with the reason for its form; `other_media` are those
     of other messages. `divided` says that history gave room to what was found. `ledger` is the state of the ledger.
@@ -196,7 +195,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     required: tuple[Unit, ...]
     accounts: tuple[PoolAccount, ...]
-    summaries: tuple[Unit, ...]
+    summaries: tuple[tuple[Unit, Reason], ...]
     media: tuple[tuple[Unit, Reason], ...]
     other_media: tuple[Unit, ...]
     used: int

@@ -113,6 +113,11 @@ def _bills_by_detail(model: ModelInfo) -> bool:
     return own and model.image_rule is not None
 
 
+def _lacks_image_rule(model: ModelInfo) -> bool:
+    """Whether pictures are sent to a model of which nobody knows how it counts them."""
+    return model.image_rule is None and (not model.known or "image" in model.modalities)
+
+
 class Attempt(msgspec.Struct, frozen=True):
     """One round: a selection, arranged, rendered and counted as a whole."""
 
@@ -347,11 +352,18 @@ def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
             text=f"unknown model {model.id!r}: assuming a window of {budget.window:,} tokens; pass window= to set it",
             facts={"model": model.id, "window": budget.window},
         )
-    if unknown := _find_unknown_sizes(context):
+    if unknown := _find_media(context, lambda part: part.has_unknown_size):
         yield Notice(
             kind="unknown-size",
             text=f"documents, audio or video of unknown size, whose tokens are assumed: {_name_ids(unknown)}",
             facts={"ids": unknown},
+        )
+    pictures = _find_media(context, lambda part: part.modality == "image") if _lacks_image_rule(model) else []
+    if pictures:
+        yield Notice(
+            kind="unknown-image-rule",
+            text=f"model {model.id!r} has no image rule: pictures are counted with a margin for the largest known rule",
+            facts={"model": model.id, "ids": pictures},
         )
     if context.remaining < 0:
         yield Notice(
@@ -396,13 +408,13 @@ def _find_nothing_relevant(context: Context) -> int:
     return 0 if any(each.included for each in found) else sum(each.reason == "not-worth" for each in found)
 
 
-def _find_unknown_sizes(context: Context) -> list[str]:
-    """Return the packages in the request with media that cannot be counted."""
+def _find_media(context: Context, matches: Callable[[Media], bool]) -> list[str]:
+    """Return the media items in the request that match, or the packages that they are part of."""
     found: set[str] = set()
     for package in context.inputs.packages:
         parts = () if isinstance(package.content, str) else package.content
-        if any(isinstance(part, Media) and part.has_unknown_size for part in parts):
-            own = {id for id, _, part in media_parts(package) if part.has_unknown_size}
+        if any(isinstance(part, Media) and matches(part) for part in parts):
+            own = {id for id, _, part in media_parts(package) if matches(part)}
             found |= own if own & context.decisions_by_id.keys() else {package.id}
     return sorted(
         id for id in found if (each := context.decisions_by_id.get(id)) and each.included and each.form != "stub"

@@ -80,7 +80,7 @@ def find_swaps(
 ) -> list[Swap]:
     """Return every swap that saves tokens, largest saving first, with the newest summary of each cluster.
 
-    `protected` units stay, and a summary that is already `elsewhere` is not used twice.
+    `protected` units stay, and no text is used twice: `elsewhere` are the normalized hashes of those that are in.
     """
     if not summaries:
         return []
@@ -90,8 +90,10 @@ def find_swaps(
         if cluster in summaries and not unit.fixed and unit.key not in protected:
             clusters.setdefault(str(cluster), []).append(unit)
     found = [_make_swap(cluster, members, summaries[cluster]) for cluster, members in clusters.items()]
-    useful = (swap for swap in found if swap and swap.saving > 0 and swap.summary.key not in elsewhere)
-    return sorted(useful, key=lambda swap: (-swap.saving, swap.cluster))
+    useful = [swap for swap in found if swap and swap.saving > 0 and _text(swap.summary) not in elsewhere]
+    useful.sort(key=lambda swap: (-swap.saving, swap.cluster))
+    first = {_text(swap.summary): swap for swap in reversed(useful)}
+    return [swap for swap in useful if first[_text(swap.summary)] is swap]
 
 
 def apply_swaps(units: Sequence[Unit], chosen: Iterable[Swap]) -> list[Unit]:
@@ -110,6 +112,49 @@ def take_until_saved(candidates: Iterable[Swap], over: int) -> list[Swap]:
         taken.append(swap)
         over -= swap.saving
     return taken
+
+
+def find_stand_in(
+    summaries: Sequence[Unit],
+    members: Sequence[Unit],
+    included: Collection[str],
+    elsewhere: Collection[str],
+    histories: Collection[str],
+) -> Unit | None:
+    """Return the newest summary of a cluster that is needed to leave a trace of it; None if there is none.
+
+    It has to cost less than what it stands for, and its text must not be `elsewhere`.
+    """
+    for summary in sorted(summaries, key=lambda unit: unit.when, reverse=True):
+        out = find_untold(summary, members, included, histories)
+        if summary.cost < sum(unit.cost for unit in out) and _text(summary) not in elsewhere:
+            if any(unit.pool in histories for unit in out):
+                return msgspec.structs.replace(summary, replaced_region=region_of(summary.packages[0]))
+            return _move_summary(summary, out)
+    return None
+
+
+def find_untold(
+    summary: Unit, members: Sequence[Unit], included: Collection[str], histories: Collection[str]
+) -> list[Unit]:
+    """Return the members of its cluster that only a summary can tell of.
+
+    If one of those that it covers is `included`, that one represents the others. Not in `histories`, which are the
+    names of contiguous pools: what is out there is another part of the conversation.
+    """
+    covered = covered_members(summary, members)
+    out = [unit for unit in covered if unit.key not in included]
+    return out if len(out) == len(covered) or any(unit.pool in histories for unit in out) else []
+
+
+def covered_members(summary: Unit, members: Sequence[Unit]) -> tuple[Unit, ...]:
+    """Return the members of its cluster that a summary covers."""
+    owners = {package.id: unit for unit in members for package in unit.packages}
+    return _covered_members(members, owners, frozenset(summary.packages[0].covers))
+
+
+def _text(summary: Unit) -> str:
+    return summary.packages[0].normalized_hash
 
 
 def _make_swap(cluster: str, members: Sequence[Unit], summaries: Sequence[Unit]) -> Swap | None:

@@ -28,11 +28,17 @@ STORED_ITEM_TOKENS: Final = 1_000  # of an item that only its provider has, such
 _BYTES_PER_PAGE: Final = 50_000  # of a PDF that does not list its pages
 _BYTES_PER_TOKEN: Final = 3  # of any other document
 _MAX_DOCUMENT_SHARE: Final = 4  # a document counts at most this part of the window: whether it fits, the provider says
+_MAX_ASSUMED_SHARE: Final = 2  # the margin of an image without a rule ends at this part of the window: it is still sent
 _PDF_START: Final = "JVBERi0"  # %PDF- in base64
 _PDF_PAGE: Final = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
 ASSUMED_SECONDS: Final = 60.0  # for audio or video of unknown length
 FALLBACK_RULES: Final = {"image": "openai-tiles-85-170", "audio": "gemini-2-audio", "video": "gemini-2-video"}
-"""For models without a rule: the most usual rule for images, the highest known rates for audio and video."""
+"""For models without a rule: the most usual one for images, the highest for audio, and a frame a second for video."""
+_PRICED_IN_TOKENS: Final = "openai-tiles-2833"  # gpt-4o-mini bills 33 times the tokens that an image takes
+_POSSIBLE_IMAGE_RULES: Final = tuple(
+    rule for name, rule in MEDIA_RULES.image.items() if not name.startswith(("seed-", _PRICED_IN_TOKENS))
+)
+"""The rules by which a model without one may count images: up to 6,404 tokens for 1024 x 1024 pixels."""
 
 
 Size = tuple[int, int]
@@ -114,6 +120,8 @@ class MediaCounter:
     1105
     >>> gpt_4o.count(Media(modality="image", url="https://example.com/a.png"))
     Count(tokens=765, basis='approximate', tokenizer='openai-tiles-85-170', margin=0)
+    >>> MediaCounter().count(Media(modality="image", url="https://example.com/a.png"))
+    Count(tokens=765, basis='approximate', tokenizer='openai-tiles-85-170', margin=5639)
     """
 
     def __init__(
@@ -123,12 +131,15 @@ class MediaCounter:
         audio: str | None = None,
         video: str | None = None,
         max_document: int | None = None,
+        max_assumed: int | None = None,
     ) -> None:
         """Count with the named rules. Without a name, the fallback rule applies and counts are approximate.
 
-        A document counts at most `max_document` tokens.
+        For images, a margin then covers what any other rule would count, up to `max_assumed` tokens an image. A
+        document counts at most `max_document` tokens.
         """
         self._max_document = max_document
+        self._max_assumed = max_assumed
         rules = MEDIA_RULES
         self._image_name, self._image = _find_rule("image", image, rules.image)
         self._audio_name, self._audio = _find_rule("audio", audio, rules.audio)
@@ -143,6 +154,7 @@ class MediaCounter:
             audio=model.audio_rule,
             video=model.video_rule,
             max_document=model.window // _MAX_DOCUMENT_SHARE,
+            max_assumed=model.window // _MAX_ASSUMED_SHARE,
         )
 
     def count(self, part: Media) -> Count:
@@ -166,9 +178,14 @@ class MediaCounter:
         width, height = size or (ASSUMED_SIDE, ASSUMED_SIDE)
         tokens = self._image.count(width, height, part.detail)
         if size is None or not self._named["image"]:
-            largest = 0 if size else self._image.count(MAX_ASSUMED_SIDE, MAX_ASSUMED_SIDE, part.detail)
-            margin = max(0, largest - tokens)
-            return Count(tokens=tokens, basis="approximate", tokenizer=self._image_name, margin=margin)
+            rules = (self._image,) if self._named["image"] else _POSSIBLE_IMAGE_RULES
+            wide, high = size or (MAX_ASSUMED_SIDE, MAX_ASSUMED_SIDE)
+            largest = max(rule.count(wide, high, part.detail) for rule in rules)
+            if self._max_assumed is not None and not self._named["image"]:
+                largest = min(largest, self._max_assumed)
+            return Count(
+                tokens=tokens, basis="approximate", tokenizer=self._image_name, margin=max(0, largest - tokens)
+            )
         return Count(
             tokens=tokens,
             basis="calibrated" if self._image.disputed else "exact",

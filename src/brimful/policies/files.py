@@ -38,6 +38,9 @@ _HISTORY_KEYS: Final = {
 class Overrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Policy settings that a persona may change: the share for history, the number of messages, counting and price.
 
+    `min_messages` and `max_messages` are for history, the newest messages of the conversation. Older messages that
+    search finds come on top.
+
     >>> Overrides(budget_share=0.9, min_messages=10).keys()
     {'pools.recent.limit.share': 0.9, 'pools.recent.min_items': 10}
     """
