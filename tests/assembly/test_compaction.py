@@ -386,13 +386,13 @@ def test_a_model_that_takes_too_long_is_not_waited_for():
         provider.hold()
         breaker = Breaker(now=0.0)
         options = {"summarizer": StepSummarizer(SMALL, provider), "breaker": breaker, "clock": lambda: 1.0}
-        slow = await brimful.compact(LEFT_OUT, time_limit=0.01, **options)
+        slow = await brimful.compact(LEFT_OUT, time_limit=1.0, **options)
         provider.release()
         again = await brimful.compact(LEFT_OUT, **options)
         return slow, again, provider
 
     slow, again, provider = asyncio.run(run())
-    assert "took longer than 0.01 s" in slow.notices[0].text
+    assert "took longer than 1 s" in slow.notices[0].text
     assert "not asked again" in again.notices[0].text
     assert len(provider.requests) == 1
 

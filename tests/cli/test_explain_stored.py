@@ -194,7 +194,7 @@ def test_nobody_of_that_name(fails):
 def test_filters_give_a_table(run):
     text = run("explain", "ask-0", "--kind", "memory-*").stdout
     assert "RESPONSE GENERATED" not in text
-    assert sum(line.startswith(("kept", "dropped")) for line in text.splitlines()) == 4
+    assert sum(line.startswith(("kept", "dropped")) for line in text.splitlines()) == 5
 
 
 @pytest.mark.usefixtures("answer")

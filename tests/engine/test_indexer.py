@@ -144,13 +144,14 @@ def test_without_any_match_the_most_recent_memories_are_used(run, new_engine):
 
     async def story():
         async with new_engine(model="gpt-4o", embedder=embedder) as engine:
-            for number in range(15):
-                await engine.remember(f"Fact {'abcdefghijklmno'[number]}.", id=f"fact-{number}", at=NOW - 100 + number)
+            for number in range(60):
+                name = chr(ord("a") + number % 26) * (1 + number // 26)
+                await engine.remember(f"Fact {name}.", id=f"fact-{number}", at=NOW - 100 + number)
             return await engine.assemble(room="r", message="xyzzy?", now=NOW)
 
     context = run(story())
     memories = [package for package in context.inputs.packages if package.kind == "memory-semantic"]
-    assert sorted(package.id for package in memories) == sorted(f"fact-{number}" for number in range(5, 15))
+    assert sorted(package.id for package in memories) == sorted(f"fact-{number}" for number in range(50, 60))
     assert {package.relevance for package in memories} == {0.5}
     assert "recent-memories" in {notice.kind for notice in context.warnings}
 
