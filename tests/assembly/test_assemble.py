@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import brimful
 from brimful import packagers
+from brimful.core.content import Media, Text
 from brimful.core.notice import Notice
 
 NOW = 1_800_000_000.0
@@ -326,3 +327,14 @@ def test_a_whole_request_of_a_client_gets_no_field_of_ours():
     packages = [brimful.package("message-current", "Hi", model="gpt-4o")]
     context = brimful.assemble(packages, model="gpt-4o", fields={"model": "mine", "seed": 1}, now=NOW)
     assert context.request == {"model": "mine", "seed": 1, "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def test_pictures_for_a_model_without_a_rule_are_noted():
+    picture = Media(modality="image", url="https://example.org/cat.png", width=1024, height=1024)
+    question = brimful.package("message-current", (Text(text="What is this?"), picture), model="my-model", id="now")
+    context = brimful.assemble([question], model="my-model", window=20_000, now=0)
+    [notice] = [each for each in context.warnings if each.kind == "unknown-image-rule"]
+    assert notice.facts == {"model": "my-model", "ids": ["now/image-1"]}
+    assert 4_096 < context.tokens < 4_200  # half of the window that is assumed
+    known = brimful.assemble([question], model="gpt-4o", now=0)
+    assert [each.kind for each in known.warnings] == []

@@ -38,6 +38,7 @@ def test_a_search_hit_says_what_speaks_for_it():
         "passage 3 (characters 2,000 to 3,000) matches the query"
     )
     assert explain_search({"query": "recent"}) == "it is one of the most recent memories"
+    assert explain_search({"query": "few"}) == "it is one of the few memories"
 
 
 @pytest.mark.parametrize("metadata", [None, "x", 7, {}, {"relevance": "high", "parts": {}}, {"relevance": 0.5}])

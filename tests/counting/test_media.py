@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import brimful
 from brimful import counter
-from brimful.core.content import Media, Text
+from brimful.core.content import Media
 from brimful.counting.media import MediaCounter
 from brimful.counting.media_rules import MEDIA_RULES
 
@@ -148,14 +147,3 @@ def test_the_margin_without_a_rule_covers_what_any_model_takes(size):
     largest = max(MediaCounter(image=name).count(image(*size)).tokens for name in possible)
     assert MediaCounter().count(image(*size)).upper == largest
     assert MediaCounter(image="claude-high").count(image(*size)).margin == 0
-
-
-def test_pictures_for_a_model_without_a_rule_are_noted():
-    picture = Media(modality="image", url="https://example.org/cat.png", width=1024, height=1024)
-    question = brimful.package("message-current", (Text(text="What is this?"), picture), model="my-model", id="now")
-    context = brimful.assemble([question], model="my-model", window=20_000, now=0)
-    [notice] = [each for each in context.warnings if each.kind == "unknown-image-rule"]
-    assert notice.facts == {"model": "my-model", "ids": ["now/image-1"]}
-    assert 4_096 < context.tokens < 4_200  # half of the window that is assumed
-    known = brimful.assemble([question], model="gpt-4o", now=0)
-    assert [each.kind for each in known.warnings] == []
