@@ -875,3 +875,32 @@ def test_a_summary_is_dropped_only_if_nothing_else_is_left_to_drop():
     context = build([pin, *facts, short], "pools", window=4_900, completion=3_000, overrides=NO_FORMS)
     assert context.kept == ("now",)
     assert context.decision("s").reason == "window-full"
+
+
+def test_one_summary_of_a_cluster_stands_in_and_no_pool_holds_more_than_its_maximum():
+    facts = [
+        memory(f"fact {n} " + words(60), counter=COUNTER, id=f"r{n}", relevance=1 - n / 100, cluster=f"c{n // 10}")
+        for n in range(60)
+    ]
+    short = [
+        summary(
+            f"cluster {n} in short, as of {day}", of=f"c{n}", counter=COUNTER, id=f"s{n}-{day}", timestamp=NOW + day
+        )
+        for n in range(6)
+        for day in range(2)
+    ]
+    context = build([*facts, *short], "pools", window=4_900, completion=3_000)
+    assert [each for each in context.kept if each.startswith("s")] == ["s2-1", "s3-1", "s4-1", "s5-1"]
+    assert context.decision("s2-0").reason == "verbatim"
+    limits = {"pools.related.max_items": 7}
+    assert len(build([*facts, *short], "pools", window=4_900, completion=3_000, overrides=limits).kept) == 7
+
+
+def test_a_summary_does_not_stand_in_for_what_was_taken_back():
+    days = [*clustered(1, 40)]
+    facts = [memory(f"fact {n} " + words(60), counter=COUNTER, id=f"r{n}", cluster="k") for n in range(3)]
+    short = [summary(words(9, f"{of}"), of=of, counter=COUNTER, id=f"s-{of}") for of in ("day-1", "k")]
+    pile = [*days, *facts, *short, message(words(300), counter=COUNTER, id="now", current=True, timestamp=NOW)]
+    context = build(pile, "pools", window=4_900, completion=3_000, overrides=NO_FORMS)
+    assert {context.decision(f"r{n}").outcome for n in range(3)} == {"kept"}
+    assert (context.decision("s-day-1").outcome, context.decision("s-k").reason) == ("kept", "verbatim")

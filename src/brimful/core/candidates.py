@@ -152,9 +152,10 @@ def content_owners(units: Iterable[Unit]) -> dict[str, str]:
 
 def find_copies(units: Iterable[Unit], originals: Iterable[Unit]) -> list[tuple[Unit, str]]:
     """Return the units that repeat one of the `originals` that is there for its place, each with the id of that one."""
-    owners = content_owners(filter(is_placed, originals))
-    copies = (unit for unit in units if not is_placed(unit) and unit.packages[0].normalized_hash in owners)
-    return [(unit, owners[unit.packages[0].normalized_hash]) for unit in copies]
+    others = [unit for unit in units if not is_placed(unit)]
+    owners = content_owners(filter(is_placed, originals)) if others else {}
+    found = ((unit, owners.get(unit.packages[0].normalized_hash)) for unit in others)
+    return [(unit, owner) for unit, owner in found if owner is not None]
 
 
 def confirmed_duplicates(duplicates: Sequence[tuple[Unit, str]], included: Sequence[Unit]) -> list[tuple[Unit, str]]:

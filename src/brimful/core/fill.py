@@ -530,7 +530,10 @@ class _Filling:
                 break
             needed = over + total_cost(added)
         rest = [unit for unit in waiting if unit not in added]
-        added += take_within(rest, keep - total_cost(left) - total_cost(added))
+        added = take_within([*added, *rest], keep - total_cost(left))
+        if pool.max_items is not None:
+            present = sum(unit.items for unit in [*left, *standing, *self.fixed_in(pool)])
+            added = added[: max(0, pool.max_items - present)]
         self.chosen[pool.name] = [*left, *standing, *added]
         self.reasons.update(dict.fromkeys(dropped, "trimmed"))
 
@@ -539,14 +542,24 @@ class _Filling:
         if not self.summaries:
             return []
         inside = [unit for unit in self.inside() if unit.key not in dropped]
-        keys, texts = {unit.key for unit in inside}, set(content_owners(inside))
+        told, texts = self._told(inside), set(content_owners(inside))
         standing: list[Unit] = []
         for cluster, summaries in self.summaries.items():
-            unit = substitute.find_stand_in(summaries, self.members[cluster], keys, texts, self.histories)
+            unit = substitute.find_stand_in(summaries, self.members[cluster], told, texts, self.histories)
             if unit is not None and unit.pool == pool.name:
                 standing.append(unit)
                 texts.add(unit.packages[0].normalized_hash)
         return rank_units(pool, standing)
+
+    def _told(self, inside: Sequence[Unit]) -> dict[str, Unit]:
+        """Return what the model sees or reads a summary of, by its key: the unit itself, or the summary."""
+        told: dict[str, Unit] = {}
+        for unit in inside:
+            package = unit.packages[0]
+            if package.kind == "summary" and package.cluster in self.members:
+                covered = substitute.covered_members(unit, self.members[package.cluster])
+                told.update(dict.fromkeys((member.key for member in covered), unit))
+        return told | {unit.key: unit for unit in inside}
 
     def _drop_summaries(self, pool: Pool, over: int) -> None:
         """Drop summaries that stand in for others, worst first, until so many tokens are saved."""
@@ -597,15 +610,13 @@ class _Filling:
 
     def _explain_summaries(self) -> list[tuple[Unit, Reason]]:
         """Credit summaries that are in with what they cover, and return all with the reason why they are in or out."""
-        inside = {unit.key: unit for unit in self.inside()} if self.members else {}
-        for summary in [unit for unit in inside.values() if unit.packages[0].cluster in self.members]:
-            if summary.packages[0].kind == "summary":
-                covered = substitute.covered_members(summary, self.members[str(summary.packages[0].cluster)])
-                self.replaced.update({unit.key: summary for unit in covered if unit.key not in inside})
-        told = inside.keys() | {key for key, summary in self.replaced.items() if summary.key in inside}
+        inside = self.inside() if self.members else []
+        told = self._told(inside)
+        self.replaced.update({key: unit for key, unit in told.items() if key != unit.key})
+        keys = {unit.key for unit in inside}
 
         def why(summary: Unit, members: Sequence[Unit]) -> Reason:
-            if summary.key in inside:
+            if summary.key in keys:
                 return "summary"
             return "window-full" if substitute.find_untold(summary, members, told, self.histories) else "verbatim"
 
