@@ -256,9 +256,10 @@ def test_the_numbers_of_a_context_add_up(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
     lead = page.locator(".lead").inner_text()
-    numbers = re.search(r"([\d,]+) candidates: ([\d,]+) included, ([\d,]+) left out(?:, ([\d,]+) covered)?", lead)
-    every, included, left_out, covered = (int((each or "0").replace(",", "")) for each in numbers.groups())
-    assert every == included + left_out + covered
+    named = ("candidates", "included", "left out", "covered", "older messages not loaded")
+    found = (re.search(rf"([\d,]+) {name}", lead) for name in named)
+    every, included, left_out, covered, unread = (int(each[1].replace(",", "")) if each else 0 for each in found)
+    assert every == included + left_out + covered + unread
     expect(page.get_by_role("region", name="What it did not see")).to_contain_text(f"{left_out} candidates left out")
     basis = page.get_by_role("region", name="What it rests on").inner_text()
     standing, seen = map(int, re.search(r"\((\d+) items\), the model saw (\d+) items", basis).groups())
