@@ -51,6 +51,14 @@ def test_any_build_comes_back_to_the_byte(database, run, pile):
     assert run(store.snapshot(context.id)).context.to_json() == context.to_json()
 
 
+def test_a_request_with_any_integers_comes_back(store, run):
+    integers = [2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**400]
+    request = {"model": "gpt-4o", "metadata": {"all": integers}, "messages": [{"role": "user", "content": "Hi"}]}
+    context = fit(request)
+    run(store.save_context(snapshot(context)))
+    assert run(store.snapshot("s1")).context.request["metadata"] == {"all": integers}
+
+
 def test_the_first_build_of_an_id_stands(store, run):
     run(store.save_memories([known("k1")]))
     first, second = build(pile()), build(pile()[:2])

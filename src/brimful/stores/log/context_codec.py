@@ -34,6 +34,8 @@ _HASHES: Final = ("hash", "normalized_hash")
 _LENGTH_BYTES: Final = 4
 _USUAL_FLEX: Final = {"priority": 5}
 _NEVER: Final = (nan,) * len(Score.__struct_fields__)  # equal to no score
+_INTEGER: Final = 1  # the extension type of an integer with more bits than MessagePack has
+_INTEGER_BITS: Final = 64
 _UNKNOWN: Final = "-"  # the hash of a package before its content is known
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -77,7 +79,7 @@ class _Rest(msgspec.Struct, frozen=True, array_like=True):
 
 _DECODER: Final = msgspec.json.Decoder(EncodedContext)
 _HEAD_DECODER: Final = msgspec.msgpack.Decoder(_Head)
-_REST_DECODER: Final = msgspec.msgpack.Decoder(_Rest)
+_REST_DECODER: Final = msgspec.msgpack.Decoder(_Rest, ext_hook=lambda _code, data: _read_integer(data))
 
 
 def shared_inputs(context: Context) -> str:
@@ -518,8 +520,31 @@ def _with(value: S, field: str, content: object) -> S:
 
 def _join(head: _Head, rest: _Rest) -> bytes:
     first = zlib.compress(msgspec.msgpack.encode(head), _LEVEL)
-    second = zlib.compress(msgspec.msgpack.encode(rest), _LEVEL)
+    second = zlib.compress(_encode_rest(rest), _LEVEL)
     return b"".join((_VERSION, len(first).to_bytes(_LENGTH_BYTES, "big"), first, second))
+
+
+def _encode_rest(rest: _Rest) -> bytes:
+    try:
+        return msgspec.msgpack.encode(rest)
+    except OverflowError:  # a client may send any integer, but MessagePack has none of more than 64 bits
+        return msgspec.msgpack.encode(_wrap_integers(msgspec.to_builtins(rest, builtin_types=(bytes,))))
+
+
+def _wrap_integers(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _wrap_integers(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_wrap_integers(each) for each in value]
+        case int() if value.bit_length() >= _INTEGER_BITS:
+            size = value.bit_length() // 8 + 1
+            return msgspec.msgpack.Ext(_INTEGER, value.to_bytes(size, "big", signed=True))
+    return value
+
+
+def _read_integer(data: memoryview) -> int:
+    return int.from_bytes(data, "big", signed=True)
 
 
 def _read_head(body: bytes) -> _Head:
