@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -166,6 +168,30 @@ def test_work_that_nobody_waits_for_is_interrupted():
         return await pool.share("a", 3600.0).run(lambda: "second")
 
     assert serve(story) == "second"
+
+
+TRACED = """
+import asyncio, contextlib, itertools, sys
+from brimful.server.errors import ApiError
+from brimful.server.work import WorkPool
+
+async def work():
+    pool = WorkPool(threads=2)
+    await pool.share("a", 60.0).run(int)
+    for seconds in (1e-9,) * 20 + (0.05,):
+        with contextlib.suppress(ApiError):
+            await pool.share("a", seconds).run(lambda: sum(itertools.islice(itertools.count(), int(1e9 * seconds))))
+    await pool.close()
+
+asyncio.run(work())
+sys.settrace(lambda *_: None)
+(lambda: None)()
+"""
+
+
+def test_no_exception_for_a_thread_is_left_behind():
+    """While one is, CPython 3.11 cannot trace any call: debuggers and coverage would hang."""
+    subprocess.run([sys.executable, "-c", TRACED], check=True, timeout=120)
 
 
 def test_work_that_waits_is_dropped_if_nobody_waits_for_it():

@@ -112,6 +112,7 @@ class _Job:
         self._work = work
         self._lock = threading.Lock()  # so that only this work is interrupted, and not the next one in its thread
         self._thread: int | None = None
+        self._is_interrupted = False
         self._clock: Callable[[], float] = time.monotonic
         self._started = 0.0
 
@@ -132,8 +133,14 @@ class _Job:
 
     def _end(self, thread: int) -> None:
         with self._lock:
+            if self._is_interrupted:
+                # Whether the exception was raised yet cannot be known, so another one replaces it, and is waited for.
+                # Until a thread raises what was sent to it, CPython checks for it after every call and in every loop.
+                self._is_interrupted = False
+                _raise_in_thread(thread, WorkInterrupted)
+                while True:
+                    pass
             self.seconds = self._clock() - self._started
-            _raise_in_thread(thread, None)
             self._thread = None
 
     @property
@@ -147,6 +154,7 @@ class _Job:
             thread = self._thread
             frame = None if thread is None else sys._current_frames().get(thread)  # noqa: SLF001 - there is no other way
             if thread is not None and frame and frame.f_globals.get("__name__") not in _UNSAFE_MODULES:
+                self._is_interrupted = True
                 _raise_in_thread(thread, WorkInterrupted)
 
 
@@ -158,9 +166,9 @@ def _thread_clock(thread: int) -> Callable[[], float]:
     return lambda: time.clock_gettime(clock)
 
 
-def _raise_in_thread(thread: int, error: type[BaseException] | None) -> None:
-    """Raise an exception in a thread as soon as it runs Python code; None takes back one that was not raised yet."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error and ctypes.py_object(error))
+def _raise_in_thread(thread: int, error: type[BaseException]) -> None:
+    """Raise an exception in a thread as soon as it runs Python code."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
 
 
 class Share:
