@@ -15,6 +15,7 @@ export interface Line {
 }
 
 const HEIGHT = 240;
+const OUTSIDE = -10; // as uPlot says that the pointer is elsewhere
 const MAX_POINTS = 60; // more are drawn as a line only
 const SECOND = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const HOUR = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
@@ -35,6 +36,7 @@ export function Plot({ title, unit, times, lines, range, show = short }: {
 }) {
   const ref = useRef<HTMLDivElement>(null);
   const [at, setAt] = useState<number | null>(null); // the point under the pointer
+  const pointer = useRef({ left: OUTSIDE, top: OUTSIDE });
   const dark = isDark();
   useEffect(() => {
     const element = ref.current;
@@ -43,8 +45,13 @@ export function Plot({ title, unit, times, lines, range, show = short }: {
     const watch = new ResizeObserver(() => element && plot?.setSize({ width: element.clientWidth, height: HEIGHT }));
     void import("./plot-library").then(({ default: Library }) => {
       if (isGone || !element) return;
-      const hooks = { setLegend: [(self: uPlot) => setAt(self.cursor.idx ?? null)] };
+      const before = pointer.current; // new data must not take away what the pointer shows
+      const hooks = {
+        setLegend: [(self: uPlot) => setAt(self.cursor.idx ?? null)],
+        setCursor: [({ cursor }: uPlot) => (pointer.current = { left: cursor.left ?? OUTSIDE, top: cursor.top ?? OUTSIDE })],
+      };
       plot = new Library({ ...options(element, unit, times, lines, show, range), hooks }, [range ? times : times.map((_, index) => index), ...lines.map((line) => line.values)], element);
+      plot.setCursor(before);
       watch.observe(element);
     });
     return () => {
