@@ -5,7 +5,8 @@
 
 The method is model2vec's (github.com/MinishLab/model2vec): each piece of the vocabulary goes through the model alone,
 the vectors are turned onto their main axes, and each is weighted by how rare the piece is. The choices below measured
-best over three sets of real conversations (docs/embeddings.md). Needs numpy only, and about a minute.
+best over three sets of real conversations (docs/embeddings.md). Needs numpy only, and about a minute. The package ships
+what `tools/train_embedders.py static:1` makes of this table.
 """
 
 import hashlib

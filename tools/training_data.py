@@ -29,7 +29,14 @@ TASKS = "google-research-datasets+Taskmaster"
 CHANNELS = "HIT-SCIR+Molweni"
 HEALTH = "abachaa+MedQuAD"
 MANUAL = "kubernetes+website"
-SENTENCES = {"devdio+flyai_datasets": "jpn.txt", "remysys+dl": "data/cmn.txt"}  # Tatoeba's English sentences
+COMMANDS = "clinc+oos-eval"
+BANKING = "PolyAI-LDN+task-specific-datasets"
+ASSISTANT = "xliuhw+NLU-Evaluation-Data"
+SENTENCES = {  # of Tatoeba: English, and a translation
+    "devdio+flyai_datasets": "jpn.txt",
+    "remysys+dl": "data/cmn.txt",
+    "DarrenCarvalho+Language-Translation": "data/deu.txt",
+}
 SOURCES = {
     PERSONAS: "1f367a0f05d388ca96ebbbc9e5752ab19ac76510",  # CC BY 4.0
     TASKS: "d92cb6af3005f1dc09c39e75e7daf4a04905e00b",  # CC BY 4.0
@@ -38,6 +45,10 @@ SOURCES = {
     MANUAL: "56464fe6c846523da555b49fbb012f0e270871ae",  # CC BY 4.0
     "devdio+flyai_datasets": "683f4c2e6f79feaaac23d55040871a8b80a962cb",  # CC BY 2.0 FR
     "remysys+dl": "115f6b0a52281cabd1828d75ce70f89dd8b903dd",  # CC BY 2.0 FR
+    "DarrenCarvalho+Language-Translation": "a30fc3ec31687d0ed561047a9c7d7fdb5915f89c",  # CC BY 2.0 FR
+    COMMANDS: "828f8093932c8fe6ca7936c3d2e52903b1c523de",  # CC BY 3.0
+    BANKING: "57ec275d8078af65b7731c2a98be812d844a6d6b",  # CC BY 4.0
+    ASSISTANT: "f6071b496b17d71e6eb43f543af0707f4ff30557",  # CC BY 4.0
 }
 SPEAKERS = [
     "Ada",
@@ -68,6 +79,7 @@ SPEAKERS = [
 ]
 MAX_CHARS = 2_500
 CONCRETE = {"04", "05", "06", "10", "13", "18", "20"}  # acts, animals, artifacts, works, food, people, plants
+REDUCED = 150_000  # texts that are also learned as the engine embeds them when they are a query
 SHARE = 0.6  # of a sentence's words that ask for the passage around it
 MAX_MEANINGS = 3  # of a word, whose first is then likely what is meant
 PER_KIND = 40  # questions about one kind of thing, so that common kinds do not crowd out the others
@@ -230,10 +242,35 @@ def long_turns(data: Collection) -> None:
 
 
 def sentences_of_learners(data: Collection) -> None:
-    """Read short everyday sentences."""
+    """Read short everyday sentences. Those that have a translation in common mean the same."""
     for repository, path in SENTENCES.items():
         [file] = data.show(repository, path)
-        data.add(*(line.split("\t")[0] for line in file.splitlines()), words=4)
+        meanings: dict[str, list[str]] = {}
+        for english, translation, *_ in (line.split("\t") for line in file.splitlines()):
+            data.add(english)
+            meanings.setdefault(translation, []).append(english)
+        for alike in meanings.values():
+            for one, other in pairwise(dict.fromkeys(alike)):
+                if not terms(one) & terms(other) and min(len(one.split()), len(other.split())) > 2:  # noqa: PLR2004
+                    data.ask(one, other)
+
+
+def terms(text: str) -> set[str]:
+    """Return the words of a text that are not function words."""
+    return set(parse_question(text, with_synonyms=False).terms)
+
+
+def commands(data: Collection) -> None:
+    """Read what people ask of assistants and of a bank."""
+    [file] = data.show(COMMANDS, "data/data_full.json")
+    data.add(*(text for part in json.loads(file).values() for text, _ in part))
+    [table] = data.show(BANKING, "banking_data/train.csv")
+    data.add(*(text.strip() for text, *_ in csv.reader(io.StringIO(table))))
+    folder = "CrossValidation/out4RasaReal/rasa_json_2018_03_22-13_01_25_169_80Train/CrossValidation"
+    for path in data.paths(ASSISTANT, folder, ".json"):
+        if "/merged/" in path:
+            [file] = data.show(ASSISTANT, path)
+            data.add(*(each["text"] for each in json.loads(file)["rasa_nlu_data"]["common_examples"]))
 
 
 @dataclass(frozen=True)
@@ -268,6 +305,7 @@ def definitions(data: Collection, folder: Path) -> None:
         for synset in synsets(folder, part).values():
             definition, *examples = (each.strip().strip('"') for each in synset.gloss.split(";"))
             word = synset.words[0]
+            data.add(*synset.words, words=1)
             data.add(definition, f"{word}: {definition}")
             data.add(*examples, words=4)
             if part == "noun" and data.chance.random() < 0.12:  # noqa: PLR2004 - as many as chats give
@@ -304,6 +342,13 @@ def _kinds(text: str, first: dict[str, Synset], nouns: dict[str, Synset]) -> Ite
                 yield nouns[above].words[0].lower(), word
 
 
+def reduce(data: Collection) -> None:
+    """Reduce some texts to what the engine embeds when they are a query."""
+    short = [text for text in sorted(data.texts) if 3 < len(text.split()) < 40]  # noqa: PLR2004 - as messages are
+    for text in data.chance.sample(short, REDUCED):
+        data.add(parse_question(text, with_synonyms=False).meaning, words=1)
+
+
 def sentences(text: str) -> list[str]:
     """Split a text into its sentences of 3 to 60 words."""
     return [each.strip() for each in re.split(r"(?<=[.!?])\s+", text) if 3 <= len(each.split()) <= 60]  # noqa: PLR2004
@@ -317,10 +362,12 @@ def main(clones: Path, wordnet: Path, target: Path) -> None:
     channels(data)
     tasks(data)
     sentences_of_learners(data)
+    commands(data)
     definitions(data, wordnet)
     health(data)
     manual(data)
     long_turns(data)
+    reduce(data)
     texts = sorted(data.texts)
     data.chance.shuffle(texts)
     data.chance.shuffle(data.pairs)

@@ -10,8 +10,8 @@ from brimful.errors import InvalidValue
 @pytest.mark.parametrize(
     ("spec", "id"),
     [
-        ("static", "static-minilm-256@5"),
-        ("small", "small-int8-384@1"),
+        ("static", "static-minilm-256@6"),
+        ("small", "small-int8-384@2"),
         ("openai:text-embedding-3-small", "openai:text-embedding-3-small@1"),
         ("openai:BAAI/bge-m3@http://localhost:8080/v1", "openai:BAAI/bge-m3@1"),
         ("ollama:nomic-embed-text", "ollama:nomic-embed-text@1"),

@@ -18,10 +18,10 @@ from brimful.errors import EmbeddingError, MissingExtra
 SENTENCES = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium.", "tea"]
 # The cosines of the weights before quantization, computed with numpy in 32 bits.
 EXACT = [
-    [1.0, 0.5531, 0.1384, 0.0733],
-    [0.5531, 1.0, 0.2046, 0.0709],
-    [0.1384, 0.2046, 1.0, 0.0526],
-    [0.0733, 0.0709, 0.0526, 1.0],
+    [1.0, 0.6098, 0.1207, 0.1855],
+    [0.6098, 1.0, 0.1244, 0.0983],
+    [0.1207, 0.1244, 1.0, 0.0516],
+    [0.1855, 0.0983, 0.0516, 1.0],
 ]
 
 
@@ -45,16 +45,16 @@ def test_the_similarities_are_those_of_the_weights_before_quantization():
 
 def test_the_vectors_of_this_id_are_these():
     """If this fails, the vectors have changed: give them a new id."""
-    assert SmallEmbedder.id == "small-int8-384@1"
+    assert SmallEmbedder.id == "small-int8-384@2"
     row = embed("Fill the context window to the brim.")[0]
-    assert row[:4] == pytest.approx([-0.0367, 0.0499, -0.0006, 0.0131], abs=0.005)
+    assert row[:4] == pytest.approx([-0.0199, 0.0495, -0.0225, -0.0091], abs=0.005)
 
 
 def test_the_docs_name_the_hash_of_the_file_and_it_is_small():
     data = FILE.read_bytes()
     page = (Path(__file__).parents[2] / "docs" / "embeddings.md").read_text(encoding="utf-8")
     assert re.findall(r"`([0-9a-f]{64})`", page) == [hashlib.sha256(data).hexdigest()]
-    assert len(data) < 10_000_000
+    assert len(data) < 12_000_000
 
 
 def test_a_row_does_not_depend_on_its_batch():

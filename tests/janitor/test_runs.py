@@ -46,7 +46,7 @@ def test_what_a_run_did_is_undone_to_the_last_record(run, new_engine):
             assert await everything(engine) == before
             back = await engine.search("lottery", room="r")
             assert await engine.undo_janitor() is None
-            assert await engine.wait_indexed() == await engine.store.index_progress("static-minilm-256@5")
+            assert await engine.wait_indexed() == await engine.store.index_progress("static-minilm-256@6")
             problems = await engine.database.check()
         return dry, done, after, again, found, undone, back, problems
 

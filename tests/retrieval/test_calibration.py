@@ -25,7 +25,7 @@ def probabilities(values, *, documents=500, kind="memory", embedder="static", le
     ).tolist()
 
 
-@pytest.mark.parametrize("embedder", [None, "static-minilm-256@1", "small-int8-384@1", "text-embedding-3-small"])
+@pytest.mark.parametrize("embedder", [None, "static-minilm-256@1", "small-int8-384@2", "text-embedding-3-small"])
 @given(values=log_odds, kind=kinds, documents=st.integers(0, 10**6))
 def test_probabilities_are_in_the_order_of_the_log_odds(embedder, values, kind, documents):
     found = probabilities(values, kind=kind, documents=documents, embedder=embedder)

@@ -31,7 +31,7 @@ class StaticEmbedder:
     True
     """
 
-    id: Final = "static-minilm-256@5"
+    id: Final = "static-minilm-256@6"
     languages: Final = frozenset({ENGLISH, *LANGUAGES})
 
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":

@@ -17,7 +17,7 @@ Purpose = Literal["query", "passage"]
 class Embedder(Protocol):
     """Converts texts to vectors whose cosine similarity reflects similarity in meaning.
 
-    `id` names the vectors, for example `static-minilm-256@5`. Two embedders with the same id return the same vectors.
+    `id` names the vectors, for example `static-minilm-256@6`. Two embedders with the same id return the same vectors.
     """
 
     @property
