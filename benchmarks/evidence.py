@@ -26,11 +26,11 @@ from brimful.embedding.registry import list_embedders
 from brimful.protocols import Embedder
 from brimful.records.search import Postings, VectorHit
 from brimful.retrieval.analyzer import analyze
-from brimful.retrieval.calibration import calibrate, coefficients_of
+from brimful.retrieval.calibration import Outlook, calibrate, coefficients_of
 from brimful.retrieval.documents import split_passages
 from brimful.retrieval.names import find_addressees
 from brimful.retrieval.queries import Question, parse_question
-from brimful.retrieval.rank import MAX_NEIGHBOURS, add_speaker, rank
+from brimful.retrieval.rank import add_speaker, rank
 from brimful.retrieval.synonyms import expand_postings
 from chart import Line, line_chart
 from evidence_data import Talk, parse_options, spread, talks
@@ -179,7 +179,7 @@ def _seconds(case: Case) -> float:
     for number, near in enumerate(_nearest(case, StaticEmbedder())):
         postings = case.widened(case.question(number))
         began = time.process_time()
-        rank(postings, near, conversation=True, limit=MAX_NEIGHBOURS)
+        rank(postings, near, conversation=True)
         times.append(time.process_time() - began)
     return median(times)
 
@@ -327,21 +327,26 @@ def _by_relevance(case: Case, embedder: Embedder | None) -> Chosen:
 
 def _worths(case: Case, near: Sequence[VectorHit], number: int, embedder: Embedder | None) -> npt.NDArray[np.float64]:
     question, turns = case.question(number), case.talk.turns
-    ranked = rank(case.widened(question), near, conversation=True, limit=len(turns))
-    places, log_odds, lengths = [], [], []
+    ranked = rank(case.widened(question), near, conversation=True)
+    places, matches, lengths = [], [], []
     for found in (found for found in ranked.matches() if found.position <= len(turns)):
         turn = turns[found.position - 1]
         text = case.passages[found.doc - 1] if found.doc else turn.text
         places.append(found.position - 1)
-        log_odds.append(add_speaker(found, question, speaker=turn.speaker, text=text).log_odds)
+        matches.append(add_speaker(found, question, speaker=turn.speaker, text=text))
         lengths.append(len(text.encode()))
     values = np.zeros(len(turns))
     values[places] = calibrate(
-        np.array(log_odds),
-        np.array(lengths),
-        documents=ranked.documents,
-        kind="room",
-        coefficients=coefficients_of(embedder.id if embedder else None),
+        np.array([match.log_share for match in matches]),
+        np.array(lengths, np.int64),
+        Outlook(
+            kind="room",
+            documents=ranked.documents,
+            nearest=ranked.nearest,
+            coverage=ranked.coverage,
+            terms=len(question.terms),
+        ),
+        coefficients_of(embedder.id if embedder else None),
     )
     return values
 

@@ -2,10 +2,6 @@
 
 `language_notes.tsv` has a line for each note, with a column for each language. A fact is followed by its question. The
 facts with an odd number are the test half: look at their recall only to report it, never to choose between ways.
-
-Two more files, not read here, have harder questions. In `paraphrases.tsv`, a fact and its question share no content
-word, and each language has facts of its own; `form` tells stored memories from chat messages. `unanswerable.tsv` has
-messages that no memory helps to answer. Use the `dev` rows to choose between ways, and the `held` rows only to report.
 """
 
 import argparse

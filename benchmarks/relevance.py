@@ -5,6 +5,7 @@ BENCH_DATA=folder python benchmarks/relevance.py --quick   one conversation of e
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -83,7 +84,7 @@ def report(data: Path | None, *, quick: bool) -> Section:
 
 
 def fit(found: Sequence[Sample]) -> Values:
-    """Return the coefficients of a logistic regression by Newton's method. All collections have the same weight."""
+    """Return the coefficients of a logistic regression by Newton's method. All situations have the same weight."""
     inputs, observed, weights = _join(found)
     coefficients = np.zeros(len(INPUTS))
     for _ in range(NEWTON_STEPS):
@@ -95,15 +96,16 @@ def fit(found: Sequence[Sample]) -> Values:
 
 
 def held_out(found: Sequence[Sample]) -> Iterator[tuple[str, Values, Values]]:
-    """Yield, for each collection, what the others say about it, and what was observed."""
+    """Yield, for each collection, what the other half of all people and questions says about it, and what is true."""
+    by_other = [fit([sample for sample in found if sample.half != half]) for half in (0, 1)]
     for name in dict.fromkeys(sample.collection for sample in found):
-        coefficients = fit([sample for sample in found if sample.collection != name])
-        inputs, observed, _ = _join([sample for sample in found if sample.collection == name])
-        yield name, _sigmoid(inputs @ coefficients), observed
+        mine = [sample for sample in found if sample.collection == name]
+        predicted = [_sigmoid(sample.inputs @ by_other[sample.half]) for sample in mine]
+        yield name, np.concatenate(predicted), np.concatenate([sample.observed for sample in mine]).astype(np.float64)
 
 
 def measure(found: Sequence[Sample]) -> Iterator[str]:
-    """Yield the calibration error of each collection, with the others held out, and the mean of each store."""
+    """Yield the calibration error of each collection by the coefficients of the other half."""
     for name, predicted, observed in held_out(found):
         bins = " ".join(f"{a:.2f}/{b:.2f}" for a, b, _ in _bins(predicted, observed))
         errors = f"error {_error(predicted, observed):.4f}, of the likely {_likely_error(predicted, observed):.3f}"
@@ -152,10 +154,8 @@ def _likely_error(predicted: Values, observed: Values) -> float:
 def _join(found: Sequence[Sample]) -> tuple[Values, Values, Values]:
     inputs = np.concatenate([sample.inputs for sample in found])
     observed = np.concatenate([sample.observed for sample in found]).astype(np.float64)
-    counts: dict[str, int] = {}
-    for sample in found:
-        counts[sample.collection] = counts.get(sample.collection, 0) + len(sample.observed)
-    weights = [np.full(len(s.observed), len(observed) / len(counts) / counts[s.collection]) for s in found]
+    counts = Counter((sample.collection, sample.store) for sample in found)
+    weights = [np.full(len(s.observed), len(found) / len(counts) / counts[s.collection, s.store]) for s in found]
     return inputs, observed, np.concatenate(weights)
 
 

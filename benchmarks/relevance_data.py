@@ -1,16 +1,24 @@
 """Stores with questions whose answers are known, small and large, of messages and of memories, with and without answer.
 
-They are made from the conversations of `evidence_data`. Each question is asked of
+Each question of the conversations of `evidence_data` is asked of
 
 - its own conversation, and another one, which cannot answer it: as a room, and with the same texts as memories;
 - the turns around its answer, and as many elsewhere: as a room;
 - 5, 20, 100 and 500 turns of all conversations at random, with the answer and without it: as memories;
 - all conversations of its collection joined: as a room, and as memories.
+
+Each question of `paraphrases` in other words is asked of
+
+- all facts and notes of its language, 5 and 20 of them, with the answer and without it: as memories;
+- the turns of all conversations, with the facts of its language among them: as a room.
+
+And messages that nothing in a store can help with are sent to all of these. People, and questions in other words, are
+divided into two halves: what is chosen by one half is measured with the other.
 """
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
@@ -18,10 +26,11 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
+import paraphrases
 from brimful.protocols import Embedder
-from brimful.records import Message
+from brimful.records import Memory, Message
 from brimful.records.search import Postings, VectorHit
-from brimful.retrieval.calibration import Kind, describe
+from brimful.retrieval.calibration import Kind, Outlook, describe
 from brimful.retrieval.documents import make_document
 from brimful.retrieval.queries import Question, parse_question
 from brimful.retrieval.rank import MAX_NEIGHBOURS, add_speaker, rank
@@ -49,12 +58,17 @@ class Doc:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one question found in one store: the inputs of the calibration, and which matches hold the answer."""
+    """What one question found in one store: the inputs of the calibration, and which matches hold the answer.
+
+    `missed` is how much of the answer is not among the matches.
+    """
 
     collection: str
     store: str
+    half: int
     inputs: Values
     observed: npt.NDArray[np.bool_]
+    missed: int = 0
 
 
 class Shelf:
@@ -94,8 +108,8 @@ class Shelf:
         postings = expand_postings(
             self._postings(question.terms), self._postings(related), [term for _, term in question.related]
         )
-        ranking = rank(postings, self._near(meaning), conversation=self.kind == "room", limit=RANKED + RANKED // 2)
-        turns, log_odds, lengths = [], [], []
+        ranking = rank(postings, self._near(meaning), conversation=self.kind == "room").before(None, 2 * RANKED)
+        turns, matches, lengths = [], [], []
         for match in ranking.matches():
             at = match.position - 1 if self.kind == "room" else self.turn_of[match.position - 1]
             if at >= len(self.turns):
@@ -104,15 +118,20 @@ class Shelf:
             text = self.docs[match.doc - 1].text if match.doc else turn.text
             speaker = turn.speaker if self.kind == "room" else ""
             turns.append(turn)
-            log_odds.append(add_speaker(match, question, speaker=speaker, text=text).log_odds)
+            matches.append(add_speaker(match, question, speaker=speaker, text=text))
             lengths.append(len(text.encode()))
-        inputs = (
-            describe(np.array(log_odds), np.array(lengths), documents=ranking.documents, kind=self.kind)
-            if turns
-            else np.empty((0, 0))
+        if not turns:
+            return [], np.empty((0, 0))
+        shares = np.array([match.log_share for match in matches])
+        outlook = Outlook(
+            kind=self.kind,
+            documents=ranking.documents,
+            nearest=ranking.nearest,
+            coverage=ranking.coverage,
+            terms=len(question.terms),
         )
-        best = np.argsort(-np.array(log_odds), kind="stable")[:RANKED]
-        return [turns[at] for at in best], inputs[best]
+        best = np.argsort(-shares, kind="stable")[:RANKED]
+        return [turns[at] for at in best], describe(shares, np.array(lengths), outlook)[best]
 
     def _postings(self, terms: Sequence[str]) -> Postings:
         rows = [(place, term, often) for term, word in enumerate(terms) for place, often in self._places.get(word, ())]
@@ -139,6 +158,16 @@ class Shelf:
 def samples(collections: dict[str, list[Talk]], embedder: Embedder | None, *, seed: int = 0) -> Iterator[Sample]:
     """Ask every question of every store."""
     prepared = {name: [_docs(talk, embedder) for talk in talks] for name, talks in collections.items()}
+    yield from _asked_of_conversations(collections, prepared, embedder, seed)
+    yield from _asked_in_other_words(prepared, embedder, seed)
+
+
+def _asked_of_conversations(
+    collections: dict[str, list[Talk]],
+    prepared: dict[str, list[list[list[Doc]]]],
+    embedder: Embedder | None,
+    seed: int,
+) -> Iterator[Sample]:
     everywhere = [turn for talks in prepared.values() for talk in talks for turn in talk]
     everything = [(name, number) for name, talks in collections.items() for number in range(len(talks))]
     for name, talks in collections.items():
@@ -167,9 +196,70 @@ def samples(collections: dict[str, list[Talk]], embedder: Embedder | None, *, se
                     **_small_stores(own, evidence, everywhere, random),
                 }
                 for store, shelf in shelves.items():
-                    turns, inputs = shelf.find(question, meaning)
-                    if turns:
-                        yield Sample(name, store, inputs, np.array([id(turn) in evidence for turn in turns]))
+                    yield from _ask(shelf, question, meaning, evidence, (name, store, number % 2))
+            for n, (question, meaning) in enumerate(_unanswerable("en", embedder)):
+                if n % len(talks) == number:
+                    yield from _ask(fixed["room"], question, meaning, set(), (name, "unrelated, room", n % 2))
+
+
+def _asked_in_other_words(
+    prepared: dict[str, list[list[list[Doc]]]], embedder: Embedder | None, seed: int
+) -> Iterator[Sample]:
+    room = [turn for talks in prepared.values() for talk in talks for turn in talk]
+    known = getattr(embedder, "languages", None)
+    for language in paraphrases.LANGUAGES:
+        if known is not None and language not in known:
+            continue
+        random = Random(f"{seed} {language}")
+        facts = [each for each in paraphrases.facts(language) if each.split == "dev"]
+        turns = [Turn(f"fact {at}", "Sam", each.text, None) for at, each in enumerate(facts)]
+        notes = [Turn(f"note {at}", "Sam", text, None) for at, text in enumerate(paraphrases.notes(language))]
+        memories = _memory_docs([*turns, *notes], embedder)
+        messages = _docs(Talk(language, turns, []), embedder)
+        places = sorted(random.sample(range(len(room)), len(messages)))
+        mixed = [
+            docs
+            for at, place in enumerate([*places, len(room)])
+            for docs in (*room[places[at - 1] if at else 0 : place], *messages[at : at + 1])
+        ]
+        stores = {"other words": Shelf(memories, "memory"), "other words, room": Shelf(mixed, "room")}
+        questions = [parse_question(each.question, speakers=["Sam"]) for each in facts]
+        meanings = _embed(embedder, [question.meaning for question in questions])
+        for at, (question, meaning) in enumerate(zip(questions, meanings, strict=True)):
+            others = memories[:at] + memories[at + 1 :]
+            shelves = {**stores, "other words, without answer": Shelf(others, "memory")}
+            for size in SMALL[:2]:
+                drawn = random.sample(others, size)
+                shelves[f"other words, {size}"] = Shelf([*drawn[1:], memories[at]], "memory")
+                shelves[f"other words, {size} without answer"] = Shelf(drawn, "memory")
+            answer = {id(turns[at])}
+            for store, shelf in shelves.items():
+                found = answer if "without" not in store else set[int]()
+                yield from _ask(shelf, question, meaning, found, ("paraphrases", store, at % 2))
+        for at, (question, meaning) in enumerate(_unanswerable(language, embedder)):
+            small = {f"unrelated, {size}": Shelf(random.sample(memories, size), "memory") for size in SMALL[:2]}
+            for store, shelf in {"unrelated": stores["other words"], **small}.items():
+                yield from _ask(shelf, question, meaning, set(), ("paraphrases", store, at % 2))
+
+
+def _ask(
+    shelf: Shelf,
+    question: Question,
+    meaning: npt.NDArray[np.float32] | None,
+    answer: set[int],
+    names: tuple[str, str, int],
+) -> Iterator[Sample]:
+    turns, inputs = shelf.find(question, meaning)
+    if turns:
+        observed = np.array([id(turn) in answer for turn in turns])
+        yield Sample(*names, inputs, observed, len(answer) - int(observed.sum()))
+
+
+def _unanswerable(
+    language: str, embedder: Embedder | None
+) -> Iterator[tuple[Question, npt.NDArray[np.float32] | None]]:
+    questions = [parse_question(each) for each in paraphrases.unanswerable(language, "dev")]
+    return zip(questions, _embed(embedder, [question.meaning for question in questions]), strict=True)
 
 
 def _small_stores(
@@ -190,15 +280,23 @@ def _small_stores(
 
 
 def _docs(talk: Talk, embedder: Embedder | None) -> list[list[Doc]]:
-    entries = [
-        make_document(Message(id=turn.id, room="r", sender=turn.speaker, content=turn.text, at=turn.at or 0.0))
-        for turn in talk.turns
-    ]
+    messages = (
+        Message(id=turn.id, room="r", sender=turn.speaker, content=turn.text, at=turn.at or 0.0) for turn in talk.turns
+    )
+    return _index(talk.turns, messages, embedder)
+
+
+def _memory_docs(turns: Sequence[Turn], embedder: Embedder | None) -> list[list[Doc]]:
+    return _index(turns, (Memory(id=turn.id, content=turn.text) for turn in turns), embedder)
+
+
+def _index(turns: Sequence[Turn], records: Iterable[Message | Memory], embedder: Embedder | None) -> list[list[Doc]]:
+    entries = [make_document(record) for record in records]
     passages = [[entry, *entry.further] for entry in entries]
     vectors = iter(_embed(embedder, [each.passage for parts in passages for each in parts]))
     return [
         [Doc(turn, each.terms, each.passage, next(vectors)) for each in parts]
-        for turn, parts in zip(talk.turns, passages, strict=True)
+        for turn, parts in zip(turns, passages, strict=True)
     ]
 
 

@@ -32,6 +32,7 @@ import janitor
 import lore
 import multilingual
 import page
+import paraphrases
 import parity
 import passages
 import prefix
@@ -114,6 +115,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "evidence": partial(evidence.report, options.data, quick=options.quick),
         "worth": partial(worth.report, options.data, quick=options.quick),
         "relevance": partial(relevance.report, options.data, quick=options.quick),
+        "paraphrases": partial(paraphrases.report, options.data, quick=options.quick),
         "languages": partial(multilingual.report, quick=options.quick),
         "passages": partial(passages.report, options.data, quick=options.quick),
         "lore": partial(lore.report, options.data, quick=options.quick),

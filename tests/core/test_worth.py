@@ -21,7 +21,7 @@ DIVIDED = {"price": 0.0, "pools.recent.need": NEED, "pools.related.limit": {}, "
 
 
 START = HistoryStart(first="m024")
-BY_PRICE = {"min_best_relevance": 0.0, "pools.related.free": None}
+BY_PRICE = {"min_relevance": 0.0, "min_best_relevance": 0.0, "pools.related.free": None}
 
 
 def build(pile, *, overrides, **options):
@@ -61,15 +61,43 @@ def test_the_explanation_has_worth_price_and_tokens():
     assert line == "dropped: not worth its tokens at a price of 1 per 1,000, score 0.0007, 20 tokens"
 
 
-def test_nothing_gets_in_if_not_even_the_best_find_is_likely_to_help():
+LIKELY = {"price": "balanced", "min_relevance": 0.015, "min_best_relevance": 0.05}
+
+
+def test_a_find_gets_in_only_if_it_is_likely_to_help_and_so_is_the_best():
     pile = [*history(2), note("kettle", 0.02), note("ladder", 0.01)]
-    context = build(pile, overrides={"price": "balanced", "min_best_relevance": 0.03})
-    line = "dropped: nothing that was found is likely to help (relevance below 3 %), score 0.01, 20 tokens"
+    context = build(pile, overrides=LIKELY)
+    line = (
+        "dropped: unlikely to help: relevance under 1.5%, or under 5% for the best that its search found, "
+        "score 0.01, 20 tokens"
+    )
     assert context.explain("kettle") == line
     assert [notice.kind for notice in context.warnings] == ["nothing-relevant"]
-    assert "kettle" in build(pile, overrides={"price": "full", "min_best_relevance": 0.03}).kept
-    both = build([*pile, note("cup", 0.4)], overrides={"price": "balanced", "min_best_relevance": 0.03})
+    assert "kettle" in build(pile, overrides=LIKELY | {"price": "full"}).kept
+    both = build([*pile, note("cup", 0.4)], overrides=LIKELY)
     assert {"cup", "kettle"} < set(both.kept)
+    assert reason(both, "ladder") == ("dropped", "unlikely")
+
+
+def found(id, relevance, best, share=0.1):
+    search = {"query": "event", "relevance": relevance, "best": best, "share": share}
+    return note(id, relevance, metadata={"search": search})
+
+
+def test_what_one_search_found_does_not_open_the_window_for_another():
+    pile = [*history(2), found("own", 0.02, 0.02), found("best", 0.4, 0.4), found("other", 0.02, 0.4)]
+    context = build(pile, overrides=LIKELY)
+    assert [reason(context, id)[0] for id in ("own", "best", "other")] == ["dropped", "kept", "kept"]
+
+
+def test_a_find_that_stands_out_may_get_in_alone():
+    pile = [*history(2), found("first", 0.03, 0.03, share=0.6), found("second", 0.02, 0.03, share=0.4)]
+    context = build(pile, overrides=LIKELY | {"min_outstanding_relevance": 0.02})
+    assert [reason(context, id)[0] for id in ("first", "second")] == ["kept", "dropped"]
+    assert reason(build(pile, overrides=LIKELY | {"min_outstanding_relevance": 0.04}), "first") == (
+        "dropped",
+        "unlikely",
+    )
 
 
 # -- free of the price -----------------------------------------------------------------------------------------------
@@ -84,7 +112,7 @@ def test_a_few_memories_get_in_whatever_the_question_is():
 
 
 def test_of_many_memories_the_best_get_in_and_the_others_only_if_they_are_worth_it():
-    notes = [note(f"fact {n:02}", 0.0001 + n / 1e7, size=30) for n in range(40)]
+    notes = [note(f"fact {n:02}", 0.001 + n / 1e5, size=30) for n in range(40)]
     context = build_shipped([*history(2), *notes, note("good", 0.7)], window=4_000)
     kept = [each.id for each in notes if each.id in context.kept]
     assert kept == [f"fact {n:02}" for n in range(40 - len(kept), 40)]
@@ -102,7 +130,7 @@ def test_free_memories_never_take_the_place_of_what_is_worth_more():
 
 def test_older_messages_are_not_free():
     older = package("message-older", "kettle " + words(10), counter=COUNTER, id="older", relevance=0.0001)
-    assert reason(build_shipped([*history(2), older]), "older") == ("dropped", "not-worth")
+    assert reason(build_shipped([*history(2), older]), "older") == ("dropped", "unlikely")
 
 
 def test_a_context_says_that_nothing_is_relevant():

@@ -25,7 +25,7 @@ def ids(hits, tokens):
     return [hit.record.id for hit in limit_hits(ranked, counter=COUNTER, tokens=tokens)]
 
 
-def finds(tokens, most=400):
+def finds(tokens, most=4_000):
     room, info = Room(id="r"), resolve("gpt-4o")
     overrides = {"pools.related.limit": {"tokens": tokens}}
     plan = make_plan(room, None, model=info, policy="default", overrides=overrides)
@@ -33,7 +33,7 @@ def finds(tokens, most=400):
 
 
 def test_a_small_budget_chooses_among_many_hits_and_a_large_one_among_more():
-    assert [finds(tokens) for tokens in (0, 1, 500, 4_000, 80_000)] == [0, 100, 100, 200, 400]
+    assert [finds(tokens) for tokens in (0, 1, 500, 4_000, 80_000)] == [0, 100, 100, 500, 4_000]
     assert finds(8_000, most=30) == 30
 
 
@@ -120,12 +120,21 @@ def test_a_package_is_worth_less_the_older_it_is():
         Hit(record=msgspec.structs.replace(message, id=f"m{n:02}", content=f"Lamp {n} is green."), relevance=0.00021)
         for n in range(40)
     ]
-    assert len(limit_packages(hits, now=1.0)) == 40
-    assert len(limit_packages(hits, now=1e9)) == 20
+    assert len(limit_packages(hits, now=1.0, min_relevance=0.0)) == 40
+    assert len(limit_packages(hits, now=1e9, min_relevance=0.0)) == 20
+
+
+def test_of_unlikely_packages_only_the_best_are_on_record():
+    unlikely = [make_hit(f"lamp{n:02}", f"Lamp {n} is green.", 0.004) for n in range(40)]
+    assert len(limit_packages(unlikely)) == 20
+    of_poor_search = [msgspec.structs.replace(hit, relevance=0.04, best=0.04) for hit in unlikely]
+    assert len(limit_packages(of_poor_search)) == 20
+    of_good_search = [msgspec.structs.replace(hit, relevance=0.04, best=0.3) for hit in unlikely]
+    assert len(limit_packages(of_good_search)) == 40
 
 
 def test_a_long_package_stays_if_its_excerpt_may_be_worth_its_tokens():
-    long = [make_hit(f"long{n:02}", f"{n}. {LONG}", 0.002) for n in range(40)]
+    long = [make_hit(f"long{n:02}", f"{n}. {LONG}", 0.006) for n in range(40)]
     assert len(limit_packages(long)) == 40
-    memories = [Hit(record=Memory(id=f"k{n:02}", content=f"{n}. {LONG}"), relevance=0.002) for n in range(40)]
+    memories = [Hit(record=Memory(id=f"k{n:02}", content=f"{n}. {LONG}"), relevance=0.006) for n in range(40)]
     assert len(limit_packages(memories)) == 40

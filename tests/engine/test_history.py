@@ -165,10 +165,33 @@ def test_a_message_of_the_history_is_not_sent_again_as_a_search_hit(run, new_eng
                 text += "And so on. " * (30 if number % 4 else 0)
                 await engine.post(room="r", text=text, id=f"m{number}", at=NOW - 1_000 + number)
             options = {"window": 6_000, "completion": 500, "now": NOW}
-            return await engine.assemble(room="r", message="Where is the ladder, step 16?", **options)
+            question = "What is message 16 about, the ladder in the garden, and step 16 of it?"
+            return await engine.assemble(room="r", message=question, **options)
 
     context = run(story())
     [hit] = [each for each in context.decisions if each.id.endswith("/recalled")]
     turn = context.decision(hit.id.removesuffix("/recalled"))
     assert turn.included
     assert (hit.outcome, hit.by) == ("duplicate", turn.id)
+
+
+def test_a_posted_question_does_not_compete_with_what_answers_it(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.post(
+                room="r", text="My order is W-4711, and the parcel goes to Lisbon.", id="order", at=NOW - 99
+            )
+            for number in range(60):
+                text = f"The weather stays mild, and nothing else is new here today, number {number}."
+                await engine.post(room="r", text=text, id=f"m{number}", at=NOW - 90 + number)
+            question = "Which order was it that I asked you about in the beginning?"
+            await engine.wait_indexed()
+            options = {"window": 1_024, "completion": 128, "now": NOW}
+            before = await engine.assemble(room="r", message=question, save=False, **options)
+            await engine.post(room="r", text=question, id="question", at=NOW)
+            await engine.wait_indexed()
+            return before, await engine.assemble(room="r", **options)
+
+    before, after = run(story())
+    assert before.decision("order").included
+    assert after.decision("order").included

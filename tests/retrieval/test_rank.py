@@ -1,14 +1,12 @@
-import math
-
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.records.search import Postings, VectorHit
 from brimful.retrieval.queries import parse_question
-from brimful.retrieval.rank import NO_MATCHES as UNFOUND
-from brimful.retrieval.rank import VECTOR, Match, add_speaker, against, merge
+from brimful.retrieval.rank import VECTOR, Match, add_speaker
 from brimful.retrieval.rank import rank as rank_in_columns
 from brimful.retrieval.search import Parts
 
@@ -23,7 +21,7 @@ cosines = st.floats(-1.0, 1.0)
 
 
 def rank(postings, near, *, conversation, limit):
-    return rank_in_columns(postings, near, conversation=conversation, limit=limit).matches()
+    return rank_in_columns(postings, near, conversation=conversation).before(None, limit).matches()
 
 
 def near(similarities):
@@ -31,15 +29,14 @@ def near(similarities):
 
 
 @given(st.dictionaries(st.integers(1, 60), cosines), st.booleans())
-def test_the_best_comes_first_and_log_odds_are_the_sum_of_their_parts(similarities, conversation):
-    ranking = rank_in_columns(ONE_TERM, near(similarities), conversation=conversation, limit=1000)
+def test_the_best_comes_first_and_shares_add_up_to_one(similarities, conversation):
+    ranking = rank_in_columns(ONE_TERM, near(similarities), conversation=conversation)
     ranked = ranking.matches()
     for found in ranked:
-        parts = (found.parts.words, found.parts.meaning, found.parts.neighbours)
-        assert min(parts) >= -1e-9
-        assert found.log_odds == pytest.approx(sum(parts) - against(ranking.documents))
+        assert min(found.parts.words, found.parts.meaning, found.parts.neighbours) >= -1e-9
         assert conversation or found.parts.neighbours == 0
-    assert [found.log_odds for found in ranked] == sorted((found.log_odds for found in ranked), reverse=True)
+    assert [found.log_share for found in ranked] == sorted((found.log_share for found in ranked), reverse=True)
+    assert np.exp(ranking.log_shares).sum() == pytest.approx(1.0)
     assert len({found.position for found in ranked}) == len(ranked)
 
 
@@ -67,7 +64,7 @@ def test_nearer_is_no_less_relevant(similarities, data):
         next(found for found in rank(ONE_TERM, near(each), conversation=True, limit=1000) if found.position == place)
         for each in (similarities, nearer)
     )
-    assert after.log_odds > before.log_odds
+    assert after.log_share > before.log_share
 
 
 def test_in_a_conversation_a_place_is_a_turn_elsewhere_a_document():
@@ -81,14 +78,14 @@ def test_in_a_conversation_a_place_is_a_turn_elsewhere_a_document():
 def test_both_sides_find_more_than_one():
     hits = near({3: 0.6, 50: 0.6, 51: 0.1})
     ranked = {found.position: found for found in rank(ONE_TERM, hits, conversation=True, limit=1000)}
-    assert ranked[3].log_odds > ranked[30].log_odds > ranked[50].log_odds
+    assert ranked[3].log_share > max(ranked[30].log_share, ranked[50].log_share)
     assert (ranked[3].parts.meaning, ranked[30].parts.meaning) == pytest.approx((VECTOR * 0.5, 0.0))
     assert (ranked[50].parts.words, ranked[50].parts.neighbours) == (0.0, 0.0)
 
 
-def test_the_only_document_of_a_scope_is_relevant_if_it_is_near():
-    close, far = (rank(NOTHING, near({1: value}), conversation=False, limit=1)[0] for value in (0.9, 0.1))
-    assert close.log_odds > 2 + far.log_odds
+def test_the_only_document_of_a_scope_has_the_whole_probability():
+    ranking = rank_in_columns(NOTHING, near({1: 0.9}), conversation=False)
+    assert (ranking.log_shares.tolist(), ranking.nearest) == (pytest.approx([0.0]), 0.9)
 
 
 def test_of_equals_the_later_comes_first():
@@ -119,9 +116,9 @@ def test_nothing_finds_nothing():
 
 
 def add(question, speaker, text):
-    """Return what a speaker and a text add to the log-odds."""
-    match = add_speaker(Match(position=1, log_odds=-3.0), question, speaker=speaker, text=text)
-    assert match.log_odds + 3.0 == pytest.approx(match.parts.speaker + match.parts.time)
+    """Return what a speaker and a text add to the logarithm of the share."""
+    match = add_speaker(Match(position=1, log_share=-3.0), question, speaker=speaker, text=text)
+    assert match.log_share + 3.0 == pytest.approx(match.parts.speaker + match.parts.time)
     return match.parts
 
 
@@ -139,31 +136,38 @@ def test_what_somebody_says_of_himself_weighs_more_and_a_memory_has_no_speaker()
 
 
 def test_a_find_is_a_value():
-    assert Match(position=1, log_odds=0.5) == Match(position=1, log_odds=0.5)
+    assert Match(position=1, log_share=0.5) == Match(position=1, log_share=0.5)
     with pytest.raises(AttributeError):
-        Match(position=1, log_odds=0.5).position = 2
+        Match(position=1, log_share=0.5).position = 2
 
 
-places = st.dictionaries(st.integers(1, 12), cosines, max_size=8)
+def test_the_best_paraphrase_is_among_the_first_however_many_texts_share_a_word():
+    shared = Postings(
+        terms=("dessert", "fruit"), document_frequency=(30, 0), documents=500, words=5_000, doc=range(101, 131),
+        seq=range(1, 31), length=[10] * 30, term=[0] * 30, frequency=[1] * 30,
+    )  # fmt: skip
+    others = {position: 0.2 + position / 1_000 for position in range(40, 60)}
+    first = rank(shared, near({100: 0.5, **others}), conversation=False, limit=3)
+    assert 100 in {found.position for found in first}
 
 
-@given(st.lists(st.tuples(places, st.sampled_from([0.1, 0.5, 1.0])), min_size=1, max_size=4), st.integers(1, 13))
-def test_each_place_keeps_what_the_weightiest_question_says_of_it(asked, before):
-    rankings = [rank_in_columns(ONE_TERM, near(each), conversation=False, limit=9) for each, _ in asked]
-    weights = [weight for _, weight in asked]
-    data = {}
-    for number, ranking in enumerate(rankings):
-        for found in ranking.matches():
-            if found.position < before:
-                data.setdefault(found.position, []).append((-found.log_odds - math.log(weights[number]), number, found))
-    best = sorted(
-        (min(each, key=lambda told: told[:2]) for each in data.values()), key=lambda e: (e[0], -e[2].position)
+def test_shares_do_not_depend_on_how_many_vectors_were_searched_for():
+    similarities = {position: 1 - position / 1_000 for position in range(1, 600)}
+    few, many = (
+        rank(ONE_TERM, near(dict(list(similarities.items())[:count])), conversation=False, limit=5)
+        for count in (250, 599)
     )
-    assert merge(rankings, weights, before=before, limit=5) == [(number, found) for _, number, found in best[:5]]
+    assert [found.log_share for found in few] == pytest.approx([found.log_share for found in many])
 
 
-def test_what_nobody_found_is_nothing():
-    assert merge([UNFOUND, UNFOUND], [1.0, 0.1], before=None, limit=5) == []
+@given(st.dictionaries(st.integers(1, 60), cosines), st.integers(1, 61), st.integers(0, 30))
+def test_only_earlier_positions_are_left_beside_the_very_best(similarities, end, limit):
+    ranking = rank_in_columns(ONE_TERM, near(similarities), conversation=True)
+    left = ranking.before(end, limit).positions.tolist()
+    everything = ranking.positions.tolist()
+    earlier = [position for position in everything if position < end]
+    assert set(left) == {*earlier[:limit], *everything[:10]}
+    assert left == [position for position in everything if position in left]
 
 
 def passages(strengths, seqs, **changes):
@@ -179,7 +183,7 @@ def test_a_record_is_as_relevant_as_its_best_passage():
     found = rank(passages({1: 1, 2: 3, 3: 1, 9: 3}, [5, 5, 5, 40]), [], conversation=True, limit=99)
     best = {match.position: match for match in found}
     assert (best[5].doc, best[40].doc) == (2, 9)
-    assert best[5].log_odds == best[40].log_odds
+    assert best[5].log_share == best[40].log_share
     assert len(found) == len(best)
 
 
@@ -187,7 +191,7 @@ def test_words_and_meaning_count_for_the_same_passage_only():
     near = [VectorHit(doc=2, seq=5, similarity=0.7), VectorHit(doc=1, seq=5, similarity=0.1)]
     apart = rank(passages({1: 1, 9: 1}, [5, 40]), near, conversation=True, limit=99)
     together = rank(passages({2: 1, 9: 1}, [5, 40]), near, conversation=True, limit=99)
-    assert apart[0].log_odds < together[0].log_odds
+    assert apart[0].log_share < together[0].log_share
     assert (together[0].doc, together[0].parts.meaning) == (2, pytest.approx(VECTOR * 0.6))
 
 
@@ -213,7 +217,7 @@ def test_a_passage_is_scored_with_the_turns_around_its_message():
 
 
 def test_without_postings_the_vectors_are_the_documents():
-    assert rank_in_columns(NOTHING, near({1: 0.9, 2: 0.5, 3: 0.1}), conversation=True, limit=9).documents == 3
+    assert rank_in_columns(NOTHING, near({1: 0.9, 2: 0.5, 3: 0.1}), conversation=True).documents == 3
 
 
 def test_the_first_of_two_passages_that_match_alike_is_shown():

@@ -35,7 +35,8 @@ class Hanging:
 
 def make_hits(*texts):
     return [
-        Hit(record=Memory(id=f"m{at}", content=text, at=1.0), relevance=0.5 - at / 200) for at, text in enumerate(texts)
+        Hit(record=Memory(id=f"m{at}", content=text, at=1.0), relevance=0.5 - at / 2_000)
+        for at, text in enumerate(texts)
     ]
 
 
@@ -52,8 +53,8 @@ def test_its_judgement_adds_to_that_of_the_search():
     found, notices = reorder(make_reranking(reranker), make_hits("b", "ccc"))
     assert notices == ()
     assert [hit.record.content for hit in found] == ["ccc", "b"]
-    # 0.5 of log-odds more and less than 0.495 and 0.5: the standard deviation of two scores is half of their distance.
-    assert [hit.relevance for hit in found] == pytest.approx([0.6178, 0.3775], abs=0.0001)
+    # 0.5 of log-odds more and less than 0.4995 and 0.5: the standard deviation of two scores is half of their distance.
+    assert [hit.relevance for hit in found] == pytest.approx([0.6220, 0.3775], abs=0.0001)
     assert reranker.calls == [("Tea?", ["b", "ccc"])]
 
 
@@ -67,8 +68,8 @@ def test_only_the_best_are_read():
     hits = make_hits(*(f"text {at}" for at in range(MAX_RERANKED + 3)))
     found, _ = reorder(make_reranking(reranker), hits[::-1])
     assert reranker.calls[0][1] == [hit.record.content for hit in hits[:MAX_RERANKED]]
-    assert {hit.record.id: hit for hit in found}["m50"] == hits[50]
-    assert found[0].record.id == "m49"
+    assert {hit.record.id: hit for hit in found}[f"m{MAX_RERANKED}"] == hits[MAX_RERANKED]
+    assert found[0].record.id == f"m{MAX_RERANKED - 1}"
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -55,15 +55,14 @@ def make_scorer(
 
 
 def format_relevance(relevance: float) -> str:
-    """Return a relevance as a percentage. What is small is not rounded to nothing, and what is large not to certainty.
+    """Return a relevance as a percentage. Below one percent, nobody can tell how far.
 
-    >>> [format_relevance(each) for each in (0.0, 0.00002, 0.000347, 0.714, 0.9999, 1.0)]
-    ['0 %', '<0.01 %', '0.035 %', '71 %', '>99 %', '100 %']
+    >>> [format_relevance(each) for each in (0.0, 0.000347, 0.012, 0.714, 0.9999, 1.0)]
+    ['0 %', 'under 1 %', '1 %', '71 %', 'over 99 %', '100 %']
     """
-    percent = 100 * relevance
-    if 0 < percent < 1:
-        return f"{percent:.2g} %" if percent >= 0.01 else "<0.01 %"  # noqa: PLR2004 - the smallest that is shown
-    return ">99 %" if 99 < percent < 100 else f"{percent:.0f} %"  # noqa: PLR2004 - percentages
+    if 0 < relevance < 0.01:  # noqa: PLR2004 - one percent
+        return "under 1 %"
+    return "over 99 %" if 0.99 < relevance < 1 else f"{100 * relevance:.0f} %"  # noqa: PLR2004 - percentages
 
 
 def format_parts(parts: Mapping[str, float]) -> str:
@@ -129,6 +128,7 @@ Reason = Literal[
     "pool-full",  # the pool's limit is reached
     "window-full",  # the window is full
     "not-worth",  # worth less than its tokens at the policy's price, even if there is room
+    "unlikely",  # a find that is too unlikely to help, or of a search that found nothing likely to
     "max-items",  # the pool already holds its maximum number of items
     "low-water",  # history was trimmed in one large step, so that its prefix stays the same for many turns
     "reasoning",  # the model's reasoning of an earlier turn, which goes before anything else

@@ -131,7 +131,7 @@ def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int
         if reasons and unit.key in reasons:
             return reasons[unit.key]
         if price and not unit.is_worth(price):
-            return "not-worth"
+            return "unlikely" if unit.unlikely else "not-worth"
         if len(unit.packages) > room_for_items:
             return "max-items"
         if rank > last:

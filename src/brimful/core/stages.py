@@ -24,7 +24,7 @@ from brimful.core.cost import (
     recount,
     region_of,
 )
-from brimful.core.decision import Decision, Region, make_scorer
+from brimful.core.decision import Decision, Reason, Region, make_scorer
 from brimful.core.fill import fill
 from brimful.core.forms import Shaper, find_query, find_step_queries
 from brimful.core.handles import Handles
@@ -401,11 +401,15 @@ def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
         )
 
 
+NOT_WORTH: Final[tuple[Reason, ...]] = ("not-worth", "unlikely")
+"""Reasons of what stays out although there may be room."""
+
+
 def _find_nothing_relevant(context: Context) -> int:
     """Return how many items were not worth their tokens, if none was; otherwise 0."""
     best_sets = {pool.name for pool in context.inputs.policy.pools if pool.optimize}
     found = [each for each in context.decisions if each.pool in best_sets]
-    return 0 if any(each.included for each in found) else sum(each.reason == "not-worth" for each in found)
+    return 0 if any(each.included for each in found) else sum(each.reason in NOT_WORTH for each in found)
 
 
 def _find_media(context: Context, matches: Callable[[Media], bool]) -> list[str]:

@@ -26,6 +26,7 @@ _READ: Final = 64  # turns that are searched for words of the current message: o
 _READ_CHARS: Final = 10_000  # of each of their parts
 _RARE: Final = 0.1  # of these turns may have a word that counts as rare
 _WORD: Final = re.compile(r"\w{3,}")
+_OUTSTANDING: Final = 0.5  # share of a find that is more likely the answer than all others together
 
 
 def find_needs(packages: Sequence[ContentPackage], policy: Policy) -> dict[str, float]:
@@ -77,9 +78,28 @@ def _free_keys(pool: Pool, free: FreeItems, units: Sequence[Unit]) -> Iterator[s
 
 
 def _find_unlikely(units: Sequence[Unit], policy: Policy) -> set[str]:
-    """Return the units of all finds, if no find is likely enough to help to be worth any tokens."""
-    found = {unit.key: relevance for unit in units for relevance in _relevances(unit.packages)}
-    return set() if max(found.values(), default=0.0) >= policy.min_best_relevance else set(found)
+    """Return the units of finds that are unlikely to help."""
+    found = {
+        unit.key: unit
+        for unit in units
+        if all(package.relevance is not None and package.kind.startswith(RETRIEVED_KINDS) for package in unit.packages)
+    }
+    best = max((package.relevance or 0.0 for unit in found.values() for package in unit.packages), default=0.0)
+    return {key for key, unit in found.items() if all(is_unlikely(each, policy, best) for each in unit.packages)}
+
+
+def is_unlikely(package: ContentPackage, policy: Policy, best: float) -> bool:
+    """Whether something that was found is unlikely to help, or its search found nothing that is likely to.
+
+    `best` is the highest relevance if it is not known what that search found: what one search found says nothing about
+    the finds of another. A find that stands out, as more likely the answer than all others together, may do so alone.
+    """
+    relevance, share = package.relevance or 0.0, 0.0
+    match package.metadata.get("search"):
+        case {"best": float() as best_of_search, "share": float() as own_share}:
+            best, share = best_of_search, own_share
+    least = policy.min_outstanding_relevance if share > _OUTSTANDING else 1.0
+    return relevance < policy.min_relevance or (best < policy.min_best_relevance and relevance < least)
 
 
 def _relevances(packages: Sequence[ContentPackage]) -> Iterator[float]:

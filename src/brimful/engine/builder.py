@@ -474,9 +474,11 @@ class CandidateCollector:
         if not plan.max_results:
             return SearchResult()
         question = CurrentMessage() if plan.search_room else _find_question(plan.current, recent)
+        posted = question.posted
         queries = make_queries(
             question.text,
             asker=question.sender,
+            position=posted.seq if posted is not None and posted.room == plan.room.id else None,
             goal=plan.room.goal,
             recent=recent.messages[:RECENT_SPEAKERS],
             focus=plan.focus,
@@ -494,6 +496,7 @@ class CandidateCollector:
             pinned=False if len(known.pinned) < MAX_PINNED else None,  # pinned ones are in anyway
             fallback=plan.retrieval.fallback,
             min_relevance=plan.retrieval.min_relevance,
+            floor=plan.min_relevance,
             few=plan.few_memories if plan.retrieval.max_memories is None else 0,
             half_life=plan.retrieval.half_life,
             tokenizer=plan.vocabulary or "",

@@ -16,6 +16,7 @@ from brimful.core.policy import Forms, Policy
 from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count
 from brimful.core.units import make_pool_lookup
+from brimful.core.worth import is_unlikely
 from brimful.janitor.schedule import LEVEL_KEY
 from brimful.lore import ActivatedEntry, Activation, ActivationReason, LoreExclusion, LoreIndex
 from brimful.packagers.package import PackageOptions
@@ -218,7 +219,8 @@ def limit_misses(
     densities: dict[str, float] = {}
     for package in packages:
         worth, least = score_of(package).total, _min_cost(package, policy.forms)
-        if least and worth <= price * least and pool_of(package) in priced and package.id not in free:
+        unlikely = package.relevance is not None and is_unlikely(package, policy, best=1.0)
+        if least and (unlikely or worth <= price * least) and pool_of(package) in priced and package.id not in free:
             densities[package.id] = worth / least
     left_out = set(sorted(densities, key=densities.__getitem__, reverse=True)[_NEAR_MISSES:])
     return [package for package in packages if package.id not in left_out]
@@ -305,6 +307,8 @@ def _hit_metadata(hit: Hit) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "query": hit.query,
         "relevance": _round(hit.relevance),
+        "best": _round(hit.best),
+        "share": _round(hit.share),
         "recency": _round(hit.recency),
         "parts": {name: round(value, 2) for name, value in parts if value},
     }

@@ -73,7 +73,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     types: tuple[str, ...] = ()
     min_relevance: float = 0.0
     half_life: float | None = None
-    max_results: int = 400
+    max_results: int = 4_000
     max_memories: int | None = None
     fallback: Fallback = "failure"
     timeout: float = TIME_LIMIT

@@ -25,7 +25,7 @@ from brimful.packagers.records import package_message, plain_text
 from brimful.policies import Overrides, load_policy
 from brimful.records import Content, Message, Persona, Room, User
 
-_TOKENS_PER_HIT = 20  # a short message with its label: so the budget is filled, with some hits to spare
+_TOKENS_PER_HIT = 8  # fewer than a short message with its label takes: so tokens end the search, not the number of hits
 FEW_MEMORIES = 50  # of which all are candidates, if the policy may include all of them
 _MIN_HITS = 100  # hits are weighed by sender and content after the search: even a small budget needs a choice
 
@@ -103,6 +103,11 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Up to how many memories of a scope are all candidates, whether search finds them or not."""
         pool = self.policy.pool_for_kind("memory-semantic")
         return FEW_MEMORIES if self.policy.price and pool is not None and pool.free is not None else 0
+
+    @property
+    def min_relevance(self) -> float:
+        """The relevance below which a hit is not worth any tokens."""
+        return self.policy.min_relevance if self.policy.price else 0.0
 
     @cached_property
     def tokens_for_results(self) -> int:

@@ -29,13 +29,15 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     """A value for each passage, ascending by position and document.
 
     A position is a message's `seq` in its room; elsewhere, it is the first `doc` of a record. A long record has several
-    passages at one position. `own` is what the value would be without the turns around it.
+    passages at one position. `own` is what the value would be without the turns around it. `presence` is the largest
+    share of the query whose terms a single passage has, however long it is.
     """
 
     positions: Positions
     docs: Positions
     values: Values
     own: Values = msgspec.field(default_factory=lambda: np.empty(0))
+    presence: float = 0.0
 
 
 NOTHING_SCORED: Final = Scored(positions=np.empty(0, np.int64), docs=np.empty(0, np.int64), values=np.empty(0))
@@ -61,7 +63,8 @@ def score_coverage(postings: Postings, *, conversation: bool, beside: Scored = N
     strengths = _with_neighbours(turns, around, len(shares), reach)
     values = _coverage(strengths[:, at_positions], shares)
     own = _coverage(_with_neighbours(turns, positions, len(shares), 0), shares) if reach else values
-    whole = Scored(positions=positions, docs=passages.docs_at(positions), values=values, own=own)
+    docs, presence = passages.docs_at(positions), _largest_presence(rows, shares)
+    whole = Scored(positions=positions, docs=docs, values=values, own=own, presence=presence)
     if not several:
         return whole
     others = _with_neighbours(turns, around, len(shares), reach, own=0.0)[:, at_positions]
@@ -72,6 +75,7 @@ class _Rows(msgspec.Struct, frozen=True, kw_only=True):
     position: Positions
     doc: Positions
     term: Positions
+    frequency: Values
     strength: Values
 
 
@@ -124,6 +128,7 @@ class _Passages(msgspec.Struct, frozen=True, kw_only=True):
             position=np.append(rows.position[others], long.positions[starts][at]),
             doc=np.append(rows.doc[others], long.docs[starts][at]),
             term=np.append(rows.term[others], term),
+            frequency=np.append(rows.frequency[others], np.ones(len(term))),
             strength=np.append(rows.strength[others], best[term, at]),
         )
 
@@ -144,7 +149,15 @@ def _with_passages(whole: Scored, passages: _Passages, rows: _Rows, others: Valu
         docs=docs[order],
         values=np.append(whole.values[single], values)[order],
         own=np.append(whole.own[single], own)[order],
+        presence=whole.presence,
     )
+
+
+def _largest_presence(rows: _Rows, shares: Values) -> float:
+    """Return the largest share of the query whose terms are in a single passage."""
+    docs = _distinct(rows.doc)
+    found = shares[rows.term] * np.minimum(rows.frequency, 1.0)  # a synonym is less than an occurrence
+    return min(1.0, float(np.bincount(np.searchsorted(docs, rows.doc), found, len(docs)).max(initial=0.0)))
 
 
 def _coverage(strengths: Values, shares: Values) -> Values:
@@ -196,9 +209,16 @@ def _query_terms(postings: Postings, *, conversation: bool) -> tuple[Values, _Ro
     position = to_positions(doc, np.asarray(postings.seq, np.int64), conversation=conversation)
     selected = (term >= 0) & (position >= FIRST_POSITION)
     relative_length = np.asarray(postings.length, np.float64) * max(postings.documents, 1) / max(postings.words, 1)
-    strength = np.asarray(postings.frequency, np.float64) / (1 - LENGTH_SHARE + LENGTH_SHARE * relative_length)
+    frequency = np.asarray(postings.frequency, np.float64)
+    strength = frequency / (1 - LENGTH_SHARE + LENGTH_SHARE * relative_length)
     shares: Values = idf[rarest] / max(idf[rarest].sum(), 1e-9)
-    rows = _Rows(position=position[selected], doc=doc[selected], term=term[selected], strength=strength[selected])
+    rows = _Rows(
+        position=position[selected],
+        doc=doc[selected],
+        term=term[selected],
+        frequency=frequency[selected],
+        strength=strength[selected],
+    )
     return shares, rows
 
 

@@ -1,7 +1,7 @@
 """The search queries of a build: several per context, so that more is found than the last message alone would match."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Final, Literal
@@ -137,7 +137,8 @@ matter when it contains nothing to search for, such as "And then?" """
 class Query(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One search query: a text of `asker` in a conversation of `speakers`.
 
-    `weight` is a factor on the relevance of its hits.
+    `weight` is a factor on the relevance of its hits. `positions` are those of the messages that it consists of, which
+    would match it best.
     """
 
     name: QueryName
@@ -145,6 +146,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     asker: str = ""
     speakers: tuple[str, ...] = ()
     weight: float = 1.0
+    positions: tuple[int, ...] = ()
 
     @cached_property
     def question(self) -> Question:
@@ -166,6 +168,7 @@ def make_queries(
     event: str,
     *,
     asker: str = "",
+    position: int | None = None,
     goal: str = "",
     recent: Sequence[Message] = (),
     focus: str = "",
@@ -173,10 +176,10 @@ def make_queries(
 ) -> tuple[Query, ...]:
     r"""Return the queries of a build: current message with goal, focus, recent user messages, last assistant message.
 
-    `recent` is newest first; its senders are the speakers that a query may name. Queries with the same text are merged
-    into the one with the highest weight. A mention, also by one of the names of the `persona`, says who is to answer,
-    not what to search for, unless it names one of the people who speak. A search for nothing but a mention is a search
-    for that name.
+    `position` is that of the current message in the room, if it is there. `recent` is newest first; its senders are the
+    speakers that a query may name. Queries with the same text are merged into the one with the highest weight. A
+    mention, also by one of the names of the `persona`, says who is to answer, not what to search for, unless it names
+    one of the people who speak. A search for nothing but a mention is a search for that name.
 
     >>> [(query.name, query.text) for query in make_queries("@nova When is it?", goal="Ship the demo", focus="spam")]
     [('event', 'When is it?\nShip the demo'), ('focus', 'spam')]
@@ -185,27 +188,34 @@ def make_queries(
         require_text(field, value, InvalidValue)
     humans = [message for message in recent if message.role == "user"][:HUMAN_MESSAGES]
     actions = [message for message in recent if message.role in ("assistant", "tool")][:1]
-    sources: list[tuple[QueryName, str, Iterable[str]]] = [
-        ("event", asker, (event, goal)),
-        ("focus", "", (focus,)),
-        ("human", humans[0].sender if humans else "", _texts(reversed(humans))),
-        ("action", actions[0].sender if actions else "", _texts(actions)),
+    asked_at = () if position is None else (position,)
+    sources: list[tuple[QueryName, str, Iterable[str], tuple[int, ...]]] = [
+        ("event", asker, (event, goal), asked_at),
+        ("focus", "", (focus,), asked_at),
+        ("human", humans[0].sender if humans else "", _texts(reversed(humans)), (*asked_at, *_positions(humans))),
+        ("action", actions[0].sender if actions else "", _texts(actions), (*asked_at, *_positions(actions))),
     ]
     speakers = tuple(sorted({asker, *(message.sender for message in recent)}))
     people = {message.sender.casefold() for message in recent if message.role == "user" and message.persona is None}
     queries: dict[str, Query] = {}
-    for name, sender, texts in sources:
+    for name, sender, texts, positions in sources:
         said = list(texts)
         spoken = [remove_mentions(text, names=(*persona, *speakers), keep=people) for text in said]
         text = "\n".join(filter(None, map(str.strip, spoken if recent or any(spoken) else said)))[-MAX_QUERY_CHARS:]
         if text and text not in queries:
-            queries[text] = Query(name=name, text=text, asker=sender, speakers=speakers, weight=WEIGHTS[name])
+            queries[text] = Query(
+                name=name, text=text, asker=sender, speakers=speakers, weight=WEIGHTS[name], positions=positions
+            )
     return tuple(queries.values())
 
 
 def query_terms(query: Query) -> tuple[str, ...]:
     """Return the terms to search for: the last ones of a long query."""
     return query.question.terms[-(MAX_QUERY_TERMS if query.main else SIDE_TERMS) :]
+
+
+def _positions(messages: Iterable[Message]) -> Iterator[int]:
+    return (message.seq for message in messages)
 
 
 def _texts(messages: Iterable[Message]) -> list[str]:

@@ -1,12 +1,22 @@
-"""Combine lexical and vector evidence into log-odds for each position. `calibration` turns them into probabilities."""
+"""Rank the positions of a scope for a query by their words and their vectors.
+
+A text may answer a question because it has the same words, or because it means the same in other words. Adding up the
+evidence for both would let any shared word outweigh the best paraphrase, so there are two explanations:
+
+- words and meaning together (log-odds, of which a fully covered query gives `LEXICAL`),
+- meaning alone: by how many standard deviations its vector is nearer than others.
+
+Each gives every position a share of the probability, and a position gets the weighted mean of its two shares. So the
+best paraphrase is among the first even if many texts share a word with the question. `calibration` turns shares into
+the probability that a position helps to answer.
+"""
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from brimful.cache import content_bytes, memoize
 from brimful.records.search import Postings, VectorHit
@@ -25,85 +35,90 @@ from brimful.retrieval.time_expressions import mentions_time
 
 MAX_NEIGHBOURS: Final = 200  # nearest vectors per query, unless a large budget has room for more messages
 
-LEXICAL: Final = 12.0  # log-odds for a fully covered query; half coverage gives 0.7 of that
-VECTOR: Final = 8.0  # log-odds per 1.0 of cosine similarity above the baseline
+LEXICAL: Final = 14.0  # log-odds for a fully covered query
+VECTOR: Final = 10.0  # log-odds per 1.0 of cosine similarity above the baseline
+WORDS: Final = 0.65  # weight of the explanation by words and meaning; the rest is that of meaning alone
+STANDOUT: Final = 1.25  # log-odds for a vector that is one standard deviation nearer, in the explanation by meaning
 UNRELATED: Final = 0.2  # cosine baseline for small scopes, where even the farthest neighbour may be related
 SPEAKER: Final = 2.5  # log-odds if the query is about the speaker
 TIME: Final = 1.5  # log-odds for a text that mentions a time, if the query asks for one
 FIRST_PERSON: Final = 0.5  # log-odds for a text about its speaker: most facts about people come from themselves
-PRIOR_LOG_ODDS: Final = 8.0  # log-odds against the only position of a scope; grows by 1 per e-fold of positions
+MAX_SPEAKER: Final = SPEAKER + TIME + FIRST_PERSON  # log-odds that a text and its speaker can add
+_COMPARED: Final = 10  # of the very best positions that stay in a ranking in any case
+_MIN_SPREAD: Final = 1e-3  # of cosines; if all are equal, none stands out
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A position with its log-odds and their parts.
+    """A position with its share of the probability, and what speaks for it.
 
     A position is a message's `seq` in its room, or the first `doc` of a record elsewhere. `doc` is the best passage at
-    this position, or 0 if only the turns around it match. The log-odds are the sum of the parts less what speaks
-    against any position of the scope.
+    this position, or 0 if only the turns around it match. `log_share` is the logarithm of the probability that this
+    position is the answer if one is.
     """
 
     position: int
-    log_odds: float
+    log_share: float
     doc: int = 0
     parts: Parts = Parts()
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """Positions with their best passage, its log-odds and the parts of those, as columns, best first.
+    """Positions with their best passage, its share and the parts of its evidence, as columns, best first.
 
-    `documents` is the number of documents in the scope.
+    `documents` is the number of documents in the scope, `coverage` the largest share of the query's words that a single
+    text has, and `nearest` the similarity of the nearest vector.
     """
 
     positions: Positions
     docs: Positions
-    log_odds: Values
+    log_shares: Values
     words: Values
     meaning: Values
     neighbours: Values
     documents: int = 0
-
-    @property
-    def columns(self) -> tuple[Positions, Positions, Values, Values, Values, Values]:
-        """All columns, in the order of the fields."""
-        return self.positions, self.docs, self.log_odds, self.words, self.meaning, self.neighbours
+    coverage: float = 0.0
+    nearest: float = 0.0
 
     def at(self, chosen: Positions) -> "Ranking":
         """Return the rows at these indexes."""
-        return _make_ranking([column[chosen] for column in self.columns], self.documents)
+        return msgspec.structs.replace(self, **{name: getattr(self, name)[chosen] for name in _COLUMNS})
+
+    def before(self, position: int | None, limit: int) -> "Ranking":
+        """Return the best rows before a position. Of the others, those among the very best stay, as a comparison."""
+        if position is None:
+            return self.at(np.arange(min(limit, len(self.positions))))
+        earlier = self.positions < position
+        allowed = earlier & (np.cumsum(earlier) <= limit)
+        return self.at(np.flatnonzero(allowed | (np.arange(len(earlier)) < _COMPARED)))
 
     def matches(self) -> list[Match]:
         """Return the rows as values."""
         return [
             Match(
                 position=position,
-                log_odds=log_odds,
+                log_share=log_share,
                 doc=doc,
                 parts=Parts(words=words, meaning=meaning, neighbours=neighbours),
             )
-            for position, doc, log_odds, words, meaning, neighbours in zip(
-                *(column.tolist() for column in self.columns), strict=True
+            for position, doc, log_share, words, meaning, neighbours in zip(
+                *(getattr(self, name).tolist() for name in _COLUMNS), strict=True
             )
         ]
 
 
-def _make_ranking(columns: Sequence[npt.NDArray[Any]], documents: int) -> Ranking:
-    positions, docs, log_odds, words, meaning, neighbours = columns
-    return Ranking(
-        positions=positions,
-        docs=docs,
-        log_odds=log_odds,
-        words=words,
-        meaning=meaning,
-        neighbours=neighbours,
-        documents=documents,
-    )
+_COLUMNS: Final = ("positions", "docs", "log_shares", "words", "meaning", "neighbours")
+NO_MATCHES: Final = Ranking(
+    positions=np.empty(0, np.int64),
+    docs=np.empty(0, np.int64),
+    log_shares=np.empty(0),
+    words=np.empty(0),
+    meaning=np.empty(0),
+    neighbours=np.empty(0),
+)
 
 
-NO_MATCHES: Final = _make_ranking([np.empty(0, np.int64)] * 2 + [np.empty(0)] * 4, 0)
-
-
-def rank(postings: Postings, near: Sequence[VectorHit], *, conversation: bool, limit: int) -> Ranking:
-    """Return the most relevant positions of a scope for one query, best first. Later positions win ties.
+def rank(postings: Postings, near: Sequence[VectorHit], *, conversation: bool) -> Ranking:
+    """Return the positions of a scope that match one query, best first. Later positions win ties.
 
     A record is as relevant as its best passage.
     """
@@ -112,46 +127,57 @@ def rank(postings: Postings, near: Sequence[VectorHit], *, conversation: bool, l
     postings = count_records(postings, conversation=conversation)
     vector = _similarities(near, conversation=conversation)
     lexical = score_coverage(postings, conversation=conversation, beside=vector)
-    covered, words = LEXICAL * np.sqrt(lexical.values), LEXICAL * np.sqrt(lexical.own)
-    # Everything else is at most as similar as the farthest neighbour. That baseline suits any embedder's range.
-    farthest = float(vector.values.min()) if len(vector.values) else UNRELATED
-    meaning = VECTOR * (_values_at(vector, lexical.docs, farthest) - min(farthest, UNRELATED))
-    documents = max(postings.documents, len(set(vector.positions.tolist())), 1)
+    covered, words = LEXICAL * lexical.values, LEXICAL * lexical.own
+    usual = _Usual.of(vector.values)
+    cosines = _values_at(vector, lexical.docs, usual.farthest)
+    meaning = VECTOR * np.maximum(cosines - min(usual.farthest, UNRELATED), 0.0)
+    log_shares = _log_shares(covered + meaning, lexical.positions)
+    if near:
+        alone = _log_shares(STANDOUT * cosines / usual.spread, lexical.positions)
+        log_shares = np.logaddexp(math.log(WORDS) + log_shares, math.log(1 - WORDS) + alone)
     ranking = _best_passages(
         Ranking(
             positions=lexical.positions,
             docs=lexical.docs,
-            log_odds=covered + meaning - against(documents),
+            log_shares=log_shares,
             words=words,
             meaning=meaning,
             neighbours=covered - words,
-            documents=documents,
+            documents=max(postings.documents, len(set(vector.positions.tolist())), 1),
+            coverage=lexical.presence,
+            nearest=float(vector.values.max(initial=0.0)),
         )
     )
-    return ranking.at(_best(ranking.log_odds, ranking.positions, limit))
+    return ranking.at(np.lexsort((-ranking.positions, -ranking.log_shares)))
 
 
-def against(documents: int) -> float:
-    """Return the log-odds against any position of a scope with so many documents."""
-    return PRIOR_LOG_ODDS + math.log(documents)
+class _Usual(msgspec.Struct, frozen=True, kw_only=True):
+    """What is usual among the nearest vectors, always of the same number of them, however many were searched for.
 
-
-def merge(
-    rankings: Sequence[Ranking], weights: Sequence[float], *, before: int | None, limit: int
-) -> list[tuple[int, Match]]:
-    """Merge the rankings of several queries: the best positions, each with the number of its highest-ranking query.
-
-    A query's weight is a factor on the odds. If `before` is given, only earlier positions are returned.
+    Everything else is at most as similar as the `farthest` of them. That baseline suits any embedder's range.
     """
-    joined = _make_ranking([np.concatenate(columns) for columns in zip(*(r.columns for r in rankings), strict=True)], 0)
-    numbers = np.repeat(np.arange(len(rankings)), [len(each.positions) for each in rankings])
-    weighted = joined.log_odds + np.log(weights)[numbers]
-    order = np.lexsort((-weighted, joined.positions))  # it is stable, so the first of equal queries wins
-    highest = order[np.diff(joined.positions[order], prepend=-1) > 0]  # one row per position
-    if before is not None:
-        highest = highest[joined.positions[highest] < before]
-    best = highest[_best(weighted[highest], joined.positions[highest], limit)]
-    return list(zip(numbers[best].tolist(), joined.at(best).matches(), strict=True))
+
+    farthest: float = UNRELATED
+    spread: float = 1.0
+
+    @classmethod
+    def of(cls, cosines: Values) -> "_Usual":
+        if not len(cosines):
+            return cls()
+        nearest = np.sort(cosines)[::-1][:MAX_NEIGHBOURS]
+        return cls(farthest=float(nearest[-1]), spread=max(float(nearest.std()), _MIN_SPREAD))
+
+
+def _log_shares(log_odds: Values, positions: Positions) -> Values:
+    """Return the logarithm of each passage's share of the probability. A position counts as its best passage does.
+
+    Only the best positions count, however many there are. `positions` are ascending.
+    """
+    if not len(log_odds):
+        return log_odds
+    best = np.sort(np.maximum.reduceat(log_odds, np.flatnonzero(np.diff(positions, prepend=-1))))[-MAX_NEIGHBOURS:]
+    shares: Values = log_odds - np.logaddexp.reduce(best)
+    return shares
 
 
 def add_speaker(match: Match, question: Question, *, speaker: str, text: str) -> Match:
@@ -159,7 +185,7 @@ def add_speaker(match: Match, question: Question, *, speaker: str, text: str) ->
 
     >>> question = Question(terms=("ann", "plant"), meaning="plant")
     >>> for speaker, text in [("Ann", "Roses."), ("Bo", "Roses."), ("Bo", "I grow roses.")]:
-    ...     add_speaker(Match(position=1, log_odds=-2.0), question, speaker=speaker, text=text).log_odds
+    ...     add_speaker(Match(position=1, log_share=-2.0), question, speaker=speaker, text=text).log_share
     0.5
     -2.0
     -1.5
@@ -172,7 +198,7 @@ def add_speaker(match: Match, question: Question, *, speaker: str, text: str) ->
     parts = match.parts
     return Match(
         position=match.position,
-        log_odds=match.log_odds + about + time + own,
+        log_share=match.log_share + about + time + own,
         doc=match.doc,
         parts=Parts(
             words=parts.words,
@@ -189,19 +215,11 @@ _first_person_share: Final = memoize(first_person_share, name="texts", size=lamb
 _mentions_time: Final = memoize(mentions_time, name="texts", size=lambda args, _: content_bytes(args[0]))
 
 
-def _best(values: Values, positions: Positions, limit: int) -> Positions:
-    """Return the indexes of the largest values, largest first. Later positions win ties."""
-    chosen = np.arange(len(values))
-    if len(values) > limit > 0:
-        chosen = np.flatnonzero(values >= np.partition(values, len(values) - limit)[len(values) - limit])
-    return chosen[np.lexsort((-positions[chosen], -values[chosen]))][:limit]
-
-
 def _best_passages(ranking: Ranking) -> Ranking:
     """Return one row per position: its most relevant passage, the first of equal ones."""
     if (np.diff(ranking.positions) > 0).all():
         return ranking
-    order = np.lexsort((ranking.docs, -ranking.log_odds, ranking.positions))
+    order = np.lexsort((ranking.docs, -ranking.log_shares, ranking.positions))
     return ranking.at(order[np.diff(ranking.positions[order], prepend=-1) > 0])
 
 

@@ -1,6 +1,7 @@
 """Hybrid search with a cache, a time limit, a circuit breaker, and a fallback to recent memories."""
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -19,11 +20,12 @@ from brimful.records import LoreEntry, Memory, Message
 from brimful.records.search import Document, Postings, TermQuery, VectorHit, VectorQuery
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
-from brimful.retrieval.calibration import calibrate, coefficients_of
+from brimful.retrieval.calibration import Coefficients, Outlook, calibrate, coefficients_of
 from brimful.retrieval.documents import MIN_DIVIDED_CHARS, searchable_text
+from brimful.retrieval.lexical import Values
 from brimful.retrieval.names import find_addressees
 from brimful.retrieval.queries import Query, Question, query_terms
-from brimful.retrieval.rank import LEXICAL, MAX_NEIGHBOURS, Match, add_speaker, merge, rank
+from brimful.retrieval.rank import LEXICAL, MAX_NEIGHBOURS, MAX_SPEAKER, Match, Ranking, add_speaker, rank
 from brimful.retrieval.rerank import Reranking
 from brimful.retrieval.search import (
     Group,
@@ -46,9 +48,13 @@ SIDE_ROWS: Final = 200  # postings read for any other query, and for synonyms
 LAGGING: Final = 256  # documents without a vector; fewer than that were just written and will be embedded soon
 UNKNOWN_SHARE: Final = 0.5  # of a question; with less of it in an unknown language, vector search still helps
 FALLBACK_RELEVANCE: Final = 0.5  # of memories returned only because they are recent; unlikely ones do not replace them
-MIN_WORDS: Final = LEXICAL * 0.1**0.5  # log-odds of a tenth of the query; with more words in common, a memory matches
+MIN_WORDS: Final = LEXICAL * 0.1  # log-odds of a tenth of the query; with more words in common, a memory matches
 FEW_RELEVANCE: Final = 1e-4  # of memories returned only because there are few
+SIDE_MATCHES: Final = 20  # of a query that is not a main one: their weight is so small that others never matter
+MAX_VECTORS: Final = 400  # nearest vectors of a room, if hits below a certain relevance are not wanted
+NEAR_MISSES: Final = 20  # hits that are less relevant than wanted, to be on the record
 FALLBACK_MEMORIES: Final = 10  # together with those that were found, unless the request has a limit of its own
+_LONG_TEXT: Final = 10_000  # bytes: its length is no argument against it
 _NAMED_MESSAGES: Final = 12  # read for each name in a query, to see who is addressed by it
 _MAX_CAUSE_CHARS: Final = 200  # of an error message that is stored with a context
 _NO_POSTINGS: Final = Postings(
@@ -146,16 +152,18 @@ class Retriever:
         terms, language_notices = await run_in_thread(self._analyze, queries, groups)
         # Concurrently: both vector comparison and database queries release the interpreter lock.
         (postings, lexical_notices), (near, vector_notices) = await asyncio.gather(
-            self._lexical(queries, groups, terms), self._vectors(queries, groups)
+            self._lexical(queries, groups, terms), self._vectors(queries, groups, request)
         )
-        rankings = _rank_groups(queries, groups, postings, near, request)  # takes a millisecond: not worth a thread
         hits: list[Hit] = []
         embedder = self._embedder.id if self._embedder is not None and near is not None else None
-        for at, (group, ranking) in enumerate(zip(groups, rankings, strict=True)):
-            names = [] if postings is None or group.room is None else _find_names(queries, postings[at])
-            resolved = await self._resolve(group, ranking.matches, names, request)
-            found = list(_calibrate(resolved, group, ranking.documents, embedder))
-            if group.kind == "memory" and request.few >= max(1, ranking.documents):
+        for at, group in enumerate(groups):
+            lexical = [_NO_POSTINGS] * len(queries) if postings is None else postings[at]
+            vector: list[list[VectorHit]] = [[]] * len(queries) if near is None else near[at]
+            # Takes a millisecond: not worth a thread.
+            rankings = _rank_group(queries, group, list(zip(lexical, vector, strict=True)), request, embedder)
+            names = [] if postings is None or group.room is None else _find_names(queries, lexical)
+            found = await self._resolve(group, rankings, names, request)
+            if group.kind == "memory" and request.few >= max(1, *(each.ranking.documents for each in rankings)):
                 found += await self._few(request, found)
             hits += (
                 found if request.half_life is None else [_with_recency(hit, request.half_life, now) for hit in found]
@@ -192,7 +200,9 @@ class Retriever:
             text = f"full-text search failed ({cause})"
             return None, (Notice(kind="text-search-failed", text=text, facts={"cause": cause, "error": _name(error)}),)
 
-    async def _vectors(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Nearest | None, Notices]:
+    async def _vectors(
+        self, queries: Sequence[Query], groups: Sequence[Group], request: SearchRequest
+    ) -> tuple[Nearest | None, Notices]:
         """Run vector search within the time limit. The breaker guards the embedder only, not the store."""
         main = [query.question.meaning for query in queries if query.main]
         embedder = self._embedder
@@ -223,15 +233,20 @@ class Retriever:
         self._breaker.succeeded(self._clock())
         try:
             async with asyncio.timeout_at(until):
-                return await self._near(embedder, vectors, queries, groups)
+                return await self._near(embedder, vectors, queries, groups, request)
         except (BrimfulError, TimeoutError) as error:
             return None, self._lost(error)
 
     async def _near(
-        self, embedder: Embedder, vectors: Rows, queries: Sequence[Query], groups: Sequence[Group]
+        self,
+        embedder: Embedder,
+        vectors: Rows,
+        queries: Sequence[Query],
+        groups: Sequence[Group],
+        request: SearchRequest,
     ) -> tuple[Nearest, Notices]:
         """Return the nearest documents, and a notice if many have no vector yet."""
-        limits = [_max_neighbours(group) for group in groups]
+        limits = [_max_neighbours(group, request) for group in groups]
         asked = [VectorQuery(scopes=group.scopes, vector=vector) for group in groups for vector in vectors]
         nearest, waiting = await self._store.search_vectors(
             embedder.id, asked, limit=max(limits), max_backlog=LAGGING + 1
@@ -283,23 +298,30 @@ class Retriever:
     # -- from positions to records -----------------------------------------------------------------------------------
 
     async def _resolve(
-        self, group: Group, ranking: Sequence[tuple[Query, Match]], names: "Sequence[_Names]", request: SearchRequest
-    ) -> list["_Found"]:
-        """Read the records at the best positions, and tell each query which speakers are called by a name in it."""
-        positions = {match.position for _, match in ranking}.union(*(each.positions for each in names))
+        self, group: Group, rankings: "Sequence[_QueryRanking]", names: "Sequence[_Names]", request: SearchRequest
+    ) -> list[Hit]:
+        """Read the records at the best positions, and return each with the query to which it is most relevant."""
+        matches = [each.ranking.matches() for each in rankings]
+        positions = {match.position for found in matches for match in found}.union(*(each.positions for each in names))
         records = await self._records(group, sorted(positions), request)
-        questions = {each.query.name: each.question_with_addressees(records) for each in names}
-        found = [
-            (query, match, counted, searchable_text(counted[0]))
-            for query, match in ranking
-            if (counted := records.get(match.position))
-        ]
-        long = [match.doc for _, match, _, text in found if len(text) > MIN_DIVIDED_CHARS]
+        texts = {at: searchable_text(counted[0]) for at, counted in records.items()}
+        is_long = {at for at, text in texts.items() if len(text) > MIN_DIVIDED_CHARS}
+        long = sorted({match.doc for found in matches for match in found if match.position in is_long})
         passages = {each.doc: each for each in await self._store.documents(long)} if long else {}
-        return [
-            _find(counted, query, questions.get(query.name, query.question), match, text, passages.get(match.doc))
-            for query, match, counted, text in found
-        ]
+        questions = {each.query.name: each.question_with_addressees(records) for each in names}
+        best: dict[str, Hit] = {}
+        for ranked, own in zip(rankings, matches, strict=True):
+            question = questions.get(ranked.query.name, ranked.query.question)
+            found = [
+                _find(records[match.position], question, match, texts[match.position], passages.get(match.doc))
+                for match in own
+                if match.position in records
+            ]
+            for hit in ranked.hits(found, group):
+                known = best.get(hit.record.id)
+                if known is None or hit.relevance > known.relevance:
+                    best[hit.record.id] = hit
+        return [hit for hit in best.values() if not _is_in_context(hit, request)]
 
     async def _records(
         self, group: Group, positions: Sequence[int], request: SearchRequest
@@ -363,42 +385,98 @@ def _next_postings(query: Query, results: Iterator[Postings]) -> Postings:
     return expand_postings(own, next(results), [term for _, term in query.related]) if query.related else own
 
 
-class _GroupRanking(msgspec.Struct, frozen=True, kw_only=True):
-    """The best positions of a group, each with the query that ranks it highest."""
+class _QueryRanking(msgspec.Struct, frozen=True, kw_only=True):
+    """The best positions of a group for one query, whose coefficients are those of the embedder that it uses."""
 
-    matches: Sequence[tuple[Query, Match]] = ()
-    documents: int = 0
+    query: Query
+    ranking: Ranking
+    coefficients: Coefficients
+
+    def hits(self, found: "Sequence[_Found]", group: Group) -> Iterator[Hit]:
+        """Yield the hits with their relevance: a probability, multiplied by the weight of the query.
+
+        The weight is the probability that the query is what the answer is about.
+        """
+        if not found:
+            return
+        shares, lengths = np.array([each.match.log_share for each in found]), np.array([each.length for each in found])
+        relevance = self._relevance(shares, lengths, group).tolist()
+        best = max(relevance)
+        for each, value in zip(found, relevance, strict=True):
+            yield each.hit(value, best, self.query.name)
+
+    def without_unlikely(self, group: Group, least: float) -> "_QueryRanking":
+        """Return the positions that may be relevant enough, whatever their texts are, and a few of the others."""
+        ranking = self.ranking
+        if not least or len(ranking.positions) <= NEAR_MISSES:
+            return self
+        count = len(ranking.positions)
+        highest = self._relevance(ranking.log_shares + MAX_SPEAKER, np.full(count, _LONG_TEXT), group)
+        likely = (highest >= least) | (np.arange(count) < NEAR_MISSES)
+        return msgspec.structs.replace(self, ranking=ranking.at(np.flatnonzero(likely)))
+
+    def _relevance(self, log_shares: Values, lengths: npt.NDArray[np.int64], group: Group) -> Values:
+        outlook = Outlook(
+            kind=group.kind,
+            documents=self.ranking.documents,
+            nearest=self.ranking.nearest,
+            coverage=self.ranking.coverage,
+            terms=len(self.query.question.terms),
+        )
+        return self.query.weight * calibrate(log_shares, lengths, outlook, self.coefficients)
 
 
-def _rank_groups(
+def _rank_group(
     queries: Sequence[Query],
-    groups: Sequence[Group],
-    postings: Lexical | None,
-    near: Nearest | None,
+    group: Group,
+    evidence: Sequence[tuple[Postings, Sequence[VectorHit]]],
     request: SearchRequest,
-) -> list[_GroupRanking]:
-    """Rank every group by every query; each position keeps its best rank."""
-    if not queries:
-        return [_GroupRanking() for _ in groups]
-    ranked = []
-    weights = [query.weight for query in queries]
-    for at, group in enumerate(groups):
-        lexical = [_NO_POSTINGS] * len(queries) if postings is None else postings[at]
-        vector: list[list[VectorHit]] = [[]] * len(queries) if near is None else near[at]
-        rankings = [
-            rank(*evidence, conversation=group.room is not None, limit=group.limit)
-            for evidence in zip(lexical, vector, strict=True)
-        ]
-        before = request.before if group.room == request.room else None
-        best = merge(rankings, weights, before=before, limit=group.limit)
-        matches = [(queries[number], match) for number, match in best]
-        ranked.append(_GroupRanking(matches=matches, documents=max(each.documents for each in rankings)))
-    return ranked
+    embedder: str | None,
+) -> list[_QueryRanking]:
+    """Rank a group by each query. None of them depends on the others."""
+    is_own = group.room is not None and group.room == request.room
+    before = request.before if is_own else None
+    rankings = []
+    for query, (postings, near) in zip(queries, evidence, strict=True):
+        if is_own and query.positions:
+            postings, near = _without(postings, near, query.positions)  # noqa: PLW2901 - the same without itself
+        limit = group.limit if query.main else SIDE_MATCHES
+        ranked = _QueryRanking(
+            query=query,
+            ranking=rank(postings, near, conversation=group.room is not None).before(before, limit),
+            coefficients=coefficients_of(embedder if query.main else None),
+        )
+        rankings.append(ranked.without_unlikely(group, request.floor))
+    return rankings
 
 
-def _max_neighbours(group: Group) -> int:
+def _without(
+    postings: Postings, near: Sequence[VectorHit], positions: Sequence[int]
+) -> tuple[Postings, Sequence[VectorHit]]:
+    """Return the evidence without that at some positions."""
+    others = ~np.isin(np.asarray(postings.seq, np.int64), positions)
+    columns = {
+        name: np.asarray(getattr(postings, name))[others] for name in ("doc", "seq", "length", "term", "frequency")
+    }
+    return msgspec.structs.replace(postings, **columns), [hit for hit in near if hit.seq not in positions]
+
+
+def _is_in_context(hit: Hit, request: SearchRequest) -> bool:
+    """Whether a hit is a message that is in the context anyway."""
+    record = hit.record
+    return (
+        request.before is not None
+        and isinstance(record, Message)
+        and record.room == request.room
+        and record.seq >= request.before
+    )
+
+
+def _max_neighbours(group: Group, request: SearchRequest) -> int:
     """Return how many vectors to find: of short messages, as many as fit into a large budget."""
-    return max(MAX_NEIGHBOURS, group.limit) if group.room is not None else MAX_NEIGHBOURS
+    if group.room is None:
+        return MAX_NEIGHBOURS
+    return max(MAX_NEIGHBOURS, min(group.limit, MAX_VECTORS) if request.floor else group.limit)
 
 
 class _Names(msgspec.Struct, frozen=True):
@@ -432,25 +510,24 @@ class _Found(msgspec.Struct, frozen=True, gc=False):
 
     record: Message | Memory | LoreEntry
     tokens: int | None
-    query: Query
     match: Match
     passage: Passage | None
     length: int
 
-    def hit(self, relevance: float) -> Hit:
+    def hit(self, relevance: float, best: float, query: str) -> Hit:
         return Hit(
             record=self.record,
             relevance=relevance,
+            best=best,
+            share=min(1.0, math.exp(self.match.log_share)),
             parts=self.match.parts,
-            query=self.query.name,
+            query=query,
             tokens=self.tokens,
             passage=self.passage,
         )
 
 
-def _find(
-    counted: CountedRecord, query: Query, question: Question, match: Match, text: str, document: Document | None
-) -> _Found:
+def _find(counted: CountedRecord, question: Question, match: Match, text: str, document: Document | None) -> _Found:
     """Take the text of the passage and its speaker into account."""
     record, tokens = counted
     speaker = record.sender if isinstance(record, Message) else ""
@@ -460,25 +537,7 @@ def _find(
         text = text[document.start : document.stop]
     match = add_speaker(match, question, speaker=speaker, text=text)
     length = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return _Found(record, tokens, query, match, passage, length)
-
-
-def _calibrate(found: Sequence[_Found], group: Group, documents: int, embedder: str | None) -> Iterator[Hit]:
-    """Yield the hits of a group with their relevance: a probability, multiplied by the weight of the query.
-
-    The weight is the probability that the query is what the answer is about.
-    """
-    for query in {each.query.name: each.query for each in found}.values():
-        mine = [each for each in found if each.query.name == query.name]
-        relevance = query.weight * calibrate(
-            np.array([each.match.log_odds for each in mine]),
-            np.array([each.length for each in mine]),
-            documents=documents,
-            kind=group.kind,
-            coefficients=coefficients_of(embedder if query.main else None),
-        )
-        for each, value in zip(mine, relevance.tolist(), strict=True):
-            yield each.hit(value)
+    return _Found(record, tokens, match, passage, length)
 
 
 def _with_recency(hit: Hit, half_life: float, now: float) -> Hit:

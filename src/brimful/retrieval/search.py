@@ -38,8 +38,9 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     `before` excludes the messages of `room` from that position on, which are in the context anyway. With `half_life`
     (days), relevance decays with age. `limit` is the maximum number of messages, memories and lore entries, each;
     `max_memories` may be lower. `pinned` selects pinned or unpinned memories, `prefix` those whose ids start with it,
-    and `metadata`, a JSON object, those with its values. If there are at most `few` memories, all of them are returned.
-    With `tokenizer`, messages are returned with their stored token counts.
+    and `metadata`, a JSON object, those with its values. Of hits that are less relevant than `floor`, only a few are
+    returned. If there are at most `few` memories, all of them are. With `tokenizer`, messages are returned with their
+    stored token counts.
     """
 
     room: str | None = None
@@ -55,6 +56,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     metadata: bytes = b""
     fallback: Fallback = "failure"
     min_relevance: float = 0.0
+    floor: float = 0.0
     few: int = 0
     half_life: float | None = None
     tokenizer: str = ""
@@ -147,12 +149,15 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A search hit: a record, its relevance, what speaks for it, and the query that found it.
 
     `relevance` is the probability that the record helps to answer the query, multiplied by the weight of that query
-    and by `recency`. `tokens` is the stored token count of a message, if there is one. `passage` is the passage of a
-    long text that matched.
+    and by `recency`. `best` is the highest relevance that this query found among such records, and `share` the
+    probability that this one is the answer if one of them is. `tokens` is the stored token count of a message, if there
+    is one. `passage` is the passage of a long text that matched.
     """
 
     record: Message | Memory | LoreEntry
     relevance: float
+    best: float = 1.0
+    share: float = 0.0
     parts: Parts = Parts()
     recency: float = 1.0
     query: str = ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from brimful.core.context import COMPONENTS, Component, Context
-from brimful.core.decision import RETRIEVED_KINDS, Decision, FormName, Outcome, Reason, format_relevance
+from brimful.core.decision import Decision, FormName, Outcome, Reason
 from brimful.core.notice import Notice
 from brimful.core.selection import PoolUse
 from brimful.errors import InvalidValue
@@ -92,7 +92,7 @@ def _describe(headline: str, decision: Decision, whys: Mapping[str, str]) -> str
     rank = decision.rank
     if decision.included:
         line += f", {decision.cost:,} tokens{_describe_form(decision)}" + (f", rank {rank}" if rank else "")
-    elif decision.reason == "not-worth":
+    elif decision.reason in ("not-worth", "unlikely"):
         line += f", {decision.tokens:,} tokens"
     elif rank > decision.cut:
         below = rank - decision.cut
@@ -231,7 +231,7 @@ def _headline(context: Context, decision: Decision) -> str:
     pool = next((use for use in context.pools if use.name == decision.pool), None)
     borrowed = f", {pool.borrowed:,} borrowed" if pool and pool.borrowed else ""
     numbers = f" ({pool.used:,}/{pool.limit:,} tokens{borrowed})" if pool else ""
-    named = f"pool {decision.pool!r}"
+    named, policy = f"pool {decision.pool!r}", context.inputs.policy
     lines: dict[Reason, str] = {
         "required": "required",
         "fits": f"fits in {named}{numbers}",
@@ -245,7 +245,9 @@ def _headline(context: Context, decision: Decision) -> str:
         "too-large": f"larger than {named} can hold ({pool.max_tokens if pool else 0:,} tokens)",
         "pool-full": f"{named} full{numbers}",
         "window-full": f"window full ({context.tokens:,}/{context.budget.available:,} tokens)",
-        "not-worth": _why_not_worth(context, decision),
+        "not-worth": f"not worth its tokens at a price of {policy.price:g} per 1,000",
+        "unlikely": f"unlikely to help: relevance under {policy.min_relevance:.1%}, "
+        f"or under {policy.min_best_relevance:.0%} for the best that its search found",
         "max-items": f"{named} already holds its maximum of {_max_items(context, pool) if pool else ''}",
         "low-water": f"{named} is at its low water, after one large step{numbers}",
         "no-modality": f"{context.budget.model} takes no {decision.kind.removeprefix('media-')} on this wire",
@@ -261,16 +263,6 @@ def _headline(context: Context, decision: Decision) -> str:
         "unpaired": "a tool call without its result, or a result without its call",
     }
     return lines[decision.reason]
-
-
-def _why_not_worth(context: Context, decision: Decision) -> str:
-    policy = context.inputs.policy
-    found = (each for each in context.decisions if each.score and each.kind.startswith(RETRIEVED_KINDS))
-    best = max((each.score.relevance for each in found if each.score), default=1.0)
-    if decision.kind.startswith(RETRIEVED_KINDS) and best < policy.min_best_relevance:
-        least = format_relevance(policy.min_best_relevance)
-        return f"nothing that was found is likely to help (relevance below {least})"
-    return f"not worth its tokens at a price of {policy.price:g} per 1,000"
 
 
 def _history_boundary(context: Context) -> str:

@@ -37,15 +37,15 @@ export function score(value: number): string {
   return value > ZERO && value < 0.01 ? value.toPrecision(1) : value.toFixed(2);
 }
 
-/** The probability that an item helps: 71 %, 0.035 %, >99 %. */
+/** The probability that an item helps: 71 %, under 1 %, over 99 %. */
 export function relevance(value: number): string {
   const share = value * 100;
-  if (share > 0 && share < 1) return share < 0.01 ? `<0.01${PERCENT}` : `${Number(share.toPrecision(2))}${PERCENT}`;
-  return share > 99 && share < 100 ? `>99${PERCENT}` : `${Math.round(share)}${PERCENT}`;
+  if (share > 0 && share < 1) return `under 1${PERCENT}`;
+  return share > 99 && share < 100 ? `over 99${PERCENT}` : `${Math.round(share)}${PERCENT}`;
 }
 
 const REASONS: Record<string, string> = {
-  "not-worth": "not worth its tokens", free: "one of few memories", older: "before the included history", "low-water": "before the included history",
+  "not-worth": "not worth its tokens", unlikely: "unlikely to help", free: "one of few memories", older: "before the included history", "low-water": "before the included history",
 };
 
 /** A reason in words: "pool-full" → "pool full". */

@@ -14,13 +14,13 @@ export function explain(decision: Decision, view: View, remedies: readonly Remed
 /** Why it was a candidate, if search or a keyword found it. */
 export function origin(decision: Decision): string {
   const text = decision.why.split("; candidate because ")[1] ?? "";
-  return text.replace(/^found by retrieval/, "search found it").replace(/relevance [<>\d.]+ %/, `relevance ${relevance(decision.score?.relevance ?? 0)}`);
+  return text.replace(/^found by retrieval/, "search found it").replace(/relevance (?:under |over )?\d+ %/, `relevance ${relevance(decision.score?.relevance ?? 0)}`);
 }
 
 /** Why free tokens of the window did not help something that was not a candidate. */
 export function unusedTokens({ kind, reason, relevance }: Absence, { remaining, decisions }: Pick<ContextView, "remaining" | "decisions">): string {
   if (reason !== "not-found" || remaining === 0) return "";
-  const isHopeless = relevance === null || decisions.some((each) => each.reason === "not-worth" && each.kind.startsWith("memory-"));
+  const isHopeless = relevance === null || decisions.some((each) => ["not-worth", "unlikely"].includes(each.reason) && each.kind.startsWith("memory-"));
   return `${plural(remaining, "token")} of the window stayed free, but only candidates can use them.${kind.startsWith("memory-") && isHopeless ? " A larger window would not make it one." : ""}`;
 }
 
@@ -36,6 +36,8 @@ const REASONS: Record<string, (decision: Decision, view: View, remedies: readonl
     if (cost === undefined || value === 0) return undefined;
     return `It is not worth its tokens. It would take ${plural(cost, "token")}, which have to be worth a score of at least ${score(cost * view.price / 1000)} at the price of this policy (${view.price} per 1,000 tokens). Its score is ${score(value)}.`;
   },
+  unlikely: (decision) =>
+    `It is unlikely to help: its relevance is ${relevance(decision.score?.relevance ?? 0)}, and finds this unlikely distract more often than they help.`,
   older: (decision) =>
     `History is included without gaps, from the newest message back. The newest ${whole(decision.cut)} got in; this one is number ${whole(decision.rank)}.`,
   "low-water": (decision, view) =>

@@ -11,6 +11,7 @@ from brimful.core.content import ContentPackage
 from brimful.core.context import Context, Inputs
 from brimful.core.policy import PRICES
 from brimful.core.recall import Recalled, is_erased
+from brimful.core.stages import NOT_WORTH
 from brimful.counting import counter_for
 from brimful.engine import Engine
 from brimful.engine.absence import Absence, find_absence
@@ -247,7 +248,7 @@ def _find_remedies(cached: CachedContext, item: str, pins: Pins) -> tuple[Remedy
         if window is not None:
             larger = msgspec.structs.replace(inputs, window=window)
             remedies.append(_try(cached, item, larger, change="window", window=window))
-        if decision.reason == "not-worth":
+        if decision.reason in NOT_WORTH:
             remedies.append(_try_prices(cached, item))
     if pins:
         remedies.append(_try(cached, item, inputs, pins, change="pin"))
