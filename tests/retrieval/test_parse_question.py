@@ -72,3 +72,9 @@ SIGNS = st.text(alphabet="abimeyIM's_-. \n019?ÄßKﬁ’日", max_size=30)
 def test_word_by_word_is_read_what_the_whole_says(text):
     assert parse_question(text).terms == tuple(dict.fromkeys(analyze(text)))
     assert parse_question(text, asker="x").about_asker == (FIRST_PERSON.search(text) is not None)
+
+
+def test_small_talk_searches_for_nothing():
+    assert parse_question("Good morning, Ann!", speakers=["Ann"]).terms == ()
+    assert parse_question("Good morning, Ann!").terms != ()
+    assert parse_question("Is the morning good for Ann?").terms != ()

@@ -10,7 +10,7 @@ describe("formatted numbers", () => {
   it.each([[0, "0\u00a0%"], [0.0004, "<0.1\u00a0%"], [0.0456, "4.6\u00a0%"], [0.1234, "12.3\u00a0%"], [1, "100\u00a0%"], [NaN, "–"]])("formats %d as %s", (share, text) => {
     expect(percent(share)).toBe(text);
   });
-  it.each([[0, "0\u00a0%"], [0.00001, "<0.01\u00a0%"], [0.000347, "0.035\u00a0%"], [0.714, "71\u00a0%"], [0.9991, ">99\u00a0%"], [1, "100\u00a0%"]])("shows a relevance of %d as %s", (value, text) => {
+  it.each([[0, "0\u00a0%"], [0.00001, "under 1\u00a0%"], [0.0099, "under 1\u00a0%"], [0.714, "71\u00a0%"], [0.9991, "over 99\u00a0%"], [1, "100\u00a0%"]])("shows a relevance of %d as %s", (value, text) => {
     expect(relevance(value)).toBe(text);
   });
   it.each([["fits", "fits"], ["pool-full", "pool full"], ["not-worth", "not worth its tokens"]])("shows the reason %s as %s", (reason, text) => {

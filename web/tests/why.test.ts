@@ -46,10 +46,10 @@ describe("an explanation", () => {
     expect(explain(decision("out", { reason: "too-large", tokens: 500 }), view())).toBe("It has 500 tokens, but its pool 'related' holds at most 120.");
   });
   it("is otherwise the first part of the server's line", () => {
-    const why = "kept: fits in pool 'related' (90/100 tokens), score 0.50, 40 tokens, rank 1; candidate because found by retrieval (relevance 0.069 %: words 8.2)";
+    const why = "kept: fits in pool 'related' (90/100 tokens), score 0.50, 40 tokens, rank 1; candidate because found by retrieval (relevance under 1 %: words 8.2)";
     const inside = decision("in", { outcome: "kept", reason: "fits", why });
     expect(explain(inside, view())).toBe("Fits in pool 'related' (90/100 tokens).");
-    expect(origin(inside)).toBe("search found it (relevance 0.07\u00a0%: words 8.2)");
+    expect(origin(inside)).toBe("search found it (relevance under 1\u00a0%: words 8.2)");
     expect(origin(decision("x", { why: "kept: required" }))).toBe("");
   });
   it("says why free tokens did not help what was not a candidate", () => {

@@ -17,6 +17,7 @@ from brimful.records import Message
 from brimful.retrieval.analyzer import analyze_query
 from brimful.retrieval.first_person import is_first_person
 from brimful.retrieval.names import is_misspelt
+from brimful.retrieval.small_talk import is_small_talk
 from brimful.retrieval.synonyms import Synonyms, find_synonyms
 from brimful.retrieval.time_expressions import is_time_question
 
@@ -81,6 +82,8 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = (), 
     >>> parse_question("May she eat nuts, or what may she eat in may?").terms
     ('may', 'eat', 'nut')
     """
+    speakers = tuple(speakers)
+    is_idle = is_small_talk(text, {word for speaker in speakers for word in speaker.lower().split()})
     names = {term for speaker in speakers for term in _name_terms(speaker)}
     language = detect_language(text)
     text = _CALCULATION.sub(" ", text)
@@ -92,7 +95,7 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = (), 
     meaning = " ".join(word for word, terms in words if (terms or language != ENGLISH) and names.isdisjoint(terms))
     # For ASCII, analyzing word by word gives the same terms, and the words are cached.
     all_terms = chain.from_iterable(terms for _, terms in words) if text.isascii() else analyze_query(text, language)
-    terms = tuple(dict.fromkeys([*all_terms, *misspelt]))
+    terms = () if is_idle else tuple(dict.fromkeys([*all_terms, *misspelt]))
     return Question(
         terms=terms,
         meaning=meaning or text,
