@@ -79,8 +79,8 @@ def test_a_find_gets_in_only_if_it_is_likely_to_help_and_so_is_the_best():
     assert reason(both, "ladder") == ("dropped", "unlikely")
 
 
-def found(id, relevance, best, share=0.1):
-    search = {"query": "event", "relevance": relevance, "best": best, "share": share}
+def found(id, relevance, best, *, stands_out=False):
+    search = {"query": "event", "relevance": relevance, "best": best, "stands_out": stands_out}
     return note(id, relevance, metadata={"search": search})
 
 
@@ -91,13 +91,10 @@ def test_what_one_search_found_does_not_open_the_window_for_another():
 
 
 def test_a_find_that_stands_out_may_get_in_alone():
-    pile = [*history(2), found("first", 0.03, 0.03, share=0.6), found("second", 0.02, 0.03, share=0.4)]
-    context = build(pile, overrides=LIKELY | {"min_outstanding_relevance": 0.02})
-    assert [reason(context, id)[0] for id in ("first", "second")] == ["kept", "dropped"]
-    assert reason(build(pile, overrides=LIKELY | {"min_outstanding_relevance": 0.04}), "first") == (
-        "dropped",
-        "unlikely",
-    )
+    poor = found("poor", 0.01, 0.03, stands_out=True)
+    pile = [*history(2), found("first", 0.03, 0.03, stands_out=True), found("second", 0.02, 0.03), poor]
+    context = build(pile, overrides=LIKELY)
+    assert [reason(context, id)[0] for id in ("first", "second", "poor")] == ["kept", "dropped", "dropped"]
 
 
 # -- free of the price -----------------------------------------------------------------------------------------------

@@ -195,3 +195,18 @@ def test_a_posted_question_does_not_compete_with_what_answers_it(run, new_engine
     before, after = run(story())
     assert before.decision("order").included
     assert after.decision("order").included
+
+
+def test_for_a_question_about_people_the_best_three_stand_out(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            for number in range(40):
+                await engine.post(room="r", text=f"Parcel {number} is on its way to the harbour.", at=NOW + number)
+            await engine.wait_indexed()
+            questions = ("Where does her sister live?", "How far is the moon?", "Tell me a joke about ships.")
+            return [await engine.search(question, room="r") for question in questions]
+
+    about_people, *others = run(story())
+    assert sum(hit.stands_out for hit in about_people) == 3
+    assert all(hit.relevance == about_people[0].relevance for hit in about_people if hit.stands_out)
+    assert not any(hit.stands_out for found in others for hit in found)

@@ -26,7 +26,6 @@ _READ: Final = 64  # turns that are searched for words of the current message: o
 _READ_CHARS: Final = 10_000  # of each of their parts
 _RARE: Final = 0.1  # of these turns may have a word that counts as rare
 _WORD: Final = re.compile(r"\w{3,}")
-_OUTSTANDING: Final = 0.5  # share of a find that is more likely the answer than all others together
 
 
 def find_needs(packages: Sequence[ContentPackage], policy: Policy) -> dict[str, float]:
@@ -92,14 +91,13 @@ def is_unlikely(package: ContentPackage, policy: Policy, best: float) -> bool:
     """Whether something that was found is unlikely to help, or its search found nothing that is likely to.
 
     `best` is the highest relevance if it is not known what that search found: what one search found says nothing about
-    the finds of another. A find that stands out, as more likely the answer than all others together, may do so alone.
+    the finds of another. A find that stands out may get in alone.
     """
-    relevance, share = package.relevance or 0.0, 0.0
+    stands_out = False
     match package.metadata.get("search"):
-        case {"best": float() as best_of_search, "share": float() as own_share}:
-            best, share = best_of_search, own_share
-    least = policy.min_outstanding_relevance if share > _OUTSTANDING else 1.0
-    return relevance < policy.min_relevance or (best < policy.min_best_relevance and relevance < least)
+        case {"best": float() as best_of_search, "stands_out": bool() as known}:
+            best, stands_out = best_of_search, known
+    return (package.relevance or 0.0) < policy.min_relevance or (best < policy.min_best_relevance and not stands_out)
 
 
 def _relevances(packages: Sequence[ContentPackage]) -> Iterator[float]:

@@ -308,7 +308,7 @@ def _hit_metadata(hit: Hit) -> dict[str, Any]:
         "query": hit.query,
         "relevance": _round(hit.relevance),
         "best": _round(hit.best),
-        "share": _round(hit.share),
+        "stands_out": hit.stands_out,
         "recency": _round(hit.recency),
         "parts": {name: round(value, 2) for name, value in parts if value},
     }

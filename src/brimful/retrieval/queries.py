@@ -15,7 +15,7 @@ from brimful.errors import InvalidValue
 from brimful.packagers.records import plain_text
 from brimful.records import Message
 from brimful.retrieval.analyzer import analyze_query
-from brimful.retrieval.first_person import is_first_person
+from brimful.retrieval.first_person import asks_about_people, is_first_person
 from brimful.retrieval.names import is_misspelt
 from brimful.retrieval.small_talk import is_small_talk
 from brimful.retrieval.synonyms import Synonyms, find_synonyms
@@ -46,7 +46,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     `terms` and `related` (synonyms) are for full-text search, `meaning` is the text to embed. `names` are terms that
     may name people, other than known speakers, each with its word, and `addressees` the speakers who are called so.
-    `about_asker` is true for questions in the first person.
+    `about_asker` is true for questions in the first person, and `about_people` for questions about anybody.
     """
 
     terms: tuple[str, ...]
@@ -56,6 +56,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     addressees: frozenset[str] = frozenset()
     asker: str = ""
     about_asker: bool = False
+    about_people: bool = False
     asks_when: bool = False
 
     def is_about(self, speaker: str) -> bool:
@@ -103,6 +104,7 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = (), 
         names=tuple((term, re.split("['’]", word)[0].casefold()) for term, word in unknown.items())[:MAX_NAMES],
         asker=asker,
         about_asker=bool(asker) and is_first_person(text),
+        about_people=bool(misspelt) or not names.isdisjoint(terms) or asks_about_people(text),
         asks_when=is_time_question(text),
     )
 

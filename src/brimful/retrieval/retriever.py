@@ -53,6 +53,10 @@ FEW_RELEVANCE: Final = 1e-4  # of memories returned only because there are few
 SIDE_MATCHES: Final = 20  # of a query that is not a main one: their weight is so small that others never matter
 MAX_VECTORS: Final = 400  # nearest vectors of a room, if hits below a certain relevance are not wanted
 NEAR_MISSES: Final = 20  # hits that are less relevant than wanted, to be on the record
+OUTSTANDING: Final = math.log(0.5)  # log share of a hit that is more likely the answer than all others together
+BEST_ABOUT_PEOPLE: Final = (
+    3  # hits that stand out if the question is about people: it may use other words than its answer
+)
 FALLBACK_MEMORIES: Final = 10  # together with those that were found, unless the request has a limit of its own
 _LONG_TEXT: Final = 10_000  # bytes: its length is no argument against it
 _NAMED_MESSAGES: Final = 12  # read for each name in a query, to see who is addressed by it
@@ -402,8 +406,11 @@ class _QueryRanking(msgspec.Struct, frozen=True, kw_only=True):
         shares, lengths = np.array([each.match.log_share for each in found]), np.array([each.length for each in found])
         relevance = self._relevance(shares, lengths, group).tolist()
         best = max(relevance)
-        for each, value in zip(found, relevance, strict=True):
-            yield each.hit(value, best, self.query.name)
+        allowed = BEST_ABOUT_PEOPLE if self.query.main and self.query.question.about_people else 0
+        first = set(sorted(range(len(found)), key=lambda at: -relevance[at])[:allowed])
+        for at, (each, value) in enumerate(zip(found, relevance, strict=True)):
+            stands_out = at in first or each.match.log_share > OUTSTANDING
+            yield each.hit(value, best, self.query.name, stands_out=stands_out)
 
     def without_unlikely(self, group: Group, least: float) -> "_QueryRanking":
         """Return the positions that may be relevant enough, whatever their texts are, and a few of the others."""
@@ -514,12 +521,12 @@ class _Found(msgspec.Struct, frozen=True, gc=False):
     passage: Passage | None
     length: int
 
-    def hit(self, relevance: float, best: float, query: str) -> Hit:
+    def hit(self, relevance: float, best: float, query: str, *, stands_out: bool) -> Hit:
         return Hit(
             record=self.record,
             relevance=relevance,
             best=best,
-            share=min(1.0, math.exp(self.match.log_share)),
+            stands_out=stands_out,
             parts=self.match.parts,
             query=query,
             tokens=self.tokens,

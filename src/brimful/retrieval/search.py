@@ -149,15 +149,15 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A search hit: a record, its relevance, what speaks for it, and the query that found it.
 
     `relevance` is the probability that the record helps to answer the query, multiplied by the weight of that query
-    and by `recency`. `best` is the highest relevance that this query found among such records, and `share` the
-    probability that this one is the answer if one of them is. `tokens` is the stored token count of a message, if there
-    is one. `passage` is the passage of a long text that matched.
+    and by `recency`. `best` is the highest relevance that this query found among such records, and whether this
+    one `stands_out` among them. `tokens` is the stored token count of a message, if there is one. `passage` is the
+    passage of a long text that matched.
     """
 
     record: Message | Memory | LoreEntry
     relevance: float
     best: float = 1.0
-    share: float = 0.0
+    stands_out: bool = False
     parts: Parts = Parts()
     recency: float = 1.0
     query: str = ""
