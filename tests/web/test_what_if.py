@@ -57,7 +57,7 @@ def test_another_price_of_tokens(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}/what-if")
     page.get_by_role("combobox", name="Price of tokens").select_option("thrifty")
-    expect(page.get_by_role("region", name="Removed")).to_contain_text("not worth its tokens")
+    expect(page.get_by_role("region", name="Removed")).to_contain_text("unlikely to help")
     expect(page).to_have_url(re.compile("price=thrifty"))
 
 

@@ -77,7 +77,7 @@ def make_sketch(text: str) -> npt.NDArray[np.uint32]:
     Two sketches are equal in about as many numbers as the sets of shingles are similar.
 
     >>> one, other = make_sketch("win a free phone now"), make_sketch("win a free phone today")
-    >>> 0.4 < (one == other).mean() < 0.8
+    >>> 0.4 < float((one == other).mean()) < 0.8
     True
     """
     characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)

@@ -193,7 +193,7 @@ def test_a_memory_that_was_edited_later_is_not_explained_by_its_earlier_text(cli
     assert unrelated["remedies"][0]["tokens"] > before["tokens"]
     found = edit("Which sencha?")["absence"]
     assert found["reason"] == "edited"
-    assert found["relevance"] > 0.5
+    assert found["relevance"] > 0.1
     assert found["fix"] == "build a new context, which would find it now"
 
 
