@@ -194,7 +194,9 @@ async def _absence_view(engine: Engine, snapshot: Snapshot, absence: Absence) ->
 
 
 def _least_relevance(context: Context) -> float:
-    """Return the lowest relevance of the memories that search offered."""
+    """Return the relevance that a memory must have to be included, or the lowest that search offered."""
+    if context.inputs.policy.price:
+        return context.inputs.policy.min_best_relevance
     offered = (each for each in context.inputs.packages if each.kind.startswith("memory-"))
     return min((each.relevance for each in offered if each.relevance is not None), default=0.0)
 
