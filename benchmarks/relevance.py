@@ -31,10 +31,10 @@ RIDGE = 1e-3  # keeps the regression stable, and changes nothing else
 ABOUT = """The relevance of a search result is the probability that it helps to answer. The questions of the
 development conversations were asked of stores that can and cannot answer them: rooms and memories, from 5 texts
 to all conversations of a collection joined. "Predicted" is the mean relevance of the results in each bin, "observed"
-the share of them that annotators marked as evidence. The coefficients for one half of
-the people and questions were fitted on the other half. The calibration error is the mean difference between the two, over the best 100 results of each question;
-most of these are certainly irrelevant, so the second one is over those with a relevance of at least 5 %. The last table
-has facts among notes about other things, each with a question in other words."""
+the share of them that annotators marked as evidence. The coefficients for one half of the people
+and questions were fitted on the other half. The calibration error is the mean difference between the two, over the best
+100 results of each question; most of these are certainly irrelevant, so the second one is over those with a relevance
+of at least 5 %. The last table has facts among notes about other things, each with a question in other words."""
 
 
 class Squeezed:
