@@ -339,13 +339,7 @@ def _worths(case: Case, near: Sequence[VectorHit], number: int, embedder: Embedd
     values[places] = calibrate(
         np.array([match.log_share for match in matches]),
         np.array(lengths, np.int64),
-        Outlook(
-            kind="room",
-            documents=ranked.documents,
-            nearest=ranked.nearest,
-            coverage=ranked.coverage,
-            terms=len(question.terms),
-        ),
+        Outlook.of(ranked, question, "room"),
         coefficients_of(embedder.id if embedder else None),
     )
     return values

@@ -184,12 +184,12 @@ async def _noise(engine: Engine, window: int, split: str) -> Noise:
 def _hide(texts: Sequence[str], data: Path | None) -> list[Message]:
     """Return a room with the texts at random places."""
     random = Random(5)
-    said = [*islice(_conversations(data), TURNS)]
+    turns = [*islice(_conversations(data), TURNS)]
     for at, text in enumerate(texts):
-        said.insert(random.randrange(len(said)), Turn(f"fact{at}", "Sam", text, None))
+        turns.insert(random.randrange(len(turns)), Turn(f"fact{at}", "Sam", text, None))
     return [
         Message(id=turn.id, room="room", sender=turn.speaker, content=turn.text, at=1.7e9 + at)
-        for at, turn in enumerate(said)
+        for at, turn in enumerate(turns)
     ]
 
 

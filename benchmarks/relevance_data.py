@@ -123,13 +123,7 @@ class Shelf:
         if not turns:
             return [], np.empty((0, 0))
         shares = np.array([match.log_share for match in matches])
-        outlook = Outlook(
-            kind=self.kind,
-            documents=ranking.documents,
-            nearest=ranking.nearest,
-            coverage=ranking.coverage,
-            terms=len(question.terms),
-        )
+        outlook = Outlook.of(ranking, question, self.kind)
         best = np.argsort(-shares, kind="stable")[:RANKED]
         return [turns[at] for at in best], describe(shares, np.array(lengths), outlook)[best]
 

@@ -1,11 +1,11 @@
-"""Make src/brimful/retrieval/data/relevance.json: the coefficients that turn log-odds into probabilities.
+"""Make src/brimful/retrieval/data/relevance.json: the coefficients that turn shares into probabilities.
 
     BENCH_DATA=folder python tools/fit_relevance.py           fit all of them again; takes some minutes
-    BENCH_DATA=folder python tools/fit_relevance.py --check   only measure, with each collection left out in turn
+    BENCH_DATA=folder python tools/fit_relevance.py --check   only measure, each half by the coefficients of the other
 
 Run it after a change to the ranking or to an embedder. It asks the questions of the conversations in the folder of
 stores that can and cannot answer them (`benchmarks/relevance_data.py`), and fits a logistic regression for each kind of
-embedder. Collections count equally, however many questions they have. Needs numpy only.
+embedder. Situations count equally, however many questions they have. Needs numpy only.
 """
 
 import json

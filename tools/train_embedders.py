@@ -189,7 +189,7 @@ def encode(model: nn.Module, texts: Texts, *groups: Numbers) -> tuple[Tensor, ..
 
 
 def run(model: nn.Module, texts: Texts, size: int = 4096) -> Tensor:
-    """Run a model over all texts, those of similar length together."""
+    """Run a model over all texts, in batches of similar length."""
     order = np.argsort(texts.lengths, kind="stable")
     model.eval()
     with torch.no_grad(), torch.autocast(DEVICE, torch.bfloat16):

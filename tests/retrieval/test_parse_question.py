@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.retrieval.analyzer import analyze
-from brimful.retrieval.first_person import FIRST_PERSON_MARKERS, FIRST_PERSON_WORDS
+from brimful.retrieval.people import FIRST_PERSON_MARKERS, FIRST_PERSON_WORDS
 from brimful.retrieval.queries import parse_question
 
 

@@ -78,26 +78,23 @@ def _free_keys(pool: Pool, free: FreeItems, units: Sequence[Unit]) -> Iterator[s
 
 def _find_unlikely(units: Sequence[Unit], policy: Policy) -> set[str]:
     """Return the units of finds that are unlikely to help."""
-    found = {
-        unit.key: unit
-        for unit in units
-        if all(package.relevance is not None and package.kind.startswith(RETRIEVED_KINDS) for package in unit.packages)
-    }
-    best = max((package.relevance or 0.0 for unit in found.values() for package in unit.packages), default=0.0)
-    return {key for key, unit in found.items() if all(is_unlikely(each, policy, best) for each in unit.packages)}
+    best = max((relevance for unit in units for relevance in _relevances(unit.packages)), default=0.0)
+    return {unit.key for unit in units if all(is_unlikely(each, policy, best) for each in unit.packages)}
 
 
 def is_unlikely(package: ContentPackage, policy: Policy, best: float) -> bool:
-    """Whether something that was found is unlikely to help, or its search found nothing that is likely to.
+    """Whether a message or memory that was found is unlikely to help, or its search found nothing that is likely to.
 
     `best` is the highest relevance if it is not known what that search found: what one search found says nothing about
     the finds of another. A find that stands out may get in alone.
     """
+    if package.relevance is None or not package.kind.startswith(RETRIEVED_KINDS):
+        return False
     stands_out = False
     match package.metadata.get("search"):
         case {"best": float() as best_of_search, "stands_out": bool() as known}:
             best, stands_out = best_of_search, known
-    return (package.relevance or 0.0) < policy.min_relevance or (best < policy.min_best_relevance and not stands_out)
+    return package.relevance < policy.min_relevance or (best < policy.min_best_relevance and not stands_out)
 
 
 def _relevances(packages: Sequence[ContentPackage]) -> Iterator[float]:

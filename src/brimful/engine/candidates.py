@@ -219,8 +219,8 @@ def limit_misses(
     densities: dict[str, float] = {}
     for package in packages:
         worth, least = score_of(package).total, _min_cost(package, policy.forms)
-        unlikely = package.relevance is not None and is_unlikely(package, policy, best=1.0)
-        if least and (unlikely or worth <= price * least) and pool_of(package) in priced and package.id not in free:
+        is_miss = worth <= price * least or is_unlikely(package, policy, best=1.0)
+        if least and is_miss and pool_of(package) in priced and package.id not in free:
             densities[package.id] = worth / least
     left_out = set(sorted(densities, key=densities.__getitem__, reverse=True)[_NEAR_MISSES:])
     return [package for package in packages if package.id not in left_out]

@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from brimful.retrieval.lexical import Values
+from brimful.retrieval.queries import Question
+from brimful.retrieval.rank import Ranking
 
 SHORT_TEXT_BYTES: Final = 200  # a message of this length, with its heading, counts half as long as a long one
 HEADING_BYTES: Final = 60  # of day and speaker
@@ -62,6 +64,17 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     nearest: float = 0.0
     coverage: float = 0.0
     terms: int = 2
+
+    @classmethod
+    def of(cls, ranking: Ranking, question: Question, kind: Kind) -> "Outlook":
+        """Return what a ranking and its question tell."""
+        return cls(
+            kind=kind,
+            documents=ranking.documents,
+            nearest=ranking.nearest,
+            coverage=ranking.coverage,
+            terms=len(question.terms),
+        )
 
 
 def calibrate(

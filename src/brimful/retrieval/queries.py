@@ -15,8 +15,8 @@ from brimful.errors import InvalidValue
 from brimful.packagers.records import plain_text
 from brimful.records import Message
 from brimful.retrieval.analyzer import analyze_query
-from brimful.retrieval.first_person import asks_about_people, is_first_person
 from brimful.retrieval.names import is_misspelt
+from brimful.retrieval.people import asks_about_people, is_first_person
 from brimful.retrieval.small_talk import is_small_talk
 from brimful.retrieval.synonyms import Synonyms, find_synonyms
 from brimful.retrieval.time_expressions import is_time_question
@@ -142,8 +142,8 @@ matter when it contains nothing to search for, such as "And then?" """
 class Query(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One search query: a text of `asker` in a conversation of `speakers`.
 
-    `weight` is a factor on the relevance of its hits. `positions` are those of the messages that it consists of, which
-    would match it best.
+    `weight` is a factor on the relevance of its hits. `positions` lists the messages that it repeats, which would
+    match it best.
     """
 
     name: QueryName

@@ -20,7 +20,6 @@ import numpy as np
 
 from brimful.cache import content_bytes, memoize
 from brimful.records.search import Postings, VectorHit
-from brimful.retrieval.first_person import first_person_share
 from brimful.retrieval.lexical import (
     Positions,
     Scored,
@@ -29,6 +28,7 @@ from brimful.retrieval.lexical import (
     score_coverage,
     to_positions,
 )
+from brimful.retrieval.people import first_person_share
 from brimful.retrieval.queries import Question
 from brimful.retrieval.search import FIRST_POSITION, Parts
 from brimful.retrieval.time_expressions import mentions_time

@@ -390,7 +390,7 @@ def _next_postings(query: Query, results: Iterator[Postings]) -> Postings:
 
 
 class _QueryRanking(msgspec.Struct, frozen=True, kw_only=True):
-    """The best positions of a group for one query, whose coefficients are those of the embedder that it uses."""
+    """The best positions of a group for one query, and the coefficients of the embedder that it uses."""
 
     query: Query
     ranking: Ranking
@@ -423,13 +423,7 @@ class _QueryRanking(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, ranking=ranking.at(np.flatnonzero(likely)))
 
     def _relevance(self, log_shares: Values, lengths: npt.NDArray[np.int64], group: Group) -> Values:
-        outlook = Outlook(
-            kind=group.kind,
-            documents=self.ranking.documents,
-            nearest=self.ranking.nearest,
-            coverage=self.ranking.coverage,
-            terms=len(self.query.question.terms),
-        )
+        outlook = Outlook.of(self.ranking, self.query.question, group.kind)
         return self.query.weight * calibrate(log_shares, lengths, outlook, self.coefficients)
 
 

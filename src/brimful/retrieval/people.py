@@ -40,7 +40,7 @@ _PERSONAL_MARKERS: Final = (
 )
 _ASKING: Final = re.compile(
     r"[?？¿]|吗|呢|^\s*(?:what|who|whom|whose|when|where|which|why|how|do|does|did|is|are|was|were|am|can|could|will|would"
-    r"|should|has|have|was|wer|wen|wem|wann|wo|wohin|welche[rsmn]?|warum|wieso|wie|hat|hatte|qué|quién|cuándo|dónde|cuál"
+    r"|should|has|have|wer|wen|wem|wann|wo|wohin|welche[rsmn]?|warum|wieso|wie|hat|hatte|qué|quién|cuándo|dónde|cuál"
     r"|cómo|что|кто|кого|когда|где|куда|какой|какая|какие|почему|зачем|как|сколько)\b",
     re.IGNORECASE,
 )

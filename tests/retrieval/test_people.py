@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.retrieval.first_person import first_person_share, is_first_person
+from brimful.retrieval.people import first_person_share, is_first_person
 
 
 @pytest.mark.parametrize("text", ["I’m in my garden", "MINE!", "Mein Rad ist weg.", "我住在北京", "나는 서울에 살아요"])
