@@ -80,7 +80,7 @@ def arrange(
     placements = _find_placements(regions, messages, [(unit.key, unit.tie) for unit in selection.units if unit.tie])
     messages = short_ids(messages) if model.short_ids else unique_ids(messages)
     if names != "field":
-        messages = _name_speakers(messages, names)
+        messages = _name_speakers(messages, names, ours=_ids_in_blocks(regions))
     if model.names_in_text:
         messages = [_name_in_text(message) for message in messages]
     broken = _find_special_tokens(units) if break_tokens else ()
@@ -406,13 +406,23 @@ def _mark_last_cached(messages: list[Message]) -> list[Message]:
     return [*messages[:-1], *(msgspec.structs.replace(message, cache=True) for message in messages[-1:])]
 
 
-def _name_speakers(messages: Sequence[Message], names: NameStyle) -> list[Message]:
-    """Remove the names, or make them safe for the text: no line may look as if another speaker had written it."""
+def _ids_in_blocks(regions: _Regions) -> frozenset[str]:
+    """Return the ids of the packages in the pinned and the retrieved block."""
+    return frozenset(package.id for region in ("pinned", "related") for _, package in regions.get(region, ()))
+
+
+def _name_speakers(messages: Sequence[Message], names: NameStyle, ours: Collection[str]) -> list[Message]:
+    """Remove the names, or make them safe for the text: no line may look as if another speaker had written it.
+
+    Blocks of `ours` name speakers themselves, and what others wrote in them is quoted already.
+    """
     if names == "none":
         return [msgspec.structs.replace(message, name="") if message.name else message for message in messages]
     speakers = frozenset(line_prefix(fold(name)) for message in messages for name in _shown_names(message))
     return [
-        msgspec.structs.replace(
+        message
+        if ours and message.sources and all(id in ours for id in message.sources)
+        else msgspec.structs.replace(
             message,
             name=speaker_name(message.name),
             parts=tuple(_quote_speakers(part, speakers) for part in message.parts),
