@@ -22,7 +22,7 @@ from brimful.core.chat_rules import (
     unique_ids,
 )
 from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResult, group_tool_results
-from brimful.core.cost import NameStyle, is_question, region_of, role_of, sender_of
+from brimful.core.cost import NameStyle, has_day, is_question, region_of, role_of, sender_of
 from brimful.core.decision import FormName, Region
 from brimful.core.labels import (
     PINNED_CLOSE,
@@ -32,7 +32,9 @@ from brimful.core.labels import (
     fold,
     labeled_text,
     line_prefix,
+    make_day,
     make_heading,
+    quote_days,
     quote_lines,
     speaker_name,
     speaker_prefixes,
@@ -46,6 +48,8 @@ from brimful.core.units import Tie, TimeKey, Unit, time_key
 NOTE_KIND: Final = "system-note"
 DEPTH_KEY: Final = "depth"
 """In the metadata of a note: how many messages come after it."""
+
+_CONVERSATION: Final = ("history", "current")
 
 T = TypeVar("T")
 
@@ -72,8 +76,12 @@ def arrange(
     layout: Layout,
     names: NameStyle,
     break_tokens: bool,
+    days: bool = False,
 ) -> Arrangement:
-    """Return the prompt that holds exactly the selected units, and where each of them is in it."""
+    """Return the prompt that holds exactly the selected units, and where each of them is in it.
+
+    With `days`, the first message that a user wrote on a day begins with that day.
+    """
     units = _join_media(selection.units)
     regions = _group_by_region(units)
     messages = _ordered_messages(regions, units, layout, within_turns=model.alternate)
@@ -83,6 +91,8 @@ def arrange(
         messages = _name_speakers(messages, names, ours=_ids_in_blocks(regions))
     if model.names_in_text:
         messages = [_name_in_text(message) for message in messages]
+    if days:
+        messages = _begin_days(messages, units, layout.timezone)
     broken = _find_special_tokens(units) if break_tokens else ()
     if broken:
         messages = [break_special_tokens(message) for message in messages]
@@ -186,8 +196,8 @@ def _group_by_region(units: Sequence[Unit]) -> _Regions:
 
 def _ordered_messages(regions: _Regions, units: Sequence[Unit], layout: Layout, *, within_turns: bool) -> list[Message]:
     speakers = speaker_prefixes(package for unit in units for package in unit.packages)
-    stable = _mark_last_cached([*_system(regions), *_pinned(regions, speakers)])
-    related = list(_related(regions, speakers))
+    stable = _mark_last_cached([*_system(regions), *_pinned(regions, speakers, layout)])
+    related = list(_related(regions, speakers, layout))
     if layout.related == "system":
         stable += [msgspec.structs.replace(block, role="system") for block in related]
         related = []
@@ -220,25 +230,31 @@ def _system(regions: _Regions) -> Iterator[Message]:
         yield _message(package)
 
 
-def _pinned(regions: _Regions, speakers: Collection[str]) -> Iterator[Message]:
-    packages = group_by_heading(_sort_by_time(regions["pinned"]))
+def _pinned(regions: _Regions, speakers: Collection[str], layout: Layout) -> Iterator[Message]:
+    packages = _group_by_heading(_sort_by_time(regions["pinned"]), layout.timezone)
     if packages:
-        yield _block("system", PINNED_OPEN, PINNED_CLOSE, packages, speakers)
+        yield _block("system", PINNED_OPEN, PINNED_CLOSE, packages, speakers, layout.timezone)
 
 
-def _related(regions: _Regions, speakers: Collection[str]) -> Iterator[Message]:
-    """Yield the retrieved block, the best item last: nearest to the question."""
-    ordered = sorted(regions["related"], key=lambda row: (row[0].score.total, row[0].when))
-    packages = group_by_heading([package for _, package in ordered])
+def _related(regions: _Regions, speakers: Collection[str], layout: Layout) -> Iterator[Message]:
+    """Yield the retrieved block in the order of the layout; items of a day stay together, by time."""
+    if layout.order == "time":
+        packages = _sort_by_time(regions["related"])
+    else:
+        rows = sorted(regions["related"], key=lambda row: (row[0].score.total, row[0].when))
+        packages = [package for _, package in rows]
+    packages = _group_by_heading(packages, layout.timezone)
+    if layout.order == "best-first":
+        packages = _group_by_heading(packages[::-1], layout.timezone)
     if packages:
-        yield _block("user", RELATED_OPEN, RELATED_CLOSE, packages, speakers)
+        yield _block("user", RELATED_OPEN, RELATED_CLOSE, packages, speakers, layout.timezone)
 
 
-def group_by_heading(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
+def _group_by_heading(packages: Sequence[ContentPackage], timezone: str) -> list[ContentPackage]:
     """Put packages with the same heading together, by time, where the last of them was."""
     groups: dict[tuple[str, str], list[ContentPackage]] = {}
     for package in packages:
-        above = make_heading(package)
+        above = make_heading(package, timezone)
         key = (above, "" if above else package.id)
         group = groups[key] = groups.pop(key, [])
         group.append(package)
@@ -381,24 +397,55 @@ def _message(package: ContentPackage) -> Message:
 
 
 def _block(
-    role: str, opening: str, closing: str, packages: Sequence[ContentPackage], speakers: Collection[str]
+    role: str,
+    opening: str,
+    closing: str,
+    packages: Sequence[ContentPackage],
+    speakers: Collection[str],
+    timezone: str,
 ) -> Message:
-    text = opening + "".join(_under_headings(packages, speakers)) + closing
+    text = opening + "".join(_under_headings(packages, speakers, timezone)) + closing
     structured = (package.content for package in packages if not isinstance(package.content, str))
     media = tuple(part for parts in structured for part in parts if not isinstance(part, Text))
     sources = tuple(package.id for package in packages)
     return Message(role="system" if role == "system" else "user", parts=(Text(text=text), *media), sources=sources)
 
 
-def _under_headings(packages: Sequence[ContentPackage], speakers: Collection[str]) -> Iterator[str]:
+def _under_headings(packages: Sequence[ContentPackage], speakers: Collection[str], timezone: str) -> Iterator[str]:
     """Yield packages in their labels. Messages of one day share a heading."""
     previous = ""
     for package in packages:
-        above = make_heading(package)
+        above = make_heading(package, timezone)
         if above != previous:
             yield above
         previous = above
-        yield labeled_text(package, speakers)
+        yield labeled_text(package, speakers, timezone)
+
+
+def _begin_days(messages: Sequence[Message], units: Sequence[Unit], timezone: str) -> list[Message]:
+    """Return the messages with each day before the first that a user wrote on it; nothing else looks like a day."""
+    said = {package.id: package for unit in units for package in unit.packages if region_of(package) in _CONVERSATION}
+    dated: list[Message] = []
+    previous = ""
+    for message in messages:
+        package = next((said[id] for id in message.sources if id in said), None)
+        if package is None or message.role not in ("user", "assistant"):
+            dated.append(message)
+            continue
+        day = make_day(package, timezone) if has_day(package) else ""
+        dated.append(_begin_with(message, day if day != previous else ""))
+        previous = day or previous
+    return dated
+
+
+def _begin_with(message: Message, day: str) -> Message:
+    """Return a message that begins with a line, in which no other line looks like a day."""
+    parts = tuple(Text(text=quote_days(part.text)) if isinstance(part, Text) else part for part in message.parts)
+    if day:
+        at = next((at for at, part in enumerate(parts) if isinstance(part, Text)), len(parts))
+        text = day + "".join(part.text for part in parts[at : at + 1] if isinstance(part, Text))
+        parts = (*parts[:at], Text(text=text), *parts[at + 1 :])
+    return msgspec.structs.replace(message, parts=parts)
 
 
 def _mark_last_cached(messages: list[Message]) -> list[Message]:

@@ -15,6 +15,7 @@ from brimful.core.labels import (
     RELATED_CLOSE,
     RELATED_OPEN,
     fold,
+    make_day,
     make_heading,
     make_label,
     speaker_name,
@@ -153,8 +154,15 @@ def _recount_forms(package: ContentPackage, counter: TokenCounter) -> ContentPac
     return msgspec.structs.replace(package, forms=tuple(forms))
 
 
-def make_cost_function(counter: TokenCounter, *, names: NameStyle) -> Callable[[ContentPackage], int]:
-    """Return a function that returns the cost of a package, including its message or label.
+def has_day(package: ContentPackage) -> bool:
+    """Whether a message may begin with its day: a model copies what its own messages begin with."""
+    return package.kind in ("message-recent", "message-current") and role_of(package) == "user"
+
+
+def make_cost_function(
+    counter: TokenCounter, *, names: NameStyle, days: bool = False
+) -> Callable[[ContentPackage], int]:
+    """Return a function that returns the cost of a package, including its message or label, and with `days` its day.
 
     Equal surroundings are counted once. Which day a label names makes no difference: every tokenizer gives all dates of
     one form the same number of tokens.
@@ -171,21 +179,30 @@ def make_cost_function(counter: TokenCounter, *, names: NameStyle) -> Callable[[
             # Many vocabularies join a line break to the character before it, so the text's last character matters.
             ending = "x" if in_word else "."
             surcharge = known[around] = _surrounding_cost(package, ending, counter, names)
+            if days and has_day(package):
+                surcharge = known[around] = surcharge + counter.text(make_day(package, "UTC")).upper
         return tokens.tokens + tokens.margin + surcharge
 
     return cost
 
 
-def make_heading_function(counter: TokenCounter) -> Callable[[ContentPackage], Heading]:
+def make_heading_function(
+    counter: TokenCounter, *, days: bool = False, timezone: str = "UTC"
+) -> Callable[[ContentPackage], Heading]:
     """Return a function that returns the heading a package may share with others, and its part of the cost.
 
-    A package in another block has another heading; most packages have none.
+    A package in another block has another heading; most packages have none. With `days`, messages of history share
+    the line with their day.
     """
     costs: dict[tuple[bool, str], int] = {}
 
     def of(package: ContentPackage) -> Heading:
         region = region_of(package)
-        if region not in ("related", "pinned") or not (text := make_heading(package)):
+        if region in ("related", "pinned"):
+            text = make_heading(package, timezone)
+        else:
+            text = make_day(package, timezone) if days and has_day(package) else ""
+        if not text:
             return NO_HEADING
         form = (package.timestamp != 0, text.partition(" ")[2])
         if form not in costs:

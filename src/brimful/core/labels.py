@@ -8,9 +8,10 @@ compared: compatibility forms, case, accents, invisible characters and common lo
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from brimful.core.content import ROLES, ContentPackage
 from brimful.core.decision import SECONDS_PER_DAY
@@ -49,6 +50,7 @@ _TAG_START: Final = re.compile(
 _TAG_NAME: Final = re.compile(r"(?:context|pinned|history|memory|lore|summary|code|item)\b")
 _LINE: Final = re.compile(rf"(?<=[{_BREAKS}])[^{_BREAKS}]+")  # a line that is not the first one
 _HEADING_PATTERN = re.compile(r"\[(?:\d{4}-\d\d-\d\d|undated)")
+_DAY_PATTERN: Final = re.compile(r"\[\d{4}-\d\d-\d\d\]")
 _QUOTE: Final = "> "
 _ATTRIBUTE_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 _DIRECTIONS: Final = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -83,7 +85,7 @@ def fold(text: str) -> str:
     return text.translate(_FOLD).strip()
 
 
-def labeled_text(package: ContentPackage, speakers: Collection[str] = ()) -> str:
+def labeled_text(package: ContentPackage, speakers: Collection[str] = (), timezone: str = "UTC") -> str:
     r"""Return the package's text in its label, without the heading.
 
     No line in it looks as if one of the `speakers` had written it.
@@ -95,7 +97,7 @@ def labeled_text(package: ContentPackage, speakers: Collection[str] = ()) -> str
     Ada likes &lt;/memory> tea.
     </memory>
     """
-    opening, closing = make_label(package)
+    opening, closing = make_label(package, timezone)
     line = package.kind in _LINE_KINDS
     text = quote_lines(package.text, lambda folded: _is_ours(folded, speakers if line else ()), first=not line)
     return opening + escape_tags(text) + closing
@@ -170,23 +172,38 @@ def _speaker_label(name: str) -> str:
     return speaker_name(name).translate(_ATTRIBUTE_ESCAPES)
 
 
-def make_heading(package: ContentPackage) -> str:
+def make_heading(package: ContentPackage, timezone: str = "UTC") -> str:
     """Return the heading of a line, which others may share, or an empty string if the package is not a line."""
     if package.kind not in _LINE_KINDS:
         return ""
     source = package.metadata.get("source", "")
     where = f" in {_attribute(str(source))}" if source else ""
-    return f"[{iso_date(package.timestamp) or 'undated'}{where}]\n"
+    return f"[{iso_date(package.timestamp, timezone) or 'undated'}{where}]\n"
 
 
-def make_label(package: ContentPackage) -> tuple[str, str]:
+def make_day(package: ContentPackage, timezone: str) -> str:
+    """Return the line with the day of a message in the conversation, or an empty string if its time is unknown."""
+    day = iso_date(package.timestamp, timezone)
+    return f"[{day}]\n" if day else ""
+
+
+def quote_days(text: str) -> str:
+    """Quote the lines of a message that could be mistaken for the day of the messages after them.
+
+    >>> quote_days("[2020-01-01]")
+    '> [2020-01-01]'
+    """
+    return quote_lines(text, lambda folded: _DAY_PATTERN.fullmatch(folded) is not None, first=True)
+
+
+def make_label(package: ContentPackage, timezone: str = "UTC") -> tuple[str, str]:
     """Return what comes before and after the package's text."""
     if package.kind in _LINE_KINDS:
         return f"{_speaker_label(package.name) or package.role or 'user'}: ", "\n"
     tag, shown = _tag_with_type(package.kind)
     if package.name:
         shown += f' from="{_attribute(package.name)}"'
-    if date := iso_date(package.timestamp):
+    if date := iso_date(package.timestamp, timezone):
         shown += f' date="{date}"'
     if source := str(package.metadata.get("source", "")):
         shown += f' source="{_attribute(source)}"'
@@ -210,21 +227,31 @@ def tag_name(kind: str) -> str:
     return "memory" if kind.startswith("memory-") else _TAGS.get(kind, "item")
 
 
-def iso_date(timestamp: float) -> str:
-    """Return the day in UTC, or an empty string if the time is unknown (0) or out of range.
+def iso_date(timestamp: float, timezone: str = "UTC") -> str:
+    """Return the day in a time zone, or an empty string if the time is unknown (0) or out of range.
 
-    >>> iso_date(1_700_000_000), iso_date(0), iso_date(1e300)
-    ('2023-11-14', '', '')
+    >>> iso_date(1_700_000_000), iso_date(1_700_000_000, "Asia/Tokyo"), iso_date(0), iso_date(1e300)
+    ('2023-11-14', '2023-11-15', '', '')
     """
-    return _day(timestamp // SECONDS_PER_DAY) if timestamp else ""
+    day = local_date(timestamp, timezone)
+    return day.isoformat() if day else ""
+
+
+def local_date(timestamp: float, timezone: str = "UTC") -> date | None:
+    """Return the day in a time zone, or None if the time is unknown (0) or out of range."""
+    if not timestamp:
+        return None
+    if timezone == "UTC":
+        return _local_date(timestamp // SECONDS_PER_DAY * SECONDS_PER_DAY, timezone)
+    return _local_date(timestamp, timezone)
 
 
 @lru_cache(4_096)
-def _day(number: float) -> str:
+def _local_date(timestamp: float, timezone: str) -> date | None:
     try:
-        return datetime.fromtimestamp(number * SECONDS_PER_DAY, UTC).date().isoformat()
+        return datetime.fromtimestamp(timestamp, UTC if timezone == "UTC" else ZoneInfo(timezone)).date()
     except (ValueError, OverflowError, OSError):
-        return ""
+        return None
 
 
 def _attribute(value: str) -> str:

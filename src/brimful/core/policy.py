@@ -29,6 +29,7 @@ PRICES: Final = MappingProxyType({"thrifty": 0.05, "balanced": 0.015, "full": 0.
 """Named prices of 1,000 tokens, in worth. `full` takes whatever fits."""
 
 RelatedPosition = Literal["before-current", "system"]
+RelatedOrder = Literal["best-last", "best-first", "time"]
 RecallMode = Literal["off", "tool"]
 """Whether a request that left something out offers the model a tool to recall it."""
 
@@ -199,11 +200,20 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How the prompt is arranged.
 
     `related` is the position of retrieved content: before the current message, or in a system message before history.
-    `special_tokens` says whether tokens of chat templates that content spells out are broken up.
+    `order` is the order of what is in it. `special_tokens` says whether tokens of chat templates that content spells
+    out are broken up.
+
+    With `resolve_times`, the date that a relative time means is written behind it in pinned and retrieved content:
+    "yesterday (7 May 2023)". With `history_days`, the first message that a user wrote on a day begins with that day.
+    Days are those of the `timezone`.
     """
 
     related: RelatedPosition = "before-current"
+    order: RelatedOrder = "best-last"
     special_tokens: SpecialTokens = "break"
+    resolve_times: bool = False
+    history_days: bool = False
+    timezone: str = "UTC"
 
 
 class Forms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -95,9 +95,15 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
             tools=inputs.tools,
             max_output=budget.completion,
             layout=inputs.policy.layout,
+            days=_shows_days(inputs),
             names=self.names,
             break_tokens=_breaks_special_tokens(inputs),
         )
+
+
+def _shows_days(inputs: Inputs) -> bool:
+    """Whether messages begin with their day: not in a request that somebody else wrote."""
+    return inputs.policy.layout.history_days and not inputs.is_fitted
 
 
 def _breaks_special_tokens(inputs: Inputs) -> bool:
@@ -160,7 +166,8 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
     packages, unsupported = replace_unsupported_media(packages, inputs.model, renderer)
     packages = recount(packages, counter)
     names = name_style(packages, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
-    cost_of = make_cost_function(counter, names=names)
+    layout, days = inputs.policy.layout, _shows_days(inputs)
+    cost_of = make_cost_function(counter, names=names, days=days)
     is_agent = any(pool.ledger for pool in inputs.policy.pools)
     shaper = Shaper(
         counter,
@@ -172,9 +179,8 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
         queries=find_step_queries(packages) if is_agent else {},
     )
     score_of = make_scorer(inputs.policy.weights, inputs.now, find_needs(packages, inputs.policy))
-    units, refused = make_units(
-        packages, inputs.policy, cost_of, make_heading_function(counter), shaper.may_shrink, score_of
-    )
+    heading_of = make_heading_function(counter, days=days, timezone=layout.timezone)
+    units, refused = make_units(packages, inputs.policy, cost_of, heading_of, shaper.may_shrink, score_of)
     units = mark_exceptions(units, inputs.policy)
     required = [package for package in packages if not package.flex.can_drop]
     return Candidates(
