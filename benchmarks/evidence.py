@@ -192,9 +192,9 @@ def _local() -> list[str]:
 def _ways() -> dict[str, Callable[[Case], Chosen]]:
     embedders = {name: embedder for name in _local() if (embedder := embedder_for(name))}
     return {
-        "recency": _by_recency,
-        "BM25": _by_bm25,
-        **{f"BM25 and {name}, by rank": partial(_by_rank_fusion, embedder=each) for name, each in embedders.items()},
+        "recency": by_recency,
+        "BM25": by_bm25,
+        **{f"BM25 and {name}, by rank": partial(by_rank_fusion, embedder=each) for name, each in embedders.items()},
         "brimful, full text alone": partial(_by_relevance, embedder=None),
         **{f"brimful, {name}": partial(_by_relevance, embedder=each) for name, each in embedders.items()},
     }
@@ -296,17 +296,28 @@ def _tokens(texts: Sequence[str]) -> list[int]:
 # -- the ways --------------------------------------------------------------------------------------------------------
 
 
-def _by_recency(case: Case) -> Chosen:
+def by_recency(case: Case) -> Chosen:
+    """Take the newest turns."""
     newest = list(range(len(case.lines)))[::-1]
     return lambda _, budget: list(case.whatever_fits(newest, budget))
 
 
-def _by_bm25(case: Case) -> Chosen:
+def by_bm25(case: Case) -> Chosen:
+    """Take the turns with the highest BM25 that fit."""
     ranked = [_order(scores) for scores in _bm25(case)]
     return lambda number, budget: list(case.whatever_fits(ranked[number], budget))
 
 
-def _by_rank_fusion(case: Case, embedder: Embedder) -> Chosen:
+def by_vectors(case: Case, embedder: Embedder) -> Chosen:
+    """Take the turns nearest to the question that fit."""
+    passages = asyncio.run(_embedded(embedder, case.passages))
+    questions = asyncio.run(_embedded(embedder, [question.text for question in case.talk.questions]))
+    ranked = [_order(case.best_of_turn(passages @ question)) for question in questions]
+    return lambda number, budget: list(case.whatever_fits(ranked[number], budget))
+
+
+def by_rank_fusion(case: Case, embedder: Embedder) -> Chosen:
+    """Take the turns that BM25 and vectors together rank highest, by reciprocal rank fusion."""
     passages = asyncio.run(_embedded(embedder, case.passages))
     questions = asyncio.run(_embedded(embedder, [question.text for question in case.talk.questions]))
     ranked = []

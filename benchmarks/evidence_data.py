@@ -41,10 +41,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, and the turns that hold its answer."""
+    """A question, the turns that hold its answer, the answer, and LoCoMo's or REALTALK's category of question."""
 
     text: str
     evidence: frozenset[str]
+    answer: str = ""
+    category: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def _read_questions(questions: Iterable[dict[str, Any]], turns: list[Turn]) -> I
         named = _TURN_ID.findall(" ".join(map(str, question.get("evidence") or ())))
         evidence = frozenset(f"D{int(session)}:{int(turn)}" for session, turn in named) & ids
         if evidence:
-            yield Asked(question["question"], evidence)
+            yield Asked(question["question"], evidence, str(question.get("answer", "")), question.get("category", 0))
 
 
 def _numbers(nested: Any) -> Iterator[str]:

@@ -232,12 +232,16 @@ async def get_user(store: "Store", id: UserId) -> User:
 def edit_user(
     *,
     name: NameOption = None,
+    timezone: Annotated[
+        str | None, typer.Option("--timezone", metavar="NAME", help="Their time zone, such as Europe/Berlin.")
+    ] = None,
     lorebooks: Lorebooks = None,
     notes: Notes = None,
 ) -> Callable[[User], User]:
     """Lorebooks and notes of a user apply in all of their rooms."""
     changes: dict[str, Any] = {
         "name": name,
+        "timezone": timezone,
         "lorebooks": tuple(lorebooks) if lorebooks else None,
         "notes": read_notes(notes),
     }
@@ -262,6 +266,7 @@ def _user_fields(user: User) -> list[tuple[str, str]]:
     return [
         ("user", user.id),
         ("name", user.name),
+        ("timezone", user.timezone),
         ("lorebooks", ", ".join(user.lorebooks)),
         *(("note", format_note(note)) for note in user.notes),
         ("metadata", output.format_json(user.metadata)),

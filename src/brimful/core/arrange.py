@@ -89,7 +89,7 @@ def arrange(
     messages = short_ids(messages) if model.short_ids else unique_ids(messages)
     if names != "field":
         messages = _name_speakers(messages, names, ours=_ids_in_blocks(regions))
-    if model.names_in_text:
+    if model.names_in_text or (days and names == "text"):  # a day comes before a name
         messages = [_name_in_text(message) for message in messages]
     if days:
         messages = _begin_days(messages, units, layout.timezone)

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from brimful.core.content import ContentPackage
+from brimful.core.validation import is_timezone
 
 Order = Literal["score", "newest", "relevance"]
 Method = Literal["approximate", "exact", "calibrated", "hybrid"]
@@ -260,8 +261,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     `price` is what 1,000 tokens cost, in worth. Where the best set is chosen, an item gets in only if it is worth more
     than its tokens, even if there is room. With 0, everything gets in that fits. With a price, a message or memory that
-    was found gets in only if it has at least `min_relevance`, and if the best that its search found has at least
-    `min_best_relevance` or it stands out among them.
+    was found gets in only if it has at least `min_relevance` and at least `min_share_of_best` of the relevance of the
+    best that its search found, and if that best has at least `min_best_relevance` or it stands out among them.
 
     With `ephemeral_summaries`, the engine summarizes older messages for a single context if they do not fit and no
     stored summary covers them. With `compaction`, the proxy's `fit` mode does so for what it leaves out of requests.
@@ -276,6 +277,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     price: float = 0.0
     min_relevance: float = 0.0
     min_best_relevance: float = 0.0
+    min_share_of_best: float = 0.0
     completion: Completion = Completion()
     margin: Margin = Margin()
     weights: Weights = Weights()
@@ -347,6 +349,9 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
     yield from _check_number("price", policy.price, 0.0, 1e6)
     yield from _check_number("min_relevance", policy.min_relevance, 0.0, 1.0)
     yield from _check_number("min_best_relevance", policy.min_best_relevance, 0.0, 1.0)
+    yield from _check_number("min_share_of_best", policy.min_share_of_best, 0.0, 1.0)
+    if not is_timezone(policy.layout.timezone):
+        yield "layout.timezone", f"is not a time zone: {policy.layout.timezone!r}; write one such as 'Europe/Berlin'"
     yield from _check_integer("completion.tokens", policy.completion.tokens, 1)
     yield from _check_number("completion.max_share", policy.completion.max_share, 0.0, 1.0)
     yield from _check_integer("forms.min_tokens", policy.forms.min_tokens, 1)

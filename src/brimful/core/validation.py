@@ -8,7 +8,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -300,3 +302,12 @@ def preload_types(*kinds: Any) -> None:
     """
     for kind in kinds:
         msgspec.json.Decoder(kind)
+
+
+@lru_cache(256)
+def is_timezone(name: str) -> bool:
+    """Whether it is the name of a time zone. `UTC` is one on machines without a database of time zones, too."""
+    try:
+        return name == "UTC" or bool(ZoneInfo(name))
+    except (ValueError, OSError, LookupError):
+        return False

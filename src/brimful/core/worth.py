@@ -94,7 +94,8 @@ def is_unlikely(package: ContentPackage, policy: Policy, best: float) -> bool:
     match package.metadata.get("search"):
         case {"best": float() as best_of_search, "stands_out": bool() as known}:
             best, stands_out = best_of_search, known
-    return package.relevance < policy.min_relevance or (best < policy.min_best_relevance and not stands_out)
+    least = max(policy.min_relevance, policy.min_share_of_best * best)
+    return package.relevance < least or (best < policy.min_best_relevance and not stands_out)
 
 
 def _relevances(packages: Sequence[ContentPackage]) -> Iterator[float]:

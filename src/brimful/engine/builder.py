@@ -145,6 +145,7 @@ class Builder:
             model=calibrated.model,
             policy=request.policy or self._settings.find_policy(persona),
             overrides=request.overrides,
+            timezone=participants.user.timezone if participants.user else "",
             max_prompt_tokens=request.max_prompt_tokens,
             window=min(windows, default=None),
             completion=request.completion or (persona.completion if persona else None),

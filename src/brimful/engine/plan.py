@@ -116,19 +116,23 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return 0 if pool is None or pool.contiguous else self.budget.limit(pool.name)
 
 
-def make_plan(
+def make_plan(  # noqa: PLR0913 - all but the first two have names
     room: Room,
     persona: Persona | None,
     *,
     model: ModelInfo,
     policy: str | Policy,
     overrides: Mapping[str, Any] | Overrides | None = None,
+    timezone: str = "",
     max_prompt_tokens: int | None = None,
     window: int | None = None,
     completion: int | None = None,
 ) -> BuildPlan:
-    """Plan a build. The persona's overrides change the policy, then the caller's."""
-    loaded = with_prompt_limit(_load_policy(policy, persona, overrides), max_prompt_tokens)
+    """Plan a build. The user's time zone changes the policy, then the persona's overrides, then the caller's."""
+    changes = {"layout.timezone": timezone} if timezone else {}
+    changes |= get_policy_keys(persona.overrides if persona else None) | get_policy_keys(overrides)
+    loaded = load_policy(policy, overrides=changes or None, environ=os.environ)
+    loaded = with_prompt_limit(loaded, max_prompt_tokens)
     return BuildPlan(
         room=room,
         persona=persona,
@@ -160,13 +164,6 @@ def get_policy_keys(overrides: Mapping[str, Any] | Overrides | None) -> dict[str
     except msgspec.ValidationError as error:
         raise InvalidValue("overrides", str(error)) from None
     return short | {key: value for key, value in overrides.items() if key not in named}
-
-
-def _load_policy(
-    policy: str | Policy, persona: Persona | None, overrides: Mapping[str, Any] | Overrides | None
-) -> Policy:
-    changes = get_policy_keys(persona.overrides if persona else None) | get_policy_keys(overrides)
-    return load_policy(policy, overrides=changes or None, environ=os.environ)
 
 
 def make_current(

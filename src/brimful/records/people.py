@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from brimful.core.validation import is_timezone, preview
+from brimful.errors import InvalidValue
 from brimful.records.base import Record, check_integer, check_strings, normalize_fields
 from brimful.records.character import Character, validate_character
 from brimful.records.lorebook import Lorebook
@@ -9,16 +11,22 @@ from brimful.records.note import Note, check_notes
 
 
 class User(Record, frozen=True, kw_only=True, tag="user"):
-    """A person who writes messages, in any number of rooms. `lorebooks` and `notes` apply in all of them."""
+    """A person who writes messages, in any number of rooms. `lorebooks` and `notes` apply in all of them.
+
+    `timezone`, such as `Europe/Berlin`, says which day a message in their contexts is from.
+    """
 
     name: str = ""
+    timezone: str = ""
     lorebooks: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         """Validate the fields."""
-        normalize_fields(self, texts=("name",), ids=("lorebooks",))
+        normalize_fields(self, texts=("name", "timezone"), ids=("lorebooks",))
+        if self.timezone and not is_timezone(self.timezone):
+            raise InvalidValue("timezone", f"must be a time zone such as 'Europe/Berlin', not {preview(self.timezone)}")
         check_notes("notes", self.notes)
 
 
