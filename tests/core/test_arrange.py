@@ -166,6 +166,27 @@ def block_of(pile):
     return context.request["messages"][0]["content"]
 
 
+@pytest.mark.parametrize(
+    ("order", "lines"),
+    [
+        ("best-last", ["[2027-01-14]", "b", "[2027-01-15]", "a", "d", "c"]),
+        ("best-first", ["c", "[2027-01-15]", "a", "d", "[2027-01-14]", "b"]),
+        ("time", ["[2027-01-14]", "b", "c", "[2027-01-15]", "a", "d"]),
+    ],
+)
+def test_retrieved_content_is_in_the_order_of_the_layout(order, lines):
+    pile = [
+        older("a", id="a", name="Ada", at=NOW - 30, relevance=0.2),
+        older("b", id="b", name="Ada", at=NOW - DAY, relevance=0.5),
+        memory("c", id="c", counter=COUNTER, timestamp=NOW - 60, relevance=0.9),
+        older("d", id="d", name="Ada", at=NOW - 20, relevance=0.6),
+    ]
+    now = message("Well?", counter=COUNTER, id="now", current=True, timestamp=NOW)
+    content = build([*pile, now], overrides={"layout.order": order}).request["messages"][0]["content"]
+    shown = [line.removeprefix("Ada: ") for line in content.splitlines()[1:-1] if not line.startswith(("<", "</"))]
+    assert shown == lines
+
+
 def test_an_older_message_is_a_line_under_its_day():
     pile = [
         older("I did.", id="a", role="assistant", at=NOW - 2 * DAY),

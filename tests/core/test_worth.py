@@ -90,6 +90,13 @@ def test_what_one_search_found_does_not_open_the_window_for_another():
     assert [reason(context, id)[0] for id in ("own", "best", "other")] == ["dropped", "kept", "kept"]
 
 
+def test_a_find_gets_in_only_with_a_share_of_the_relevance_of_the_best_of_its_search():
+    pile = [*history(2), found("best", 0.5, 0.5), found("fair", 0.06, 0.5), found("poor", 0.04, 0.5)]
+    context = build([*pile, found("own", 0.04, 0.1)], overrides=LIKELY | {"min_share_of_best": 0.1})
+    assert [reason(context, id)[0] for id in ("best", "fair", "poor", "own")] == ["kept", "kept", "dropped", "kept"]
+    assert "under 10% of the best that its search found" in context.explain("poor")
+
+
 def test_a_find_that_stands_out_may_get_in_alone():
     poor = found("poor", 0.01, 0.03, stands_out=True)
     pile = [*history(2), found("first", 0.03, 0.03, stands_out=True), found("second", 0.02, 0.03), poor]

@@ -69,6 +69,8 @@ def test_a_policy_of_ones_own(tmp_path):
         ("price = true\n" + VALID, "price", "Expected `float`, got `bool`"),
         ("min_relevance = 1.1\n" + VALID, "min_relevance", "from 0 to 1"),
         ("min_best_relevance = 1.1\n" + VALID, "min_best_relevance", "from 0 to 1"),
+        ("min_share_of_best = -1.0\n" + VALID, "min_share_of_best", "from 0 to 1"),
+        (VALID + '\n[layout]\ntimezone = "Mars/Base"\n', "layout.timezone", "is not a time zone: 'Mars/Base'"),
         (VALID + "free = { kinds = [] }", "pools.all.free.kinds", "at least one kind"),
         (VALID + 'free = { kinds = ["*"], tokens = -1 }', "pools.all.free.tokens", "at least 0"),
         ('price = "cheap"\n' + VALID, "price", "must be a number or one of thrifty, balanced, full, not 'cheap'"),

@@ -5,13 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from brimful.core.content import ContentPackage, Media, Text
+from brimful.core.content import ContentPackage, Media, Text, with_content
 from brimful.core.cost import KIND_REGIONS, role_of
-from brimful.core.decision import Decision, Reason
+from brimful.core.decision import RETRIEVED_KINDS, Decision, Reason
+from brimful.core.labels import local_date
 from brimful.core.media import find_placeholder, has_media, is_media
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
-from brimful.core.prompt import Renderer
+from brimful.core.prompt import Renderer, TokenCounter
+from brimful.core.relative_times import date_times
 from brimful.core.units import Unit, time_key
 
 
@@ -58,6 +60,26 @@ def replace_unsupported_media(
         else:
             seen.append(package)
     return seen, decisions
+
+
+def resolve_times(
+    packages: Sequence[ContentPackage], counter: TokenCounter, timezone: str
+) -> list[ContentPackage]:
+    """Return the packages with dates behind relative times in memories and older messages. Others have none to resolve.
+
+    They keep their hashes: a message is still a duplicate of itself.
+    """
+    changed: dict[int, str] = {}
+    for at, package in enumerate(packages):
+        if package.kind.startswith(RETRIEVED_KINDS) and isinstance(package.content, str):
+            text = date_times(package.content, local_date(package.timestamp, timezone))
+            if text is not package.content:
+                changed[at] = text
+    counts = counter.texts(list(changed.values()))
+    resolved = list(packages)
+    for (at, text), tokens in zip(changed.items(), counts, strict=True):
+        resolved[at] = with_content(packages[at], text, tokens)
+    return resolved
 
 
 def _make_unsupported(package: ContentPackage) -> Decision:

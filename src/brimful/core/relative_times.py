@@ -358,7 +358,7 @@ class _Match(NamedTuple):
     reader: _Reader
 
 
-def date_times(text: str, day: date) -> str:
+def date_times(text: str, day: date | None) -> str:
     """Return a text in which every relative time is followed by the date it means, if `day` is today.
 
     Quotations, code, names and times that have a date already stay as they are.

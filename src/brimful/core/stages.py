@@ -11,7 +11,7 @@ import msgspec
 
 from brimful.core.arrange import Arrangement, arrange, find_history_start
 from brimful.core.budget import ContextBudget, allocate
-from brimful.core.candidates import canonical_order, dedupe_by_id, replace_unsupported_media, split_excluded
+from brimful.core.candidates import canonical_order, dedupe_by_id, replace_unsupported_media, resolve_times, split_excluded
 from brimful.core.content import ContentPackage, Media
 from brimful.core.context import COMPONENTS, Component, Context, Inputs, make_id_function, scale_to_total
 from brimful.core.cost import (
@@ -164,9 +164,12 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
         counter=counter,
     )
     packages, unsupported = replace_unsupported_media(packages, inputs.model, renderer)
+    layout = inputs.policy.layout
+    if layout.resolve_times:
+        packages = resolve_times(packages, counter, layout.timezone)
     packages = recount(packages, counter)
     names = name_style(packages, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
-    layout, days = inputs.policy.layout, _shows_days(inputs)
+    days = _shows_days(inputs)
     cost_of = make_cost_function(counter, names=names, days=days)
     is_agent = any(pool.ledger for pool in inputs.policy.pools)
     shaper = Shaper(

@@ -13,7 +13,9 @@ from brimful.assembly.assemble import package
 from brimful.assembly.messages import read_content
 from brimful.core.content import content_hash
 from brimful.core.context import Context
+from brimful.core.labels import local_date
 from brimful.core.model import ModelInfo
+from brimful.core.relative_times import date_times
 from brimful.core.validation import clean_text
 from brimful.engine.events import Emitter
 from brimful.engine.janitor import Build, package_passage, send_passages
@@ -178,10 +180,13 @@ _REPLY: Final = msgspec.json.Decoder(_ReplyFacts)
 class _Draft:
     """What changes: new memories, and what becomes of known ones. Later messages win."""
 
-    def __init__(self, known: Sequence[Memory], scope: LearningScope, metadata: dict[str, Any], now: float) -> None:
+    def __init__(
+        self, known: Sequence[Memory], scope: LearningScope, metadata: dict[str, Any], *, now: float, timezone: str
+    ) -> None:
         self._scope = scope
         self._metadata = metadata
         self._now = now
+        self._timezone = timezone
         self._known = {memory.id: memory for memory in known}
         self._changes: dict[str, LearnedMemory] = {}  # by the id of the new or outdated memory
         self.current = dict(self._known)
@@ -214,7 +219,10 @@ class _Draft:
         type: MemoryType = "semantic",
         **details: str,
     ) -> None:
-        """Add a memory. One that it replaces is superseded, unless it is pinned."""
+        """Add a memory, with dates behind relative times. One that it replaces is superseded, unless it is pinned."""
+        last = utterances[-1]
+        at = self._now if last.at is None else last.at
+        text = date_times(text, local_date(at, self._timezone))
         if self.has_text(text):
             return
         previous = None if replaces is None or replaces.pinned else replaces
@@ -229,7 +237,6 @@ class _Draft:
                 source = f"{source} from {', '.join(speakers)}"
         if previous is not None:
             learned["supersedes"] = previous.id
-        last = utterances[-1]
         memory = Memory(
             id=new_id("mem"),
             content=text,
@@ -239,7 +246,7 @@ class _Draft:
             room=self._scope.room,
             source=source,
             source_message=last.id or None,
-            at=self._now if last.at is None else last.at,
+            at=at,
             metadata={**self._metadata, LEARNED: learned},
         )
         self.current[memory.id] = memory
@@ -328,9 +335,10 @@ class Learner:
         if not fresh:
             return LearningReport()
         known = await self._store.memories(scopes=[scope.name], limit=_MAX_KNOWN)
-        draft = _Draft(known, scope, metadata, now)
+        user = None if scope.user is None else await self._store.get(User, scope.user)
+        draft = _Draft(known, scope, metadata, now=now, timezone=user.timezone if user and user.timezone else "UTC")
         notes: list[str] = []
-        names = await self._find_names(scope)
+        names = {user.id: user.name} if user is not None and user.name else {}
         if model is None:
             apply_rules(draft, fresh, scope, names)
         else:
@@ -364,11 +372,6 @@ class Learner:
                 break
             before = page[-1].message.seq
         return read_utterances(found[::-1])
-
-    async def _find_names(self, scope: LearningScope) -> dict[str, str]:
-        """Return the name of the user by id, for the sentences of memories."""
-        user = None if scope.user is None else await self._store.get(User, scope.user)
-        return {user.id: user.name} if user is not None and user.name else {}
 
     async def _with_stored_sources(self, memories: Sequence[Memory]) -> dict[str, Memory]:
         """Return memories by id. They link to their message if that is in the store."""

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.core.labels import fold, iso_date, speaker_name
+from brimful.core.labels import fold, iso_date, local_date, speaker_name
+from brimful.core.relative_times import date_times
 from brimful.janitor.days import Level, Spans, make_spans, merge_spans, spans_contain, time_range
 from brimful.janitor.families import find_families
 from brimful.janitor.floods import find_floods, flood_line, sender_names
@@ -187,7 +188,7 @@ def _flood_name(flood: Sequence[Message]) -> str:
 
 
 def _make_passage(message: Message) -> Passage:
-    text = plain_text(message.content)
+    text = date_times(plain_text(message.content), local_date(message.at))
     # Without a speaker before it, "Ada: I quit." would be quoted as if Ada had written it.
     unnamed = "" if message.role == "user" and ":" not in fold(text) else message.role
     return Passage(text=text, speaker=speaker_name(message.sender) or unnamed, at=message.at)

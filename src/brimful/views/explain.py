@@ -8,6 +8,7 @@ import msgspec
 from brimful.core.context import COMPONENTS, Component, Context
 from brimful.core.decision import Decision, FormName, Outcome, Reason
 from brimful.core.notice import Notice
+from brimful.core.policy import Policy
 from brimful.core.selection import PoolUse
 from brimful.errors import InvalidValue
 
@@ -246,8 +247,7 @@ def _headline(context: Context, decision: Decision) -> str:
         "pool-full": f"{named} full{numbers}",
         "window-full": f"window full ({context.tokens:,}/{context.budget.available:,} tokens)",
         "not-worth": f"not worth its tokens at a price of {policy.price:g} per 1,000",
-        "unlikely": f"unlikely to help: relevance under {policy.min_relevance:.1%}, "
-        f"or under {policy.min_best_relevance:.0%} for the best that its search found",
+        "unlikely": _describe_unlikely(policy),
         "max-items": f"{named} already holds its maximum of {_max_items(context, pool) if pool else ''}",
         "low-water": f"{named} is at its low water, after one large step{numbers}",
         "no-modality": f"{context.budget.model} takes no {decision.kind.removeprefix('media-')} on this wire",
@@ -263,6 +263,13 @@ def _headline(context: Context, decision: Decision) -> str:
         "unpaired": "a tool call without its result, or a result without its call",
     }
     return lines[decision.reason]
+
+
+def _describe_unlikely(policy: Policy) -> str:
+    least = f"relevance under {policy.min_relevance:.1%}"
+    if policy.min_share_of_best:
+        least += f", under {policy.min_share_of_best:.0%} of the best that its search found"
+    return f"unlikely to help: {least}, or under {policy.min_best_relevance:.0%} for the best that its search found"
 
 
 def _history_boundary(context: Context) -> str:
