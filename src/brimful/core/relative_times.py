@@ -45,8 +45,7 @@ class _Language(NamedTuple):
 
 _ENGLISH: Final = _Language(
     hints=(
-        "day", "night", "tomorrow", "week", "month", "year", "morning", "afternoon", "evening", "summer", "spring",
-        "autumn", "fall", "t mon", "t tue", "t wed", "t thu", "t fri", "t sat", "t sun",
+        "day", "night", "tomorrow", "week", "month", "year", "morning", "noon", "evening", "summer", "last", "next",
     ),
     fixed={
         (-2, "day"): "the day before yesterday|day before yesterday",
@@ -79,7 +78,8 @@ _ENGLISH: Final = _Language(
         |\b(?:half|or|to|over|under|almost|nearly|than|least|many|\w{3,5}ty|hundred|thousand)\s⟨[^⟩]+\s(?:ago|now)
         |\b(?:(?:week|month|year)s?(?:\ from)?|days?\ from)\s⟨(?!in)
         |\bno\s⟨tomorrow|(?<!as\ )\bof\s⟨to(?:day|morrow)
-        |(?<!today)⟩\sof\b|⟩\s(?:or\ (?:so|two|three)|and\ a\ half|week|(?-i:by\ [A-Z]\w+))\b
+        |(?<!today)⟩\sof\b|⟩\s(?:or\ (?:so|two|three)|and\ a\ half)\b|to(?:day|morrow)⟩\sweek\b
+        |(?-i:⟨[A-Z]\w+⟩\sby\ [A-Z])
         |this\ (?:spring|fall)⟩
         """,
     future=r"""
@@ -92,12 +92,11 @@ _ENGLISH: Final = _Language(
 )  # fmt: skip
 _GERMAN: Final = _Language(
     hints=(
-        "heut", "gestern", "morgen", "woche", "monat", "jahr", "tag", "nacht", "wochenende", "sonnabend",
-        "frühling", "sommer", "herbst",
+        "heut", "gestern", "morgen", "woch", "monat", "jahr", "tag", "nacht", "sommer", "herbst", "frühling",
     ),
     fixed={
         (-2, "day"): "vorgestern",
-        (-1, "day"): "gestern|letzte Nacht",
+        (-1, "day"): "gestern|letzte Nacht|letzte nacht",
         (0, "day"): "heute|heut",
         (1, "day"): "morgen",
         (2, "day"): "übermorgen",
@@ -111,7 +110,7 @@ _GERMAN: Final = _Language(
     periods={
         "week": "Woche", "weekend": "Wochenende", "month": "Monat|Monats", "year": "Jahr|Jahres",
         "spring": "Frühling|Frühjahr", "summer": "Sommer", "autumn": "Herbst",
-        0: "Montag", 1: "Dienstag", 2: "Mittwoch", 3: "Donnerstag", 4: "Freitag", 5: "Samstag|Sonnabend",
+        0: "Montag", 1: "Dienstag", 2: "Mittwoch", 3: "Donnerstag", 4: "Freitag", 5: "Samstag",
         6: "Sonntag",
     },
     units={"day": "Tag|Tagen", "week": "Woche|Wochen", "month": "Monat|Monaten", "year": "Jahr|Jahren"},
@@ -127,7 +126,7 @@ _GERMAN: Final = _Language(
         |\b(?:die|das|mein\w*|dein\w*|sein\w*|unser\w*)\s⟨(?:letzt|nächst|diese)
         |\bnicht\svon\s⟨gestern|\bvon\s⟨(?:heut|morgen)|\bheute\sauf\s⟨morgen
         |(?-i:⟨Morgen⟩(?!\s[a-zäöü])|⟨Morgen⟩\s(?:zusammen|allerseits|alle|ihr|leute)\b)
-        |⟨heute?⟩\snacht\b|⟩\s(?:vor|in)\s\w+\s(?:tag|woche|monat|jahr)|⟩\s(?:de[rs]|vor|oder)\b
+        |⟨heute?⟩\snacht\b|⟩\s(?:vor|in)\s\w+\s(?:tag|woche|monat|jahr)|(?:woche|monat|jahr|tag)⟩\s(?:de[rs]|vor)\b
         """,
     future=r"""
         ^(?!.*\b(?:ge\w{2,}(?:t|en)|hab\w*|hat\w*|war\w*|wurde\w*)\b)
@@ -141,8 +140,8 @@ _GERMAN: Final = _Language(
 )  # fmt: skip
 _SPANISH: Final = _Language(
     hints=(
-        "hoy", "ayer", "antier", "mañana", "noche", "esta tarde", "pasad", "este ", "esta ", "que viene", "atrás",
-        "hace ", "dentro de", " día", "semana", " mes", " año", "próxim",
+        "hoy", "ayer", "antier", "noche", "tarde", "pasad", "viene", "este ", "semana", "finde", " mes", "mañana",
+        "día", "año", "próxim",
     ),
     fixed={
         (-2, "day"): "anteayer|antier|antes de ayer|anteanoche",
@@ -170,7 +169,8 @@ _SPANISH: Final = _Language(
     ),
     traps=r"""
         \b(?:la|el|esta|por|una|cada|toda|de|del|aquella|media|buena|otra|misma)\s⟨mañana
-        |\bde\s⟨hoy|⟨hoy⟩\s(?:en\ d[ií]a|por\ hoy)|⟩\s(?:hace|y\ medi[ao]|o|del?)\b
+        |\bde\s⟨hoy|⟨hoy⟩\s(?:en\ d[ií]a|por\ hoy)|⟩\sy\ medi[ao]\b
+        |⟩\shace\s(?:\d|una?|dos|tres|cinco|diez)\b|(?:mes|año|semana)⟩\sdel?\b
         |\b(?:más\ de|menos\ de|casi|unos|unas|o|a|y)\s⟨\w+\s\w+\satrás|\b(?:mi|tu|su|cada|un|una)\s⟨\w+\s(?:pasad|próx)
         """,
     future=r"""
@@ -227,7 +227,7 @@ _RUSSIAN: Final = _Language(
     traps=r"""
         \b(?:почти|больше|более|меньше|менее|или|каждый|\w+дцать|\w+десят|сорок|сто)\s⟨[^⟩]+назад
         |⟨(?!во?\s)\w+\s(?:понедельник|вторник|среду|четверг|пятницу|субботу|воскресенье)⟩
-        |⟨сегодня\sночью|⟩\s(?:после|или|с\ половиной|обучения|уч[её]бы)\b|\bне\s⟨вчера
+        |⟨сегодня\sночью|⟨через[^⟩]+⟩\sпосле\b|году?⟩\s(?:обучения|уч[её]бы)\b|\bне\s⟨вчера
         |⟨через[^.!?]*[а-я](?:л|ла|ло|ли)(?:ся|сь)?\b|[а-я](?:л|ла|ло|ли)(?:ся|сь)?\b[^.!?]*⟨через
         """,
     months="января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
@@ -238,7 +238,8 @@ _CHINESE: Final = _Language(
     hints=("天", "日", "晚", "早", "夜", "周", "週", "星期", "礼拜", "禮拜", "月", "年"),
     fixed={
         (-3, "day"): "大前天", (-2, "day"): "前天", (-1, "day"): "昨天|昨日|昨晚|昨夜",
-        (0, "day"): "今天|今日|今晚|今早", (1, "day"): "明天|明日|明晚|明早", (2, "day"): "后天|後天", (3, "day"): "大后天|大後天",
+        (0, "day"): "今天|今日|今晚|今早", (1, "day"): "明天|明日|明晚|明早", (2, "day"): "后天|後天",
+        (3, "day"): "大后天|大後天",
         (-1, "month"): "上个月|上個月", (0, "month"): "这个月|這個月|本月", (1, "month"): "下个月|下個月",
         (-2, "year"): "前年", (-1, "year"): "去年", (0, "year"): "今年", (1, "year"): "明年", (2, "year"): "后年|後年",
     },
@@ -293,10 +294,14 @@ _JAPANESE: Final = _CHINESE._replace(
     phrases=("{fixed}", "{which}の?{period}", "{ago} ?{unit}前", "{within} ?{unit}後"),
     future="^(?!.*(?:ました|った|した|いた)).*(?:予定|ましょう|ます|です|会|行|ある)",
 )  # fmt: skip
-_LATIN: Final = {"en": _ENGLISH, "de": _GERMAN, "es": _SPANISH}
-_LANGUAGES: Final = _LATIN | {"ru": _RUSSIAN, "zh": _CHINESE, "ja": _JAPANESE}
+_LANGUAGES: Final = {
+    "en": _ENGLISH, "de": _GERMAN, "es": _SPANISH, "ru": _RUSSIAN, "zh": _CHINESE, "ja": _JAPANESE,
+}  # fmt: skip
+_HINTS: Final = {name: language.hints for name, language in _LANGUAGES.items()}
+_ASCII_HINTS: Final = {name: tuple(filter(str.isascii, _HINTS[name])) for name in ("en", "de", "es")}
 
-_CONTEXT: Final = 60  # characters before and after an expression that can show what it means
+_CONTEXT: Final = 60  # characters before and after an expression that can show whether it is in the future
+_NEAR: Final = 24  # characters before and after it in which a trap is looked for
 _SIGNS: Final = {"ago": -1, "ahead": 1, "within": 1}
 _SEASONS: Final = {"spring": (3, 5), "summer": (6, 8), "autumn": (9, 11)}  # months; a winter is in two years
 _WEDNESDAY: Final = 2
@@ -369,8 +374,8 @@ def date_times(text: str, day: date | None) -> str:
     'Wir fahren übermorgen (10. Mai 2023).'
     """
     lowered = text.lower()
-    languages = _LATIN if text.isascii() else _LANGUAGES
-    readers = [_make_reader(name) for name in languages if any(map(lowered.__contains__, languages[name].hints))]
+    hints = _ASCII_HINTS if text.isascii() else _HINTS
+    readers = [_make_reader(name) for name in hints if any(map(lowered.__contains__, hints[name]))]
     matches = _find_matches(text, readers) if readers else []
     return _insert_dates(text, matches, day) if matches else text
 
@@ -388,7 +393,7 @@ def _make_reader(name: str) -> _Reader:
     }
     numbered = rf"(?:{_any_of(words['number'], capital=True)}|\d{{1,3}})"
     patterns = {
-        "fixed": _any_of(words["fixed"], capital=True),
+        "fixed": _any_of("|".join(language.fixed.values()).split("|"), capital=True),
         "which": _any_of(words["which"], capital=True),
         "period": _any_of("|".join(language.periods.values()).split("|")),
         "unit": _any_of("|".join(language.units.values()).split("|")),
@@ -467,7 +472,7 @@ def _insert_dates(text: str, matches: list[_Match], day: date) -> str:
 def _write_date(match: _Match, before: str, after: str, day: date) -> str | None:
     """Return the date that an expression means, in parentheses, or None if that is not clear."""
     reader = match.reader
-    window = f"{before}⟨{match.hit[0]}⟩{after}"
+    window = f"{before[-_NEAR:]}⟨{match.hit[0]}⟩{after[:_NEAR]}"
     if _DATED.match(after) or _TRAPS.search(window) or reader.traps.search(window):
         return None
     words = {name.rstrip("0123456789"): word for name, word in match.hit.groupdict().items() if word is not None}
