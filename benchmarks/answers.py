@@ -59,33 +59,21 @@ conversation where possible. If you are asked when something happened, work out 
 conversation, and write the day, the month as a word and the year. Answer with the phrase alone, without an
 explanation.""".replace("\n", " ")
 
-RESOLVED = {"layout.resolve_times": True}
-DAYS = {"layout.history_days": True}
-BOTH = RESOLVED | DAYS
 SMALL, MIDDLE, LARGE = 2_048, 4_096, 8_192
-
-
-def _history(share: float) -> dict[str, Any]:
-    return {"pools.recent.borrow": False, "pools.recent.limit.share": share}
-
-
+SHIPPED = "as shipped"
+OLD_TIMES = {"layout.resolve_times": False}
+NO_CUT = {"min_share_of_best": 0.0}
+FULL_HISTORY = {"pools.recent.need.searched_share": None}
 VARIANTS: dict[str, tuple[dict[str, Any], Sequence[int]]] = {
-    "plain": ({}, (SMALL, MIDDLE, LARGE)),
-    "times": (RESOLVED, (SMALL, LARGE)),
-    "days": (DAYS, (SMALL, LARGE)),
-    "times, days": (BOTH, (SMALL, MIDDLE, LARGE)),
-    "best first": (BOTH | {"layout.order": "best-first"}, (SMALL, LARGE)),
-    "by time": (BOTH | {"layout.order": "time"}, (SMALL,)),
-    "2 % of the best": (BOTH | {"min_share_of_best": 0.02}, (SMALL,)),
-    "5 % of the best": (BOTH | {"min_share_of_best": 0.05}, (SMALL, LARGE)),
-    "10 % of the best": (BOTH | {"min_share_of_best": 0.1}, (SMALL,)),
-    "20 % of the best": (BOTH | {"min_share_of_best": 0.2}, (SMALL,)),
-    "full": (BOTH | {"price": "full"}, (SMALL, LARGE)),
-    "history 50 %": (BOTH | _history(0.5), (SMALL, LARGE)),
-    "history 25 %": (BOTH | _history(0.25), (SMALL, LARGE)),
-    "history 50 %, 5 % of the best": (BOTH | _history(0.5) | {"min_share_of_best": 0.05}, (SMALL, MIDDLE, LARGE)),
-    "history 25 %, 5 % of the best": (BOTH | _history(0.25) | {"min_share_of_best": 0.05}, (SMALL, LARGE)),
-    "history 25 %, 10 % of the best": (BOTH | _history(0.25) | {"min_share_of_best": 0.1}, (SMALL, LARGE)),
+    SHIPPED: ({}, (SMALL, MIDDLE, LARGE)),
+    "no dates, no cut, all history": (OLD_TIMES | NO_CUT | FULL_HISTORY, (SMALL, MIDDLE, LARGE)),
+    "no dates behind relative times": (OLD_TIMES, (SMALL, LARGE)),
+    "no cut at a share of the best": (NO_CUT, (SMALL, LARGE)),
+    "history fills the window": (FULL_HISTORY, (SMALL, LARGE)),
+    "price `full`": ({"price": "full"}, (SMALL, LARGE)),
+    "days in history": ({"layout.history_days": True}, (SMALL, LARGE)),
+    "best item first": ({"layout.order": "best-first"}, (SMALL, LARGE)),
+    "by time": ({"layout.order": "time"}, (SMALL, LARGE)),
 }
 """Overrides of the default policy, and the windows in which each is tried."""
 
@@ -177,9 +165,9 @@ def make_prompts(name: str, talk: Talk) -> Iterator[Prompt]:
                 items=len(inside & numbers.keys()),
             )
             yield built
-            if variant == "times, days" and window != MIDDLE and messages[-2][1].startswith(RELATED_OPEN):
+            if variant == SHIPPED and window != MIDDLE and messages[-2][1].startswith(RELATED_OPEN):
                 joined = [*messages[:-2], ("user", f"{messages[-2][1]}\n\n{messages[-1][1]}")]
-                yield replace(built, system="one message", messages=joined)
+                yield replace(built, system="finds and question in one message", messages=joined)
 
 
 def _other_ways(talk: Talk) -> dict[str, Any]:
@@ -362,6 +350,7 @@ def write_prompts(data: Path, folder: Path) -> None:
         for name, conversations in talks(data).items()
         if name in QUESTIONS
         for talk in sample(name, conversations)
+        if not talk.name.startswith(CHOICE)
     ]
     with multiprocessing.Pool(2) as pool:
         for done in pool.imap_unordered(_write_prompts, [job for job in jobs if not job[2].exists()]):

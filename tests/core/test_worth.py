@@ -21,7 +21,7 @@ DIVIDED = {"price": 0.0, "pools.recent.need": NEED, "pools.related.limit": {}, "
 
 
 START = HistoryStart(first="m024")
-BY_PRICE = {"min_relevance": 0.0, "min_best_relevance": 0.0, "pools.related.free": None}
+BY_PRICE = {"min_relevance": 0.0, "min_best_relevance": 0.0, "min_share_of_best": 0.0, "pools.related.free": None}
 
 
 def build(pile, *, overrides, **options):

@@ -120,8 +120,9 @@ def test_a_package_is_worth_less_the_older_it_is():
         Hit(record=msgspec.structs.replace(message, id=f"m{n:02}", content=f"Lamp {n} is green."), relevance=0.00021)
         for n in range(40)
     ]
-    assert len(limit_packages(hits, now=1.0, min_relevance=0.0)) == 40
-    assert len(limit_packages(hits, now=1e9, min_relevance=0.0)) == 20
+    by_price = {"min_relevance": 0.0, "min_share_of_best": 0.0}
+    assert len(limit_packages(hits, now=1.0, **by_price)) == 40
+    assert len(limit_packages(hits, now=1e9, **by_price)) == 20
 
 
 def test_of_unlikely_packages_only_the_best_are_on_record():
@@ -131,10 +132,11 @@ def test_of_unlikely_packages_only_the_best_are_on_record():
     assert len(limit_packages(of_poor_search)) == 20
     of_good_search = [msgspec.structs.replace(hit, relevance=0.04, best=0.3) for hit in unlikely]
     assert len(limit_packages(of_good_search)) == 40
+    assert len(limit_packages(of_good_search, min_share_of_best=0.2)) == 20
 
 
 def test_a_long_package_stays_if_its_excerpt_may_be_worth_its_tokens():
-    long = [make_hit(f"long{n:02}", f"{n}. {LONG}", 0.006) for n in range(40)]
+    long = [make_hit(f"long{n:02}", f"{n}. {LONG}", 0.03) for n in range(40)]
     assert len(limit_packages(long)) == 40
-    memories = [Hit(record=Memory(id=f"k{n:02}", content=f"{n}. {LONG}"), relevance=0.006) for n in range(40)]
+    memories = [Hit(record=Memory(id=f"k{n:02}", content=f"{n}. {LONG}"), relevance=0.03) for n in range(40)]
     assert len(limit_packages(memories)) == 40

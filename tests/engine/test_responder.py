@@ -161,7 +161,8 @@ def test_the_server_counts_a_request_near_the_limit(run, new_engine, factor):
             await engine.post_many(
                 [Message(id=f"m{n}", room="r", content="Words and more words. " * 20, at=NOW + n) for n in range(60)]
             )
-            return await engine.respond("r", None, "Well?", window=4_000, completion=200)
+            full = {"price": "full"}
+            return await engine.respond("r", None, "Well?", window=4_000, completion=200, overrides=full)
 
     answer = run(story())
     [request] = provider.requests

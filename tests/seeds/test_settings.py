@@ -513,6 +513,7 @@ def report():
     print(*sys.modules, sep="\\n", file=sys.stderr)
 atexit.register(report)
 sys.argv = ["brimful", "inspect", "--room", "my room", "--message", "How?", "--db", "sqlite:///chat.db"]
+sys.argv += ["--price", "full"]
 threading.setprofile(note)
 sys.setprofile(note)
 main()

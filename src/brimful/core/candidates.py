@@ -13,8 +13,9 @@ from brimful.core.media import find_placeholder, has_media, is_media
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
 from brimful.core.prompt import Renderer, TokenCounter
-from brimful.core.relative_times import date_times
+from brimful.core.relative_times import find_dates, insert_dates
 from brimful.core.units import Unit, time_key
+from brimful.core.worth import best_relevance, is_unlikely
 
 
 def split_excluded(packages: Sequence[ContentPackage]) -> tuple[list[ContentPackage], list[Decision]]:
@@ -62,24 +63,31 @@ def replace_unsupported_media(
     return seen, decisions
 
 
-def resolve_times(
-    packages: Sequence[ContentPackage], counter: TokenCounter, timezone: str
-) -> list[ContentPackage]:
-    """Return the packages with dates behind relative times in memories and older messages. Others have none to resolve.
+def resolve_times(packages: Sequence[ContentPackage], policy: Policy, counter: TokenCounter) -> list[ContentPackage]:
+    """Return the packages with dates behind relative times in memories and older messages that may get in.
 
     They keep their hashes: a message is still a duplicate of itself.
     """
-    changed: dict[int, str] = {}
-    for at, package in enumerate(packages):
-        if package.kind.startswith(RETRIEVED_KINDS) and isinstance(package.content, str):
-            text = date_times(package.content, local_date(package.timestamp, timezone))
-            if text is not package.content:
-                changed[at] = text
-    counts = counter.texts(list(changed.values()))
+    best = best_relevance(packages)
+    found = {
+        at: dates
+        for at, package in enumerate(packages)
+        if package.kind.startswith(RETRIEVED_KINDS)
+        and isinstance(package.content, str)
+        and not (policy.price and package.kind == "message-older" and is_unlikely(package, policy, best))
+        and (dates := find_dates(package.content, local_date(package.timestamp, policy.layout.timezone)))
+    }
     resolved = list(packages)
-    for (at, text), tokens in zip(changed.items(), counts, strict=True):
-        resolved[at] = with_content(packages[at], text, tokens)
+    texts = [insert_dates(packages[at].text, dates) for at, dates in found.items()]
+    for (at, dates), text, tokens in zip(found.items(), texts, counter.texts(texts), strict=True):
+        package = with_content(packages[at], text, tokens)
+        matches = tuple((_shift(start, dates), _shift(stop, dates)) for start, stop in package.matches)
+        resolved[at] = msgspec.structs.replace(package, matches=matches) if matches else package
     return resolved
+
+
+def _shift(position: int, dates: Sequence[tuple[int, str]]) -> int:
+    return position + sum(len(written) for at, written in dates if at < position)
 
 
 def _make_unsupported(package: ContentPackage) -> Decision:

@@ -72,6 +72,8 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     - `mentioned`: a factor of the odds for turns with a rare word of the current message.
     - `min_share`: the share of the pool's limit that history has in any case.
     - `reread`: what reading 1,000 tokens of history again costs, in worth, because a step broke the prompt cache.
+    - `searched_share`: the share of the limit's base that history takes at most, without borrowing, if tokens have a
+      price and a search finds what it leaves out, as in an engine.
     """
 
     newest: float
@@ -80,6 +82,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     mentioned: float = 1.0
     min_share: float = 0.0
     reread: float = 0.0
+    searched_share: float | None = None
 
 
 class LedgerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -308,6 +311,21 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return next((pool for pool in self.pools if not pool.pinned and _matches(pool.kinds, kind)), None)
 
 
+def with_searched_history(policy: Policy) -> Policy:
+    """Return a policy for a conversation that is searched: history takes less, because what it leaves out is found."""
+    if not policy.price:
+        return policy
+    return msgspec.structs.replace(policy, pools=tuple(map(_with_searched_share, policy.pools)))
+
+
+def _with_searched_share(pool: Pool) -> Pool:
+    share = pool.need.searched_share if pool.need else None
+    if share is None:
+        return pool
+    own = 1.0 if pool.limit.share is None else pool.limit.share
+    return msgspec.structs.replace(pool, limit=msgspec.structs.replace(pool.limit, share=min(own, share)), borrow=False)
+
+
 def apply_overrides(policy: Policy, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return the policy as plain data with dotted keys replaced: `pools.recent.max_items = 50`.
 
@@ -406,6 +424,8 @@ def _need_violations(at: str, need: Need) -> Iterator[tuple[str, str]]:
     for key, highest in (("newest", 0.999), ("decay", 100.0), ("own", 100.0), ("mentioned", 100.0), ("min_share", 1.0)):
         yield from _check_number(f"{at}.{key}", getattr(need, key), 0.0, highest)
     yield from _check_number(f"{at}.reread", need.reread, 0.0, 1e6)
+    if need.searched_share is not None:
+        yield from _check_number(f"{at}.searched_share", need.searched_share, 0.0, 1.0)
 
 
 def _limit_violations(at: str, limit: Limit, earlier: list[str]) -> Iterator[tuple[str, str]]:

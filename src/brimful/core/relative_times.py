@@ -5,9 +5,10 @@ them. An expression that may mean two dates is left alone, because a wrong date 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from functools import cache
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 _Unit = str | int  # "day", "week", "weekend", "month", "year", a season, or a weekday from 0 to 6
@@ -300,6 +301,8 @@ _LANGUAGES: Final = {
 _HINTS: Final = {name: language.hints for name, language in _LANGUAGES.items()}
 _ASCII_HINTS: Final = {name: tuple(filter(str.isascii, _HINTS[name])) for name in ("en", "de", "es")}
 
+_MAX_LENGTH: Final = 20_000  # characters: what is longer is a document, not something somebody said
+_MAX_DATES: Final = 32  # in a text, in each language
 _CONTEXT: Final = 60  # characters before and after an expression that can show whether it is in the future
 _NEAR: Final = 24  # characters before and after it in which a trap is looked for
 _SIGNS: Final = {"ago": -1, "ahead": 1, "within": 1}
@@ -364,20 +367,43 @@ class _Match(NamedTuple):
 
 
 def date_times(text: str, day: date | None) -> str:
-    """Return a text in which every relative time is followed by the date it means, if `day` is today.
+    """Return a text in which relative times are followed by the date they mean, if `day` is today.
 
-    Quotations, code, names and times that have a date already stay as they are.
+    Quotations, code, names and times that have a date already stay as they are, and so does a text if the day is
+    unknown. Only the beginning of a text with many of them is read.
 
     >>> date_times("I went yesterday, and again last week.", date(2023, 5, 8))
     'I went yesterday (7 May 2023), and again last week (1–7 May 2023).'
     >>> date_times("Wir fahren übermorgen.", date(2023, 5, 8))
     'Wir fahren übermorgen (10. Mai 2023).'
     """
+    dates = find_dates(text, day)
+    return insert_dates(text, dates) if dates else text
+
+
+def insert_dates(text: str, dates: Iterable[tuple[int, str]]) -> str:
+    """Return a text with the dates that `find_dates` found in it."""
+    pieces: list[str] = []
+    copied = 0
+    for at, written in dates:
+        pieces += (text[copied:at], written)
+        copied = at
+    return "".join((*pieces, text[copied:]))
+
+
+def find_dates(text: str, day: date | None) -> list[tuple[int, str]]:
+    """Return the dates that `date_times` inserts into a text, and where.
+
+    >>> find_dates("I went yesterday.", date(2023, 5, 8))
+    [(16, ' (7 May 2023)')]
+    """
+    if day is None or len(text) > _MAX_LENGTH:
+        return []
     lowered = text.lower()
     hints = _ASCII_HINTS if text.isascii() else _HINTS
     readers = [_make_reader(name) for name in hints if any(map(lowered.__contains__, hints[name]))]
     matches = _find_matches(text, readers) if readers else []
-    return _insert_dates(text, matches, day) if matches else text
+    return list(_write_dates(text, matches, day))
 
 
 @cache
@@ -434,7 +460,9 @@ def _any_of(words: Iterable[str], *, capital: bool = False) -> str:
 def _find_matches(text: str, readers: list[_Reader]) -> list[_Match]:
     """Return the expressions outside of quotations and code, in order. Where two overlap, only the first one counts."""
     matches = [
-        _Match(hit.start(), hit.end(), hit, reader) for reader in readers for hit in reader.pattern.finditer(text)
+        _Match(hit.start(), hit.end(), hit, reader)
+        for reader in readers
+        for hit in islice(reader.pattern.finditer(text), _MAX_DATES)
     ]
     if not matches:
         return matches
@@ -452,11 +480,10 @@ def _find_matches(text: str, readers: list[_Reader]) -> list[_Match]:
     return kept
 
 
-def _insert_dates(text: str, matches: list[_Match], day: date) -> str:
-    """Return the text with a date behind every expression that has one, or the same text if none has."""
-    pieces: list[str] = []
+def _write_dates(text: str, matches: list[_Match], day: date) -> Iterator[tuple[int, str]]:
+    """Yield the end of every expression that has a date, and the date."""
     context = ""
-    copied = end = 0
+    end = 0
     for match in matches:
         # Without dates that are in the text already, so that a second run sees the same context as the first.
         context = (context + _INSERTED.sub("", text[end : match.start]))[-_CONTEXT:]
@@ -464,9 +491,7 @@ def _insert_dates(text: str, matches: list[_Match], day: date) -> str:
         written = _write_date(match, context, text[end : end + _CONTEXT], day)
         context += expression
         if written is not None:
-            pieces += (text[copied:end], written)
-            copied = end
-    return "".join((*pieces, text[copied:])) if pieces else text
+            yield end, written
 
 
 def _write_date(match: _Match, before: str, after: str, day: date) -> str | None:

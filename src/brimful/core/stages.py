@@ -11,7 +11,13 @@ import msgspec
 
 from brimful.core.arrange import Arrangement, arrange, find_history_start
 from brimful.core.budget import ContextBudget, allocate
-from brimful.core.candidates import canonical_order, dedupe_by_id, replace_unsupported_media, resolve_times, split_excluded
+from brimful.core.candidates import (
+    canonical_order,
+    dedupe_by_id,
+    replace_unsupported_media,
+    resolve_times,
+    split_excluded,
+)
 from brimful.core.content import ContentPackage, Media
 from brimful.core.context import COMPONENTS, Component, Context, Inputs, make_id_function, scale_to_total
 from brimful.core.cost import (
@@ -166,7 +172,7 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
     packages, unsupported = replace_unsupported_media(packages, inputs.model, renderer)
     layout = inputs.policy.layout
     if layout.resolve_times:
-        packages = resolve_times(packages, counter, layout.timezone)
+        packages = resolve_times(packages, inputs.policy, counter)
     packages = recount(packages, counter)
     names = name_style(packages, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
     days = _shows_days(inputs)

@@ -78,7 +78,7 @@ def _free_keys(pool: Pool, free: FreeItems, units: Sequence[Unit]) -> Iterator[s
 
 def _find_unlikely(units: Sequence[Unit], policy: Policy) -> set[str]:
     """Return the units of finds that are unlikely to help."""
-    best = max((relevance for unit in units for relevance in _relevances(unit.packages)), default=0.0)
+    best = best_relevance([package for unit in units for package in unit.packages])
     return {unit.key for unit in units if all(is_unlikely(each, policy, best) for each in unit.packages)}
 
 
@@ -96,6 +96,11 @@ def is_unlikely(package: ContentPackage, policy: Policy, best: float) -> bool:
             best, stands_out = best_of_search, known
     least = max(policy.min_relevance, policy.min_share_of_best * best)
     return package.relevance < least or (best < policy.min_best_relevance and not stands_out)
+
+
+def best_relevance(packages: Sequence[ContentPackage]) -> float:
+    """Return the highest relevance of a message or memory that was found, or 0."""
+    return max(_relevances(packages), default=0.0)
 
 
 def _relevances(packages: Sequence[ContentPackage]) -> Iterator[float]:

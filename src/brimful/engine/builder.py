@@ -15,9 +15,10 @@ from brimful.assembly.arguments import resolve_model
 from brimful.assembly.assemble import assemble
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context, Unread
+from brimful.core.cost import region_of
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
-from brimful.core.policy import MediaRules, Policy
+from brimful.core.policy import MediaRules, Policy, with_searched_history
 from brimful.core.validation import preview
 from brimful.engine import candidates
 from brimful.engine.calibration import Calibrator
@@ -171,7 +172,7 @@ class Builder:
         fill = partial(
             _fill,
             model=plan.model,
-            policy=plan.policy if plan.retrieval.media else _without_media(plan.policy),
+            policy=_choose_policy(plan, collected),
             now=now,
             previous=previous,
             tools=request.tools,
@@ -561,6 +562,15 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
 
 async def _fill(packages: Sequence[ContentPackage], notices: Sequence[Notice], **options: Any) -> Context:
     return await run_in_thread(assemble, packages, degraded=notices, **options)
+
+
+def _choose_policy(plan: BuildPlan, collected: Candidates) -> Policy:
+    """Return the policy for what was collected. A conversation that does not fit takes less if it is searched."""
+    policy = plan.policy if plan.retrieval.media else _without_media(plan.policy)
+    is_searched = plan.retrieval.max_results > 0 and (plan.persona is None or plan.persona.id != JANITOR)
+    said = sum(each.tokens.upper for each in collected.packages if region_of(each) != "related")
+    fits = not collected.unread.messages and said <= plan.budget.available
+    return with_searched_history(policy) if is_searched and not fits else policy
 
 
 def _without_media(policy: Policy) -> Policy:
