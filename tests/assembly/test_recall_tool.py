@@ -187,6 +187,19 @@ def test_a_query_finds_a_value_and_its_handle():
     assert 'recall "r7"' in result
 
 
+def test_what_comes_back_whole_is_not_called_a_part():
+    messages = agent_run(40)
+    tool = brimful.recall_tool(fit(messages))
+    assert tool(handle="msg-000003") == messages[3]["content"]
+    assert "a part of" not in tool(handle="msg-000003", query="code-0")
+    assert "a part of" in tool(handle="msg-000003", max_tokens=60)
+
+
+def test_without_similar_handles_none_are_named():
+    error = "Error: there is no such handle. Pass a handle as a mark names it, or a query."
+    assert brimful.recall_tool(fit(agent_run(40)))(handle="?") == error
+
+
 def test_a_result_has_at_most_the_tokens_of_the_call_and_of_the_tool():
     messages = agent_run(40)
     diary = " ".join(f"On day {day} it rained." for day in range(400))

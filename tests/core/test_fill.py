@@ -214,6 +214,18 @@ def test_the_same_id_twice_is_one_candidate_and_the_required_one_wins():
     assert msgspec.structs.replace(context, decisions=tuple(listed)).decision("x").outcome == "kept"
 
 
+def test_of_two_with_the_same_id_the_one_of_the_earlier_pool_wins_even_if_it_is_older():
+    pile = [
+        message("said", counter=COUNTER, id="x", timestamp=NOW - 9),
+        package("message-older", "found", counter=COUNTER, id="x", timestamp=NOW - 1, relevance=0.9),
+    ]
+    context = build(pile, "split")
+    assert [(each.kind, each.outcome) for each in context.decisions] == [
+        ("message-older", "duplicate"),
+        ("message-recent", "kept"),
+    ]
+
+
 def test_what_is_excluded_does_not_compete_and_says_why():
     pile = [memory("Ada sails", counter=COUNTER, id="x", excluded="it is a secret"), *history(1)]
     context = build(pile)
