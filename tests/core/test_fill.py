@@ -82,6 +82,12 @@ def test_default_lends_what_history_does_not_need():
     assert ("kept", "borrowed") in outcomes(context).values()
 
 
+def test_a_pool_that_may_borrow_and_need_not_has_borrowed_nothing():
+    pile = [*history(3), memory("fact", counter=COUNTER, id="f", relevance=0.9)]
+    context = build(pile, overrides={"pools.related.limit.share": 0.4, "pools.related.borrow": True})
+    assert {use.borrowed for use in context.pools} == {0}
+
+
 def test_a_required_part_that_does_not_fit_is_an_error_with_numbers_and_ids():
     pile = [
         package("system-prompt", words(80), counter=COUNTER, id="sys-1"),
@@ -193,6 +199,21 @@ def test_a_call_that_is_made_again_before_it_was_answered_is_dropped():
     assert {found[each.id][0] for each in turn} == {"kept"}
 
 
+def test_a_call_comes_before_its_result_of_the_same_time_whatever_their_ids_are():
+    call = package("tool-call", (brimful.ToolCall(id="c", name="look"),), counter=COUNTER, id="z")
+    result = package("tool-result", (brimful.ToolResult(id="c", content="tea"),), counter=COUNTER, id="a")
+    context = build([result, call, *history(2)])
+    assert context.kept == ("a", "m000", "m001", "z")
+    assert {(context.decision(id).group, context.decision(id).full) for id in "az"} == {("z", 0)}
+
+
+def test_a_maximum_of_messages_leaves_the_minimum_of_the_policy_as_it_is():
+    context = build(
+        history(20, size=40), "window", window=700, completion=300, overrides={"pools.recent.history.max_items": 50}
+    )
+    assert context.component("recent").items == 5
+
+
 def test_the_same_id_twice_is_one_candidate_and_the_required_one_wins():
     pile = [
         memory("old", counter=COUNTER, id="x", timestamp=NOW - 9),
@@ -254,6 +275,14 @@ def test_the_same_text_is_retrieved_once_but_stays_twice_in_history():
     assert found["m1"] == found["m2"] == ("kept", "min-items")
     everything = outcomes(build(pile, overrides={"pools.recent.dedupe": "all"}))
     assert everything["m1"] == ("duplicate", "same-content")
+
+
+def test_a_memory_of_a_current_message_that_is_shortened_is_still_a_duplicate():
+    text = " ".join(f"Sentence {n} ends here." for n in range(400))
+    current = message(text, counter=COUNTER, current=True, id="cur", min_tokens=50)
+    context = build([current, memory(text, counter=COUNTER, id="same", relevance=0.9)])
+    assert context.decision("cur").form == "excerpt"
+    assert outcomes(context)["same"] == ("duplicate", "same-content")
 
 
 def clustered(day, count, size=20):

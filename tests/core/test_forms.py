@@ -57,6 +57,15 @@ def test_a_form_stays_from_turn_to_turn():
     assert again.request["messages"][:5] == stepped.request["messages"][:5]
 
 
+def test_a_form_stays_in_a_history_without_large_steps_too():
+    large = message(STORY, counter=COUNTER, id="large", timestamp=NOW - 900)
+    later = [message("ok", counter=COUNTER, id=f"n{n}", timestamp=NOW + n) for n in range(15)]
+    first = build([large, *later[:2]], "pools", window=5_000)
+    again = build([large, *later], "pools", window=5_000, previous=first.history)
+    fresh = build([large, *later], "pools", window=5_000)
+    assert first.history.forms == again.history.forms != fresh.history.forms != ()
+
+
 def test_only_the_text_of_a_tool_result_is_shortened():
     rows = "\n".join(f"row {n} is fine" for n in range(400))
     turn = tool_turn(
