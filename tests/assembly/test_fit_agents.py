@@ -93,6 +93,15 @@ def test_the_ledger_follows_the_first_message_of_the_user_and_not_the_last():
     assert users[1][0] == users[0][0] + 1 < users[2][0] - 1
 
 
+def test_lines_are_added_to_the_ledger_and_those_before_them_stay():
+    ledgers, previous = [], None
+    for steps in range(10, 70):
+        previous = fitted(run(steps), window=3_000, previous=previous)
+        ledgers += [previous.ledger] if previous.ledger not in ("", *ledgers[-1:]) else []
+    assert len(ledgers) > 5
+    assert all(after.startswith(before.rsplit("\n", 2)[0]) for before, after in pairwise(ledgers))
+
+
 # -- the choice of the policy ----------------------------------------------------------------------------------------
 
 

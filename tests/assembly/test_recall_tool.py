@@ -54,6 +54,13 @@ def test_a_request_that_fits_is_unchanged():
     assert fit(messages, window=8000).request == {"model": "gpt-4o", "max_tokens": 100, "messages": messages}
 
 
+def test_a_request_that_is_over_only_with_the_margin_offers_it_too():
+    ctx = fit(agent_run(12), window=3_250)
+    assert sum(package.tokens.tokens for package in ctx.inputs.packages) <= ctx.budget.hard_limit
+    assert ctx.is_reduced
+    assert names(ctx) == ["recall"]
+
+
 def test_the_tool_is_off_by_default():
     assert names(fit(agent_run(30), policy=None)) == []
 

@@ -111,6 +111,12 @@ def test_a_current_message_is_shrunk_where_the_caller_allows_it():
     assert 0.97 * context.budget.available <= context.tokens <= context.budget.available
 
 
+def test_a_current_message_that_just_fits_is_not_shrunk():
+    context = build([message(words(897), counter=COUNTER, current=True, id="cur", min_tokens=50)])
+    assert outcomes(context) == {"cur": ("kept", "required")}
+    assert context.tokens == context.budget.hard_limit == 900
+
+
 def test_several_required_parts_are_shrunk_the_least_important_first():
     pile = [
         package("system-prompt", words(600, "rule."), counter=COUNTER, id="sys", min_tokens=100),
@@ -565,9 +571,11 @@ def test_a_duplicate_gets_in_where_what_it_duplicates_does_not():
 
 def test_the_best_set_with_a_most_is_not_worse_than_going_down_the_list():
     large = [memory(f"big{n} " + words(300), counter=COUNTER, id=f"big{n}", relevance=1.0) for n in range(2)]
-    small = [memory(f"small{n}", counter=COUNTER, id=f"small{n:02d}", relevance=0.6) for n in range(30)]
-    only = {"pools.related.max_items": 2, "pools.related.borrow": False, "pools.related.limit.share": 1.0}
-    assert build([*large, *small], overrides=only).kept == ("big0", "big1")
+    small = [memory(f"small{n} " + words(18), counter=COUNTER, id=f"small{n:02d}", relevance=0.6) for n in range(30)]
+    only = {"pools.related.borrow": False, "pools.related.limit.share": 1.0}
+    assert not {"big0", "big1"} & set(build([*large, *small], window=800, overrides=only).kept)
+    context = build([*large, *small], window=800, overrides={**only, "pools.related.max_items": 2})
+    assert context.kept == ("big0", "big1")
 
 
 def test_history_begins_where_its_optional_part_began():
@@ -904,9 +912,38 @@ def test_summaries_displace_only_a_share_and_take_what_is_left():
     kept = sum(context.decision(f"r{n}").included for n in range(30))
     summaries = [n for n in range(30) if context.decision(f"s{n}").included]
     assert kept >= 0.7 * 876 / 46
+    assert len(summaries) > 9  # although they take the room of facts
     assert summaries == list(range(kept, kept + len(summaries)))  # the best ones
     assert {context.decision(f"s{n}").reason for n in range(kept + len(summaries), 30)} == {"window-full"}
     assert context.remaining < 17
+    related = context.pools[-1]
+    costs = [each.cost for each in context.decisions if each.included]
+    assert (related.used, related.items) == (sum(costs), len(costs))
+
+
+def test_a_summary_that_stands_in_is_charged_once():
+    facts = [
+        memory(f"fact {n} " + words(200), counter=COUNTER, id=f"r{n}", relevance=1 - n / 100, cluster=f"c{n}")
+        for n in range(5)
+    ]
+    short = [summary(f"{n} in short", of=f"c{n}", counter=COUNTER, id=f"s{n}") for n in range(5)]
+    context = build([*facts, *short], "pools", window=4_900, completion=3_000, overrides=NO_FORMS)
+    assert context.kept == ("r0", "r1", "r2", "r3", "s4")
+    assert context.remaining > context.decision("s4").cost
+    assert (context.pools[-1].items, context.pools[-1].used) == (5, sum(each.cost for each in context.decisions))
+
+
+def test_a_summary_of_a_part_of_history_stands_before_it_with_what_was_found():
+    day = [
+        message(f"line {n} " + words(40), counter=COUNTER, id=f"m{n:02d}", timestamp=NOW - 100 + n, cluster="day")
+        for n in range(40)
+    ]
+    facts = [memory(f"fact {n} " + words(60), counter=COUNTER, id=f"r{n}", relevance=0.9) for n in range(30)]
+    short = summary("the day in short", of="day", counter=COUNTER, id="s")
+    context = build([*day, *facts, short], "pools", window=5_000, completion=3_000)
+    assert not context.decision("m00").included
+    assert context.decision("m39").included
+    assert (outcomes(context)["s"], context.decision("s").region) == (("kept", "summary"), "related")
 
 
 def test_a_summary_is_dropped_only_if_nothing_else_is_left_to_drop():

@@ -59,6 +59,17 @@ def test_a_best_set_is_never_over_nor_worse_than_going_down_the_list(units, toke
     assert not any(total_cost([*chosen, each]) <= tokens for each in left)
 
 
+def test_items_under_different_headings_of_the_same_cost_pay_for_one_each():
+    found = [
+        package("message-older", f"{n} tea", counter=COUNTER, id=f"o{n}", timestamp=NOW - n * DAY, relevance=0.9)
+        for n in (1, 2)
+    ]
+    context = build([*found, message("tea?", counter=COUNTER, id="now", current=True, timestamp=NOW)])
+    costs = [context.decision(each.id).cost for each in found]
+    alone = build([found[0], message("tea?", counter=COUNTER, id="now", current=True, timestamp=NOW)])
+    assert costs == [alone.decision("o1").cost] * 2
+
+
 def test_best_sets_of_a_few_are_near_the_best_there_is():
     chance, shares = Random(7), []
     for _ in range(200):
