@@ -153,6 +153,13 @@ def test_a_tool_call_and_its_results_are_kept_or_dropped_whole():
     assert "one unit with 'turn'" in roomy.explain("turn/c1")
 
 
+def test_a_group_is_in_the_pool_of_its_first_item():
+    said = message("Look at this.", counter=COUNTER, id="m", timestamp=NOW - 9, group="g")
+    note = memory("It is tea.", counter=COUNTER, id="n", timestamp=NOW - 5, group="g")
+    context = build([said, note], "split")
+    assert [context.decision(id).pool for id in "mn"] == ["recent", "recent"]
+
+
 def test_unpaired_calls_and_results_are_dropped_and_reported():
     turn = tool_turn(
         [brimful.ToolCall(id="a", name="f"), brimful.ToolCall(id="b", name="f")],

@@ -9,9 +9,15 @@ from brimful import Count, Form, Text, ToolCall, ToolResult
 from brimful.cache import SHARED_BUDGET, set_cache_limit
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
+from brimful.core.decision import make_scorer
+from brimful.core.forms import Shaper
+from brimful.core.handles import Handles
 from brimful.core.labels import iso_date
+from brimful.core.select import cap_large
+from brimful.core.units import make_units, total_cost
 from brimful.errors import InvalidPackage
 from brimful.packagers import memory, message, package, tool_turn
+from brimful.policies import load_policy
 from strategies import COUNTER, NOW
 from support import build, history, words
 
@@ -64,6 +70,25 @@ def test_a_form_stays_in_a_history_without_large_steps_too():
     again = build([large, *later], "pools", window=5_000, previous=first.history)
     fresh = build([large, *later], "pools", window=5_000)
     assert first.history.forms == again.history.forms != fresh.history.forms != ()
+
+
+@pytest.mark.parametrize(("over", "forms"), [(0, ["full", "full"]), (1, ["digest", "full"]), (1_500, ["digest"] * 2)])
+def test_no_more_of_a_history_is_shortened_than_it_takes_to_go_on(over, forms):
+    policy = load_policy("default")
+    shaper = Shaper(COUNTER, policy.forms, "", Handles([]))
+    turns = [message(f"{n} {STORY}", counter=COUNTER, id=f"m{n}", timestamp=NOW - n) for n in range(2)]
+    units, _ = make_units(
+        turns,
+        policy,
+        lambda entry: entry.tokens.upper,
+        lambda _: ("", 0),
+        shaper.may_shrink,
+        make_scorer(policy.weights, NOW),
+    )
+    tokens = total_cost(units) - over
+    capped = cap_large(units, tokens, shaper)
+    assert [each.form for each in capped] == forms
+    assert total_cost(capped) <= tokens
 
 
 def test_only_the_text_of_a_tool_result_is_shortened():
