@@ -115,11 +115,12 @@ def test_2_27_after_a_failure_an_accidental_match_does_not_replace_the_recent_me
     assert [each.kind for each in context.inputs.degraded][1:] == ["vector-search-failed", "recent-memories"]
 
 
-def test_2_27_what_was_found_is_filled_up_to_k():
+@pytest.mark.parametrize("at", [NOW - 99_999, NOW])
+def test_2_27_what_was_found_is_filled_up_to_k(at):
     """Memories that match stay, with their own relevance; the most recent others fill up."""
 
     async def story(engine):
-        await engine.remember_many([*memories(9, "Note {}"), Memory(id="lamps", content=LAMPS, at=NOW - 99_999)])
+        await engine.remember_many([*memories(9, "Note {}"), Memory(id="lamps", content=LAMPS, at=at)])
         return await engine.assemble(room="r", message=LAMPS, retrieval={"max_memories": 4}, now=NOW)
 
     found = relevance_of(run(story, embedder=down()))
