@@ -69,6 +69,17 @@ def test_nor_is_a_best_set_of_forms(units, tokens):
     menus = [shaper.own_menu(each) for each in units]
     chosen = choose_best_forms(units, Room(tokens=tokens, hard=0), (), menus, shaper)
     assert total_cost(chosen) <= tokens
+    taken = []
+    for each in units:
+        taken += [each] if total_cost([*taken, each]) <= tokens else []
+    assert total_score(chosen) >= total_score(taken) - 1e-9
+
+
+def test_the_better_set_of_forms_is_taken_and_not_the_first_that_fits():
+    units = [unit(0, 0.1, 50, "mon"), unit(1, 0.9, 40, "tue")]
+    shaper = Shaper(COUNTER, load_policy("default").forms, "", Handles([]))
+    menus = [shaper.own_menu(each) for each in units]
+    assert keys(choose_best_forms(units, Room(tokens=60, hard=0), (), menus, shaper)) == ["u01"]
 
 
 def test_what_is_shortened_into_the_last_gap_leaves_room_for_its_heading():
