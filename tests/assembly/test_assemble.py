@@ -97,6 +97,11 @@ def test_replay_under_another_model_window_and_policy():
     assert brimful.replay(context, completion=10).budget.completion == 10
 
 
+def test_the_record_has_the_focus_of_the_call():
+    question = brimful.package("message-current", "Hi.", model="gpt-4o", id="now")
+    assert brimful.assemble([question], model="gpt-4o", focus="the garden", now=NOW).inputs.focus == "the garden"
+
+
 def test_an_unknown_model_gets_8192_and_a_warning():
     context = brimful.assemble([brimful.package("message-current", "hi", model="x-1")], model="x-1", now=NOW)
     assert context.budget.window == 8192

@@ -48,6 +48,11 @@ def test_another_model_or_window_does_not_continue():
     starts(conversations, "a", 20)
     wider = conversations.fit("a", chat(21), window=2_500, now=NOW)
     assert wider.positions == brimful.fit(chat(21), window=2_500, now=NOW).positions
+    begins = [starts(conversations, "b", turns) for turns in range(20, 24)]
+    request = chat(23) | {"model": "gpt-4-turbo"}
+    other = conversations.fit("b", request, window=1_500, now=NOW)
+    assert other.positions == brimful.fit(request, window=1_500, now=NOW).positions
+    assert other.positions[1] != begins[3], "otherwise this shows nothing"
 
 
 def test_the_oldest_requests_are_forgotten():

@@ -84,6 +84,24 @@ def test_the_ledger_is_a_candidate_with_its_text():
     assert len(context.candidates) == len(context.decisions)
 
 
+def test_the_ledger_follows_the_first_message_of_the_user_and_not_the_last():
+    messages = run(20)
+    messages.insert(-2, {"role": "user", "content": "Hurry up, please."})
+    sent = fitted(messages).request["messages"]
+    users = [(at, message["content"]) for at, message in enumerate(sent) if message["role"] == "user"]
+    assert [text[:8] for _, text in users] == ["Cancel t", "<history", "Hurry up"]
+    assert users[1][0] == users[0][0] + 1 < users[2][0] - 1
+
+
+def test_lines_are_added_to_the_ledger_and_those_before_them_stay():
+    ledgers, previous = [], None
+    for steps in range(10, 70):
+        previous = fitted(run(steps), window=3_000, previous=previous)
+        ledgers += [previous.ledger] if previous.ledger not in ("", *ledgers[-1:]) else []
+    assert len(ledgers) > 5
+    assert all(after.startswith(before.rsplit("\n", 2)[0]) for before, after in pairwise(ledgers))
+
+
 # -- the choice of the policy ----------------------------------------------------------------------------------------
 
 
@@ -453,7 +471,7 @@ def test_a_trim_clears_as_much_as_the_policy_asks_for(least):
     messages = run(30)
     default = fitted(messages, 1_400)
     context = fitted(messages, 1_400, overrides={"pools.recent.ledger.clear_at_least": least})
-    assert context.tokens < 850 < default.tokens
+    assert 600 < context.tokens < 850 < default.tokens
 
 
 def test_a_trim_is_deeper_if_that_pays_at_the_prices_of_the_model():

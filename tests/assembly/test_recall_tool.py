@@ -54,6 +54,13 @@ def test_a_request_that_fits_is_unchanged():
     assert fit(messages, window=8000).request == {"model": "gpt-4o", "max_tokens": 100, "messages": messages}
 
 
+def test_a_request_that_is_over_only_with_the_margin_offers_it_too():
+    ctx = fit(agent_run(12), window=3_250)
+    assert sum(package.tokens.tokens for package in ctx.inputs.packages) <= ctx.budget.hard_limit
+    assert ctx.is_reduced
+    assert names(ctx) == ["recall"]
+
+
 def test_the_tool_is_off_by_default():
     assert names(fit(agent_run(30), policy=None)) == []
 
@@ -185,6 +192,19 @@ def test_a_query_finds_a_value_and_its_handle():
     result = brimful.recall_tool(ctx)({"query": "code-15838", "max_tokens": 300})
     assert "code-15838" in result
     assert 'recall "r7"' in result
+
+
+def test_what_comes_back_whole_is_not_called_a_part():
+    messages = agent_run(40)
+    tool = brimful.recall_tool(fit(messages))
+    assert tool(handle="msg-000003") == messages[3]["content"]
+    assert "a part of" not in tool(handle="msg-000003", query="code-0")
+    assert "a part of" in tool(handle="msg-000003", max_tokens=60)
+
+
+def test_without_similar_handles_none_are_named():
+    error = "Error: there is no such handle. Pass a handle as a mark names it, or a query."
+    assert brimful.recall_tool(fit(agent_run(40)))(handle="?") == error
 
 
 def test_a_result_has_at_most_the_tokens_of_the_call_and_of_the_tool():

@@ -148,6 +148,16 @@ def test_what_the_model_cannot_see_takes_no_window():
     assert brimful.window_for(context, "pic") is None
 
 
+def test_a_picture_of_a_message_takes_the_window_in_which_it_is_more_than_a_line():
+    picture = {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}}
+    request = {"messages": [{"role": "user", "content": [{"type": "text", "text": "Look!"}, picture]}]}
+    context = brimful.fit(request, model="gpt-4o", window=4000, completion=100, now=0)
+    found = brimful.window_for(context, "msg-000000/image-1")
+    assert found < 4000
+    assert included(context, "msg-000000/image-1", found)
+    assert not included(context, "msg-000000/image-1", found - 1)
+
+
 @pytest.mark.parametrize("first", ["msg-000008", "msg-000028"])
 def test_history_restarts_earlier_in_a_window_that_is_large_enough(first):
     pile = [*conversation(30), QUESTION]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import brimful
 from brimful.core.chat_rules import split_calls
-from brimful.core.content import Media, ToolCall, ToolResult
+from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.core.labels import labeled_text, make_label, speaker_prefixes
 from brimful.core.prompt import Message
 from brimful.errors import InvalidPackage
@@ -41,6 +41,13 @@ def test_stable_content_first_and_volatile_last():
     assert texts[5].index("rum") < texts[5].index("tea")
     assert texts[6] == "What does Ada like?"
     assert context.request["messages"][6]["name"] == "Joel"
+
+
+def test_a_memory_made_of_parts_is_no_part_of_the_conversation():
+    fact = memory((Text(text="Ada likes tea."),), counter=COUNTER, id="fact", relevance=0.9)
+    pin = memory((Text(text="Ada sails."),), counter=COUNTER, id="pin", pinned=True)
+    context = build([fact, pin, *history(2)])
+    assert (context.decision("fact").region, context.decision("pin").region) == ("related", "pinned")
 
 
 def test_the_seeds_order_puts_retrieved_content_before_history():

@@ -26,6 +26,12 @@ def test_an_unknown_model_has_8192():
     assert brimful.budget(model="never-heard-of-it", policy="window").window == 8192
 
 
+def test_a_window_without_room_for_system_prompts_has_none_for_messages():
+    budget = allocate(load_policy("window"), model(700), completion=300)
+    assert budget.available < budget.system_tokens == 500
+    assert budget.available_for_messages == 0
+
+
 @pytest.mark.parametrize(("window", "reserved"), [(128_000, 15_800), (100_000, 13_000), (8_192, 4_000)])
 def test_auction_reserves_completion_and_ten_percent_or_a_thousand(window, reserved):
     # The seed prints 13,000, which is its rule for a window of 100,000.

@@ -115,6 +115,18 @@ def test_what_the_user_said_and_files_count_more_than_words():
     assert values == "files=src/app/main.py, /var/log/x.log; also=AB-77, 2024-05-01"
 
 
+def test_a_long_item_does_not_keep_shorter_ones_out():
+    messages = (
+        user("Please check the shop."),
+        assistant("I looked at srv-4711 and build_99."),
+        user("Use order W-17 and mail ada@example.com."),
+        assistant("Done with /etc/shop.conf"),
+    )
+    text = compact(messages, 13, lambda each: len(each.split()))
+    assert "values: files=ada@example.com; also=W-17\n" in text
+    assert "asked last" not in text
+
+
 def test_texts_in_arguments_are_searched_for_identifiers():
     command = "sed -n 1,20p src/brimful/core.py && grep -n needle " + "x" * 100
     values = lines(compact([call("bash", command=command)], 400, words))["values"]

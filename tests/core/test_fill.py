@@ -82,6 +82,12 @@ def test_default_lends_what_history_does_not_need():
     assert ("kept", "borrowed") in outcomes(context).values()
 
 
+def test_a_pool_that_may_borrow_and_need_not_has_borrowed_nothing():
+    pile = [*history(3), memory("fact", counter=COUNTER, id="f", relevance=0.9)]
+    context = build(pile, overrides={"pools.related.limit.share": 0.4, "pools.related.borrow": True})
+    assert {use.borrowed for use in context.pools} == {0}
+
+
 def test_a_required_part_that_does_not_fit_is_an_error_with_numbers_and_ids():
     pile = [
         package("system-prompt", words(80), counter=COUNTER, id="sys-1"),
@@ -103,6 +109,12 @@ def test_a_current_message_is_shrunk_where_the_caller_allows_it():
     sent = context.request["messages"][0]["content"]
     assert sent.count("ends here. […] Sentence") == 1
     assert 0.97 * context.budget.available <= context.tokens <= context.budget.available
+
+
+def test_a_current_message_that_just_fits_is_not_shrunk():
+    context = build([message(words(897), counter=COUNTER, current=True, id="cur", min_tokens=50)])
+    assert outcomes(context) == {"cur": ("kept", "required")}
+    assert context.tokens == context.budget.hard_limit == 900
 
 
 def test_several_required_parts_are_shrunk_the_least_important_first():
@@ -139,6 +151,13 @@ def test_a_tool_call_and_its_results_are_kept_or_dropped_whole():
     roomy = build([*turn, newer])
     assert {tight.decision("newer").outcome, *(roomy.decision(entry.id).outcome for entry in turn)} == {"kept"}
     assert "one unit with 'turn'" in roomy.explain("turn/c1")
+
+
+def test_a_group_is_in_the_pool_of_its_first_item():
+    said = message("Look at this.", counter=COUNTER, id="m", timestamp=NOW - 9, group="g")
+    note = memory("It is tea.", counter=COUNTER, id="n", timestamp=NOW - 5, group="g")
+    context = build([said, note], "split")
+    assert [context.decision(id).pool for id in "mn"] == ["recent", "recent"]
 
 
 def test_unpaired_calls_and_results_are_dropped_and_reported():
@@ -193,6 +212,21 @@ def test_a_call_that_is_made_again_before_it_was_answered_is_dropped():
     assert {found[each.id][0] for each in turn} == {"kept"}
 
 
+def test_a_call_comes_before_its_result_of_the_same_time_whatever_their_ids_are():
+    call = package("tool-call", (brimful.ToolCall(id="c", name="look"),), counter=COUNTER, id="z")
+    result = package("tool-result", (brimful.ToolResult(id="c", content="tea"),), counter=COUNTER, id="a")
+    context = build([result, call, *history(2)])
+    assert context.kept == ("a", "m000", "m001", "z")
+    assert {(context.decision(id).group, context.decision(id).full) for id in "az"} == {("z", 0)}
+
+
+def test_a_maximum_of_messages_leaves_the_minimum_of_the_policy_as_it_is():
+    context = build(
+        history(20, size=40), "window", window=700, completion=300, overrides={"pools.recent.history.max_items": 50}
+    )
+    assert context.component("recent").items == 5
+
+
 def test_the_same_id_twice_is_one_candidate_and_the_required_one_wins():
     pile = [
         memory("old", counter=COUNTER, id="x", timestamp=NOW - 9),
@@ -212,6 +246,18 @@ def test_the_same_id_twice_is_one_candidate_and_the_required_one_wins():
     # In a record that lists the duplicate last, too.
     listed = sorted(context.decisions, key=lambda decision: decision.outcome != "kept")
     assert msgspec.structs.replace(context, decisions=tuple(listed)).decision("x").outcome == "kept"
+
+
+def test_of_two_with_the_same_id_the_one_of_the_earlier_pool_wins_even_if_it_is_older():
+    pile = [
+        message("said", counter=COUNTER, id="x", timestamp=NOW - 9),
+        package("message-older", "found", counter=COUNTER, id="x", timestamp=NOW - 1, relevance=0.9),
+    ]
+    context = build(pile, "split")
+    assert [(each.kind, each.outcome) for each in context.decisions] == [
+        ("message-older", "duplicate"),
+        ("message-recent", "kept"),
+    ]
 
 
 def test_what_is_excluded_does_not_compete_and_says_why():
@@ -242,6 +288,14 @@ def test_the_same_text_is_retrieved_once_but_stays_twice_in_history():
     assert found["m1"] == found["m2"] == ("kept", "min-items")
     everything = outcomes(build(pile, overrides={"pools.recent.dedupe": "all"}))
     assert everything["m1"] == ("duplicate", "same-content")
+
+
+def test_a_memory_of_a_current_message_that_is_shortened_is_still_a_duplicate():
+    text = " ".join(f"Sentence {n} ends here." for n in range(400))
+    current = message(text, counter=COUNTER, current=True, id="cur", min_tokens=50)
+    context = build([current, memory(text, counter=COUNTER, id="same", relevance=0.9)])
+    assert context.decision("cur").form == "excerpt"
+    assert outcomes(context)["same"] == ("duplicate", "same-content")
 
 
 def clustered(day, count, size=20):
@@ -524,9 +578,11 @@ def test_a_duplicate_gets_in_where_what_it_duplicates_does_not():
 
 def test_the_best_set_with_a_most_is_not_worse_than_going_down_the_list():
     large = [memory(f"big{n} " + words(300), counter=COUNTER, id=f"big{n}", relevance=1.0) for n in range(2)]
-    small = [memory(f"small{n}", counter=COUNTER, id=f"small{n:02d}", relevance=0.6) for n in range(30)]
-    only = {"pools.related.max_items": 2, "pools.related.borrow": False, "pools.related.limit.share": 1.0}
-    assert build([*large, *small], overrides=only).kept == ("big0", "big1")
+    small = [memory(f"small{n} " + words(18), counter=COUNTER, id=f"small{n:02d}", relevance=0.6) for n in range(30)]
+    only = {"pools.related.borrow": False, "pools.related.limit.share": 1.0}
+    assert not {"big0", "big1"} & set(build([*large, *small], window=800, overrides=only).kept)
+    context = build([*large, *small], window=800, overrides={**only, "pools.related.max_items": 2})
+    assert context.kept == ("big0", "big1")
 
 
 def test_history_begins_where_its_optional_part_began():
@@ -863,9 +919,38 @@ def test_summaries_displace_only_a_share_and_take_what_is_left():
     kept = sum(context.decision(f"r{n}").included for n in range(30))
     summaries = [n for n in range(30) if context.decision(f"s{n}").included]
     assert kept >= 0.7 * 876 / 46
+    assert len(summaries) > 9  # although they take the room of facts
     assert summaries == list(range(kept, kept + len(summaries)))  # the best ones
     assert {context.decision(f"s{n}").reason for n in range(kept + len(summaries), 30)} == {"window-full"}
     assert context.remaining < 17
+    related = context.pools[-1]
+    costs = [each.cost for each in context.decisions if each.included]
+    assert (related.used, related.items) == (sum(costs), len(costs))
+
+
+def test_a_summary_that_stands_in_is_charged_once():
+    facts = [
+        memory(f"fact {n} " + words(200), counter=COUNTER, id=f"r{n}", relevance=1 - n / 100, cluster=f"c{n}")
+        for n in range(5)
+    ]
+    short = [summary(f"{n} in short", of=f"c{n}", counter=COUNTER, id=f"s{n}") for n in range(5)]
+    context = build([*facts, *short], "pools", window=4_900, completion=3_000, overrides=NO_FORMS)
+    assert context.kept == ("r0", "r1", "r2", "r3", "s4")
+    assert context.remaining > context.decision("s4").cost
+    assert (context.pools[-1].items, context.pools[-1].used) == (5, sum(each.cost for each in context.decisions))
+
+
+def test_a_summary_of_a_part_of_history_stands_before_it_with_what_was_found():
+    day = [
+        message(f"line {n} " + words(40), counter=COUNTER, id=f"m{n:02d}", timestamp=NOW - 100 + n, cluster="day")
+        for n in range(40)
+    ]
+    facts = [memory(f"fact {n} " + words(60), counter=COUNTER, id=f"r{n}", relevance=0.9) for n in range(30)]
+    short = summary("the day in short", of="day", counter=COUNTER, id="s")
+    context = build([*day, *facts, short], "pools", window=5_000, completion=3_000)
+    assert not context.decision("m00").included
+    assert context.decision("m39").included
+    assert (outcomes(context)["s"], context.decision("s").region) == (("kept", "summary"), "related")
 
 
 def test_a_summary_is_dropped_only_if_nothing_else_is_left_to_drop():

@@ -9,9 +9,15 @@ from brimful import Count, Form, Text, ToolCall, ToolResult
 from brimful.cache import SHARED_BUDGET, set_cache_limit
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
+from brimful.core.decision import make_scorer
+from brimful.core.forms import Shaper
+from brimful.core.handles import Handles
 from brimful.core.labels import iso_date
+from brimful.core.select import cap_large
+from brimful.core.units import make_units, total_cost
 from brimful.errors import InvalidPackage
 from brimful.packagers import memory, message, package, tool_turn
+from brimful.policies import load_policy
 from strategies import COUNTER, NOW
 from support import build, history, words
 
@@ -55,6 +61,34 @@ def test_a_form_stays_from_turn_to_turn():
     again = build([large, *later], previous=stepped.history)
     assert stepped.history.forms == again.history.forms != ()
     assert again.request["messages"][:5] == stepped.request["messages"][:5]
+
+
+def test_a_form_stays_in_a_history_without_large_steps_too():
+    large = message(STORY, counter=COUNTER, id="large", timestamp=NOW - 900)
+    later = [message("ok", counter=COUNTER, id=f"n{n}", timestamp=NOW + n) for n in range(15)]
+    first = build([large, *later[:2]], "pools", window=5_000)
+    again = build([large, *later], "pools", window=5_000, previous=first.history)
+    fresh = build([large, *later], "pools", window=5_000)
+    assert first.history.forms == again.history.forms != fresh.history.forms != ()
+
+
+@pytest.mark.parametrize(("over", "forms"), [(0, ["full", "full"]), (1, ["digest", "full"]), (1_500, ["digest"] * 2)])
+def test_no_more_of_a_history_is_shortened_than_it_takes_to_go_on(over, forms):
+    policy = load_policy("default")
+    shaper = Shaper(COUNTER, policy.forms, "", Handles([]))
+    turns = [message(f"{n} {STORY}", counter=COUNTER, id=f"m{n}", timestamp=NOW - n) for n in range(2)]
+    units, _ = make_units(
+        turns,
+        policy,
+        lambda entry: entry.tokens.upper,
+        lambda _: ("", 0),
+        shaper.may_shrink,
+        make_scorer(policy.weights, NOW),
+    )
+    tokens = total_cost(units) - over
+    capped = cap_large(units, tokens, shaper)
+    assert [each.form for each in capped] == forms
+    assert total_cost(capped) <= tokens
 
 
 def test_only_the_text_of_a_tool_result_is_shortened():

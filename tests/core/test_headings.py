@@ -11,10 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.core.decision import Score
-from brimful.core.select import choose_best_set, drop_worst, total_score
-from brimful.core.units import Unit, total_cost, with_heading_costs
-from brimful.packagers import message, package
+from brimful.core.decision import Score, make_scorer
+from brimful.core.forms import Shaper
+from brimful.core.handles import Handles
+from brimful.core.select import Room, choose_best_forms, choose_best_set, drop_worst, select, total_score
+from brimful.core.units import Unit, make_units, total_cost, with_heading_costs
+from brimful.packagers import memory, message, package
+from brimful.policies import load_policy
 from strategies import COUNTER, NOW, examples
 from support import build, words
 
@@ -57,6 +60,59 @@ def test_a_best_set_is_never_over_nor_worse_than_going_down_the_list(units, toke
     assert total_score(chosen) >= total_score(taken) - 1e-9
     left = [each for each in units if each not in chosen and each.cost]
     assert not any(total_cost([*chosen, each]) <= tokens for each in left)
+
+
+@settings(max_examples=examples(100))
+@given(UNITS, st.integers(0, 600))
+def test_nor_is_a_best_set_of_forms(units, tokens):
+    shaper = Shaper(COUNTER, load_policy("default").forms, "", Handles([]))
+    menus = [shaper.own_menu(each) for each in units]
+    chosen = choose_best_forms(units, Room(tokens=tokens, hard=0), (), menus, shaper)
+    assert total_cost(chosen) <= tokens
+    taken = []
+    for each in units:
+        taken += [each] if total_cost([*taken, each]) <= tokens else []
+    assert total_score(chosen) >= total_score(taken) - 1e-9
+
+
+def test_the_better_set_of_forms_is_taken_and_not_the_first_that_fits():
+    units = [unit(0, 0.1, 50, "mon"), unit(1, 0.9, 40, "tue")]
+    shaper = Shaper(COUNTER, load_policy("default").forms, "", Handles([]))
+    menus = [shaper.own_menu(each) for each in units]
+    assert keys(choose_best_forms(units, Room(tokens=60, hard=0), (), menus, shaper)) == ["u01"]
+
+
+def test_what_is_shortened_into_the_last_gap_leaves_room_for_its_heading():
+    policy = load_policy("default")
+    shaper = Shaper(COUNTER, policy.forms, "", Handles([]))
+    facts = [*((f"n{number}", 6) for number in range(8)), ("long", 60)]
+    texts = {id: " ".join(f"Fact {n} of {id} is known to all." for n in range(count)) for id, count in facts}
+    units, _ = make_units(
+        [
+            memory(text, counter=COUNTER, id=id, importance=0.1 if id == "long" else 0.9, min_tokens=5)
+            for id, text in texts.items()
+        ],
+        policy,
+        lambda entry: entry.tokens.upper + 10,
+        lambda entry: ("day", 8) if entry.id == "long" else ("", 0),
+        shaper.may_shrink,
+        make_scorer(policy.weights, NOW),
+    )
+    tokens = total_cost(units[:-1]) + 70
+    chosen = select(policy.pool("related"), units, Room(tokens=tokens, hard=0), shaper)
+    assert {each.key: each.form for each in chosen} == {id: "excerpt" if id == "long" else "full" for id in texts}
+    assert total_cost(chosen) <= tokens
+
+
+def test_items_under_different_headings_of_the_same_cost_pay_for_one_each():
+    found = [
+        package("message-older", f"{n} tea", counter=COUNTER, id=f"o{n}", timestamp=NOW - n * DAY, relevance=0.9)
+        for n in (1, 2)
+    ]
+    context = build([*found, message("tea?", counter=COUNTER, id="now", current=True, timestamp=NOW)])
+    costs = [context.decision(each.id).cost for each in found]
+    alone = build([found[0], message("tea?", counter=COUNTER, id="now", current=True, timestamp=NOW)])
+    assert costs == [alone.decision("o1").cost] * 2
 
 
 def test_best_sets_of_a_few_are_near_the_best_there_is():

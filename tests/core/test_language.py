@@ -150,6 +150,12 @@ def test_a_name_ends_where_a_script_without_spaces_begins():
     assert remove_mentions("@helperさん、元気？ @助手你好") == "さん、元気？ @助手你好"
 
 
+def test_the_longest_name_is_the_one_that_is_mentioned():
+    names = ["Ada Byron", "Ada Byron King"]
+    assert remove_mentions("@Ada Byron King hello", names=names) == "hello"
+    assert remove_mentions("@Ada Byron hello", names=names[::-1]) == "hello"
+
+
 def test_addresses_and_lonely_signs_are_no_mentions():
     text = 'me@ai.it, https://x.example/@ai, 5 @ 3, @"ai'
     assert remove_mentions(text) == text

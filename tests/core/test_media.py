@@ -112,6 +112,14 @@ def test_a_picture_is_left_out_before_any_message():
     assert (context.decision("cat/image-1").form, context.decision("cat/image-1").reason) == ("stub", "window-full")
 
 
+def test_pictures_share_what_is_left():
+    pile = [shows(id="cat", at=NOW - 20), shows(id="dog", at=NOW - 10), says("Look at them")]
+    context = build(pile, window=300, overrides=ALWAYS | {"pools.media.limit.share": 1.0})
+    first, second = (context.decision(f"{id}/image-1") for id in ("cat", "dog"))
+    assert [(each.form, each.reason) for each in (first, second)] == [("stub", "window-full"), ("full", "fits")]
+    assert context.tokens <= context.budget.available
+
+
 def test_a_picture_that_does_not_fit_is_sent_in_low_detail_where_that_costs_less():
     pile = [shows(), *history(40), says("Bye!")]
     context = build(pile, overrides=ALWAYS, window=680, **BY_DETAIL)

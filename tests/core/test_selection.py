@@ -209,3 +209,13 @@ def test_dropped_messages_that_a_summary_covers_by_position_are_replaced(covered
     decisions = [context.decision(each.id) for each in old]
     assert [each.outcome for each in decisions] == outcomes
     assert all(each.by == ("sum" if each.outcome == "replaced" else "") for each in decisions)
+
+
+def test_a_summary_covers_neither_memories_by_position_nor_messages_of_another_cluster():
+    turn = message(words(400), counter=COUNTER, id="m", position=2, timestamp=NOW - 9, cluster="y")
+    fact = memory(words(400), counter=COUNTER, id="f", position=2, relevance=0.1)
+    current = message(words(30), counter=COUNTER, id="now", current=True, timestamp=NOW)
+    made = summary("short", of="x", counter=COUNTER, id="sum", relevance=1.0, metadata={"covered": [1, 3]})
+    context = build([turn, fact, made, current], window=400, completion=100, overrides=ALONE | NO_FORMS)
+    assert context.decision("sum").included
+    assert [context.decision(id).outcome for id in ("m", "f")] == ["dropped", "dropped"]

@@ -212,6 +212,23 @@ def test_a_duplicate_is_not_taken_after_all_if_it_is_not_worth_it():
     assert reason(build(pile, overrides=options | {"price": 1.0}, window=1_200), "same") == ("dropped", "not-worth")
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"price": 0.0}, ("kept", "fits")),
+        ({"price": 1.0}, ("dropped", "not-worth")),
+        ({"price": 1.0, "pools.related.optimize": False}, ("kept", "fits")),
+    ],
+)
+def test_nor_is_a_duplicate_of_what_does_not_fit_unless_its_pool_has_no_price(options, expected):
+    name, source = words(90), words(60)
+    wordy = memory("Ada likes tea", counter=COUNTER, id="a", relevance=0.9, name=name, metadata={"source": source})
+    plain = memory("ada LIKES tea", counter=COUNTER, id="b", relevance=0.0001)
+    context = build([wordy, plain, *history(1)], overrides=options, window=160)
+    assert not context.decision("a").included
+    assert reason(context, "b") == expected
+
+
 def test_a_replay_takes_the_price_of_the_record_or_another_one():
     context = build([*history(2), note("poor", 0.001)], overrides={"price": 1.0})
     again = replay(context, model="gpt-4o", window=1_000)
@@ -378,6 +395,15 @@ def test_finds_that_cost_tokens_get_in_only_if_there_are_any():
     assert Balance([], [dear], 10, 0.0).worth(0) == dear.value / 2
     large = msgspec.structs.replace(dear, cost=200, score=msgspec.structs.replace(score, total=0.9))
     assert Balance([], [large, dear], 20, 0.0).worth(0) == dear.value  # what is worth most per token comes first
+
+
+def test_a_find_that_fits_in_part_is_worth_its_share():
+    score = Score(total=0.8, priority=0.0, importance=0.0, relevance=0.8, recency=0.0)
+    first = Unit(
+        key="a", packages=(note("a", 0.8),), cost=20, score=score, pool="related", fixed=False, may_shrink=False
+    )
+    second = msgspec.structs.replace(first, key="b", score=msgspec.structs.replace(score, total=0.4))
+    assert Balance([], [first, second], 30, 0.0).worth(0) == pytest.approx(0.8 + 0.4 / 2)
 
 
 def test_history_that_gave_room_does_not_grow_back_for_a_single_message():

@@ -416,6 +416,7 @@ def test_other_rooms_of_the_user_are_searched_if_enabled(run, new_engine, rooms,
         async with new_engine(model="gpt-4o", retrieval=Retrieval(other_rooms=rooms)) as engine:
             for room, user in (("here", "ada"), ("there", "ada"), ("foreign", "bob")):
                 await engine.put(Room(id=room, user=user))
+            await engine.post(room="here", text="Good morning.", at=NOW - 60)
             await engine.post(room="there", text="The zebra is in the garage.", id="mine", at=NOW - DAY)
             await engine.post(room="foreign", text="The zebra is at the bank.", id="theirs", at=NOW - DAY)
             return await engine.assemble(room="here", message="Where is the zebra?", now=NOW)

@@ -42,6 +42,12 @@ def test_a_part_of_a_name_is_enough():
     assert parse_question("Where does Ann live?").is_about("Ann Lee")
 
 
+@pytest.mark.parametrize("text", ["Where does Deborah live", "Where does Debroah live", "Where does her sister live?"])
+def test_a_question_that_names_a_speaker_or_asks_about_her_is_about_people(text):
+    assert parse_question(text, speakers=["Deborah"]).about_people
+    assert not parse_question("Where is the key?", speakers=["Deborah"]).about_people
+
+
 def test_a_role_is_no_name():
     question = parse_question("Which user logged in?", speakers=["user", "assistant"])
     assert not question.is_about("user")

@@ -58,6 +58,20 @@ def test_equal_queries_run_once_and_empty_ones_never():
     assert make_queries("  ", recent=[message("")]) == ()
 
 
+def test_a_query_names_who_asks_and_the_messages_that_it_repeats():
+    recent = [
+        Message(id="m2", room="r", seq=7, content="It is in Rome.", role="assistant", sender="nova"),
+        Message(id="m1", room="r", seq=6, content="Where is it?", role="user", sender="ada"),
+    ]
+    queries = make_queries("When?", asker="bo", position=8, recent=recent, focus="travel")
+    assert {query.name: (query.asker, query.positions) for query in queries} == {
+        "event": ("bo", (8,)),
+        "focus": ("", (8,)),
+        "human": ("ada", (8, 6)),
+        "action": ("nova", (8, 7)),
+    }
+
+
 def test_the_end_of_a_very_long_message_is_the_query():
     (query,) = make_queries("start " + "word " * 5000 + "end?")
     assert len(query.text) <= MAX_QUERY_CHARS
@@ -140,6 +154,11 @@ def test_a_person_who_speaks_can_be_asked_about_with_a_mention():
     [query, _] = make_queries("What did @ada say?", recent=recent)
     assert query.text == "What did ada say?"
     assert query.question.is_about("Ada")
+
+
+def test_a_mention_of_an_assistant_without_a_persona_is_no_part_of_a_query_either():
+    recent = [Message(id="m1", room="r", content="It runs.", role="assistant", sender="nova")]
+    assert by_name(make_queries("@nova status", recent=recent))["event"] == "status"
 
 
 def test_a_search_for_a_mention_alone_is_one_for_the_name():

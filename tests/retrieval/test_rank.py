@@ -88,6 +88,10 @@ def test_the_only_document_of_a_scope_has_the_whole_probability():
     assert (ranking.log_shares.tolist(), ranking.nearest) == (pytest.approx([0.0]), 0.9)
 
 
+def test_without_vectors_nothing_is_near():
+    assert rank_in_columns(ONE_TERM, [], conversation=False).nearest == 0.0
+
+
 def test_of_equals_the_later_comes_first():
     ranked = rank(NOTHING, near({1: 0.5, 9: 0.5}), conversation=True, limit=2)
     assert [found.position for found in ranked] == [9, 1]

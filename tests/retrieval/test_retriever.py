@@ -2,6 +2,7 @@
 
 import asyncio
 
+import numpy as np
 import pytest
 
 from brimful.engine import Engine
@@ -10,7 +11,7 @@ from brimful.records import Message
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import make_queries
-from brimful.retrieval.retriever import Retriever
+from brimful.retrieval.retriever import Retriever, embed_checked
 from brimful.retrieval.search import SearchRequest
 from brimful.testing import HashEmbedder
 
@@ -86,6 +87,33 @@ def test_an_embedder_that_refuses_a_text_does_not():
     said = [result.degraded[1] for result in retrieved(Failing(), embedder, breaker, 3)]
     assert all("EmbeddingError: hash-32@1: too long" in each.text for each in said)
     assert breaker.state(1.0) == "closed"
+
+
+def test_an_open_breaker_says_when_the_next_attempt_is():
+    breaker = Breaker(now=0.0, failures=1, cooldown=60.0)
+    breaker.failed(0.5)
+    [result] = retrieved(Failing(), HashEmbedder(), breaker, 1)
+    assert result.degraded[1].kind == "vector-search-off"
+    assert result.degraded[1].facts == {"retry_in": 59.5, "error": "circuit breaker"}
+
+
+def test_only_main_queries_are_embedded():
+    embedder = HashEmbedder()
+    queries = make_queries("Tea?", recent=[Message(id="m1", room="den", content="Coffee?", role="user")], focus="cups")
+    retriever = Retriever(Failing(), embedder, clock=lambda: 1.0, breaker=Breaker(now=0.0), cache=Cache())
+    asyncio.run(retriever.retrieve(queries, SearchRequest(room="den"), now=1.0))
+    assert [query.name for query in queries] == ["event", "focus", "human"]
+    assert embedder.calls == [(("Tea", "cups"), "query")]
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (0, 4), (1, 0), (4,), (1, 1, 4)])
+def test_an_embedder_that_does_not_return_a_row_for_each_text_fails(shape):
+    class Odd(HashEmbedder):
+        async def embed(self, _texts, _purpose):
+            return np.ones(shape, np.float32)
+
+    with pytest.raises(EmbeddingError, match=r"returned an array of shape .* for 1 texts"):
+        asyncio.run(embed_checked(Odd(), ["tea"], "query"))
 
 
 def test_an_embedder_that_hangs_costs_one_time_limit():

@@ -115,11 +115,12 @@ def test_2_27_after_a_failure_an_accidental_match_does_not_replace_the_recent_me
     assert [each.kind for each in context.inputs.degraded][1:] == ["vector-search-failed", "recent-memories"]
 
 
-def test_2_27_what_was_found_is_filled_up_to_k():
+@pytest.mark.parametrize("at", [NOW - 99_999, NOW])
+def test_2_27_what_was_found_is_filled_up_to_k(at):
     """Memories that match stay, with their own relevance; the most recent others fill up."""
 
     async def story(engine):
-        await engine.remember_many([*memories(9, "Note {}"), Memory(id="lamps", content=LAMPS, at=NOW - 99_999)])
+        await engine.remember_many([*memories(9, "Note {}"), Memory(id="lamps", content=LAMPS, at=at)])
         return await engine.assemble(room="r", message=LAMPS, retrieval={"max_memories": 4}, now=NOW)
 
     found = relevance_of(run(story, embedder=down()))
@@ -514,13 +515,13 @@ def test_1_22_a_share_of_messages_leaves_the_rest_of_the_auction_to_memories():
         brimful.package("memory-semantic", f"Note {n}: {WORDS * 3}", model="gpt-4", id=f"n{n}", importance=0.1)
         for n in range(40)
     ]
-    packages = [*brimful.conversation(history(60), model="gpt-4"), *notes]
+    packages = [*brimful.conversation([*history(59), *history(1, words=15)], model="gpt-4"), *notes]
     settings = {"model": "gpt-4", "policy": "auction", "window": 5_000, "now": NOW}
     free = brimful.assemble(packages, **settings)
     limited = brimful.assemble(packages, **settings, overrides=brimful.Overrides(budget_share=0.3))
     assert not any(each.id.startswith("n") for each in free.decisions if each.included)
     messages = sum(each.cost for each in limited.decisions if each.kind.startswith("message"))
-    assert 0.2 * limited.budget.available < messages <= 0.3 * limited.budget.available
+    assert 0.25 * limited.budget.available < messages <= 0.3 * limited.budget.available
     assert limited.component("memories").items > 10
     assert {each.reason for each in limited.decisions if each.kind == "message-recent" and not each.included} == {
         "pool-full"

@@ -92,6 +92,7 @@ def test_3_19_the_summary_comes_along_even_if_only_its_members_are_found(url):
     assert ids.count("tea") == 1
     assert "bob" not in ids
     assert context.decision("tea").outcome == "kept"
+    assert package_of(context, "tea").relevance == max(package_of(context, f"tea-{n}").relevance for n in range(3)) > 0
     assert summary.accesses == 2
 
 

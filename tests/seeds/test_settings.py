@@ -96,6 +96,14 @@ def test_3_11_then_clusters_of_recent_messages_give_way_to_summaries():
     assert {f"r{n}" for n in range(10)} <= set(both.kept)  # summaries saved more than was needed
 
 
+def test_3_11_a_related_cluster_gives_way_to_its_summary_before_a_recent_one_does():
+    """(related first, then recent): related content is dropped first, so this shows where some of it is spared."""
+    pile = [*recents(30, size=15, cluster="day"), *relateds(10, cluster="topic"), *SUMMARIES]
+    context = build_pools(pile, **{"pools.related.min_items": 10})
+    assert {context.decision(f"r{n}").by for n in range(10)} == {"s-topic"}
+    assert {context.decision(f"m{n}").outcome for n in range(30)} == {"kept"}
+
+
 def test_3_11_what_is_left_of_a_day_and_its_summary_tell_of_all_of_it():
     """If a part of a day is outside its pool, its summary is in, and still is when more of the day is trimmed."""
     day = recents(40, size=40, cluster="day")
@@ -113,11 +121,16 @@ def test_3_11_then_recent_messages_go_and_persistent_content_only_if_the_policy_
     """3. trim recent (last resort) 4. trim persistent only if policy allows (generally: no)."""
     pinned = memory("pin " + words(500), counter=COUNTER, id="pin", pinned=True)
     pile = [*recents(50), *relateds(5), pinned]
-    context = build_pools(pile, **NO_FORMS)
+    context = build_pools(pile)
     assert {context.decision(f"r{n}").reason for n in range(5)} == {"trimmed"}
     assert context.decision("m0").reason == "trimmed"
     assert "pin" in context.kept
     assert "m49" in context.kept
+    required = message(words(500), counter=COUNTER, id="now", current=True, timestamp=NOW)
+    full = build_pools([*pile, required])
+    assert full.kept == ("now", "pin")
+    assert full.decision("pin").form == "full"
+    assert full.remaining < 0  # it may even use the margin
     steps = [{"drop": "related"}, {"drop": "persistent"}, {"drop": "recent"}]
     allowed = build_pools(pile, trim=steps, **NO_FORMS)
     assert allowed.decision("pin").reason == "trimmed"
@@ -283,9 +296,7 @@ def test_1_10_one_line_a_build_has_the_budget_what_was_loaded_and_where_it_stopp
     """Log the token budget, "Loaded N messages using X/Y tokens" and where the budget was reached."""
     events = []
     with caplog.at_level(logging.INFO, logger="brimful.build"):
-        context = build_in_room(
-            tmp_path, count=200, hooks=[events.append], policy=policy, window=5_000, overrides={"forms.kinds": []}
-        )
+        context = build_in_room(tmp_path, count=200, hooks=[events.append], policy=policy, window=5_000)
     [record] = [each for each in caplog.records if each.name == "brimful.build"]
     assert record.levelno == logging.INFO
     sent = [id for id in context.kept if re.fullmatch(r"m\d+", id)]
@@ -499,8 +510,8 @@ import atexit, sys, threading
 from collections import Counter
 from brimful.cli import main
 class Loud:
-    def __del__(self):
-        print("torn down", file=sys.stderr)
+    def __del__(self, write=sys.stderr.write):  # when modules are torn down, their names are gone
+        write("torn down\\n")
 loud = Loud()
 work = Counter()
 def note(frame, event, called):

@@ -104,7 +104,7 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = (), 
         names=tuple((term, re.split("['’]", word)[0].casefold()) for term, word in unknown.items())[:MAX_NAMES],
         asker=asker,
         about_asker=bool(asker) and is_first_person(text),
-        about_people=bool(misspelt) or not names.isdisjoint(terms) or asks_about_people(text),
+        about_people=not names.isdisjoint(terms) or asks_about_people(text),
         asks_when=is_time_question(text),
     )
 
