@@ -1,17 +1,18 @@
 """Whether a model answers better: questions about long conversations, asked with the contexts of several systems.
 
-BENCH_DATA=folder python benchmarks/answers.py prompts OUT       write the prompts of all systems and variants
-python benchmarks/answers.py ask OUT --model FILE.gguf          answer them with llama.cpp; continues where it stopped
-python benchmarks/answers.py ask OUT --url http://host/v1       answer them with any server for chat completions
-python benchmarks/answers.py score OUT                          print the tables
+BENCH_DATA=folder python benchmarks/answers.py prompts OUT   write the prompts of all systems and variants
+python benchmarks/answers.py ask OUT --url http://host/v1    answer them; it goes on where it stopped
+python benchmarks/answers.py score OUT                       print the tables
 
-The questions are LoCoMo's and REALTALK's, about half of the conversations of each. Everything was chosen by the answers
-about one half, `CHOICE`, and is reported for the other.
+The questions are LoCoMo's and REALTALK's. What is compared was chosen by the answers about half of the conversations,
+`CHOICE`, and the tables are about the other half.
 """
 
 import argparse
 import asyncio
+import calendar
 import hashlib
+import math
 import multiprocessing
 import os
 import re
@@ -24,7 +25,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -39,6 +42,7 @@ from brimful.core.labels import RELATED_CLOSE, RELATED_OPEN
 from brimful.embedding import StaticEmbedder
 from brimful.engine import Engine
 from evidence_data import Talk, talks
+from tables import Section, table
 
 READER = "qwen2.5-coder-1.5b-instruct"
 PACKAGE, VERSION, PARTS = (
@@ -54,6 +58,16 @@ BUDGET = 2_000  # tokens for the turns that other systems choose
 QUESTIONS = {"LoCoMo": 240, "REALTALK": 160}
 CHOICE = ("conv-26", "conv-30", "Chat_1", "Chat_2")
 """The conversations by which everything was chosen; the tables are about the others."""
+ABOUT = f"""Evidence in the prompt is not yet an answer. Here a small model (Qwen2.5-Coder-1.5B-Instruct with four bits
+a weight) answers questions about conversations of LoCoMo and REALTALK in a few words, and F1 compares its words with
+those of the annotators. Everyone gets the same instruction. The other systems choose turns within {BUDGET:,} tokens,
+which are shown like Brimful's: by day, with speakers. Brimful builds the whole request with its default policy, history
+included.
+
+The second table changes one thing of the default at a time. Differences are paired, with 95 % intervals over the
+questions. "Log-probability" is that of a token of the annotators' answer, which does not depend on how the model words
+its own. The defaults were chosen by other conversations of the same collections. `python benchmarks/answers.py` asks
+any model behind a server for chat completions."""
 KINDS = {
     "LoCoMo": {1: "several turns", 2: "time", 3: "open", 4: "one turn"},
     "REALTALK": {1: "several turns", 2: "time", 3: "open"},
@@ -108,7 +122,10 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A reader's answer to a prompt, and the tokens of the prompt. `log_probability` is that of a token of the gold answer."""
+    """A reader's answer to a prompt, and the tokens of the prompt.
+
+    `log_probability` is the mean of the tokens of the annotators' answer, if the reader says so.
+    """
 
     key: Key
     text: str
@@ -229,7 +246,7 @@ async def _engine_prompts(talk: Talk, instruction: str) -> list[list[tuple[str, 
 
 # -- scores ----------------------------------------------------------------------------------------------------------
 
-_MONTHS = "january february march april may june july august september october november december".split()
+_MONTHS = [name.lower() for name in calendar.month_name[1:]]
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
 _AMERICAN_DATE = re.compile(rf"\b({'|'.join(_MONTHS)})\s+(\d{{1,2}})(?:st|nd|rd|th)?,?\s+(\d{{4}})\b", re.IGNORECASE)
 _ORDINAL = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th)\b", re.IGNORECASE)
@@ -252,7 +269,7 @@ def _words(text: str) -> list[str]:
     text = _ISO_DATE.sub(lambda date: f"{int(date[3])} {_month(int(date[2]))} {date[1]}", text)
     text = _AMERICAN_DATE.sub(r"\2 \1 \3", text)
     text = _ORDINAL.sub(r"\1", text).lower().translate(_PUNCTUATION)
-    return _stem([word for word in text.split() if word not in ("a", "an", "the", "and")])
+    return list(_stem([word for word in text.split() if word not in ("a", "an", "the", "and")]))
 
 
 def _month(number: int) -> str:
@@ -261,7 +278,7 @@ def _month(number: int) -> str:
 
 def score(kind: str, answer: str, gold: str) -> float:
     """Return the F1 of an answer; where several things are asked for, the mean over what was best for each."""
-    line = answer.split("\n")[0].strip()
+    line = answer.partition("\n")[0].strip()
     if kind != "several turns":
         return token_f1(line, gold)
     given = line.split(",")
@@ -307,8 +324,7 @@ def download_reader(file: Path) -> None:
 
 def ask(folder: Path, url: str) -> None:
     """Answer all prompts that have no answer yet with a server for chat completions, two at a time."""
-    done = {row.key for row in read_answers(folder)}
-    prompts = [prompt for prompt in read_prompts(folder) if prompt.key not in done]
+    prompts = list(unanswered(folder))
     with (folder / ANSWERS).open("ab") as out, ThreadPoolExecutor(2) as pool:
         for number, answer in enumerate(pool.map(lambda prompt: _answer(prompt, url), prompts), start=1):
             out.write(msgspec.json.encode(answer) + b"\n")
@@ -326,6 +342,12 @@ def _answer(prompt: Prompt, url: str) -> Answer:
     return Answer(prompt.key, data["choices"][0]["message"]["content"], data["usage"]["prompt_tokens"])
 
 
+def unanswered(folder: Path) -> Iterator[Prompt]:
+    """Yield the prompts that have no answer yet."""
+    done = {row.key for row in read_answers(folder)}
+    return (prompt for prompt in read_prompts(folder) if prompt.key not in done)
+
+
 def read_prompts(folder: Path) -> Iterator[Prompt]:
     """Yield the prompts in a folder."""
     for file in sorted(folder.glob("*.jsonl")):
@@ -337,6 +359,103 @@ def read_answers(folder: Path) -> Iterator[Answer]:
     """Yield the answers in a folder."""
     file = folder / ANSWERS
     yield from map(msgspec.json.Decoder(Answer).decode, file.read_bytes().splitlines() if file.exists() else ())
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """An answer with its score, from 0 to 100."""
+
+    prompt: Prompt
+    answer: Answer
+    f1: float
+
+
+Rows = dict[tuple[str, int], Scored]
+"""The answers of a system to all questions, by conversation and number."""
+
+
+def tables(folder: Path) -> Iterator[str]:
+    """Yield the tables: the systems by kind of question, and what each change of the default does to the answers."""
+    prompts = {prompt.key: prompt for prompt in read_prompts(folder)}
+    systems = defaultdict[tuple[str, int], Rows](dict)
+    for answer in read_answers(folder):
+        prompt = prompts[answer.key]
+        scored = Scored(prompt, answer, 100 * score(prompt.kind, answer.text, prompt.gold))
+        systems[prompt.system, prompt.window][prompt.talk, prompt.question] = scored
+    whole = {key: rows for key, rows in systems.items() if key[1] in (0, BUDGET) or key[0] == SHIPPED}
+    ordered = sorted(whole.items(), key=lambda row: (row[0][0] == SHIPPED, row[0][1], _mean_f1(row[1])))
+    asked = f"context of ({len(systems[SHIPPED, SMALL])} questions)"
+    head = [asked, "window", "prompt tokens", "evidence", "F1", *_KINDS]
+    yield table(head, [_system_row(key, rows) for key, rows in ordered], words=1)
+    variants = sorted(((key, rows) for key, rows in systems.items() if key not in whole), key=lambda row: row[0][::-1])
+    head = ["instead of the default", "window", "prompt tokens", "F1", "time", "log-probability"]
+    yield table(head, [_variant_row(key, rows, systems[SHIPPED, key[1]]) for key, rows in variants], words=1)
+
+
+_KINDS = ("time", "one turn", "several turns", "open")
+
+
+def _mean_f1(rows: Rows, kind: str = "") -> float:
+    return fmean(row.f1 for row in rows.values() if kind in ("", row.prompt.kind))
+
+
+def _mean_tokens(rows: Rows) -> float:
+    return fmean(row.answer.tokens for row in rows.values())
+
+
+def _system_row(key: tuple[str, int], rows: Rows) -> list[str]:
+    name, window = key
+    shown = f"**Brimful, {name}**" if name == SHIPPED else name
+    recall = fmean(row.prompt.recall for row in rows.values())
+    scores = [f"{_mean_f1(rows, kind):.1f}" for kind in ("", *_KINDS)]
+    of = f"{window:,}" if name == SHIPPED else "–"
+    return [shown, of, f"{_mean_tokens(rows):,.0f}", f"{100 * recall:.0f} %", *scores]
+
+
+def _variant_row(key: tuple[str, int], rows: Rows, shipped: Rows) -> list[str]:
+    both = sorted(rows.keys() & shipped.keys())
+    name, window = key
+    timed = [at for at in both if rows[at].prompt.kind == "time"]
+    change = _mean_tokens({at: rows[at] for at in both}) / _mean_tokens({at: shipped[at] for at in both}) - 1
+    return [
+        name,
+        f"{window:,}",
+        f"{change:+.0%}",
+        _difference([rows[at].f1 - shipped[at].f1 for at in both], 1),
+        _difference([rows[at].f1 - shipped[at].f1 for at in timed], 1),
+        _difference([_log_probability(rows[at]) - _log_probability(shipped[at]) for at in both], 3),
+    ]
+
+
+def _log_probability(row: Scored) -> float:
+    return math.nan if row.answer.log_probability is None else row.answer.log_probability
+
+
+def _difference(values: Sequence[float], digits: int) -> str:
+    if any(map(math.isnan, values)):
+        return "–"
+    low, high = interval(values)
+    return f"{fmean(values):+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def report(data: Path | None, *, quick: bool) -> Section:
+    """Read the answers in `BENCH_ANSWERS`, or make them: that takes a night on two cores."""
+    folder = Path(os.environ.get("BENCH_ANSWERS", "build/answers"))
+    if quick or data is None:
+        return Section("Answers", ABOUT, ("There was no data folder with such conversations.",))
+    write_prompts(data, folder)
+    if any(True for _ in unanswered(folder)):
+        model = folder / "reader.gguf"
+        if not model.exists():
+            download_reader(model)
+        sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
+        server = import_module("llama_server").LlamaServer
+        with server(model, context=LARGE) as running:
+            ask(folder, f"{running.address}/v1")
+    return Section("Answers", ABOUT, tuple(tables(folder)))
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import agent_trimming
+import answers
 import build_time
 import cache
 import calibration
@@ -113,6 +114,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "parity": partial(parity.report, quick=options.quick),
         "quality": partial(quality.report, quick=options.quick),
         "evidence": partial(evidence.report, options.data, quick=options.quick),
+        "answers": partial(answers.report, options.data, quick=options.quick),
         "worth": partial(worth.report, options.data, quick=options.quick),
         "relevance": partial(relevance.report, options.data, quick=options.quick),
         "paraphrases": partial(paraphrases.report, options.data, quick=options.quick),
