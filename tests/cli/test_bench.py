@@ -1,8 +1,17 @@
 """`brimful bench`."""
 
+import asyncio
+import itertools
 import json
 
 import pytest
+
+from brimful.assembly.arguments import resolve_model
+from brimful.engine import Engine
+from brimful.engine.bench import Recording, measure
+from brimful.errors import ProviderError
+from brimful.records import Message
+from brimful.testing import ScriptedProvider
 
 ROLES = ("user", "assistant")
 FILLER = "The weather stays mild, and nothing else is new here today, as far as old Bruno can tell from the window."
@@ -97,3 +106,56 @@ def test_results_without_their_call_are_counted(run, tmp_path):
     (report,) = json.loads(run("bench", str(file), "--window=1024", "--completion=128", "--json").stdout)
     assert {way: figures["broken"] for way, figures in report["ways"].items()} == {"newest": 1, "fit": 0, "memory": 0}
     assert {way: figures["tasks"] for way, figures in report["ways"].items()} == {"newest": 0, "fit": 1, "memory": 1}
+
+
+async def ask(provider, tmp_path):
+    recording = Recording.of(
+        "hall",
+        [
+            Message(id=f"m{at}", room="hall", role=role, content=text, at=float(at + 1))
+            for at, (role, text) in enumerate(chat())
+        ],
+    )
+    async with Engine(f"sqlite:///{tmp_path / 'bench'}-{provider.route}.db", embedder="none") as engine:
+        [report] = await measure(
+            [recording],
+            engine,
+            model=resolve_model("gpt-4o"),
+            windows=[1_024],
+            completion=128,
+            requests=4,
+            provider=provider,
+        )
+    return report
+
+
+def repeat_order(request):
+    """Answer as a model that says what it sees."""
+    return "It was W-4711." if "W-4711" in json.dumps(request["messages"]) else "I do not know."
+
+
+def test_a_model_answers_again_with_each_context(tmp_path):
+    provider = ScriptedProvider(itertools.repeat(repeat_order), tokens=len)
+    ways = asyncio.run(ask(provider, tmp_path)).ways
+    assert len(provider.requests) == 3  # of four replayed answers, one has facts
+    assert {way: (each.said, each.facts, each.failed) for way, each in ways.items()} == {
+        "newest": (0, 2, 0),
+        "fit": (0, 2, 0),
+        "memory": (1, 2, 0),
+    }
+    assert ways["memory"].said_share == (0.5, 0.5)
+    assert ways["memory"].output > 0
+    assert all(request["max_completion_tokens"] == 128 for request in provider.requests)
+
+
+def test_answers_that_fail_are_counted_unless_all_do(tmp_path):
+    lost = ProviderError("scripted", "gone", status=500)
+    ways = asyncio.run(ask(ScriptedProvider([lost, "No.", "It was W-4711 to Lisbon."]), tmp_path)).ways
+    assert [(each.said, each.failed) for each in ways.values()] == [(0, 1), (0, 0), (2, 0)]
+    with pytest.raises(ProviderError, match="gone"):
+        asyncio.run(ask(ScriptedProvider(itertools.repeat(lost), route="dead"), tmp_path))
+
+
+def test_only_chat_completions_can_be_answered(fails, file):
+    complaint = fails("bench", str(file), "--window=1024", "--completion=128", "--answers=ollama:http://127.0.0.1:9")
+    assert "must be a server for OpenAI's chat completions" in complaint

@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -35,7 +36,8 @@ Examples:
   brimful bench chat.jsonl
   brimful bench chatgpt-export.zip --window 8192 --window 32768
   brimful bench --db sqlite:///chat.db --room support --model claude-sonnet-4-5
-  brimful bench runs.jsonl --requests 20 --json"""
+  brimful bench runs.jsonl --requests 20 --json
+  brimful bench chat.jsonl --model smollm2 --answers http://127.0.0.1:8081/v1"""
 
 _MAX_ROOMS: Final = 1_000
 _WAYS: Final = {"newest": "newest messages", "fit": "brimful fit", "memory": "brimful memory"}
@@ -43,6 +45,10 @@ _COLUMNS: Final = columns(
     *("way", "facts shown", "task shown", "broken", "input", "cached", "cost"),
     right=("facts shown", "task shown", "broken", "input", "cached", "cost"),
     spare=("broken", "task shown", "input"),
+)
+_ANSWER_COLUMNS: Final = columns(
+    *("way", "facts said", "95% interval", "failed", "output"),
+    right=("facts said", "95% interval", "failed", "output"),
 )
 _LEGEND: Final = """\
 facts shown  names, numbers and ids of the recorded answers that had come up before, and that the request had
@@ -80,6 +86,12 @@ def bench(  # noqa: PLR0913 - the options of a command
             "--requests", metavar="N", min=1, help="Number of answers to replay in each conversation, newest first."
         ),
     ] = 50,
+    answers: Annotated[
+        str,
+        typer.Option(
+            "--answers", metavar="URL", help="Let the model at this server answer again, and compare what it says."
+        ),
+    ] = "",
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     as_json: Json = False,
 ) -> None:
@@ -89,6 +101,9 @@ def bench(  # noqa: PLR0913 - the options of a command
     choice: with the newest messages that fit, with `brimful fit`, and with
     the engine, which searches older messages. The recorded answers tell
     what was needed, so no model is called and nothing leaves this machine.
+
+    With `--answers`, the model answers again, three times for each replayed
+    answer that contains facts. `facts said` is how many it got right.
     """
     if bool(paths) == (db is not None):
         raise typer.BadParameter("pass files, or --db and a store", param_hint="'PATH'")
@@ -101,7 +116,7 @@ def bench(  # noqa: PLR0913 - the options of a command
     if not recordings:
         raise Failure("there is no conversation with answers to replay: messages need the roles user and assistant")
     with progress("replay", 1, quiet=as_json) as advance:
-        reports = asyncio.run(_measure(recordings, info, sizes, completion, requests, embedder, advance))
+        reports = asyncio.run(_measure(recordings, info, sizes, completion, requests, embedder, answers, advance))
     if as_json:
         output.show_json(reports)
         return
@@ -118,12 +133,18 @@ async def _measure(  # noqa: PLR0917 - the options of the command
     completion: int,
     requests: int,
     embedder: str,
+    answers: str,
     advance: output.Advance,
 ) -> "list[Report]":
     from brimful.engine import Engine  # noqa: PLC0415 - slow to import
     from brimful.engine.bench import measure  # noqa: PLC0415
+    from brimful.providers import make_provider  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory() as folder:
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        provider = make_provider(answers) if answers else None
+        if provider:
+            stack.push_async_callback(provider.close)
         async with Engine(f"sqlite:///{Path(folder, 'bench.db')}", embedder=embedder) as engine:
             return await measure(
                 recordings,
@@ -132,6 +153,7 @@ async def _measure(  # noqa: PLR0917 - the options of the command
                 windows=windows,
                 completion=completion,
                 requests=requests,
+                provider=provider,
                 on_progress=advance,
             )
 
@@ -179,6 +201,10 @@ def _show(report: "Report") -> None:
     output.write()
     output.show_table(Table(_COLUMNS, [_row(_WAYS[way], each, report.requests) for way, each in report.ways.items()]))
     output.write()
+    asked = {way: each for way, each in report.ways.items() if each.said is not None}
+    if asked:
+        output.show_table(Table(_ANSWER_COLUMNS, [_answer_row(_WAYS[way], each) for way, each in asked.items()]))
+        output.write()
     if report.examples:
         output.write("What the newest messages no longer showed:")
         for example in report.examples:
@@ -199,6 +225,12 @@ def _row(way: str, figures: "Figures", requests: int) -> list[str]:
         _share(figures.cached, figures.input),
         "–" if figures.cost is None else f"${figures.cost:,.2f}",
     ]
+
+
+def _answer_row(way: str, figures: "Figures") -> list[str]:
+    low, high = figures.said_share or (0.0, 0.0)
+    said = f"{_share(figures.said or 0, figures.facts)} of {figures.facts:,}"
+    return [way, said, f"{low:.1%} to {high:.1%}", f"{figures.failed:,}", f"{figures.output:,}"]
 
 
 def _share(part: int, whole: int) -> str:

@@ -1,7 +1,8 @@
 """Replay recorded conversations, and measure what each way to fill a window would have lost and cost.
 
 The conversation itself says what was needed: names, numbers and ids of a recorded answer that came up a few times
-before are facts that the model had to see. No model is called.
+before are facts that the model had to see. No model is called, unless there is a provider: then the model answers
+again, and the facts that it says are counted.
 """
 
 import json
@@ -14,6 +15,7 @@ from itertools import accumulate, pairwise, takewhile
 from typing import Any, Final, Literal
 
 import msgspec
+import numpy as np
 
 from brimful.assembly.fit import fit
 from brimful.core.context import Context
@@ -21,9 +23,10 @@ from brimful.core.model import CacheRule, ModelInfo
 from brimful.core.prompt import Prompt, TokenCounter
 from brimful.counting import counter_for
 from brimful.engine.engine import Engine
-from brimful.errors import BudgetExceeded, MissingExtra
+from brimful.errors import BudgetExceeded, InvalidValue, MissingExtra, ProviderError
 from brimful.formats.openai import write_openai_messages
 from brimful.models import price
+from brimful.protocols import Provider
 from brimful.records import Message
 from brimful.render.openai import read_request
 
@@ -34,6 +37,7 @@ WAYS: Final[tuple[Way, ...]] = ("newest", "fit", "memory")
 _RARE: Final = 0.01  # of the messages before: a word in more of them is no fact
 _RARE_MESSAGES: Final = 3  # … but a word in this many is rare in a short conversation, too
 _MAX_EXAMPLES: Final = 5
+_SAMPLES: Final = 2_000  # of a bootstrap
 _EXTRA_FIELDS: Final = ("id", "timestamp", "metadata")  # of exported messages; no provider accepts them
 _NO_RULE: Final = CacheRule(minimum_tokens=0)
 _WORD: Final = re.compile(r"\w[\w.@/-]+\w")
@@ -48,10 +52,16 @@ class Figures(msgspec.Struct, kw_only=True):
     - `shown` of `facts` were in the request; `tasks` requests had the first message of the user, word for word.
     - `broken` requests had tool results without their call; `refused` ones did not fit at all.
     - `cached` tokens of `input` repeat the beginning of the request before, and are billed as cached.
+    - `said` of `facts` were in the answers of the model, if it was asked; `said_share` is a 95 % interval of their
+      share. `failed` requests had no answer, and `output` are the tokens of all answers.
     """
 
     facts: int = 0
     shown: int = 0
+    said: int | None = None
+    said_share: tuple[float, float] | None = None
+    failed: int = 0
+    output: int = 0
     tasks: int = 0
     broken: int = 0
     refused: int = 0
@@ -120,13 +130,16 @@ async def measure(
     windows: Sequence[int],
     completion: int,
     requests: int,
+    provider: Provider | None = None,
     on_progress: Callable[[float], None] = lambda _: None,
 ) -> list[Report]:
     """Replay the newest answers of each conversation that did not fit, in each window; return a report of each window.
 
     `engine` has an empty store, which the messages are written to as the conversation goes on. `requests` is how many
-    answers of a conversation are replayed at most.
+    answers of a conversation are replayed at most. The model of the `provider` answers again where the recorded answer
+    has facts.
     """
+    reader = Reader(provider, model.id, completion) if provider else None
     reports = [
         Report(
             model=model.id,
@@ -139,16 +152,56 @@ async def measure(
         for window in windows
     ]
     for done, recording in enumerate(recordings):
-        replay = _Replay(recording, engine, Sizes(model))
+        replay = _Replay(recording, engine, Sizes(model), reader)
 
         def report_part(share: float, done: int = done) -> None:
             on_progress((done + share) / len(recordings))
 
         await replay.run(reports, requests, report_part)
     for report in reports:
-        for figures in report.ways.values():
+        for way, figures in report.ways.items():
             figures.cost = _get_cost(model, figures)
+            if reader and figures.said is not None:
+                figures.said_share = reader.interval(report.window, way)
+    if reader and reader.error and not reader.answers:
+        raise reader.error
     return reports
+
+
+class Reader:
+    """Lets a model answer the replayed requests, and counts the facts that it says."""
+
+    def __init__(self, provider: Provider, model: str, completion: int) -> None:
+        """Use a provider for OpenAI's chat completions."""
+        if provider.wire != "openai":
+            raise InvalidValue("answers", f"must be a server for OpenAI's chat completions, not {provider.route}")
+        self.answers = 0
+        self.error: ProviderError | None = None
+        self._provider = provider
+        self._fields = {"model": model, "max_completion_tokens": completion}
+        self._counts: dict[tuple[int, Way], list[tuple[int, int]]] = defaultdict(list)
+
+    async def ask(self, window: int, way: Way, figures: Figures, messages: Sequence[Wire], facts: set[str]) -> None:
+        """Add what the model says to the figures. A request that fails counts as an answer without a fact."""
+        said = 0
+        try:
+            reply = await self._provider.send({**self._fields, "messages": list(messages)})
+        except ProviderError as error:
+            figures.failed += 1
+            self.error = error
+        else:
+            self.answers += 1
+            said = len(facts & set(_WORD.findall(reply.text.casefold())))
+            figures.output += reply.usage.completion if reply.usage else 0
+        figures.said = (figures.said or 0) + said
+        self._counts[window, way].append((said, len(facts)))
+
+    def interval(self, window: int, way: Way) -> tuple[float, float]:
+        """Return a 95 % interval of the share of facts that were said, by bootstrap over the requests."""
+        counts = np.array(self._counts[window, way])
+        sums = counts[np.random.default_rng(0).integers(0, len(counts), (_SAMPLES, len(counts)))].sum(1)
+        low, high = np.percentile(sums[:, 0] / sums[:, 1], [2.5, 97.5])
+        return float(low), float(high)
 
 
 class Sizes:
@@ -186,8 +239,9 @@ class Sizes:
 class _Replay:
     """One conversation, answer by answer."""
 
-    def __init__(self, recording: Recording, engine: Engine, sizes: Sizes) -> None:
+    def __init__(self, recording: Recording, engine: Engine, sizes: Sizes, reader: Reader | None) -> None:
         self._recording = recording
+        self._reader = reader
         self._engine = engine
         self._sizes = sizes
         self._mentions: dict[str, list[int]] = defaultdict(list)
@@ -231,6 +285,8 @@ class _Replay:
                 figures.refused += 1
                 messages = []
             shown[way] = facts & _words(messages)
+            if self._reader and facts and messages:
+                await self._reader.ask(report.window, way, figures, messages, facts)
             figures.facts += len(facts)
             figures.shown += len(shown[way])
             figures.tasks += self._task in _text(messages)
@@ -342,7 +398,7 @@ def _is_broken(messages: Sequence[Wire]) -> bool:
 
 def _get_cost(model: ModelInfo, figures: Figures) -> Decimal | None:
     try:
-        found = price(model, figures.input, 0, figures.cached)
+        found = price(model, figures.input, figures.output, figures.cached)
     except MissingExtra:
         return None
-    return None if found is None else found.prompt
+    return None if found is None else found.total
