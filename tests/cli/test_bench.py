@@ -138,12 +138,12 @@ def test_a_model_answers_again_with_each_context(tmp_path):
     provider = ScriptedProvider(itertools.repeat(repeat_order), tokens=len)
     ways = asyncio.run(ask(provider, tmp_path)).ways
     assert len(provider.requests) == 3  # of four replayed answers, one has facts
-    assert {way: (each.said, each.facts, each.failed) for way, each in ways.items()} == {
+    assert {way: (each.answered, each.facts, each.failed) for way, each in ways.items()} == {
         "newest": (0, 2, 0),
         "fit": (0, 2, 0),
         "memory": (1, 2, 0),
     }
-    assert ways["memory"].said_share == (0.5, 0.5)
+    assert ways["memory"].answered_share == (0.5, 0.5)
     assert ways["memory"].output > 0
     assert all(request["max_completion_tokens"] == 128 for request in provider.requests)
 
@@ -151,7 +151,7 @@ def test_a_model_answers_again_with_each_context(tmp_path):
 def test_answers_that_fail_are_counted_unless_all_do(tmp_path):
     lost = ProviderError("scripted", "gone", status=500)
     ways = asyncio.run(ask(ScriptedProvider([lost, "No.", "It was W-4711 to Lisbon."]), tmp_path)).ways
-    assert [(each.said, each.failed) for each in ways.values()] == [(0, 1), (0, 0), (2, 0)]
+    assert [(each.answered, each.failed) for each in ways.values()] == [(0, 1), (0, 0), (2, 0)]
     with pytest.raises(ProviderError, match="gone"):
         asyncio.run(ask(ScriptedProvider(itertools.repeat(lost), route="dead"), tmp_path))
 

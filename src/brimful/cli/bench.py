@@ -47,14 +47,16 @@ _COLUMNS: Final = columns(
     spare=("broken", "task shown", "input"),
 )
 _ANSWER_COLUMNS: Final = columns(
-    *("way", "facts said", "95% interval", "failed", "output"),
-    right=("facts said", "95% interval", "failed", "output"),
+    *("way", "facts answered", "95% interval", "failed", "output"),
+    right=("facts answered", "95% interval", "failed", "output"),
 )
 _LEGEND: Final = """\
 facts shown  names, numbers and ids of the recorded answers that had come up before, and that the request had
 task shown   requests that had the first message of the user, word for word
 broken       requests with a tool result without its call, or that did not fit; providers refuse them
 cached       input tokens that repeat the beginning of the request before"""
+
+_ANSWER_LEGEND: Final = "facts answered  the same facts, in the new answers of the model"
 
 
 def register(app: typer.Typer) -> None:
@@ -103,7 +105,7 @@ def bench(  # noqa: PLR0913 - the options of a command
     what was needed, so no model is called and nothing leaves this machine.
 
     With `--answers`, the model answers again, three times for each replayed
-    answer that contains facts. `facts said` is how many it got right.
+    answer that contains facts. `facts answered` is how many it got right.
     """
     if bool(paths) == (db is not None):
         raise typer.BadParameter("pass files, or --db and a store", param_hint="'PATH'")
@@ -124,6 +126,8 @@ def bench(  # noqa: PLR0913 - the options of a command
         _show(report)
     if any(report.requests for report in reports):
         output.write(_LEGEND)
+    if answers:
+        output.write(_ANSWER_LEGEND)
 
 
 async def _measure(  # noqa: PLR0917 - the options of the command
@@ -201,7 +205,7 @@ def _show(report: "Report") -> None:
     output.write()
     output.show_table(Table(_COLUMNS, [_row(_WAYS[way], each, report.requests) for way, each in report.ways.items()]))
     output.write()
-    asked = {way: each for way, each in report.ways.items() if each.said is not None}
+    asked = {way: each for way, each in report.ways.items() if each.answered is not None}
     if asked:
         output.show_table(Table(_ANSWER_COLUMNS, [_answer_row(_WAYS[way], each) for way, each in asked.items()]))
         output.write()
@@ -228,9 +232,9 @@ def _row(way: str, figures: "Figures", requests: int) -> list[str]:
 
 
 def _answer_row(way: str, figures: "Figures") -> list[str]:
-    low, high = figures.said_share or (0.0, 0.0)
-    said = f"{_share(figures.said or 0, figures.facts)} of {figures.facts:,}"
-    return [way, said, f"{low:.1%} to {high:.1%}", f"{figures.failed:,}", f"{figures.output:,}"]
+    low, high = figures.answered_share or (0.0, 0.0)
+    answered = f"{_share(figures.answered or 0, figures.facts)} of {figures.facts:,}"
+    return [way, answered, f"{low:.1%} to {high:.1%}", f"{figures.failed:,}", f"{figures.output:,}"]
 
 
 def _share(part: int, whole: int) -> str:

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
+from brimful.cache import content_bytes, memoize
 from brimful.core.content import ContentPackage, Media, Text, with_content
 from brimful.core.cost import KIND_REGIONS, role_of
 from brimful.core.decision import RETRIEVED_KINDS, Decision, Reason
@@ -75,7 +77,7 @@ def resolve_times(packages: Sequence[ContentPackage], policy: Policy, counter: T
         if package.kind.startswith(RETRIEVED_KINDS)
         and isinstance(package.content, str)
         and not (policy.price and package.kind == "message-older" and is_unlikely(package, policy, best))
-        and (dates := find_dates(package.content, local_date(package.timestamp, policy.layout.timezone)))
+        and (dates := _find_dates(package.content, local_date(package.timestamp, policy.layout.timezone)))
     }
     resolved = list(packages)
     texts = [insert_dates(packages[at].text, dates) for at, dates in found.items()]
@@ -84,6 +86,10 @@ def resolve_times(packages: Sequence[ContentPackage], policy: Policy, counter: T
         matches = tuple((_shift(start, dates), _shift(stop, dates)) for start, stop in package.matches)
         resolved[at] = msgspec.structs.replace(package, matches=matches) if matches else package
     return resolved
+
+
+_find_dates: Final = memoize(find_dates, name="texts", size=lambda args, _: content_bytes(args[0]))
+"""Cached, because the same messages of a room are found again and again."""
 
 
 def _shift(position: int, dates: Sequence[tuple[int, str]]) -> int:

@@ -52,14 +52,14 @@ class Figures(msgspec.Struct, kw_only=True):
     - `shown` of `facts` were in the request; `tasks` requests had the first message of the user, word for word.
     - `broken` requests had tool results without their call; `refused` ones did not fit at all.
     - `cached` tokens of `input` repeat the beginning of the request before, and are billed as cached.
-    - `said` of `facts` were in the answers of the model, if it was asked; `said_share` is a 95 % interval of their
-      share. `failed` requests had no answer, and `output` are the tokens of all answers.
+    - `answered` of `facts` were in the answers of the model, if it was asked; `answered_share` is a 95 % interval of
+      their share. `failed` requests had no answer, and `output` are the tokens of all answers.
     """
 
     facts: int = 0
     shown: int = 0
-    said: int | None = None
-    said_share: tuple[float, float] | None = None
+    answered: int | None = None
+    answered_share: tuple[float, float] | None = None
     failed: int = 0
     output: int = 0
     tasks: int = 0
@@ -161,8 +161,8 @@ async def measure(
     for report in reports:
         for way, figures in report.ways.items():
             figures.cost = _get_cost(model, figures)
-            if reader and figures.said is not None:
-                figures.said_share = reader.interval(report.window, way)
+            if reader and figures.answered is not None:
+                figures.answered_share = reader.interval(report.window, way)
     if reader and reader.error and not reader.answers:
         raise reader.error
     return reports
@@ -183,7 +183,7 @@ class Reader:
 
     async def ask(self, window: int, way: Way, figures: Figures, messages: Sequence[Wire], facts: set[str]) -> None:
         """Add what the model says to the figures. A request that fails counts as an answer without a fact."""
-        said = 0
+        answered = 0
         try:
             reply = await self._provider.send({**self._fields, "messages": list(messages)})
         except ProviderError as error:
@@ -191,13 +191,13 @@ class Reader:
             self.error = error
         else:
             self.answers += 1
-            said = len(facts & set(_WORD.findall(reply.text.casefold())))
+            answered = len(facts & set(_WORD.findall(reply.text.casefold())))
             figures.output += reply.usage.completion if reply.usage else 0
-        figures.said = (figures.said or 0) + said
-        self._counts[window, way].append((said, len(facts)))
+        figures.answered = (figures.answered or 0) + answered
+        self._counts[window, way].append((answered, len(facts)))
 
     def interval(self, window: int, way: Way) -> tuple[float, float]:
-        """Return a 95 % interval of the share of facts that were said, by bootstrap over the requests."""
+        """Return a 95 % interval of the share of facts that were answered, by bootstrap over the requests."""
         counts = np.array(self._counts[window, way])
         sums = counts[np.random.default_rng(0).integers(0, len(counts), (_SAMPLES, len(counts)))].sum(1)
         low, high = np.percentile(sums[:, 0] / sums[:, 1], [2.5, 97.5])
