@@ -66,8 +66,9 @@ included.
 
 The second table changes one thing of the default at a time. Differences are paired, with 95 % intervals over the
 questions. "Log-probability" is that of a token of the annotators' answer, which does not depend on how the model words
-its own. The defaults were chosen by other conversations of the same collections. `python benchmarks/answers.py` asks
-any model behind a server for chat completions."""
+its own. F1 gives two thirds for a date that is right but for the day, so "complete" is the share of answers about time
+with all words of the annotators'. The defaults were chosen by other conversations of the same collections. `python
+benchmarks/answers.py` asks any model behind a server for chat completions."""
 KINDS = {
     "LoCoMo": {1: "several turns", 2: "time", 3: "open", 4: "one turn"},
     "REALTALK": {1: "several turns", 2: "time", 3: "open"},
@@ -285,6 +286,15 @@ def score(kind: str, answer: str, gold: str) -> float:
     return float(np.mean([max(token_f1(part, wanted) for part in given) for wanted in gold.split(",")]))
 
 
+def is_complete(answer: str, gold: str) -> bool:
+    """Return whether an answer has all words of the annotators'.
+
+    >>> is_complete("On 2023-05-07.", "7 May 2023"), is_complete("May 2023", "7 May 2023")
+    (True, False)
+    """
+    return set(_words(gold)) <= set(_words(answer.partition("\n")[0]))
+
+
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """Return a 95 % interval of a mean, by bootstrap over the questions."""
     array = np.asarray(values)
@@ -366,11 +376,12 @@ def read_answers(folder: Path) -> Iterator[Answer]:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """An answer with its score, from 0 to 100."""
+    """An answer with its scores, from 0 to 100: `complete` is whether it has all words of the annotators' answer."""
 
     prompt: Prompt
     answer: Answer
     f1: float
+    complete: float
 
 
 Rows = dict[tuple[str, int], Scored]
@@ -383,15 +394,16 @@ def tables(folder: Path) -> Iterator[str]:
     systems = defaultdict[tuple[str, int], Rows](dict)
     for answer in read_answers(folder):
         prompt = prompts[answer.key]
-        scored = Scored(prompt, answer, 100 * score(prompt.kind, answer.text, prompt.gold))
+        f1 = 100 * score(prompt.kind, answer.text, prompt.gold)
+        scored = Scored(prompt, answer, f1, 100.0 * is_complete(answer.text, prompt.gold))
         systems[prompt.system, prompt.window][prompt.talk, prompt.question] = scored
     whole = {key: rows for key, rows in systems.items() if key[1] in (0, BUDGET) or key[0] == SHIPPED}
     ordered = sorted(whole.items(), key=lambda row: (row[0][0] == SHIPPED, row[0][1], _mean_f1(row[1])))
     asked = f"context of ({len(systems[SHIPPED, SMALL])} questions)"
-    head = [asked, "window", "prompt tokens", "evidence", "F1", *_KINDS]
+    head = [asked, "window", "prompt tokens", "evidence", "F1", *_KINDS, "time, complete"]
     yield table(head, [_system_row(key, rows) for key, rows in ordered], words=1)
     variants = sorted(((key, rows) for key, rows in systems.items() if key not in whole), key=lambda row: row[0][::-1])
-    head = ["instead of the default", "window", "prompt tokens", "F1", "time", "log-probability"]
+    head = ["instead of the default", "window", "prompt tokens", "F1", "time, complete", "log-probability"]
     yield table(head, [_variant_row(key, rows, systems[SHIPPED, key[1]]) for key, rows in variants], words=1)
 
 
@@ -412,7 +424,8 @@ def _system_row(key: tuple[str, int], rows: Rows) -> list[str]:
     recall = fmean(row.prompt.recall for row in rows.values())
     scores = [f"{_mean_f1(rows, kind):.1f}" for kind in ("", *_KINDS)]
     of = f"{window:,}" if name == SHIPPED else "–"
-    return [shown, of, f"{_mean_tokens(rows):,.0f}", f"{100 * recall:.0f} %", *scores]
+    complete = fmean(row.complete for row in rows.values() if row.prompt.kind == "time")
+    return [shown, of, f"{_mean_tokens(rows):,.0f}", f"{100 * recall:.0f} %", *scores, f"{complete:.1f} %"]
 
 
 def _variant_row(key: tuple[str, int], rows: Rows, shipped: Rows) -> list[str]:
@@ -425,7 +438,7 @@ def _variant_row(key: tuple[str, int], rows: Rows, shipped: Rows) -> list[str]:
         f"{window:,}",
         f"{change:+.0%}",
         _difference([rows[at].f1 - shipped[at].f1 for at in both], 1),
-        _difference([rows[at].f1 - shipped[at].f1 for at in timed], 1),
+        _difference([rows[at].complete - shipped[at].complete for at in timed], 1),
         _difference([_log_probability(rows[at]) - _log_probability(shipped[at]) for at in both], 3),
     ]
 
