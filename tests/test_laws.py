@@ -203,8 +203,8 @@ def test_1_what_can_shrink_is_never_the_reason_for_an_error(pile, policy, model)
 
 
 @SLOW
-@given(piles(most=8), models(), st.integers(6, 14), st.sampled_from([2, 3, 4, 99]))
-def test_7_stable_prefix(pile, model, turns, every):
+@given(piles(most=8), models(), st.integers(6, 14), st.sampled_from([2, 3, 4, 99]), st.booleans())
+def test_7_stable_prefix(pile, model, turns, every, days):
     """History grows at its end: two contexts in a row share everything before the newest turn of the first.
 
     The message of that turn may change its form: where speakers must alternate, what is volatile stands in it as well.
@@ -217,14 +217,15 @@ def test_7_stable_prefix(pile, model, turns, every):
             else f"turn {n} " + "word " * (n % 7),
             counter=COUNTER,
             id=f"turn-{n:03d}",
-            timestamp=NOW - 1000 + n,
+            timestamp=NOW - 1e6 + n * 40_000,  # about two messages a day
             role="user" if n % 2 == 0 else "assistant",
         )
         for n in range(turns + 1)
     ]
+    policy = load_policy("default", overrides={"layout.history_days": days})
     candidates = [package for package in pile if package.kind not in ("message-recent", "tool-call", "tool-result")]
-    before = build_if_it_fits([*candidates, *messages[:turns]], "default", model)
-    after = build_if_it_fits([*candidates, *messages], "default", model, previous=before.history)
+    before = build_if_it_fits([*candidates, *messages[:turns]], policy, model)
+    after = build_if_it_fits([*candidates, *messages], policy, model, previous=before.history)
     if before.history is None or after.history is None or before.history.first != after.history.first:
         return  # the rare large step
     changed = [id for id, form in before.history.media if after.decision(id).form != form]
