@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 import brimful
-from brimful.core.policy import Policy, Pool
+from brimful.core.policy import Policy, Pool, with_searched_history
 from brimful.policies import ENVIRONMENT_KEYS, Overrides, load_policy, policy_names
 
 VALID = """
@@ -245,3 +245,16 @@ def test_overrides_do_not_change_the_values_that_were_passed():
     limit = {"share": 0.5}
     load_policy("default", overrides={"pools.recent.limit": limit, "pools.recent.limit.share": 0.3})
     assert limit == {"share": 0.5}
+
+
+def test_searched_history_takes_a_share_and_borrows_nothing():
+    default = load_policy("default")
+    recent = with_searched_history(default).pool("recent")
+    assert (recent.limit.share, recent.borrow) == (0.45, False)
+    assert with_searched_history(default).pool("related") is default.pool("related")
+    small = load_policy("default", overrides={"pools.recent.limit.share": 0.2})
+    assert with_searched_history(small).pool("recent").limit.share == 0.2
+    unlimited = load_policy("default", overrides={"pools.recent.limit": {}})
+    assert with_searched_history(unlimited).pool("recent").limit.share == 0.45
+    full = load_policy("default", overrides={"price": "full"})
+    assert with_searched_history(full) is full
