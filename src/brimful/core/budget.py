@@ -7,7 +7,7 @@ import msgspec
 
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
-from brimful.core.policy import Limit, Policy
+from brimful.core.policy import Limit, Policy, with_searched_history
 
 
 class PoolLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -122,5 +122,9 @@ def _limit_tokens(limit: Limit, earlier: dict[str, int], *, window: int, prompt:
 
 
 def rules_digest(policy: Policy, budget: ContextBudget) -> str:
-    """Return a hash that distinguishes policies and budgets with the same names."""
-    return hashlib.blake2b(msgspec.json.encode((policy, budget)), digest_size=16).hexdigest()
+    """Return a hash that distinguishes policies and budgets with the same names.
+
+    A conversation that no longer fits goes on as the same one, although its history then takes less.
+    """
+    rules = (with_searched_history(policy), msgspec.structs.replace(budget, pools=()))
+    return hashlib.blake2b(msgspec.json.encode(rules), digest_size=16).hexdigest()
