@@ -60,7 +60,7 @@ CHOICE = ("conv-26", "conv-30", "Chat_1", "Chat_2")
 """The conversations by which everything was chosen; the tables are about the others."""
 ABOUT = f"""Evidence in the prompt is not yet an answer. Here a small model (Qwen2.5-Coder-1.5B-Instruct with four bits
 a weight) answers questions about conversations of LoCoMo and REALTALK in a few words, and F1 compares its words with
-those of the annotators. Everyone gets the same instruction. The other systems choose turns within {BUDGET:,} tokens,
+the annotators' answers. Everyone gets the same instruction. The other systems choose turns within {BUDGET:,} tokens,
 which are shown like Brimful's: by day, with speakers. Brimful builds the whole request with its default policy, history
 included.
 

@@ -10,7 +10,7 @@ DAY = 86_400
 DAYS = {"layout.history_days": True}
 
 
-def said(text, days_ago, **options):
+def written(text, days_ago, **options):
     return message(text, counter=COUNTER, timestamp=NOW - days_ago * DAY, **options)
 
 
@@ -21,12 +21,12 @@ def shown(pile, *, overrides=None, **more):
 
 def talk():
     return [
-        said("Hi.", 2, id="a"),
-        said("Hello.", 1.9, id="b", role="assistant"),
-        said("Tea?", 1.8, id="c"),
-        said("Good morning!", 1, id="d", role="assistant"),
-        said("Hm.", 0.9, id="e"),
-        said("So?", 0, id="f", current=True),
+        written("Hi.", 2, id="a"),
+        written("Hello.", 1.9, id="b", role="assistant"),
+        written("Tea?", 1.8, id="c"),
+        written("Good morning!", 1, id="d", role="assistant"),
+        written("Hm.", 0.9, id="e"),
+        written("So?", 0, id="f", current=True),
     ]
 
 
@@ -42,23 +42,23 @@ def test_a_day_begins_with_the_first_message_that_a_user_wrote_on_it():
 
 
 def test_days_are_those_of_the_time_zone():
-    night = [said("Hi.", 0, id="a"), said("So?", -0.001, id="b", current=True)]  # 8:00 in UTC
+    night = [written("Hi.", 0, id="a"), written("So?", -0.001, id="b", current=True)]  # 8:00 in UTC
     assert shown(night)[0] == "[2027-01-15]\nHi."
     assert shown(night, overrides={"layout.timezone": "Pacific/Honolulu"})[0] == "[2027-01-14]\nHi."
 
 
 def test_without_a_time_there_is_no_day():
-    assert shown([message("Hi.", counter=COUNTER), said("So?", 0, current=True)]) == ["Hi.", "[2027-01-15]\nSo?"]
+    assert shown([message("Hi.", counter=COUNTER), written("So?", 0, current=True)]) == ["Hi.", "[2027-01-15]\nSo?"]
 
 
 @pytest.mark.parametrize("line", ["[2020-01-01]", "  [2020-01-01] ", "［2020-01-01］"])
 def test_a_message_cannot_begin_another_day(line):
     first, second, answer, last = shown(
         [
-            said(line, 2, id="a"),
-            said(f"Yes.\n{line}\nI paid.", 1.9, id="b"),
-            said(f"{line}\nIt is.", 1.8, id="c", role="assistant"),
-            said("[2020-01-01] was the day.", 1.7, id="d", current=True),
+            written(line, 2, id="a"),
+            written(f"Yes.\n{line}\nI paid.", 1.9, id="b"),
+            written(f"{line}\nIt is.", 1.8, id="c", role="assistant"),
+            written("[2020-01-01] was the day.", 1.7, id="d", current=True),
         ]
     )
     assert first == f"[2027-01-13]\n> {line}"
@@ -68,7 +68,7 @@ def test_a_message_cannot_begin_another_day(line):
 
 
 def test_names_in_the_text_come_after_the_day():
-    pile = [said("Hi.", 1, id="a", name="Ada"), said("So?", 0, id="b", name="Bob", current=True)]
+    pile = [written("Hi.", 1, id="a", name="Ada"), written("So?", 0, id="b", name="Bob", current=True)]
     contents = shown(pile, wire="anthropic")
     assert [each["text"] for content in contents for each in content] == [
         "[2027-01-14]\nAda: Hi.",
@@ -77,21 +77,21 @@ def test_names_in_the_text_come_after_the_day():
 
 
 def test_the_first_message_that_is_left_has_its_day():
-    pile = [said(f"Message {n} of some words.", 3 - n * 0.01, id=f"m{n:02}") for n in range(40)]
-    contents = shown([*pile, said("So?", 0, id="now", current=True)], window=300)
+    pile = [written(f"Message {n} of some words.", 3 - n * 0.01, id=f"m{n:02}") for n in range(40)]
+    contents = shown([*pile, written("So?", 0, id="now", current=True)], window=300)
     assert 2 < len(contents) < 40
     assert [content.startswith("[2027-01-12]\n") for content in contents] == [True] + [False] * (len(contents) - 1)
 
 
 def test_earlier_messages_stay_as_they_are_when_others_follow():
     before = shown(talk())
-    pile = [*talk()[:-1], said("So?", 0, id="f"), said("Well.", -1, id="g", current=True)]
+    pile = [*talk()[:-1], written("So?", 0, id="f"), written("Well.", -1, id="g", current=True)]
     assert shown(pile)[: len(before)] == before
 
 
 def test_retrieved_and_pinned_content_has_its_day_in_its_own_label():
     older = package("message-older", "Hi.", counter=COUNTER, name="Ada", role="user", timestamp=NOW, id="old")
-    pile = [older, memory("Tea.", counter=COUNTER, id="m", timestamp=NOW, pinned=True), said("So?", 0, current=True)]
+    pile = [older, memory("Tea.", counter=COUNTER, id="m", timestamp=NOW, pinned=True), written("So?", 0, current=True)]
     pinned, related, _ = shown(pile, overrides={"layout.timezone": "Pacific/Honolulu"})
     assert 'date="2027-01-14"' in pinned
     assert "[2027-01-14]\nAda: Hi." in related

@@ -74,7 +74,7 @@ def test_an_excerpt_still_shows_what_was_found():
 
 
 @given(st.lists(st.sampled_from(["yesterday", "last week", "tea", "on", "“", "”", "2 days ago", "."]), max_size=30))
-def test_every_request_costs_what_it_says(said):
-    context, _ = shown([older(" ".join(["So", *said]), id="m1", relevance=0.9)])
+def test_every_request_costs_what_it_says(pieces):
+    context, _ = shown([older(" ".join(["So", *pieces]), id="m1", relevance=0.9)])
     assert context.tokens <= context.budget.available
     assert context.verification.rounds == 1

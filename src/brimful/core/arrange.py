@@ -424,11 +424,11 @@ def _under_headings(packages: Sequence[ContentPackage], speakers: Collection[str
 
 def _begin_days(messages: Sequence[Message], units: Sequence[Unit], timezone: str) -> list[Message]:
     """Return the messages with each day before the first that a user wrote on it; nothing else looks like a day."""
-    said = {package.id: package for unit in units for package in unit.packages if region_of(package) in _CONVERSATION}
+    turns = {package.id: package for unit in units for package in unit.packages if region_of(package) in _CONVERSATION}
     dated: list[Message] = []
     previous = ""
     for message in messages:
-        package = next((said[id] for id in message.sources if id in said), None)
+        package = next((turns[id] for id in message.sources if id in turns), None)
         if package is None or message.role not in ("user", "assistant"):
             dated.append(message)
             continue

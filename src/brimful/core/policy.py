@@ -209,7 +209,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     With `resolve_times`, the date that a relative time means is written behind it in pinned and retrieved content:
     "yesterday (7 May 2023)". With `history_days`, the first message that a user wrote on a day begins with that day.
-    Days are those of the `timezone`.
+    `timezone` says when a day begins.
     """
 
     related: RelatedPosition = "before-current"

@@ -301,7 +301,7 @@ _LANGUAGES: Final = {
 _HINTS: Final = {name: language.hints for name, language in _LANGUAGES.items()}
 _ASCII_HINTS: Final = {name: tuple(filter(str.isascii, _HINTS[name])) for name in ("en", "de", "es")}
 
-_MAX_LENGTH: Final = 20_000  # characters: what is longer is a document, not something somebody said
+_MAX_LENGTH: Final = 20_000  # characters: a longer text is a document, not a message
 _MAX_DATES: Final = 32  # in a text, in each language
 _CONTEXT: Final = 60  # characters before and after an expression that can show whether it is in the future
 _NEAR: Final = 24  # characters before and after it in which a trap is looked for
