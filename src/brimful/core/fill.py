@@ -1,37 +1,37 @@
 """Fill the window: choose the units that get in.
 
-Required units come first, then the pools in the policy's order. Pools are trimmed if the policy trims, and unspent
-tokens can be borrowed by other pools.
+    required units ─► each pool in turn ─► trim steps ─► pools that borrow, again ─► summaries ─► duplicates ─► media
+
+Each stage starts with what the one before it left. A pool is filled by one of three strategies: the part of a
+conversation that goes on, units in order or as a best set (both in `history` and `select`), or an agent's steps with a
+ledger. What it chose is a `Pick`, a value that later stages replace.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from math import inf
+from typing import Any
 
 import msgspec
 
-from brimful.core import substitute
 from brimful.core.budget import ContextBudget
 from brimful.core.candidates import confirmed_duplicates, content_owners, find_copies
-from brimful.core.cost import region_of, role_of
-from brimful.core.decision import FormName, Reason
+from brimful.core.cost import role_of
+from brimful.core.decision import Reason
 from brimful.core.forms import Shaper
-from brimful.core.ledger import LedgerWriter, is_from_user
-from brimful.core.media import charge_lines, is_media, line_costs
-from brimful.core.policy import NO_HISTORY_LIMITS, Policy, Pool
+from brimful.core.history import Choice, Setting, choose_units, choose_with_ledger, replaced_by
+from brimful.core.ledger import LedgerWriter
+from brimful.core.media import charge_lines, choose_media, is_media, line_costs
+from brimful.core.policy import Policy, Pool
 from brimful.core.select import (
     NEWEST_SHARE,
     Queues,
     Room,
-    at_low_water,
-    cap_large,
     drop_worst,
     grow_shrunk,
-    limit_history,
     make_queue,
     rank_units,
-    regrow,
-    select,
-    select_unique,
     take_within,
 )
 from brimful.core.selection import (
@@ -43,12 +43,11 @@ from brimful.core.selection import (
     Selection,
     make_budget_error,
 )
+from brimful.core.substitute import apply_swaps, find_swaps, make_clusters, take_until_saved
 from brimful.core.units import Unit, total_cost, with_heading_costs
 from brimful.core.worth import Balance
 
-_LAST_STEP = 0.25  # of its pool, that the last step of an agent's run may take in any case
 _STAND_IN_SHARE = 0.25  # of a pool that is trimmed, for which summaries may displace what they do not cover
-_REGROW_DIVIDED = 0.1  # of its share: history that gave room to search results grows back only in a far larger window
 
 
 def fill(
@@ -90,15 +89,49 @@ def _is_from_user(unit: Unit) -> bool:
     return any(role_of(each) == "user" and each.flex.min_tokens is None for each in unit.packages)
 
 
-def _pays(pool: Pool, balance: Balance | None, span: int, target: int) -> bool:
-    """Whether it pays to begin history later, although the provider then has to read all of it again."""
-    if balance is None or pool.need is None:
-        return False
-    return target < span and balance.worth(target) - balance.worth(span) > pool.need.reread * target / 1_000
+class Pick(msgspec.Struct, frozen=True, kw_only=True):
+    """What is chosen for a pool so far, and why.
+
+    `room` is what it could use, `limited` the pool with the minimum that its limits for history ask for, and `limits`
+    says what these kept out. `borrowed` tokens came from other pools.
+    """
+
+    room: Room | None = None
+    order: Sequence[Unit] = ()
+    chosen: list[Unit] = []
+    duplicates: Sequence[tuple[Unit, str]] = ()
+    reasons: dict[str, Reason] = {}
+    limited: Pool | None = None
+    limits: Mapping[str, Reason] = {}
+    stepped: bool = False
+    continued: bool = False
+    divided: bool = False
+    borrowed: int = 0
+    ledger: LedgerState | None = None
+
+    def with_reason(self, keys: Iterable[str], reason: Reason) -> dict[str, Reason]:
+        """Return the reasons, with this one for some of the units."""
+        return self.reasons | dict.fromkeys(keys, reason)
+
+    def choose(self, choice: Choice, room: Room, duplicates: Sequence[tuple[Unit, str]]) -> "Pick":
+        """Return the pick after another choice. That history made a step, or went on, stays true."""
+        return msgspec.structs.replace(
+            self,
+            room=room,
+            order=choice.order,
+            chosen=choice.chosen,
+            duplicates=[*duplicates, *choice.copies],
+            limited=choice.limited or self.limited,
+            limits=choice.limits if choice.limited else self.limits,
+            stepped=self.stepped or choice.stepped,
+            continued=self.continued or choice.continued,
+            divided=self.divided if choice.divided is None else choice.divided,
+            ledger=choice.ledger,
+        )
 
 
 class _Filling:
-    """The state of one fill. Units are immutable; they move between lists."""
+    """The state of one fill: required units, a pick for each pool, and media. Units are immutable."""
 
     def __init__(
         self,
@@ -111,44 +144,35 @@ class _Filling:
         writer: LedgerWriter,
         previous: HistoryStart | None,
     ) -> None:
-        self.queues = dict(queues.queues)
-        self.summaries = dict(queues.summaries)
-        self.fixed = list(queues.fixed)
-        self.waiting_media = queues.media
-        self.media: list[tuple[Unit, Reason]] = []
-        waiting = (unit for queue in queues.queues.values() for unit in queue.waiting)
-        self.members = substitute.cluster_members([*self.fixed, *waiting] if self.summaries else (), self.summaries)
-        self.final: set[str] = set()
         self.policy = policy
-        self.histories = {pool.name for pool in policy.pools if pool.contiguous}
-        self.price = policy.token_price
         self.budget = budget
         self.base = base
         self.shaper = shaper
         self.writer = writer
         self.previous = previous
-        self.order: dict[str, list[Unit]] = {}
-        self.chosen: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
-        self.reasons: dict[str, Reason] = {}
+        self.queues = dict(queues.queues)
+        self.waiting_media = queues.media
+        candidates = chain(queues.fixed, *(queue.waiting for queue in queues.queues.values()))
+        histories = (pool.name for pool in policy.pools if pool.contiguous)
+        self.clusters = make_clusters(candidates, queues.summaries, histories)
+        self.fixed = list(queues.fixed)
+        self.picks = {pool.name: Pick() for pool in policy.pools}
+        self.media: list[tuple[Unit, Reason]] = []
+        self.final: set[str] = set()  # pools that are not filled again
         self.replaced: dict[str, Unit] = {}
-        self.duplicates: dict[str, list[tuple[Unit, str]]] = {}
-        self.final_history: set[str] = set()
-        self.stepped: set[str] = set()
-        self.limited: dict[str, tuple[Pool, dict[str, Reason]]] = {}
-        self.rooms: dict[str, Room] = {}
-        self.borrowed: dict[str, int] = {}
-        self.divided = False
-        self.ledger: LedgerState | None = None
 
     # -- totals ------------------------------------------------------------------------------------------------------
 
     def total(self) -> int:
         media = sum(unit.cost for unit, _ in self.media)
-        base = self.base.full if media or any(self.chosen.values()) else self.base.required
-        return base + total_cost(self.fixed) + sum(map(total_cost, self.chosen.values())) + media
+        base = self.base.full if media or any(pick.chosen for pick in self.picks.values()) else self.base.required
+        return base + total_cost(self.fixed) + sum(total_cost(pick.chosen) for pick in self.picks.values()) + media
 
     def inside(self) -> list[Unit]:
-        return [*self.fixed, *(unit for units in self.chosen.values() for unit in units)]
+        return [*self.fixed, *(unit for pick in self.picks.values() for unit in pick.chosen)]
+
+    def others(self, pool: Pool) -> list[Unit]:
+        return [unit for name, pick in self.picks.items() if name != pool.name for unit in pick.chosen]
 
     def fixed_in(self, pool: Pool) -> list[Unit]:
         return [unit for unit in self.fixed if unit.pool == pool.name]
@@ -156,13 +180,17 @@ class _Filling:
     def room(self, pool: Pool, *, own_limit: bool = True, within_total: bool = True) -> Room:
         """Return what the pool may use, besides its required units and what is in other pools."""
         fixed = self.fixed_in(pool)
-        others = sum(total_cost(units) for name, units in self.chosen.items() if name != pool.name)
+        others = sum(total_cost(pick.chosen) for name, pick in self.picks.items() if name != pool.name)
         total = self.base.full + total_cost(self.fixed) + others
         limit = self.budget.limit(pool.name) - total_cost(fixed)
         left = self.budget.available - total
         tokens = min([limit] * own_limit + [left] * within_total)
         hard = self.budget.hard_limit - total
-        return Room(tokens=tokens, hard=hard, items=sum(unit.items for unit in fixed), price=self.price)
+        items = sum(unit.items for unit in fixed)
+        return Room(tokens=tokens, hard=hard, items=items, price=self.policy.token_price)
+
+    def change(self, pool: Pool, **changes: Any) -> None:
+        self.picks[pool.name] = msgspec.structs.replace(self.picks[pool.name], **changes)
 
     # -- stages ------------------------------------------------------------------------------------------------------
 
@@ -200,27 +228,25 @@ class _Filling:
         self._release(pool)
         room = self.room(pool, within_total=not self.policy.trim)
         self._pick(pool, room, self._balance(pool) if pool.need else None)
-        if not pool.borrow or pool.name in self.final_history:
+        if not pool.borrow or self.picks[pool.name].continued:
             self.final.add(pool.name)
 
     def fill_again(self, pool: Pool) -> None:
         """Fill a pool again: with all that is left of the window if it borrows, and with summaries released since."""
+        before = self.picks[pool.name]
         room = self.room(pool, own_limit=not pool.borrow)
         more = self._release(pool)
         self.final.add(pool.name)
-        has_more_room = pool.borrow and room != self.rooms[pool.name]
-        if pool.name in self.final_history or not (has_more_room or more):
+        has_more_room = pool.borrow and room != before.room
+        if before.continued or not (has_more_room or more):
             return
-        limit = self.budget.limit(pool.name)
-        before = {unit.key for unit in self.chosen[pool.name]}
         self._pick(pool, room)
         if not pool.borrow:
             return
-        for unit in self.chosen[pool.name]:
-            if unit.key not in before:
-                self.reasons[unit.key] = "borrowed"
-        used = total_cost(self.chosen[pool.name]) + total_cost(self.fixed_in(pool))
-        self.borrowed[pool.name] = max(0, used - limit)
+        old, pick = {unit.key for unit in before.chosen}, self.picks[pool.name]
+        reasons = pick.with_reason((unit.key for unit in pick.chosen if unit.key not in old), "borrowed")
+        used = total_cost(pick.chosen) + total_cost(self.fixed_in(pool))
+        self.change(pool, reasons=reasons, borrowed=max(0, used - self.budget.limit(pool.name)))
 
     def trim(self) -> None:
         """Take the trim steps in order until the whole fits. Minimum items are dropped last, and only if necessary.
@@ -234,7 +260,7 @@ class _Filling:
         for step in self.policy.trim:
             over = self.total() - self.budget.available
             if over > 0 and step.summarize is not None:
-                self._summarize_chosen(step.summarize, over)
+                self._summarize_chosen(self.policy.pool(step.summarize), over)
             elif over > 0 and step.drop is not None:
                 pool = self.policy.pool(step.drop)
                 self._drop_worst(pool, over, spare=pool.min_items)
@@ -244,46 +270,32 @@ class _Filling:
         for pool in pools:
             if (over := self.total() - self.budget.hard_limit) > 0:
                 self._drop_worst(pool, over, spare=0)
-        if self.replaced:
-            for pool in pools:
-                self._restore(pool)
-
-    def _trim_protected(self) -> None:
-        """Drop units of pools without a trim step, but only if these pools do not fit even by themselves."""
-        droppable = {step.drop for step in self.policy.trim}
-        protected = [pool for pool in self.policy.pools if pool.name not in droppable]
-        for pool in reversed(protected):
-            alone = total_cost(self.fixed) + sum(total_cost(self.chosen[other.name]) for other in protected)
-            if (over := self.base.full + alone - self.budget.hard_limit) > 0:
-                self._drop_worst(pool, over, spare=0)
+        for pool in pools if self.replaced else ():
+            self._restore(pool)
 
     def represent(self, *, within_total: bool) -> None:
         """Let summaries stand in for clusters that did not get in.
 
         A best set has chosen among them by their worth, and history with a stable prefix has done so in its own way.
         """
-        for pool in self.policy.pools if self.summaries else ():
+        for pool in self.policy.pools if self.clusters.summaries else ():
             if not pool.optimize and pool.low_water is None and pool.ledger is None:
                 room = self.room(pool, own_limit=not (pool.borrow and within_total), within_total=within_total)
-                self._drop_worst(pool, total_cost(self.chosen[pool.name]) - room.tokens, spare=pool.min_items)
+                over = total_cost(self.picks[pool.name].chosen) - room.tokens
+                self._drop_worst(pool, over, spare=pool.min_items)
 
     def reconsider(self, pool: Pool) -> None:
         """Add a duplicate after all if its original did not get in and there is room."""
-        if pool.contiguous or not self.duplicates.get(pool.name):
+        pick = self.picks[pool.name]
+        if pool.contiguous or not pick.duplicates:
             return
         true = {unit.key for unit, _ in self._duplicates(pool)}
-        room, chosen = self.room(pool, own_limit=not pool.borrow), self.chosen[pool.name]
-        left, headings = room.tokens - total_cost(chosen), {unit.heading for unit in chosen}
-        items, owners = room.items + sum(unit.items for unit in chosen), set(content_owners(self.inside()))
-        for unit in (unit for unit, _ in self.duplicates[pool.name] if unit.key not in true):
-            cost = unit.cost + unit.heading_due(headings)
-            full = pool.max_items is not None and items >= pool.max_items
-            worth = not pool.optimize or unit.is_worth(self.price)
-            if worth and not full and cost <= left and unit.packages[0].normalized_hash not in owners:
-                chosen.append(unit)
-                headings.add(unit.heading)
-                left, items = left - cost, items + unit.items
-                owners.update(content_owners([unit]))
+        price = self.policy.token_price if pool.optimize else 0.0
+        waiting = [unit for unit, _ in pick.duplicates if unit.key not in true and unit.is_worth(price)]
+        room = self.room(pool, own_limit=not pool.borrow)
+        items = room.items + sum(unit.items for unit in pick.chosen)
+        most = inf if pool.max_items is None else pool.max_items - items
+        self._add_fitting(pool, waiting, room.tokens, most, set(content_owners(self.inside())))
 
     def add_media(self) -> None:
         """Add the media of messages that are in, with what is left: media are left out before any message is.
@@ -291,224 +303,145 @@ class _Filling:
         Media of history keep the form that they had in the previous context, until history is trimmed or the current
         message asks about them.
         """
-        messages = {package.id for unit in self.inside() for package in unit.packages} if self.waiting_media else ()
+        if not self.waiting_media:
+            return
+        inside = self.inside()
+        messages = {package.id for unit in inside for package in unit.packages}
         waiting = [(unit, unit.tie) for unit in self.waiting_media if unit.tie and unit.tie.message in messages]
-        keeps = self.previous is not None and not self.stepped and self.policy.media.when != "never"
+        has_stepped = any(pick.stepped for pick in self.picks.values())
+        keeps = not has_stepped and self.policy.media.when != "never"
         before = dict(self.previous.media) if self.previous and keeps else {}
-        rooms = {pool.name: self._media_room(pool) for pool in self.policy.pools} if waiting else {}
-        left = self.budget.available - self.base.full - total_cost(self.inside())
-        for unit, tie in sorted(waiting, key=lambda row: before.get(row[0].key, "stub") == "stub"):
-            was = before.get(unit.key)
-            tokens, items = rooms.get(unit.pool, (left, inf))
-            taken, reason = self.shaper.shrink(unit, 0) or unit, tie.reason
-            if reason is None and was == "stub" and not tie.is_requested:
-                reason = "unchanged"
-            elif reason != "no-modality" and (reason is None or was in ("full", "low")):
-                taken, reason = self._fit_media(unit, min(left, tokens) if items > 0 else 0, was), "fits"
-                if taken.form == "stub":
-                    reason = "max-items" if items <= 0 else "pool-full" if tokens < left else "window-full"
-            self.media.append((taken, reason))
-            left -= taken.cost
-            if unit.pool in rooms:
-                rooms[unit.pool] = tokens - taken.cost, items - bool(taken.cost)
+        rooms = {pool.name: self._media_room(pool) for pool in self.policy.pools}
+        left = self.budget.available - self.base.full - total_cost(inside)
+        self.media = list(choose_media(waiting, before, rooms, left, self.shaper.shrink))
 
     def _media_room(self, pool: Pool) -> tuple[float, float]:
         """Return the tokens and items that media may still take of their pool."""
-        inside = [*self.chosen[pool.name], *self.fixed_in(pool)]
+        inside = [*self.picks[pool.name].chosen, *self.fixed_in(pool)]
         tokens = inf if pool.borrow else self.budget.limit(pool.name) - total_cost(inside)
         items = inf if pool.max_items is None else pool.max_items - sum(unit.items for unit in inside)
         return tokens, items
-
-    def _fit_media(self, unit: Unit, left: float, was: FormName | None) -> Unit:
-        """Return the largest form that fits, but no larger one than before."""
-        if unit.cost <= left and was != "low":
-            return unit
-        return self.shaper.shrink(unit, max(0, int(min(left, unit.cost)))) or unit
 
     # -- one pool ----------------------------------------------------------------------------------------------------
 
     def _pick(self, pool: Pool, room: Room, balance: Balance | None = None) -> None:
         """Choose the units of a pool, and drop what repeats its turns, here and in other pools."""
         self._choose(pool, room, balance)
+        turns = self.picks[pool.name].chosen
         for other in self.policy.pools:
-            chosen = self.chosen[other.name]
-            if copies := find_copies(chosen, self.chosen[pool.name]) if other.dedupe != "id" else []:
-                self.duplicates.setdefault(other.name, []).extend(copies)
+            pick = self.picks[other.name]
+            if copies := find_copies(pick.chosen, turns) if other.dedupe != "id" else []:
                 gone = {unit.key for unit, _ in copies}
-                self.chosen[other.name] = [unit for unit in chosen if unit.key not in gone]
+                chosen = [unit for unit in pick.chosen if unit.key not in gone]
+                self.change(other, chosen=chosen, duplicates=[*pick.duplicates, *copies])
 
     def _choose(self, pool: Pool, room: Room, balance: Balance | None) -> None:
-        self.rooms[pool.name] = room
         unique = self.queues[pool.name].unique
         if unique.owners:  # otherwise this pool has no duplicates
-            others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
-            unique = self.queues[pool.name].without_duplicates(content_owners([*self.fixed, *others]))
-        order, self.duplicates[pool.name] = unique.units, unique.duplicates
+            included = content_owners([*self.fixed, *self.others(pool)])
+            unique = self.queues[pool.name].without_duplicates(included)
+        setting = Setting(
+            room=room,
+            fixed=self.fixed,
+            shaper=self.shaper,
+            summaries=self.clusters.summaries,
+            texts=partial(self._texts, pool),
+            high_water=partial(self._high_water, pool, room),
+            balance=balance,
+            least=int(self.budget.limit(pool.name) * pool.need.min_share) if pool.need else 0,
+            previous=self.previous,
+        )
         if pool.ledger is not None:
-            self._pick_with_ledger(pool, order, room)
-            return
-        if pool.low_water is not None and (again := self._span(pool, order)):
-            # The pool is final: what is left over goes to content after history, not before it.
-            self.final_history.add(pool.name)
-            span, older = again
-            high = self._high_water(pool, room)
-            max_items = inf if pool.max_items is None else pool.max_items
-            if total_cost(span) > high:
-                span = cap_large(span, high, self.shaper)
-            target = self._target(pool, balance, high)
-            fits = total_cost(span) <= high and room.items + sum(u.items for u in span) <= max_items
-            if fits and not _pays(pool, balance, total_cost(span), target):
-                was_divided = self.previous is not None and self.previous.divided
-                stays = was_divided and total_cost(span) > _REGROW_DIVIDED * target
-                grown = span if stays else regrow(pool, span, older, room, target, self.shaper)
-                self.divided = was_divided and len(grown) == len(span)
-                self.order[pool.name], self.chosen[pool.name] = order, grown
-                self.stepped.update([pool.name] if len(grown) > len(span) else [])
-                return
-            self.stepped.add(pool.name)
-            self.divided = target < high
-            low_pool, low = at_low_water(pool, msgspec.structs.replace(room, tokens=high))
-            room = msgspec.structs.replace(room, tokens=target if fits else min(target, low.tokens))
-            pool = pool if fits else low_pool
-        elif balance:
-            target = self._target(pool, balance, room.tokens)
-            self.divided = target < room.tokens
-            room = msgspec.structs.replace(room, tokens=target)
-        if pool.summarize:
-            order = self._summarized(pool, order, room)
-        if pool.history != NO_HISTORY_LIMITS:
-            pool, order, reasons = limit_history(pool, order, room, self.fixed_in(pool))
-            self.limited[pool.name] = pool, reasons
-        self.order[pool.name] = order
-        # Without large steps, a form stays as long as its unit does.
-        limits = dict(self.previous.forms) if self.previous is not None and pool.low_water is None else {}
-        chosen, copies = select_unique(pool, order, room, self.shaper, limits)
-        self.chosen[pool.name] = chosen
-        self.duplicates[pool.name] = [*self.duplicates[pool.name], *copies]
-
-    def _pick_with_ledger(self, pool: Pool, order: list[Unit], room: Room) -> None:
-        """Keep what the user said and the newest steps. If not everything fits, a large last step is shortened, too."""
-        if pool.history != NO_HISTORY_LIMITS:
-            pool, order, reasons = limit_history(pool, order, room, self.fixed_in(pool))
-            self.limited[pool.name] = pool, reasons
-        limits = dict(self.previous.forms) if self.previous is not None else {}
-        is_full = total_cost(order) > room.tokens
-        needed = self.writer.min_cost(order) if is_full else 0
-        for at, unit in enumerate(self.fixed if is_full else ()):
-            both = room.tokens + unit.cost
-            limit = limits.get(unit.key, max(int(_LAST_STEP * both), int((pool.low_water or 1.0) * both) - needed))
-            if unit.pool == pool.name and unit.may_shrink and unit.cost > limit and not is_from_user(unit):
-                smaller = self.shaper.shrink(unit, limit) or self.shaper.smallest(unit) or unit
-                self.fixed[at] = smaller
-                room = msgspec.structs.replace(room, tokens=room.tokens + unit.cost - smaller.cost)
-        turns = [unit for unit in order if region_of(unit.packages[0]) in ("history", "current")]
-        others = [unit for unit in order if unit not in turns] if len(turns) < len(order) else []
-        choice = self.writer.choose(pool, turns, self.fixed_in(pool), room.tokens, self.previous)
-        left = msgspec.structs.replace(room, tokens=room.tokens - total_cost(choice.units), hard=0)
-        self.order[pool.name] = order
-        self.chosen[pool.name] = [*choice.units, *(select(pool, others, left, self.shaper) if others else ())]
-        is_cut = is_full or any(unit.whole for unit in self.fixed)
-        self.ledger = choice.state or (LedgerState() if is_cut else None)
-        self.stepped.update([pool.name] if choice.stepped else [])
-        if choice.ledger is not None:
-            inside = {unit.key for unit in choice.chosen}
-            self.replaced.update({unit.key: choice.ledger for unit in turns if unit.key not in inside})
+            choice = choose_with_ledger(pool, unique.units, setting, self.writer)
+        else:
+            choice = choose_units(pool, unique.units, setting)
+        self.picks[pool.name] = self.picks[pool.name].choose(choice, room, unique.duplicates)
+        self.fixed = [choice.shrunk.get(unit.key, unit) for unit in self.fixed] if choice.shrunk else self.fixed
+        self.replaced.update(choice.replaced)
 
     def _balance(self, pool: Pool) -> Balance:
         """Weigh the turns of a pool against what was found for the pools after it."""
         later = self.policy.pools[self.policy.pools.index(pool) + 1 :]
         found = [unit for other in later if other.optimize for unit in self.queues[other.name].unique.units]
         room = self.room(pool, own_limit=False)
-        return Balance(self.queues[pool.name].ranking, found, room.tokens, self.price)
-
-    def _target(self, pool: Pool, balance: Balance | None, most: int) -> int:
-        """Return how many tokens history should get, at most."""
-        least = int(self.budget.limit(pool.name) * pool.need.min_share) if pool.need else 0
-        return balance.best(min(least, most), most) if balance else most
-
-    def _span(self, pool: Pool, order: list[Unit]) -> tuple[list[Unit], list[Unit]] | None:
-        """Return history from where it began last time, with the summaries that were in it, and what is older."""
-        if self.previous is None:
-            return None
-        swaps = substitute.find_swaps(order, self.summaries, elsewhere=self._texts(pool, order))
-        again = [swap for swap in swaps if swap.summary.key in self.previous.summaries]
-        units = rank_units(pool, substitute.apply_swaps(order, again))
-        end = next((at for at, unit in enumerate(units) if unit.key == self.previous.first), None)
-        if end is None:
-            return None
-        self._swap(again)
-        limits = dict(self.previous.forms)
-        span = [
-            (unit.may_shrink and unit.key in limits and self.shaper.shrink(unit, limits[unit.key])) or unit
-            for unit in units[: end + 1]
-        ]
-        return span, units[end + 1 :]
+        return Balance(self.queues[pool.name].ranking, found, room.tokens, self.policy.token_price)
 
     def _high_water(self, pool: Pool, room: Room) -> int:
         """Return the pool's room plus what the pools after it are certain to leave."""
+        if not pool.borrow:
+            return room.tokens
         later = self.policy.pools[self.policy.pools.index(pool) + 1 :]
-        demand = sum(map(self._demand, later))
-        left = self.room(pool, own_limit=False).tokens - demand
-        return max(room.tokens, left) if pool.borrow else room.tokens
+        return max(room.tokens, self.room(pool, own_limit=False).tokens - sum(map(self._demand, later)))
 
     def _demand(self, pool: Pool) -> int:
         """Return the most that a pool could use: its limit, or all of its candidates that would fit."""
         limit = self.budget.limit(pool.name)
-        price = self.price if pool.optimize else 0.0
+        price = self.policy.token_price if pool.optimize else 0.0
         waiting = (unit for unit in self.queues[pool.name].waiting if unit.may_shrink or unit.is_worth(price))
         return min(limit, total_cost([unit for unit in waiting if unit.cost <= limit]))
 
+    def _texts(self, pool: Pool) -> set[str]:
+        """Return the normalized hashes of required units and of what is in other pools."""
+        return set(content_owners([*self.fixed, *self.others(pool)]))
+
+    def _add_fitting(
+        self, pool: Pool, units: Iterable[Unit], tokens: int, items: float = inf, texts: set[str] | None = None
+    ) -> list[Unit]:
+        """Add the units that fit, in this order, and return them; of those with the same text, one at most.
+
+        `texts` are the normalized hashes of what is in. Without them, texts do not count.
+        """
+        chosen, added = self.picks[pool.name].chosen, list[Unit]()
+        left, headings = tokens - total_cost(chosen), {unit.heading for unit in chosen}
+        for unit in units:
+            cost = unit.cost + unit.heading_due(headings)
+            if items <= 0 or cost > left or (texts is not None and unit.packages[0].normalized_hash in texts):
+                continue
+            added.append(unit)
+            headings.add(unit.heading)
+            left, items = left - cost, items - unit.items
+            if texts is not None:
+                texts.update(content_owners([unit]))
+        self.change(pool, chosen=[*chosen, *added])
+        return added
+
     # -- summaries ---------------------------------------------------------------------------------------------------
 
-    def _summarized(self, pool: Pool, order: list[Unit], room: Room) -> list[Unit]:
-        """Replace clusters by summaries until the pool fits, as far back as summaries reach."""
-        protected = {unit.key for unit in order[: pool.min_items]}
-        swaps = substitute.find_swaps(order, self.summaries, protected, self._texts(pool, order))
-        if not swaps or total_cost(order) <= room.tokens:
-            return order
-        reached = select(pool, rank_units(pool, substitute.apply_swaps(order, swaps)), room, self.shaper)
-        within = {unit.key for unit in reached}
-        reachable = [swap for swap in swaps if swap.summary.key in within]
-        within.update(unit.key for swap in reachable for unit in swap.members)
-        over = total_cost([unit for unit in order if unit.key in within]) - room.tokens
-        taken = substitute.take_until_saved(reachable, over)
-        self._swap(taken)
-        return rank_units(pool, substitute.apply_swaps(order, taken))
-
-    def _summarize_chosen(self, name: str, over: int) -> None:
-        pool = self.policy.pool(name)
-        swaps = substitute.find_swaps(self.chosen[name], self.summaries, elsewhere=self._texts())
-        taken = substitute.take_until_saved(swaps, over)
-        self._swap(taken)
-        self.chosen[name] = rank_units(pool, substitute.apply_swaps(self.chosen[name], taken))
-
-    def _texts(self, pool: Pool | None = None, order: Sequence[Unit] = ()) -> set[str]:
-        """Return the normalized hashes of what is in, with this `order` in place of what the pool has now."""
-        if not self.summaries:
-            return set()
-        others = (unit for name, units in self.chosen.items() if pool is None or name != pool.name for unit in units)
-        return set(content_owners([*self.fixed, *others, *order]))
+    def _summarize_chosen(self, pool: Pool, over: int) -> None:
+        chosen = self.picks[pool.name].chosen
+        elsewhere = content_owners(self.inside()) if self.clusters.summaries else ()
+        taken = take_until_saved(find_swaps(chosen, self.clusters.summaries, elsewhere=elsewhere), over)
+        self.replaced.update(replaced_by(taken))
+        self.change(pool, chosen=rank_units(pool, apply_swaps(chosen, taken)))
 
     def _release(self, pool: Pool) -> bool:
         """Let summaries of clusters that stayed out compete for a best set; return whether there were any."""
-        if not self.summaries or not pool.optimize:
+        if not self.clusters.summaries or not pool.optimize:
             return False
         inside = {unit.key for unit in self.inside()}
         inside |= {key for key, summary in self.replaced.items() if summary.key in inside}
-        free = substitute.releasable_summaries(self.summaries, self.members, self.final, inside)
-        released = [unit for unit in free if unit.pool == pool.name]
-        for unit in released:
-            cluster = str(unit.packages[0].cluster)
-            self.summaries[cluster] = [other for other in self.summaries[cluster] if other.key != unit.key]
+        self.clusters, released = self.clusters.release(pool.name, self.final, inside)
         if released:
             self.queues[pool.name] = make_queue(pool, [*self.queues[pool.name].waiting, *released])
         return bool(released)
 
-    def _swap(self, taken: Sequence[substitute.Swap]) -> None:
-        for swap in taken:
-            self.replaced.update({unit.key: swap.summary for unit in swap.members})
+    def _stand_ins(self, pool: Pool, dropped: Collection[str]) -> list[Unit]:
+        """Return the summaries for this pool of what is out and of what is `dropped`, best first."""
+        if not self.clusters.summaries:
+            return []
+        inside = [unit for unit in self.inside() if unit.key not in dropped]
+        return rank_units(pool, self.clusters.stand_ins(pool.name, inside, set(content_owners(inside))))
 
     # -- trimming ----------------------------------------------------------------------------------------------------
+
+    def _trim_protected(self) -> None:
+        """Drop units of pools without a trim step, but only if these pools do not fit even by themselves."""
+        droppable = {step.drop for step in self.policy.trim}
+        protected = [pool for pool in self.policy.pools if pool.name not in droppable]
+        for pool in reversed(protected):
+            alone = total_cost(self.fixed) + sum(total_cost(self.picks[other.name].chosen) for other in protected)
+            if (over := self.base.full + alone - self.budget.hard_limit) > 0:
+                self._drop_worst(pool, over, spare=0)
 
     def _drop_worst(self, pool: Pool, over: int, spare: int) -> None:
         """Drop the worst units of a pool until so many tokens are saved, and let summaries stand in for clusters.
@@ -516,13 +449,14 @@ class _Filling:
         These may take the room of better units, but only a share of it: a few lines about everything are worth more
         than the last few items, and less than the best ones. Then they take what is left.
         """
-        standing = [unit for unit in self.chosen[pool.name] if unit.replaced_region]
-        units = rank_units(pool, [unit for unit in self.chosen[pool.name] if not unit.replaced_region])
+        pick = self.picks[pool.name]
+        standing = [unit for unit in pick.chosen if unit.replaced_region]
+        units = rank_units(pool, [unit for unit in pick.chosen if not unit.replaced_region])
         items = sum(unit.items for unit in [*units, *self.fixed_in(pool)]) - spare
         keep = total_cost(units) - over
         share = int((keep + total_cost(standing)) * _STAND_IN_SHARE) - total_cost(standing)
         needed = over
-        while True:
+        while True:  # what stands in for dropped units takes room itself, so more of them may have to go
             left, dropped = drop_worst(units, needed, items, self.shaper)
             waiting = self._stand_ins(pool, dropped)
             added = take_within(waiting, share)
@@ -534,56 +468,31 @@ class _Filling:
         if pool.max_items is not None:
             present = sum(unit.items for unit in [*left, *standing, *self.fixed_in(pool)])
             added = added[: max(0, pool.max_items - present)]
-        self.chosen[pool.name] = [*left, *standing, *added]
-        self.reasons.update(dict.fromkeys(dropped, "trimmed"))
-
-    def _stand_ins(self, pool: Pool, dropped: Collection[str]) -> list[Unit]:
-        """Return the summaries for this pool of what is out and of what is `dropped`, best first."""
-        if not self.summaries:
-            return []
-        inside = [unit for unit in self.inside() if unit.key not in dropped]
-        told, texts = self._told(inside), set(content_owners(inside))
-        standing: list[Unit] = []
-        for cluster, summaries in self.summaries.items():
-            unit = substitute.find_stand_in(summaries, self.members[cluster], told, texts, self.histories)
-            if unit is not None and unit.pool == pool.name:
-                standing.append(unit)
-                texts.add(unit.packages[0].normalized_hash)
-        return rank_units(pool, standing)
-
-    def _told(self, inside: Sequence[Unit]) -> dict[str, Unit]:
-        """Return what the model sees or reads a summary of, by its key: the unit itself, or the summary."""
-        told: dict[str, Unit] = {}
-        for unit in inside:
-            package = unit.packages[0]
-            if package.kind == "summary" and package.cluster in self.members:
-                covered = substitute.covered_members(unit, self.members[package.cluster])
-                told.update(dict.fromkeys((member.key for member in covered), unit))
-        return told | {unit.key: unit for unit in inside}
+        self.change(pool, chosen=[*left, *standing, *added], reasons=pick.with_reason(dropped, "trimmed"))
 
     def _drop_summaries(self, pool: Pool, over: int) -> None:
         """Drop summaries that stand in for others, worst first, until so many tokens are saved."""
-        chosen = self.chosen[pool.name]
+        chosen = self.picks[pool.name].chosen
         standing = rank_units(pool, [unit for unit in chosen if unit.replaced_region])
         _, dropped = drop_worst(standing, over, len(standing), self.shaper)
-        self.chosen[pool.name] = [unit for unit in chosen if unit.key not in dropped]
+        self.change(pool, chosen=[unit for unit in chosen if unit.key not in dropped])
 
     def _restore(self, pool: Pool) -> None:
         """Take back what was dropped before summaries saved more than was needed, best first."""
         if pool.contiguous:
             return
+        pick = self.picks[pool.name]
         represented = {summary.packages[0].cluster for summary in self.replaced.values()}
-        chosen, texts = self.chosen[pool.name], self._texts()
-        left, headings = self.room(pool).tokens - total_cost(chosen), {unit.heading for unit in chosen}
-        for unit in self.order[pool.name]:
-            cost = unit.cost + unit.heading_due(headings)
-            package = unit.packages[0]
-            dropped = self.reasons.get(unit.key) == "trimmed" and package.cluster not in represented
-            if dropped and cost <= left and package.normalized_hash not in texts:
-                chosen.append(unit)
-                headings.add(unit.heading)
-                left -= cost
-                del self.reasons[unit.key]
+        texts = content_owners(self.inside()) if self.clusters.summaries else {}
+        waiting = (
+            unit
+            for unit in pick.order
+            if pick.reasons.get(unit.key) == "trimmed"
+            and unit.packages[0].cluster not in represented
+            and unit.packages[0].normalized_hash not in texts
+        )
+        back = {unit.key for unit in self._add_fitting(pool, waiting, self.room(pool).tokens)}
+        self.change(pool, reasons={key: reason for key, reason in pick.reasons.items() if key not in back})
 
     # -- the result --------------------------------------------------------------------------------------------------
 
@@ -593,63 +502,52 @@ class _Filling:
         if lines := line_costs([*self.fixed, *(unit for unit, _ in self.media)]):
             self.fixed = [charge_lines(unit, lines) for unit in self.fixed]
             self.media = [(charge_lines(unit, lines), reason) for unit, reason in self.media]
-            for name, units in self.chosen.items():
-                self.chosen[name] = [charge_lines(unit, lines) for unit in units]
-        inside = {unit.key for unit, _ in self.media}
-        summaries = self._explain_summaries()
+            for pool in self.policy.pools:
+                self.change(pool, chosen=[charge_lines(unit, lines) for unit in self.picks[pool.name].chosen])
+        if self.clusters.members:  # summaries that are in are credited with what they cover
+            told = self.clusters.find_told(self.inside())
+            self.replaced.update({key: unit for key, unit in told.items() if key != unit.key})
+        sent = {unit.key for unit, _ in self.media}
         return Selection(
             required=tuple(self.fixed),
             accounts=tuple(self._account(pool) for pool in self.policy.pools),
-            summaries=tuple(summaries),
+            summaries=tuple(self.clusters.explain(self.inside()) if self.clusters.members else ()),
             media=tuple(self.media),
-            other_media=tuple(unit for unit in self.waiting_media if unit.key not in inside),
+            other_media=tuple(unit for unit in self.waiting_media if unit.key not in sent),
             used=used,
-            divided=self.divided,
-            ledger=self.ledger,
+            divided=any(pick.divided for pick in self.picks.values()),
+            ledger=next((pick.ledger for pick in self.picks.values() if pick.ledger is not None), None),
         )
 
-    def _explain_summaries(self) -> list[tuple[Unit, Reason]]:
-        """Credit summaries that are in with what they cover, and return all with the reason why they are in or out."""
-        inside = self.inside() if self.members else []
-        told = self._told(inside)
-        self.replaced.update({key: unit for key, unit in told.items() if key != unit.key})
-        keys = {unit.key for unit in inside}
-
-        def why(summary: Unit, members: Sequence[Unit]) -> Reason:
-            if summary.key in keys:
-                return "summary"
-            return "window-full" if substitute.find_untold(summary, members, told, self.histories) else "verbatim"
-
-        return [(unit, why(unit, self.members[cluster])) for cluster, units in self.summaries.items() for unit in units]
-
     def _duplicates(self, pool: Pool) -> list[tuple[Unit, str]]:
-        duplicates = self.duplicates.get(pool.name)
-        return confirmed_duplicates(duplicates, self.inside()) if duplicates else []
+        duplicates = self.picks[pool.name].duplicates
+        return confirmed_duplicates(list(duplicates), self.inside()) if duplicates else []
 
     def _account(self, pool: Pool) -> PoolAccount:
-        limited, reasons = self.limited.get(pool.name, (pool, {}))
+        pick = self.picks[pool.name]
         return PoolAccount(
-            pool=limited,
+            pool=pick.limited or pool,
             use=self._use(pool),
-            stepped=pool.name in self.stepped,
-            continued=pool.name in self.final_history,
+            stepped=pick.stepped,
+            continued=pick.continued,
             waiting=self.queues[pool.name].waiting,
-            order=self.order[pool.name],
-            chosen={unit.key: unit for unit in with_heading_costs(self.chosen[pool.name])},
-            reasons=self.reasons | reasons,
+            order=pick.order,
+            chosen={unit.key: unit for unit in with_heading_costs(pick.chosen)},
+            reasons={**pick.reasons, **pick.limits},
             replaced=self.replaced,
             duplicates=self._duplicates(pool),
-            price=self.price,
+            price=self.policy.token_price,
         )
 
     def _use(self, pool: Pool) -> PoolUse:
+        pick = self.picks[pool.name]
         media = [unit for unit, _ in self.media if unit.pool == pool.name]
-        chosen, fixed = self.chosen[pool.name], [*self.fixed_in(pool), *media]
+        inside = [*self.fixed_in(pool), *media]
         return PoolUse(
             name=pool.name,
             limit=self.budget.limit(pool.name),
             max_tokens=self.budget.available if pool.borrow else self.budget.limit(pool.name),
-            used=total_cost(chosen) + total_cost(fixed),
-            items=sum(unit.items for unit in [*chosen, *fixed]),
-            borrowed=self.borrowed.get(pool.name, 0),
+            used=total_cost(pick.chosen) + total_cost(inside),
+            items=sum(unit.items for unit in [*pick.chosen, *inside]),
+            borrowed=pick.borrowed,
         )

@@ -5,14 +5,15 @@ its line.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Final
 
 import msgspec
 
 from brimful.core.content import ContentPackage, Flex, Media, Modality, Role, Text
 from brimful.core.cost import count_content, region_of, role_of
-from brimful.core.decision import Reason, make_scorer
+from brimful.core.decision import FormName, Reason, make_scorer
 from brimful.core.handles import Handles
 from brimful.core.model import ModelInfo
 from brimful.core.policy import MediaUse, Policy
@@ -289,3 +290,42 @@ def _with_tokens(package: ContentPackage, tokens: int) -> ContentPackage:
 def candidate_ids(packages: Iterable[ContentPackage]) -> list[str]:
     """Return the ids of packages and of the media in them."""
     return [id for package in packages for id in (package.id, *(media for media, _, _ in media_parts(package)))]
+
+
+def choose_media(
+    media: Iterable[tuple[Unit, Tie]],
+    before: Mapping[str, FormName],
+    rooms: dict[str, tuple[float, float]],
+    left: float,
+    shrink: Callable[[Unit, int], Unit | None],
+) -> Iterator[tuple[Unit, Reason]]:
+    """Yield the media of messages that are in, each in the largest form that fits, with the reason for it.
+
+    Those that had a form `before` come first. `rooms` are the tokens and items that they may take of their pools.
+    """
+    for unit, tie in sorted(media, key=lambda row: before.get(row[0].key, "stub") == "stub"):
+        tokens, items = rooms.get(unit.pool, (left, inf))
+        taken, reason = _choose_form(unit, tie, before.get(unit.key), min(left, tokens) if items > 0 else 0, shrink)
+        if reason == "fits" and taken.form == "stub":
+            reason = "max-items" if items <= 0 else "pool-full" if tokens < left else "window-full"
+        left -= taken.cost
+        if unit.pool in rooms:
+            rooms[unit.pool] = tokens - taken.cost, items - bool(taken.cost)
+        yield taken, reason
+
+
+def _choose_form(
+    unit: Unit, tie: Tie, was: FormName | None, room: float, shrink: Callable[[Unit, int], Unit | None]
+) -> tuple[Unit, Reason]:
+    """Return the largest form of a media item that fits, but no larger one than it had, and the reason for it.
+
+    One that was left out stays out until the current message asks about it, so that the prefix stays as it is.
+    """
+    stub = shrink(unit, 0) or unit
+    if tie.reason is None and was == "stub" and not tie.is_requested:
+        return stub, "unchanged"
+    if tie.reason == "no-modality" or (tie.reason is not None and was not in ("full", "low")):
+        return stub, tie.reason
+    if unit.cost <= room and was != "low":
+        return unit, "fits"
+    return shrink(unit, max(0, int(min(room, unit.cost)))) or unit, "fits"

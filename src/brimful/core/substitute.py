@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from brimful.core.cost import region_of
+from brimful.core.decision import Reason
 from brimful.core.units import Unit
 
 Summaries = Mapping[str, Sequence[Unit]]
@@ -40,20 +41,80 @@ def split_summaries(units: Sequence[Unit]) -> tuple[list[Unit], dict[str, list[U
     return candidates, summaries
 
 
-def releasable_summaries(
-    summaries: Summaries, members: Mapping[str, Sequence[Unit]], filled: Collection[str], included: Collection[str]
-) -> list[Unit]:
-    """Return the newest summary of each cluster if it covers something that got into none of the `filled` pools.
+class Clusters(msgspec.Struct, frozen=True):
+    """Clusters with their summaries and members.
 
-    Then nothing else represents it, so the summary may compete by itself. `included` names what is in, and what was
-    replaced by a summary that is in.
+    `histories` are the names of contiguous pools.
     """
-    newest = {cluster: max(units, key=lambda unit: unit.when) for cluster, units in summaries.items() if units}
-    return [
-        summary
-        for cluster, summary in newest.items()
-        if all(unit.pool in filled for unit in members[cluster]) and _is_needed(summary, members[cluster], included)
-    ]
+
+    summaries: dict[str, list[Unit]]
+    members: dict[str, list[Unit]]
+    histories: frozenset[str]
+
+    def release(self, pool: str, filled: Collection[str], included: Collection[str]) -> tuple["Clusters", list[Unit]]:
+        """Return the clusters without those of their newest summaries that may compete by themselves, and these.
+
+        Nothing else represents a cluster if all pools of its members are `filled` and the summary covers something that
+        got into none of them. `included` names what is in, and what was replaced by a summary that is in.
+        """
+        newest = {cluster: max(units, key=lambda unit: unit.when) for cluster, units in self.summaries.items() if units}
+        released = {
+            cluster: summary
+            for cluster, summary in newest.items()
+            if summary.pool == pool
+            and all(unit.pool in filled for unit in self.members[cluster])
+            and _is_needed(summary, self.members[cluster], included)
+        }
+        left = {
+            cluster: [unit for unit in units if cluster not in released or unit.key != released[cluster].key]
+            for cluster, units in self.summaries.items()
+        }
+        return msgspec.structs.replace(self, summaries=left), list(released.values())
+
+    def stand_ins(self, pool: str, inside: Sequence[Unit], texts: set[str]) -> list[Unit]:
+        """Return the summaries that could stand in a pool for what is not `inside`, each text once.
+
+        `texts` are the normalized hashes of what is inside.
+        """
+        told, texts = self.find_told(inside), set(texts)
+        standing: list[Unit] = []
+        for cluster, summaries in self.summaries.items():
+            unit = find_stand_in(summaries, self.members[cluster], told, texts, self.histories)
+            if unit is not None and unit.pool == pool:
+                standing.append(unit)
+                texts.add(_text(unit))
+        return standing
+
+    def find_told(self, inside: Sequence[Unit]) -> dict[str, Unit]:
+        """Return what the model sees or reads a summary of, by its key: the unit itself, or the summary."""
+        told: dict[str, Unit] = {}
+        for unit in inside:
+            package = unit.packages[0]
+            if package.kind == "summary" and package.cluster in self.members:
+                covered = covered_members(unit, self.members[package.cluster])
+                told.update(dict.fromkeys((member.key for member in covered), unit))
+        return told | {unit.key: unit for unit in inside}
+
+    def explain(self, inside: Sequence[Unit]) -> list[tuple[Unit, Reason]]:
+        """Return all summaries with the reason why they are inside or not."""
+        keys, told = {unit.key for unit in inside}, self.find_told(inside)
+
+        def why(summary: Unit, members: Sequence[Unit]) -> Reason:
+            if summary.key in keys:
+                return "summary"
+            return "window-full" if find_untold(summary, members, told, self.histories) else "verbatim"
+
+        return [(unit, why(unit, self.members[cluster])) for cluster, units in self.summaries.items() for unit in units]
+
+
+def make_clusters(units: Iterable[Unit], summaries: Summaries, histories: Iterable[str]) -> Clusters:
+    """Return the clusters that have summaries, with those of the units that are in them."""
+    members: dict[str, list[Unit]] = {cluster: [] for cluster in summaries}
+    for unit in units if summaries else ():
+        cluster = unit.packages[0].cluster
+        if cluster in members:
+            members[cluster].append(unit)
+    return Clusters({cluster: list(each) for cluster, each in summaries.items()}, members, frozenset(histories))
 
 
 def _is_needed(summary: Unit, members: Sequence[Unit], included: Collection[str]) -> bool:
@@ -63,16 +124,6 @@ def _is_needed(summary: Unit, members: Sequence[Unit], included: Collection[str]
     if not covers or len(out) == len(members):
         return bool(out)
     return any(package.id in covers for unit in out for package in unit.packages)
-
-
-def cluster_members(units: Iterable[Unit], summaries: Summaries) -> dict[str, list[Unit]]:
-    """Return the members of the clusters that have summaries."""
-    found: dict[str, list[Unit]] = {cluster: [] for cluster in summaries}
-    for unit in units if summaries else ():
-        cluster = unit.packages[0].cluster
-        if cluster in found:
-            found[cluster].append(unit)
-    return found
 
 
 def find_swaps(
