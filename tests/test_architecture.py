@@ -51,6 +51,24 @@ def test_pure_rooms_read_no_clock_environment_or_file(path):
     assert not names & CLOCKS
 
 
+BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.comprehension, ast.match_case)
+MAX_COMPLEXITY = 15
+
+
+def complexity(function):
+    """Return one and the number of branches in a function: conditions, loops, comprehensions, cases, `and` and `or`."""
+    nodes = [node for each in function.body for node in ast.walk(each)]
+    found = sum(isinstance(node, BRANCHES) for node in nodes)
+    filters = sum(len(node.ifs) for node in nodes if isinstance(node, ast.comprehension))
+    return 1 + found + filters + sum(len(node.values) - 1 for node in nodes if isinstance(node, ast.BoolOp))
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "core").glob("*.py")), ids=lambda path: path.name)
+def test_no_function_of_the_core_has_many_branches(path):
+    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    assert {each.name: complexity(each) for each in functions if complexity(each) > MAX_COMPLEXITY} == {}
+
+
 def test_every_public_name_can_be_imported():
     for name in brimful.__all__:
         assert getattr(brimful, name) is not None

@@ -130,24 +130,26 @@ def _strings(package: ContentPackage) -> Iterator[str]:
 
 def find_history_start(selection: Selection) -> HistoryStart | None:
     """Return where the optional part of history began, which the next context needs to keep its prefix."""
-    units = [unit for unit in selection.units if not unit.fixed and _is_history(unit)]
-    forms = units
-    if selection.ledger is not None:
-        forms = [unit for unit in selection.units if unit.tie is None]
-    elif not units:
+    units = sorted((unit for unit in selection.units if not unit.fixed and _is_history(unit)), key=_start_key)
+    if not units and selection.ledger is None:
         return None
-    summaries = sorted((unit for unit in units if unit.replaced_region and unit.key != LEDGER_ID), key=_start_key)
+    forms = [unit for unit in selection.units if unit.tie is None] if selection.ledger is not None else units
     return HistoryStart(
-        first=min(units, key=_start_key).key if units else "",
-        summaries=tuple(unit.key for unit in summaries),
+        first=units[0].key if units else "",
+        summaries=tuple(unit.key for unit in units if _is_stand_in(unit)),
         forms=tuple(sorted((unit.key, unit.limit) for unit in forms if unit.whole)),
-        media=_history_media(selection, {package.id for unit in units for package in unit.packages}),
+        media=_history_media(selection, units),
         divided=selection.divided,
         ledger=selection.ledger,
     )
 
 
-def _history_media(selection: Selection, messages: Collection[str]) -> tuple[tuple[str, FormName], ...]:
+def _is_stand_in(unit: Unit) -> bool:
+    return unit.replaced_region is not None and unit.key != LEDGER_ID
+
+
+def _history_media(selection: Selection, units: Sequence[Unit]) -> tuple[tuple[str, FormName], ...]:
+    messages = {package.id for unit in units for package in unit.packages}
     media = ((unit, unit.tie) for unit, _ in selection.media)
     return tuple(sorted((unit.key, unit.form) for unit, tie in media if tie and tie.message in messages))
 
@@ -201,7 +203,7 @@ def _ordered_messages(regions: _Regions, units: Sequence[Unit], layout: Layout, 
     if layout.related == "system":
         stable += [msgspec.structs.replace(block, role="system") for block in related]
         related = []
-    history, current = list(_history(regions)), list(_current(regions))
+    history, current = list(_history(regions)), _current(regions)
     notes = [package for _, package in regions["note"]]
     return [*stable, *_insert_notes(history, related, current, notes, within_turns=within_turns)]
 
@@ -305,22 +307,26 @@ def _start_key(unit: Unit) -> TimeKey:
     return unit.when if unit.replaced_region else time_key(unit.packages[0])
 
 
-def _current(regions: _Regions) -> Iterator[Message]:
+def _current(regions: _Regions) -> list[Message]:
     packages = _sort_by_time(regions["current"])
     media = [package for package in packages if package.kind.startswith("media-")]
-    media_parts = tuple(part for package in media for part in package.parts)
     messages = [_message(package) for package in packages if not package.kind.startswith("media-")]
+    if not any(package.parts for package in media):
+        return messages
     answers = {package.id for package in packages if not is_question(package)}
-    if media_parts and (not messages or messages[-1].role != "user"):
+    return _add_media(messages, media, answers)
+
+
+def _add_media(messages: list[Message], media: Sequence[ContentPackage], answers: set[str]) -> list[Message]:
+    """Put media before the last question of the user, or into a message of their own if there is none."""
+    if not messages or messages[-1].role != "user":
         messages.insert(max(0, len(messages) - 1), Message(role="user", parts=()))
     asked = (at for at, each in enumerate(messages) if each.role == "user" and answers.isdisjoint(each.sources))
-    last_user = max(asked, default=0)
-    for at, message in enumerate(messages):
-        if media_parts and at == last_user:
-            sources = (*(package.id for package in media), *message.sources)
-            yield msgspec.structs.replace(message, parts=(*media_parts, *message.parts), sources=sources)
-        else:
-            yield message
+    last = max(asked, default=0)
+    parts = (*(part for package in media for part in package.parts), *messages[last].parts)
+    sources = (*(package.id for package in media), *messages[last].sources)
+    messages[last] = msgspec.structs.replace(messages[last], parts=parts, sources=sources)
+    return messages
 
 
 # -- notes -----------------------------------------------------------------------------------------------------------

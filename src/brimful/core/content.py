@@ -348,17 +348,14 @@ def _normalize_strings(package: ContentPackage) -> None:
         validation.normalize_field(package, "name", validation.require_unicode, "")
     if package.role is not None:
         require_role(package.role)
-    if package.cluster is not None:
-        validation.normalize_field(package, "cluster", validation.require_unicode, "")
-    if package.group is not None:
-        validation.normalize_field(package, "group", validation.require_unicode, "")
-    if package.covers != ():
+    if (package.cluster, package.group, package.hash, package.normalized_hash) != (None, None, "", ""):
+        for field in ("cluster", "group", "hash", "normalized_hash"):
+            if getattr(package, field) is not None:
+                validation.normalize_field(package, field, validation.require_unicode, "")
+    if (package.covers, package.forms, package.matches) != ((), (), ()):
         _check_covers(package.covers)
-    if package.forms != () or package.matches != ():
         _check_forms(package.forms)
         _check_matches(package.matches)
-    for field in ("hash", "normalized_hash") if package.hash or package.normalized_hash else ():
-        validation.normalize_field(package, field, validation.require_unicode, "")
 
 
 def _normalize_treatment(package: ContentPackage) -> None:
@@ -418,6 +415,10 @@ def _check_parts(role: Role | None, kind: str, content: str | tuple[Part, ...]) 
     parts = () if isinstance(content, str) else content
     if not isinstance(parts, tuple) or not all(isinstance(part, Part) for part in parts):
         raise InvalidPackage("content", f"must be a string or a tuple of parts, not {preview(content)}")
+    _check_tool_parts(role, kind, parts)
+
+
+def _check_tool_parts(role: Role | None, kind: str, parts: tuple[Part, ...]) -> None:
     answers = role == "tool" or kind == "tool-result"
     calls = any(isinstance(part, ToolCall) for part in parts)
     if answers and (calls or not isinstance(next(iter(parts), None), ToolResult)):

@@ -198,15 +198,15 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         If none of the history is in, it is the current message.
         """
-        history = {decision.id: decision for decision in self.decisions if decision.kind in _HISTORY}
-        if not self.inputs.unread.messages and all(
-            decision.included or decision.outcome == "duplicate" for decision in history.values()
-        ):
+        history = {each.id: each for each in self.decisions if each.kind in _HISTORY}
+        is_whole = all(each.included or each.outcome == "duplicate" for each in history.values())
+        if is_whole and not self.inputs.unread.messages:
             return None
         if self.history is not None and self.history.first in history:
             return self.history.first
-        sent = [each for each in self.inputs.packages if each.id in history and history[each.id].included]
-        sent = sent or [each for each in self.inputs.packages if each.kind == "message-current"]
+        inside = {id for id, each in history.items() if each.included}
+        packages = self.inputs.packages
+        sent = [each for each in packages if (each.id in inside if inside else each.kind == "message-current")]
         return min(sent, key=lambda each: (each.timestamp, each.position, each.id)).id if sent else None
 
     @property

@@ -125,21 +125,20 @@ def recount(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[C
     Media and tool calls are counted again in any case: models that share a tokenizer have different rules for them.
     A count that names no tokenizer was set by the caller and is kept.
     """
-    ours = counter.tokenizer
-    packages = [_recount_forms(package, counter) if package.forms else package for package in packages]
-    other = [at for at, p in enumerate(packages) if p.tokens.tokenizer != ours or not isinstance(p.content, str)]
-    plain = [at for at in other if isinstance(packages[at].content, str) and packages[at].tokens.tokenizer]
-    structured = [at for at in other if not isinstance(packages[at].content, str) and packages[at].tokens.tokenizer]
-    if not plain and not structured:
-        return list(packages)
-    counts = dict(zip(plain, counter.texts([str(packages[at].content) for at in plain]), strict=True))
-    counts |= {at: count_content(packages[at].content, counter) for at in structured}
-    return [
-        msgspec.structs.replace(package, tokens=counts[at])
-        if counts.get(at, package.tokens) != package.tokens
-        else package
-        for at, package in enumerate(packages)
-    ]
+    counted = [_recount_forms(package, counter) if package.forms else package for package in packages]
+    plain: list[int] = []
+    structured: list[int] = []
+    for at, package in enumerate(counted):
+        if not isinstance(package.content, str):
+            structured += [at] if package.tokens.tokenizer else []
+        elif package.tokens.tokenizer not in ("", counter.tokenizer):
+            plain.append(at)
+    counts = list(zip(plain, counter.texts([str(counted[at].content) for at in plain]), strict=True)) if plain else []
+    counts += [(at, count_content(counted[at].content, counter)) for at in structured]
+    for at, count in counts:
+        if count != counted[at].tokens:
+            counted[at] = msgspec.structs.replace(counted[at], tokens=count)
+    return counted
 
 
 def _recount_forms(package: ContentPackage, counter: TokenCounter) -> ContentPackage:

@@ -348,7 +348,7 @@ class _Filling:
             texts=partial(self._texts, pool),
             high_water=partial(self._high_water, pool, room),
             balance=balance,
-            least=int(self.budget.limit(pool.name) * pool.need.min_share) if pool.need else 0,
+            min_tokens=int(self.budget.limit(pool.name) * pool.need.min_share) if pool.need else 0,
             previous=self.previous,
         )
         if pool.ledger is not None:
@@ -504,20 +504,25 @@ class _Filling:
             self.media = [(charge_lines(unit, lines), reason) for unit, reason in self.media]
             for pool in self.policy.pools:
                 self.change(pool, chosen=[charge_lines(unit, lines) for unit in self.picks[pool.name].chosen])
-        if self.clusters.members:  # summaries that are in are credited with what they cover
-            told = self.clusters.find_told(self.inside())
-            self.replaced.update({key: unit for key, unit in told.items() if key != unit.key})
+        summaries = self._explain_summaries() if self.clusters.members else []
         sent = {unit.key for unit, _ in self.media}
         return Selection(
             required=tuple(self.fixed),
             accounts=tuple(self._account(pool) for pool in self.policy.pools),
-            summaries=tuple(self.clusters.explain(self.inside()) if self.clusters.members else ()),
+            summaries=tuple(summaries),
             media=tuple(self.media),
             other_media=tuple(unit for unit in self.waiting_media if unit.key not in sent),
             used=used,
             divided=any(pick.divided for pick in self.picks.values()),
             ledger=next((pick.ledger for pick in self.picks.values() if pick.ledger is not None), None),
         )
+
+    def _explain_summaries(self) -> list[tuple[Unit, Reason]]:
+        """Credit summaries that are in with what they cover, and return all with the reason why they are in or out."""
+        inside = self.inside()
+        told = self.clusters.find_represented(inside)
+        self.replaced.update({key: unit for key, unit in told.items() if key != unit.key})
+        return self.clusters.explain(inside)
 
     def _duplicates(self, pool: Pool) -> list[tuple[Unit, str]]:
         duplicates = self.picks[pool.name].duplicates

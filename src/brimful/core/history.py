@@ -22,6 +22,7 @@ A pool with a ledger keeps an agent's newest steps and writes one line about eac
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import filterfalse
 
 import msgspec
 
@@ -55,7 +56,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     `fixed` are all required units, `texts` returns the normalized hashes of what is in other pools, and `high_water`
     the pool's room with what later pools are certain to leave. If history and finds share the window by their worth,
-    `balance` weighs them, and history gets the `least` tokens in any case.
+    `balance` weighs them, and history gets `min_tokens` in any case.
     """
 
     room: Room
@@ -65,7 +66,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     texts: Callable[[], set[str]]
     high_water: Callable[[], int]
     balance: Balance | None
-    least: int
+    min_tokens: int
     previous: HistoryStart | None
 
     def fixed_in(self, pool: Pool) -> list[Unit]:
@@ -74,7 +75,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     def target(self, most: int) -> int:
         """Return how many tokens history should get, at most."""
-        return self.balance.best(min(self.least, most), most) if self.balance else most
+        return self.balance.best(min(self.min_tokens, most), most) if self.balance else most
 
     def find_swaps(self, order: Sequence[Unit], protected: Sequence[str] = ()) -> list[Swap]:
         """Return the clusters that summaries could replace. No text is used twice."""
@@ -242,16 +243,16 @@ def choose_with_ledger(pool: Pool, order: list[Unit], setting: Setting, writer: 
     shrunk = _shrink_steps(pool, setting, writer.min_cost(order)) if is_full else {}
     fixed = [shrunk.get(unit.key, unit) for unit in setting.fixed]
     tokens = setting.room.tokens + total_cost(setting.fixed) - total_cost(fixed)
-    turns = [unit for unit in order if region_of(unit.packages[0]) in ("history", "current")]
-    others = [unit for unit in order if unit not in turns] if len(turns) < len(order) else []
-    own = [unit for unit in fixed if unit.pool == pool.name]
+    turns = list(filter(_is_turn, order))
+    own = [shrunk.get(unit.key, unit) for unit in setting.fixed_in(pool)]
     choice = writer.choose(pool, turns, own, tokens, setting.previous)
     left = msgspec.structs.replace(setting.room, tokens=tokens - total_cost(choice.units), hard=0)
+    others = select(pool, list(filterfalse(_is_turn, order)), left, setting.shaper)
     inside = {unit.key for unit in choice.chosen}
     is_cut = is_full or any(unit.whole for unit in fixed)
     return Choice(
         order=order,
-        chosen=[*choice.units, *(select(pool, others, left, setting.shaper) if others else ())],
+        chosen=[*choice.units, *others],
         replaced={unit.key: choice.ledger for unit in turns if choice.ledger and unit.key not in inside},
         limited=limited,
         limits=limits,
@@ -259,6 +260,10 @@ def choose_with_ledger(pool: Pool, order: list[Unit], setting: Setting, writer: 
         shrunk=shrunk,
         ledger=choice.state or (LedgerState() if is_cut else None),
     )
+
+
+def _is_turn(unit: Unit) -> bool:
+    return region_of(unit.packages[0]) in ("history", "current")
 
 
 def _shrink_steps(pool: Pool, setting: Setting, needed: int) -> dict[str, Unit]:

@@ -9,7 +9,7 @@ a summary stands for its oldest steps.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import sqrt
 from typing import Any, Final
 
@@ -218,19 +218,20 @@ class LedgerWriter:
         if before.ledger is not None and before.ledger.cost > most:
             state, before = LedgerState(), Choice(list(units))
             users = self._keep_users(before.chosen, int(rules.users * target), int(_TASK_SHARE * tokens))
-        held = {unit.key for unit in users}
-        others = [unit for unit in before.chosen if unit.key not in held]
+        others = _without(before.chosen, {unit.key for unit in users})
         ledger = before.ledger.cost if before.ledger else 0
         left = target - total_cost(users) - ledger
         newest = self._keep_newest(others, left, rules.newest)
         high, room = target + int(_SLACK * (tokens - target)), left - total_cost(newest)
+        choice = Choice([*users, *newest])
         fits: list[Choice] = []
-        for scale in _SCALES:
+        for scale in _SCALES:  # lines are estimated, so that fewer are tried until they fit
             choice = self._extend(units, fixed, [*users, *newest], int(room * scale), state, before)
             used = total_cost(choice.units)
             if used <= high:
                 return choice
-            fits += [choice] if used <= tokens else []
+            if used <= tokens:
+                fits.append(choice)
             if fits and scale <= _MIN_SCALE:
                 return fits[0]
         return self._give_way(choice.chosen, tokens)
@@ -289,13 +290,13 @@ class LedgerWriter:
         inside = {unit.key for unit in chosen}
         if all(unit.key in inside for unit in units):  # what the user said is shorter, and all the rest fits
             return Choice(chosen, stepped=True)
-        out = [unit for unit in before.chosen if unit.key not in inside]
+        out = _without(before.chosen, inside)
         limit = state.folded or int(_FOLDED_SHARE * room)
         picks = self._pick_values(out, units, fixed, room - (limit - state.folded), state)
         lines = (*state.lines, *((unit.key, picks[unit.key]) for unit in out if unit.key in picks))
         gone = {key for key, _ in lines} | inside
-        folded = [unit for unit in units if unit.key not in gone]
-        last = max((unit for unit in units if unit.key not in inside), key=_start)
+        folded = _without(units, gone)
+        last = max(_without(units, inside), key=_start)
         kept = tuple(unit.key for unit in (*fixed, *chosen) if _start(unit) < _start(last))
         state = LedgerState(lines=lines, whole=kept, last=last.key, folded=limit)
         return self._make_choice(chosen, units, fixed, folded, state, stepped=True)
@@ -308,21 +309,11 @@ class LedgerWriter:
         by_key = {unit.key: unit for unit in units}
         shown = set(run.said)
         for key, picked in state.lines:
-            entry = self._entry(by_key[key].whole or by_key[key])
-            shown.update(entry.values[at].text for at in picked if at < len(entry.values))
+            values = self._entry(by_key[key].whole or by_key[key]).values
+            shown.update(values[at].text for at in set(picked).intersection(range(len(values))))
         entries = {unit.key: self._entry(unit.whole or unit) for unit in out}
-        rows: list[tuple[float, str, int]] = []
-        for age, unit in enumerate(reversed(out)):
-            entry = entries[unit.key]
-            if entry.is_step:
-                rows.append((_CALL * _CALL_AGE**age / entry.size**0.5, unit.key, _HEAD))
-            for at, value in enumerate(entry.values):
-                worth = value.worth * run.factor(value) * _AGE**age
-                if worth >= _MIN_WORTH:
-                    rows.append((worth / _estimate(value) ** 0.5, unit.key, at))
-        rows.sort(key=lambda row: -row[0])
         picks: dict[str, list[int]] = {}
-        for _, key, at in rows:
+        for _, key, at in sorted(_rate_values(entries, run), key=lambda row: -row[0]):
             found = () if at == _HEAD else (entries[key].values[at],)
             cost = sum(map(_estimate, found)) + (0 if key in picks else entries[key].size)
             if cost <= room and all(value.text not in shown for value in found):
@@ -346,16 +337,12 @@ class LedgerWriter:
         return entry
 
     def _make_entry(self, unit: Unit) -> _Entry:
-        results = {part.id: (package, part) for package, part in _parts(unit) if isinstance(part, ToolResult)}
-        calls = [(package, part) for package, part in _parts(unit) if isinstance(part, ToolCall)]
-        lines: list[_Line] = []
-        for package, call in calls:
-            source, result = results.get(call.id, (package, None))
-            content = "" if result is None else result.content
-            lines.append(_describe_call(self._handles[source.id], call.name, call.arguments, content))
-        if not calls:
-            texts = [(package, part) for package, part in _parts(unit) if isinstance(part, Text) and part.text.strip()]
-            lines = [_describe_text(self._handles[package.id], role_of(package), part.text) for package, part in texts]
+        calls = list(self._describe_calls(unit))
+        lines = calls or [
+            _describe_text(self._handles[package.id], role_of(package), part.text)
+            for package, part in _parts(unit)
+            if isinstance(part, Text) and part.text.strip()
+        ]
         return _Entry(
             heads=tuple((line.head, len(line.values)) for line in lines),
             values=tuple(value for line in lines for value in line.values),
@@ -363,6 +350,14 @@ class LedgerWriter:
             size=sum(_estimate_head(line.head) for line in lines),
             is_step=bool(calls),
         )
+
+    def _describe_calls(self, unit: Unit) -> "Iterator[_Line]":
+        results = {part.id: (package, part) for package, part in _parts(unit) if isinstance(part, ToolResult)}
+        for package, call in _parts(unit):
+            if isinstance(call, ToolCall):
+                source, result = results.get(call.id, (package, None))
+                content = "" if result is None else result.content
+                yield _describe_call(self._handles[source.id], call.name, call.arguments, content)
 
 
 def find_paying_clear(tokens: int, growth: float, cache: CacheRule) -> int:
@@ -402,6 +397,24 @@ def _read_call(handle: str, name: str, arguments: str, content: str) -> _Line:
 
 def _read_text(handle: str, role: str, text: str) -> _Line:
     return _make_line(f"{handle} {role}", [Value(_cut(text, _MAX_TITLE), worth=_TITLE), *_cached_values(text)])
+
+
+def _without(units: Iterable[Unit], keys: Collection[str]) -> list[Unit]:
+    return [unit for unit in units if unit.key not in keys]
+
+
+def _rate_values(entries: Mapping[str, _Entry], run: "_RunValues") -> Iterator[tuple[float, str, int]]:
+    """Yield what a line could show, with its worth for its tokens: the call itself, and each of its values.
+
+    `entries` are in order of time. The older a step is, the less its values are worth.
+    """
+    for age, (key, entry) in enumerate(reversed(list(entries.items()))):
+        if entry.is_step:
+            yield _CALL * _CALL_AGE**age / entry.size**0.5, key, _HEAD
+        for at, value in enumerate(entry.values):
+            worth = value.worth * run.factor(value) * _AGE**age
+            if worth >= _MIN_WORTH:
+                yield worth / _estimate(value) ** 0.5, key, at
 
 
 class _RunValues:

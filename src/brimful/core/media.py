@@ -148,23 +148,28 @@ def split_media(
     items: list[MediaItem] = []
     for package in packages:
         own = list(media_parts(package)) if package.tokens.tokenizer and has_media(package) else []
-        if ids.isdisjoint(id for id, _, _ in own):
-            parts = list(package.parts)
-            for id, at, part in own:
-                whole = make_media_package(package, id, part, counter.media(part))
-                unsupported = find_placeholder(part, role_of(package), model, renderer)
-                line = unsupported or _choose_line(part, handles[id], whole.tokens.upper, counter)
-                if line is None:
-                    continue
-                asked = package.id in discussed or asks_about(part.modality, query)
-                unasked = when == "never" or (when == "needed" and not asked and package.flex.can_drop)
-                reason: Reason | None = "no-modality" if unsupported else "not-needed" if unasked else None
-                tie = Tie(message=package.id, part=at, line=counter.text(line).upper, is_requested=asked, reason=reason)
-                items.append(MediaItem(package=whole, tie=tie))
-                parts[at] = MediaLine(text=line)
-            package = msgspec.structs.replace(package, content=tuple(parts)) if own else package  # noqa: PLW2901
-        split.append(package)
+        if not own or not ids.isdisjoint(id for id, _, _ in own):
+            split.append(package)
+            continue
+        parts = list(package.parts)
+        for id, at, part in own:
+            whole = make_media_package(package, id, part, counter.media(part))
+            unsupported = find_placeholder(part, role_of(package), model, renderer)
+            line = unsupported or _choose_line(part, handles[id], whole.tokens.upper, counter)
+            if line is None:
+                continue
+            asked = package.id in discussed or asks_about(part.modality, query)
+            reason: Reason | None = "no-modality" if unsupported else _why_unasked(package, when, asked=asked)
+            tie = Tie(message=package.id, part=at, line=counter.text(line).upper, is_requested=asked, reason=reason)
+            items.append(MediaItem(package=whole, tie=tie))
+            parts[at] = MediaLine(text=line)
+        split.append(msgspec.structs.replace(package, content=tuple(parts)))
     return split, items
+
+
+def _why_unasked(package: ContentPackage, when: MediaUse, *, asked: bool) -> Reason | None:
+    is_out = when == "never" or (when == "needed" and not asked and package.flex.can_drop)
+    return "not-needed" if is_out else None
 
 
 def _find_discussed(packages: Sequence[ContentPackage], query: str) -> set[str]:

@@ -356,12 +356,7 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
         yield from _pool_violations(pool, names[:at])
     for at, step in enumerate(policy.trim):
         yield from _step_violations(f"trim[{at}]", step, names)
-    weights = policy.weights
-    for key in ("priority", "importance", "relevance", "recency"):
-        yield from _check_number(f"weights.{key}", getattr(weights, key), 0.0, 1.0)
-    yield from _check_number("weights.recency_days", weights.recency_days, 1e-6, 1e9)
-    if weights.multiply_by_relevance and not weights.priority + weights.importance + weights.recency:
-        yield "weights.multiply_by_relevance", "needs a positive weight of priority, importance or recency"
+    yield from _weight_violations(policy.weights)
     yield from _check_number("margin.share", policy.margin.share, 0.0, 1.0)
     yield from _check_integer("margin.tokens", policy.margin.tokens, 0)
     yield from _check_number("price", policy.price, 0.0, 1e6)
@@ -378,6 +373,14 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
         yield from _check_integer("total_tokens", policy.total_tokens, 1)
 
 
+def _weight_violations(weights: Weights) -> Iterator[tuple[str, str]]:
+    for key in ("priority", "importance", "relevance", "recency"):
+        yield from _check_number(f"weights.{key}", getattr(weights, key), 0.0, 1.0)
+    yield from _check_number("weights.recency_days", weights.recency_days, 1e-6, 1e9)
+    if weights.multiply_by_relevance and not weights.priority + weights.importance + weights.recency:
+        yield "weights.multiply_by_relevance", "needs a positive weight of priority, importance or recency"
+
+
 def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]]:
     at = f"pools.{pool.name}"
     if not pool.name:
@@ -386,21 +389,25 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
         yield f"{at}.kinds", "must contain at least one kind, or '*'"
     if pool.contiguous and pool.optimize:
         yield f"{at}.optimize", "cannot be combined with contiguous"
-    for key in ("low_water", "need"):
-        has_steps = pool.contiguous or (key == "low_water" and pool.ledger is not None)
-        if getattr(pool, key) is not None and not has_steps:
-            yield f"{at}.{key}", "needs contiguous = true"
+    if pool.need is not None and not pool.contiguous:
+        yield f"{at}.need", "needs contiguous = true"
+    if pool.low_water is not None and not pool.contiguous and pool.ledger is None:
+        yield f"{at}.low_water", "needs contiguous = true"
     yield from _ledger_violations(f"{at}.ledger", pool) if pool.ledger is not None else ()
     yield from _free_violations(f"{at}.free", pool.free) if pool.free is not None else ()
     yield from _check_number(f"{at}.low_water", pool.low_water or 0.0, 0.0, 1.0)
     yield from _need_violations(f"{at}.need", pool.need) if pool.need is not None else ()
-    for key, limits in ((at, pool), (f"{at}.history", pool.history)):
-        yield from _check_integer(f"{key}.min_items", limits.min_items, 0)
-        if limits.max_items is not None:
-            yield from _check_integer(f"{key}.max_items", limits.max_items, max(1, limits.min_items))
+    yield from _item_violations(at, pool)
+    yield from _item_violations(f"{at}.history", pool.history)
     if pool.history.share is not None:
         yield from _check_number(f"{at}.history.share", pool.history.share, 0.0, 1.0)
     yield from _limit_violations(f"{at}.limit", pool.limit, earlier)
+
+
+def _item_violations(at: str, limits: Pool | HistoryLimits) -> Iterator[tuple[str, str]]:
+    yield from _check_integer(f"{at}.min_items", limits.min_items, 0)
+    if limits.max_items is not None:
+        yield from _check_integer(f"{at}.max_items", limits.max_items, max(1, limits.min_items))
 
 
 def _free_violations(at: str, free: FreeItems) -> Iterator[tuple[str, str]]:

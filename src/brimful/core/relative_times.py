@@ -526,6 +526,18 @@ def _get_meaning(tables: _Tables, words: Mapping[str, str], day: date) -> tuple[
     return sign * (int(number) if number.isdecimal() else tables["number"][number.lower()]), values["unit"]
 
 
+def _get_weekday_offsets(weekday: int, today: int) -> dict[str, int | None]:
+    is_over, is_ahead = weekday < today, weekday > today
+    return {
+        "last": 0 if is_over else -1,
+        "past": 0 if is_over else -1,
+        "prior": None if is_over else -1,
+        "this": None if is_over else 0,
+        "next": None if is_ahead or today - weekday == _SUNDAY else 1,
+        "coming": 0 if is_ahead else 1,
+    }
+
+
 def _get_offset(which: str, unit: _Unit, day: date) -> int | None:
     """Return how many weeks, months or years from today a period is, or None if people disagree.
 
@@ -533,18 +545,10 @@ def _get_offset(which: str, unit: _Unit, day: date) -> int | None:
     never used for a day of this week.
     """
     today = day.weekday()
-    offsets: dict[str, int | None] = {"last": -1, "prior": -1, "this": 0, "next": 1, "coming": 1, "past": None}
     if isinstance(unit, int):
-        is_over, is_ahead = unit < today, unit > today
-        offsets = {
-            "last": 0 if is_over else -1,
-            "prior": None if is_over else -1,
-            "this": None if is_over else 0,
-            "next": None if is_ahead or today - unit == _SUNDAY else 1,
-            "coming": 0 if is_ahead else 1,
-        }
-        offsets["past"] = offsets["last"]
-    elif unit == "weekend":
+        return _get_weekday_offsets(unit, today)[which]
+    offsets: dict[str, int | None] = {"last": -1, "prior": -1, "this": 0, "next": 1, "coming": 1, "past": None}
+    if unit == "weekend":
         is_weekend = today >= _SATURDAY
         offsets |= {"past": -1, "coming": int(is_weekend), "next": 1 if is_weekend else None}
         offsets["this"] = 0 if today >= _WEDNESDAY else None  # before, it may be the last one

@@ -53,8 +53,7 @@ def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] =
     # Charge each unit with its share of a heading: first as if all units under it got in, then as they actually did.
     optimistic = _choose_sharing_headings(units, headings, values, tokens, range(len(units)))
     realistic = _choose_sharing_headings(units, headings, values, tokens, optimistic)
-    dense = sorted(range(len(units)), key=lambda at: -values[at] / (units[at].cost or 1))
-    orders = (_chosen_first(realistic, dense), range(len(units)))
+    orders = (_chosen_first(realistic, _by_density(units)), range(len(units)))
     return max((_take_what_fits(units, order, tokens, present) for order in orders), key=total_score)
 
 
@@ -69,27 +68,43 @@ def choose_best_forms(
     present = {unit.heading for unit in beside}
     headings = [unit.heading_due(present) for unit in units]
     price = room.price
-    if price:
-        menus = [menu if unit.free else menu.with_price(price) for unit, menu in zip(units, menus, strict=True)]
-    if any(headings):
-        sharing = Counter(unit.heading for unit in units)
-        menus = [
-            menu.with_heading(-(-heading // sharing[unit.heading])) if heading else menu
-            for unit, menu, heading in zip(units, menus, headings, strict=True)
-        ]
-    picked = choose_options([menu.values for menu in menus], [menu.costs for menu in menus], room.tokens)
-    forms = {at: shaper.shrink(units[at], menus[at].limits[row]) if row else units[at] for at, row in picked.items()}
-    made = {at: unit for at, unit in forms.items() if unit is not None and unit.is_worth(price)}
+    made = _make_forms(units, _charge_menus(units, menus, headings, price), room, shaper)
     if not any(headings):
         return [made[at] for at in sorted(made)]
+    # Headings were shared as if all units got in, so the set may be over its limit: take what fits, the densest first.
     variants = [made.get(at, unit) for at, unit in enumerate(units)]
-    dense = sorted(range(len(units)), key=lambda at: -variants[at].value / (variants[at].cost or 1))
-    candidates = ((variants, _chosen_first(made, dense)), (units, range(len(units))))
+    orders = ((variants, _chosen_first(made, _by_density(variants))), (units, range(len(units))))
     sets = (
         _take_what_fits(each, [at for at in order if each[at].is_worth(price)], room.tokens, present)
-        for each, order in candidates
+        for each, order in orders
     )
     return max(sets, key=lambda chosen: total_score(chosen, price))
+
+
+def _make_forms(units: Sequence[Unit], menus: Sequence[Menu], room: Room, shaper: Shaper) -> dict[int, Unit]:
+    """Return the best set with at most one form of each unit, by index."""
+    picked = choose_options([menu.values for menu in menus], [menu.costs for menu in menus], room.tokens)
+    forms = {at: shaper.shrink(units[at], menus[at].limits[row]) if row else units[at] for at, row in picked.items()}
+    return {at: unit for at, unit in forms.items() if unit is not None and unit.is_worth(room.price)}
+
+
+def _by_density(units: Sequence[Unit]) -> list[int]:
+    return sorted(range(len(units)), key=lambda at: -units[at].value / (units[at].cost or 1))
+
+
+def _charge_menus(
+    units: Sequence[Unit], menus: Sequence[Menu], headings: Sequence[int], price: float
+) -> Sequence[Menu]:
+    """Return the menus less the price of the tokens, and with a share of each heading."""
+    if price:
+        menus = [menu if unit.free else menu.with_price(price) for unit, menu in zip(units, menus, strict=True)]
+    if not any(headings):
+        return menus
+    sharing = Counter(unit.heading for unit in units)
+    return [
+        menu.with_heading(-(-heading // sharing[unit.heading])) if heading else menu
+        for unit, menu, heading in zip(units, menus, headings, strict=True)
+    ]
 
 
 def _choose_sharing_headings(
@@ -184,23 +199,22 @@ def limit_history(
 
     Return the pool with its minimum, the units that may get in (the minimum first), and why others may not.
     """
-    limits, present = pool.history, [unit for unit in fixed if _is_history(unit)]
+    limits, present = pool.history, list(filter(_is_history, fixed))
     items = sum(unit.items for unit in present)
     used = total_cost(present)
     tokens = inf if limits.share is None else (room.tokens + used) * limits.share - used
+    most = inf if limits.max_items is None else limits.max_items
     minimum: list[Unit] = []
     reasons: dict[str, Reason] = {}
     for unit in sorted(filter(_is_history, order), key=lambda each: each.when, reverse=True):
-        if limits.max_items is not None and items + unit.items > limits.max_items:
+        if items + unit.items > most:
             reasons[unit.key] = "max-items"
-            continue
-        if items < limits.min_items:
-            minimum.append(unit)
-        elif unit.cost > tokens:
+        elif items >= limits.min_items and unit.cost > tokens:
             reasons[unit.key] = "pool-full"
-            continue
-        items += unit.items
-        tokens -= unit.cost
+        else:
+            minimum += [unit] * (items < limits.min_items)
+            items += unit.items
+            tokens -= unit.cost
     first = {unit.key for unit in minimum}
     rest = [unit for unit in order if unit.key not in first and unit.key not in reasons]
     least = room.items + sum(unit.items for unit in minimum) if minimum else 0
@@ -292,21 +306,17 @@ def _select_in_order(
     # In history, no item takes so much that others have no room, unless all fit.
     full = any(unit.may_shrink for unit in order) and total_cost(order) > room.tokens
     capped = pool.contiguous and full
+    most = inf if pool.max_items is None else pool.max_items
     same: set[str] = set()
     for rank, unit in enumerate(order):
-        if pool.max_items is not None and items + unit.items > pool.max_items:
-            if pool.contiguous:
-                break
-            continue
         limit = max(room.hard, room.tokens) if items < pool.min_items else room.tokens
         left = limit - used - unit.heading_due(headings)
-        cap = _cap(room.tokens, rank if pool.contiguous else _NEWEST)
-        again = shaper.shrink(unit, limits[unit.key]) if full and unit.key in limits and unit.may_shrink else None
-        if again is not None and again.cost <= left:
-            taken: Unit | None = again
-            same.add(unit.key)
-        else:
-            taken = _fit_unit(unit, left, cap, shaper, capped=capped)
+        taken: Unit | None = None
+        if items + unit.items <= most:
+            taken = _repeat_form(unit, limits, left, shaper) if full else None
+            same.update([unit.key] if taken else [])
+            cap = _cap(room.tokens, rank if pool.contiguous else _NEWEST)
+            taken = taken or _fit_unit(unit, left, cap, shaper, capped=capped)
         if taken is None:
             if pool.contiguous:
                 break
@@ -316,6 +326,12 @@ def _select_in_order(
         used = limit - left + taken.cost
         items += taken.items
     return grow_shrunk(chosen, room.tokens - used, shaper, same)
+
+
+def _repeat_form(unit: Unit, limits: Mapping[str, int], left: int, shaper: Shaper) -> Unit | None:
+    """Return the form that a unit had in the last context, if it fits."""
+    again = shaper.shrink(unit, limits[unit.key]) if unit.may_shrink and unit.key in limits else None
+    return again if again is not None and again.cost <= left else None
 
 
 def _fit_unit(unit: Unit, left: int, cap: int, shaper: Shaper, *, capped: bool) -> Unit | None:
@@ -354,19 +370,12 @@ def grow_shrunk(
 
 
 def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper) -> list[Unit]:
-    forced = (
-        _select_in_order(pool, order[: max(0, pool.min_items - room.items)], room, shaper) if pool.min_items else []
-    )
+    """Choose the minimum in order, the best set of the rest, and one more unit that shrinks into the last gap."""
+    forced = _select_in_order(pool, order[: max(0, pool.min_items - room.items)], room, shaper)
     keys = {unit.key for unit in forced}
     rest = [unit for unit in order if unit.key not in keys] if keys else order
-    tokens = room.tokens - total_cost(forced)
-    price = room.price
-    worth = [unit for unit in rest if unit.is_worth(price)] if price else rest
-    chosen = list(forced)
-    if tokens > 0 and (menus := _make_menus(rest, tokens, shaper, price)):
-        chosen += choose_best_forms(rest, msgspec.structs.replace(room, tokens=tokens), forced, menus, shaper)
-    elif tokens > 0:
-        chosen += choose_best_set(worth, tokens, forced)
+    left, price = msgspec.structs.replace(room, tokens=room.tokens - total_cost(forced)), room.price
+    chosen = [*forced, *(_choose_beside(rest, left, forced, shaper) if left.tokens > 0 else ())]
     if pool.max_items is not None:
         # Limiting the best set can leave less than going down the list would have taken.
         chosen = max(
@@ -377,6 +386,12 @@ def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shap
     if pool.max_items is None or room.items + len(chosen) < pool.max_items:
         chosen += _fill_gap(rest, chosen, room, shaper)
     return grow_shrunk(chosen, room.tokens - total_cost(chosen), shaper, price=price)
+
+
+def _choose_beside(units: Sequence[Unit], room: Room, beside: Sequence[Unit], shaper: Shaper) -> list[Unit]:
+    if menus := _make_menus(units, room.tokens, shaper, room.price):
+        return choose_best_forms(units, room, beside, menus, shaper)
+    return choose_best_set([unit for unit in units if unit.is_worth(room.price)], room.tokens, beside)
 
 
 def _make_menus(units: Sequence[Unit], tokens: int, shaper: Shaper, price: float) -> list[Menu]:

@@ -58,9 +58,7 @@ def pool_decisions(account: PoolAccount, included: Mapping[str, Unit]) -> list[D
     order = [unit for unit in account.order if not unit.replaced_region]
     ranks = _ranks(account.pool, order)
     cut = max((ranks.get(key, 0) for key in account.chosen), default=0)
-    required = account.use.items - sum(unit.items for unit in account.chosen.values())
-    minimum = {unit.key for unit in order[: max(0, account.pool.min_items - required)]}
-    why = _make_reason_function(account, cut)
+    why_in, why_out = _make_why_in(account, order), _make_why_out(account, cut)
     decisions: list[Decision] = []
     for unit, other in account.duplicates:
         decisions += unit.decisions("duplicate", "same-content", by=other)
@@ -72,13 +70,11 @@ def pool_decisions(account: PoolAccount, included: Mapping[str, Unit]) -> list[D
         key = unit.key
         rank = ranks.get(key, 0)
         if key in chosen:
-            is_free = unit.free and not unit.earns(account.price)
-            reason = account.reasons.get(key, "min-items" if key in minimum else "free" if is_free else "fits")
-            decisions += chosen[key].decisions("kept", reason, rank=rank, cut=cut)
+            decisions += chosen[key].decisions("kept", why_in(unit), rank=rank, cut=cut)
         elif key in replaced and replaced[key].key in included:
             by = replaced[key]
-            reason = "ledger" if by.packages[0].kind == LEDGER_ID else "summary"
-            decisions += unit.decisions("replaced", reason, by=by.key, rank=rank, cut=cut)
+            why_replaced: Reason = "ledger" if by.packages[0].kind == LEDGER_ID else "summary"
+            decisions += unit.decisions("replaced", why_replaced, by=by.key, rank=rank, cut=cut)
         elif key in duplicates:
             continue
         elif len(unit.packages) == 1:
@@ -88,7 +84,7 @@ def pool_decisions(account: PoolAccount, included: Mapping[str, Unit]) -> list[D
                     id=key,
                     kind=package.kind,
                     outcome="dropped",
-                    reason=why(unit, rank),
+                    reason=why_out(unit, rank),
                     tokens=package.tokens.tokens,
                     pool=unit.pool,
                     score=unit.score,
@@ -97,7 +93,7 @@ def pool_decisions(account: PoolAccount, included: Mapping[str, Unit]) -> list[D
                 )
             )
         else:
-            several += unit.decisions("dropped", why(unit, rank), rank=rank, cut=cut)
+            several += unit.decisions("dropped", why_out(unit, rank), rank=rank, cut=cut)
     if LEDGER_ID in chosen:
         decisions += chosen[LEDGER_ID].decisions("kept", "ledger")
     return decisions + dropped + several
@@ -117,29 +113,39 @@ def _ranks(pool: Pool, order: Sequence[Unit]) -> dict[str, int]:
     return {unit.key: at for at, unit in enumerate(order, start=1)}
 
 
-def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int], Reason]:
+def _make_why_in(account: PoolAccount, order: Sequence[Unit]) -> Callable[[Unit], Reason]:
+    """Return a function that says why a unit is in."""
+    required = account.use.items - sum(unit.items for unit in account.chosen.values())
+    minimum = {unit.key for unit in order[: max(0, account.pool.min_items - required)]}
+
+    def why(unit: Unit) -> Reason:
+        is_free = unit.free and not unit.earns(account.price)
+        return account.reasons.get(unit.key, "min-items" if unit.key in minimum else "free" if is_free else "fits")
+
+    return why
+
+
+def _make_why_out(account: PoolAccount, cut: int) -> Callable[[Unit, int], Reason]:
     """Return a function that says why a unit of some rank is out."""
     pool, use, reasons, stepped = account.pool, account.use, account.reasons, account.stepped
     headings = {unit.heading for unit in account.chosen.values()}
-    price = account.price if pool.optimize else 0.0
+    price = account.price * pool.optimize
     room_for_items = inf if pool.max_items is None else pool.max_items - use.items
     last = cut + (stepped or not account.continued) if pool.contiguous else inf
     left = max(use.limit, use.used) - use.used
-    max_tokens = use.max_tokens
+    sizes: tuple[tuple[int, Reason], ...] = ((use.max_tokens, "too-large"), (left, "pool-full"))
 
     def why(unit: Unit, rank: int) -> Reason:
-        if reasons and unit.key in reasons:
+        if unit.key in reasons:
             return reasons[unit.key]
         if price and not unit.is_worth(price):
             return "unlikely" if unit.unlikely else "not-worth"
         if len(unit.packages) > room_for_items:
             return "max-items"
-        if rank > last:
-            return "older"
-        if stepped:
-            return "low-water"
+        if rank > last or stepped:
+            return "older" if rank > last else "low-water"
         cost = unit.cost + unit.heading_due(headings)
-        return "too-large" if cost > max_tokens else "pool-full" if cost > left else "window-full"
+        return next((reason for tokens, reason in sizes if cost > tokens), "window-full")
 
     return why
 

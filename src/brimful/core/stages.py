@@ -333,30 +333,28 @@ def _credit_summaries(decisions: list[Decision], packages: Sequence[ContentPacka
     if not any(each.covers or each.kind == "summary" for each in packages):
         return decisions
     included = {each.id for each in decisions if each.included}
-    by_id = {id: each.id for each in packages if each.covers and each.id in included for id in each.covers}
-    if by_id:
-        decisions = [
-            msgspec.structs.replace(each, outcome="replaced", reason="summary", by=by_id[each.id])
-            if each.reason == "excluded" and each.id in by_id
-            else each
-            for each in decisions
-        ]
+    inside = [each for each in packages if each.id in included]
+    by_id = {id: each.id for each in inside for id in each.covers}
+    by_position = _find_by_position(packages, inside)
+    credited: list[Decision] = []
+    for decision in decisions:
+        summary = by_id.get(decision.id, "") if decision.reason == "excluded" else ""
+        summary = summary or (by_position.get(decision.id, "") if decision.outcome == "dropped" else "")
+        if summary:
+            decision = msgspec.structs.replace(decision, outcome="replaced", reason="summary", by=summary)  # noqa: PLW2901
+        credited.append(decision)
+    return credited
+
+
+def _find_by_position(packages: Sequence[ContentPackage], inside: Iterable[ContentPackage]) -> dict[str, str]:
+    """Return the summary inside that covers a message by its position, by the message's id."""
     spans: list[tuple[int, int, str]] = []
-    for package in packages:
+    for package in inside:
         match package.metadata.get(COVERED_KEY):
-            case [int(first), int(last)] if package.kind == "summary" and package.id in included:
+            case [int(first), int(last)] if package.kind == "summary":
                 spans.append((first, last, package.id))
-    if not spans:
-        return decisions
-    turns = {each.id: each for each in packages if region_of(each) == "history" and each.cluster is None}
-    return [
-        msgspec.structs.replace(each, outcome="replaced", reason="summary", by=summary)
-        if each.outcome == "dropped"
-        and each.id in turns
-        and (summary := next((id for first, last, id in spans if first <= turns[each.id].position <= last), ""))
-        else each
-        for each in decisions
-    ]
+    turns = [each for each in packages if region_of(each) == "history" and each.cluster is None] if spans else []
+    return {each.id: next((id for first, last, id in spans if first <= each.position <= last), "") for each in turns}
 
 
 def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
@@ -386,22 +384,7 @@ def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
             text=f"{-context.remaining:,} tokens of the safety margin are in use",
             facts={"tokens": -context.remaining},
         )
-    always = {package.id for package in context.inputs.packages if package.pinned or package.always_on}
-    shortened = (each for each in context.decisions if each.outcome == "shrunk")
-    shrunk = sorted(each.id for each in shortened if each.reason == "required" or each.id in always)
-    if shrunk:
-        yield Notice(
-            kind="required-shrunk",
-            text=f"required or pinned content was shortened to fit: {_name_ids(shrunk)}",
-            facts={"ids": shrunk},
-        )
-    out = (each for each in context.decisions if each.outcome == "dropped" and each.reason != "excluded")
-    if dropped := sorted(each.id for each in out if each.id in always):
-        yield Notice(
-            kind="pins-dropped",
-            text=f"pinned or always-on content did not fit: {_name_ids(dropped)}",
-            facts={"ids": dropped},
-        )
+    yield from _find_pin_warnings(context)
     if left_out := _find_nothing_relevant(context):
         yield Notice(
             kind="nothing-relevant",
@@ -413,6 +396,24 @@ def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
             kind="special-tokens",
             text=f"special tokens of chat templates were broken up in {_name_ids(broken)}",
             facts={"ids": list(broken)},
+        )
+
+
+def _find_pin_warnings(context: Context) -> Iterator[Notice]:
+    always = {package.id for package in context.inputs.packages if package.pinned or package.always_on}
+    shortened = [each for each in context.decisions if each.outcome == "shrunk"]
+    if shrunk := sorted(each.id for each in shortened if each.reason == "required" or each.id in always):
+        yield Notice(
+            kind="required-shrunk",
+            text=f"required or pinned content was shortened to fit: {_name_ids(shrunk)}",
+            facts={"ids": shrunk},
+        )
+    out = {each.id for each in context.decisions if each.outcome == "dropped" and each.reason != "excluded"}
+    if dropped := sorted(out & always):
+        yield Notice(
+            kind="pins-dropped",
+            text=f"pinned or always-on content did not fit: {_name_ids(dropped)}",
+            facts={"ids": dropped},
         )
 
 

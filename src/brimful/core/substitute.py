@@ -76,7 +76,7 @@ class Clusters(msgspec.Struct, frozen=True):
 
         `texts` are the normalized hashes of what is inside.
         """
-        told, texts = self.find_told(inside), set(texts)
+        told, texts = self.find_represented(inside), set(texts)
         standing: list[Unit] = []
         for cluster, summaries in self.summaries.items():
             unit = find_stand_in(summaries, self.members[cluster], told, texts, self.histories)
@@ -85,7 +85,7 @@ class Clusters(msgspec.Struct, frozen=True):
                 texts.add(_text(unit))
         return standing
 
-    def find_told(self, inside: Sequence[Unit]) -> dict[str, Unit]:
+    def find_represented(self, inside: Sequence[Unit]) -> dict[str, Unit]:
         """Return what the model sees or reads a summary of, by its key: the unit itself, or the summary."""
         told: dict[str, Unit] = {}
         for unit in inside:
@@ -97,7 +97,7 @@ class Clusters(msgspec.Struct, frozen=True):
 
     def explain(self, inside: Sequence[Unit]) -> list[tuple[Unit, Reason]]:
         """Return all summaries with the reason why they are inside or not."""
-        keys, told = {unit.key for unit in inside}, self.find_told(inside)
+        keys, told = {unit.key for unit in inside}, self.find_represented(inside)
 
         def why(summary: Unit, members: Sequence[Unit]) -> Reason:
             if summary.key in keys:

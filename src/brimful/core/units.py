@@ -131,15 +131,24 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 (package, cost, forms.get(package.id), full)
                 for package, cost, full in zip(self.packages, self.costs, whole, strict=True)
             ]
-        return [
-            Decision(
-                id=package.id, kind=package.kind, outcome="dropped", reason="reasoning", tokens=full, pool=self.pool
-            )
-            if form is not None and form.name == "bare" and not cost
-            else Decision(
+        return [self._decide(row, outcome, reason, by, rank, cut) for row in rows]
+
+    def _decide(
+        self,
+        row: tuple[ContentPackage, int, ShrunkPackage | None, int],
+        outcome: Outcome,
+        reason: Reason,
+        by: str,
+        rank: int,
+        cut: int,
+    ) -> Decision:
+        """Return the decision on a package, given its cost, its form if it was shortened, and its cost in full."""
+        package, cost, form, full = row
+        if form is None:
+            return Decision(
                 id=package.id,
                 kind=package.kind,
-                outcome=outcome if form is None else "shrunk",
+                outcome=outcome,
                 reason=reason,
                 tokens=package.tokens.tokens,
                 cost=cost if outcome == "kept" else 0,
@@ -148,14 +157,30 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 by=by,
                 rank=rank,
                 cut=cut,
-                group=self.key if len(rows) > 1 else "",
-                form="full" if form is None else form.name,
-                larger=0 if form is None else form.larger,
-                smaller=0 if form is None else form.smaller,
-                full=0 if form is None else full,
+                group=self.key if len(self.packages) > 1 else "",
             )
-            for package, cost, form, full in rows
-        ]
+        if form.name == "bare" and not cost:
+            return Decision(
+                id=package.id, kind=package.kind, outcome="dropped", reason="reasoning", tokens=full, pool=self.pool
+            )
+        return Decision(
+            id=package.id,
+            kind=package.kind,
+            outcome="shrunk",
+            reason=reason,
+            tokens=package.tokens.tokens,
+            cost=cost,
+            pool=self.pool,
+            score=self.score,
+            by=by,
+            rank=rank,
+            cut=cut,
+            group=self.key if len(self.packages) > 1 else "",
+            form=form.name,
+            larger=form.larger,
+            smaller=form.smaller,
+            full=full,
+        )
 
 
 def total_cost(units: Sequence[Unit]) -> int:
