@@ -30,6 +30,10 @@ ENOUGH = 4 * 2**30  # bytes
 if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
+# No test speaks to a server with a certificate. A client that loads all authorities takes longer than most tests.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = os.devnull
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep constants of loaded modules out of fixed examples: which ones are loaded varies with the order of tests."""
