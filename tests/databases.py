@@ -407,7 +407,21 @@ class Databases:
                 return
 
 
+@pytest.fixture(scope="session")
+def empty_sqlite(tmp_path_factory):
+    """Return the file of an empty SQLite database. To copy it takes a tenth of the time of making a new one."""
+    file = tmp_path_factory.mktemp("sqlite") / "store.db"
+    asyncio.run(_migrate(f"sqlite:///{file}", distributed=False))
+    return file
+
+
 @pytest.fixture
-def sqlite_url(tmp_path):
+def sqlite_url(empty_sqlite, tmp_path):
+    """Return the address of an empty SQLite database."""
+    return f"sqlite:///{shutil.copy(empty_sqlite, tmp_path)}"
+
+
+@pytest.fixture
+def new_sqlite_url(tmp_path):
     """Return the address of a SQLite database that is not there yet."""
-    return f"sqlite:///{Path(tmp_path)}/store.db"
+    return f"sqlite:///{tmp_path}/store.db"

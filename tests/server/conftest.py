@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from logging.handlers import QueueHandler
 from queue import Queue
 
@@ -43,13 +44,15 @@ def next_log_line():
 
 
 @pytest.fixture
-def start(upstream, tmp_path):
+def start(upstream, empty_sqlite, tmp_path):
     """Return a function that starts a server before the fake upstream, and gives a client of it."""
-    running = []
+    running, file = [], tmp_path / "brimful.db"
 
     def begin(environ=_NONE, **config):
         local = {"name": "local", "url": f"{upstream.address}/v1", "window": 8192} | config.pop("upstream", {})
-        data = {"upstreams": [local], "store": f"sqlite:///{tmp_path}/brimful.db"} | config
+        data = {"upstreams": [local], "store": f"sqlite:///{file}"} | config
+        if not file.exists():
+            shutil.copy(empty_sqlite, file)
         settings = parse_config(data, "brimful.toml")
         entered = serving(create_app(settings, environ=environ), **connection_settings(settings))
         address, _ = entered.__enter__()

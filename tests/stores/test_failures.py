@@ -108,12 +108,12 @@ def test_a_program_may_go_to_another_folder(tmp_path, run, monkeypatch):
     assert run(story()) == [(1,), (1,)]
 
 
-def test_two_open_a_new_file_at_once(sqlite_url, run):
-    other = sqlite3.connect(path_of(sqlite_url), isolation_level=None, check_same_thread=False)
+def test_two_open_a_new_file_at_once(new_sqlite_url, run):
+    other = sqlite3.connect(path_of(new_sqlite_url), isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
 
     async def opened():
-        opening = asyncio.create_task(connect(sqlite_url, wait=120.0).open())
+        opening = asyncio.create_task(connect(new_sqlite_url, wait=120.0).open())
         await asyncio.wait([opening], timeout=0.1)
         assert not opening.done()
         other.execute("ROLLBACK")
@@ -125,11 +125,11 @@ def test_two_open_a_new_file_at_once(sqlite_url, run):
     other.close()
 
 
-def test_a_new_file_that_another_never_lets_go(sqlite_url, run):
-    other = sqlite3.connect(path_of(sqlite_url), isolation_level=None)
+def test_a_new_file_that_another_never_lets_go(new_sqlite_url, run):
+    other = sqlite3.connect(path_of(new_sqlite_url), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable, match="another process holds the lock; try again") as caught:
-        run(connect(sqlite_url, wait=0.05).open())
+        run(connect(new_sqlite_url, wait=0.05).open())
     assert caught.value.retriable
     other.close()
 

@@ -93,11 +93,11 @@ async def kill(task, url, path=""):
     assert await child.wait() == -signal.SIGKILL
 
 
-def test_while_it_creates_a_store(sqlite_url, run):
+def test_while_it_creates_a_store(new_sqlite_url, run):
     async def story():
-        await kill("create", sqlite_url)
-        await post(sqlite_url)
-        async with connect(sqlite_url) as database:
+        await kill("create", new_sqlite_url)
+        await post(new_sqlite_url)
+        async with connect(new_sqlite_url) as database:
             return await read(database), await database.check()
 
     assert run(story()) == (expected(), [])

@@ -42,16 +42,16 @@ def postgres_columns(url):
     return found
 
 
-def test_both_databases_have_the_same_tables_and_columns(sqlite_url, postgres_url, run):
-    run(_opened(sqlite_url))
+def test_both_databases_have_the_same_tables_and_columns(new_sqlite_url, postgres_url, run):
+    run(_opened(new_sqlite_url))
     expected = postgres_columns(postgres_url)
     expected["vectors"].add("number")  # by which a file refers to vectors
-    assert sqlite_columns(sqlite_url) == expected
+    assert sqlite_columns(new_sqlite_url) == expected
 
 
-def test_every_table_but_one_has_a_tenant(sqlite_url, run):
-    run(_opened(sqlite_url))
-    without = {table for table, columns in sqlite_columns(sqlite_url).items() if "tenant" not in columns}
+def test_every_table_but_one_has_a_tenant(new_sqlite_url, run):
+    run(_opened(new_sqlite_url))
+    without = {table for table, columns in sqlite_columns(new_sqlite_url).items() if "tenant" not in columns}
     assert without == {"migrations"}
 
 
@@ -109,9 +109,9 @@ def test_opening_again_keeps_everything(url, run):
     assert run(read()) == ["m2", "m1"]
 
 
-def test_a_database_that_needs_migrating_says_so(sqlite_url, run):
+def test_a_database_that_needs_migrating_says_so(new_sqlite_url, run):
     with pytest.raises(MigrationError, match="needs migration 0001_initial; open it with migrate=True"):
-        run(_opened(sqlite_url, migrate=False))
+        run(_opened(new_sqlite_url, migrate=False))
 
 
 def test_a_database_from_the_future_is_refused(url, run):
@@ -162,14 +162,14 @@ def test_a_backup_of_an_older_version_is_migrated_when_it_is_restored(url, tmp_p
 FIRST = Tuning(migrations=lambda dialect: load_migrations(dialect)[:1])
 
 
-def test_a_store_of_the_first_version_keeps_its_memories(sqlite_url, run):
+def test_a_store_of_the_first_version_keeps_its_memories(new_sqlite_url, run):
     async def remembered():
-        async with connect(sqlite_url) as database:
+        async with connect(new_sqlite_url) as database:
             return await database.tenant("acme").memories()
 
-    run(_opened(sqlite_url, tuning=FIRST))
+    run(_opened(new_sqlite_url, tuning=FIRST))
     change(
-        sqlite_url,
+        new_sqlite_url,
         "INSERT INTO memories (tenant, id, scope, type, hash, at, pinned, accesses, accessed, detail) VALUES "
         "('acme', 'k', 'memory:::', 'semantic', 'of an erased text', 5, 1, 2, 6, "
         """CAST('[0.25,"chat",{}]' AS BLOB))""",
@@ -183,8 +183,8 @@ def test_a_store_of_the_first_version_keeps_its_memories(sqlite_url, run):
 WITH_NUMBERS = Tuning(migrations=lambda dialect: load_migrations(dialect)[:14])
 
 
-def test_messages_that_wait_for_a_vector_still_wait_after_their_rows_became_smaller(sqlite_url, run):
-    run(_opened(sqlite_url, tuning=WITH_NUMBERS))
+def test_messages_that_wait_for_a_vector_still_wait_after_their_rows_became_smaller(new_sqlite_url, run):
+    run(_opened(new_sqlite_url, tuning=WITH_NUMBERS))
     for statement in (
         (
             "INSERT INTO rooms (tenant, number, id, body, last) VALUES "
@@ -204,10 +204,10 @@ def test_messages_that_wait_for_a_vector_still_wait_after_their_rows_became_smal
         "INSERT INTO embedding_queue (tenant, embedder, doc, passage) VALUES ('acme', 'e', 7, 'b2:1')",
         "INSERT INTO token_counts (tenant, tokenizer, hash, tokens) VALUES ('acme', 't', 'b2:1', 3)",
     ):
-        change(sqlite_url, statement)
+        change(new_sqlite_url, statement)
 
     async def embedded():
-        async with connect(sqlite_url) as database:
+        async with connect(new_sqlite_url) as database:
             store = database.tenant("acme")
             (waiting,) = await store.backlog("e")
             await store.save_vectors("e", [waiting.doc], np.ones((1, 8), dtype=np.float32))
@@ -219,9 +219,9 @@ def test_messages_that_wait_for_a_vector_still_wait_after_their_rows_became_smal
     assert (counted.message.sender, counted.message.content, counted.tokens) == ("ada", "tea", None)
 
 
-def test_many_may_open_a_new_database_at_once(sqlite_url, run):
+def test_many_may_open_a_new_database_at_once(new_sqlite_url, run):
     async def together():
-        databases = [connect(sqlite_url) for _ in range(5)]
+        databases = [connect(new_sqlite_url) for _ in range(5)]
         await asyncio.gather(*(database.open() for database in databases))
         for number, database in enumerate(databases):
             await database.tenant("acme").post([make_message(f"m{number}")])

@@ -1,5 +1,7 @@
 """Passages: a long text has several documents, which come and go together."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -205,6 +207,7 @@ def test_every_text_of_an_older_store_is_to_be_indexed_again(url, run):
             pass
 
     if url.startswith("sqlite"):
+        Path(url.removeprefix("sqlite:///")).unlink()
         run(opened(tuning=first))
         change(url, OLD_ROWS.format("[]"))
         change(url, "DELETE FROM documents WHERE item = 'last'")
@@ -247,16 +250,16 @@ def divide_otherwise(record, _start=0):
     return words("new terms") if record.id == "other" else divide(record)
 
 
-def test_numbers_of_removed_documents_are_not_used_again_after_the_migration(sqlite_url, run):
+def test_numbers_of_removed_documents_are_not_used_again_after_the_migration(new_sqlite_url, run):
     first = Tuning(migrations=lambda dialect: load_migrations(dialect)[:1])
 
     async def story():
-        async with connect(sqlite_url, tuning=first):
+        async with connect(new_sqlite_url, tuning=first):
             pass
-        change(sqlite_url, OLD_ROWS.format("[]"))
-        change(sqlite_url, "DELETE FROM documents")
-        async with connect(sqlite_url) as database:
+        change(new_sqlite_url, OLD_ROWS.format("[]"))
+        change(new_sqlite_url, "DELETE FROM documents")
+        async with connect(new_sqlite_url) as database:
             await database.tenant("acme").post([make_message("m1")])
 
     run(story())
-    assert rows(sqlite_url, "SELECT doc FROM documents") == [(3,)]
+    assert rows(new_sqlite_url, "SELECT doc FROM documents") == [(3,)]

@@ -156,13 +156,13 @@ def old_body(context):
     return zlib.compress(msgspec.json.encode([written, request, texts, [0]]), 1)
 
 
-def test_a_store_with_a_row_for_each_candidate_is_migrated(sqlite_url, run):
+def test_a_store_with_a_row_for_each_candidate_is_migrated(new_sqlite_url, run):
     context = build([memory("Ada drinks tea.", counter=COUNTER, id="k1", timestamp=NOW - 50), question()])
     snapshot = Snapshot(id="s1", room="general", context=context, at=7.0)
     contents = {content_hash(each.content): msgspec.json.encode(each.content) for each in context.inputs.packages}
 
     async def opened(tuning):
-        async with connect(sqlite_url, tuning=tuning) as database:
+        async with connect(new_sqlite_url, tuning=tuning) as database:
             store = database.tenant("acme")
             return [
                 await store.snapshot("s1"),
@@ -170,18 +170,18 @@ def test_a_store_with_a_row_for_each_candidate_is_migrated(sqlite_url, run):
             ]
 
     async def erased():
-        async with connect(sqlite_url) as database:
+        async with connect(new_sqlite_url) as database:
             store = database.tenant("acme")
             await store.save_memories([known("k1", "Ada drinks tea.")])
             await store.remove_memory("k1", erase=True)
             return await store.snapshot("s1")
 
     async def migrated(tuning):
-        async with connect(sqlite_url, tuning=tuning):
+        async with connect(new_sqlite_url, tuning=tuning):
             pass
 
     run(migrated(BEFORE))
-    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as old:
+    with closing(sqlite3.connect(new_sqlite_url.removeprefix("sqlite:///"))) as old:
         old.executemany(
             "INSERT INTO contents (tenant, hash, body, uses, seen) VALUES ('acme', ?, ?, 0, 1)", contents.items()
         )

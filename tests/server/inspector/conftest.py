@@ -1,6 +1,7 @@
 """A server whose store contains messages, memories, contexts and answers."""
 
 import asyncio
+import shutil
 
 import msgspec
 import pytest
@@ -49,9 +50,18 @@ async def tell_story(url, tenant="default", *, turns=60):
     return Kept(first=first.id, second=second.id)
 
 
+@pytest.fixture(scope="session")
+def told(tmp_path_factory):
+    """Return a folder with the store of the story, and what it is about."""
+    folder = tmp_path_factory.mktemp("story")
+    return folder, asyncio.run(tell_story(store_of(folder)))
+
+
 @pytest.fixture
-def kept(tmp_path):
-    return asyncio.run(tell_story(store_of(tmp_path)))
+def kept(told, tmp_path):
+    folder, kept = told
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return kept
 
 
 @pytest.fixture
