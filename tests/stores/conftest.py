@@ -8,28 +8,32 @@ from brimful.stores import connect
 from brimful.stores.tuning import DEFAULT_TUNING
 from stores.encrypted import kek
 
-ANY_STORE = {
-    "test_backups",
-    "test_durability",
-    "test_janitor",
-    "test_jobs",
-    "test_statistics",
-    "test_log",
-    "test_retention",
-    "test_integrity",
-    "test_memories",
-    "test_migrations",
-    "test_passages",
-    "test_tenants",
-    "test_messages",
-    "test_usage",
+# Tests of tables and of the index run on every sort of store, plain and encrypted. For the others, a pair covers both.
+EVERY_STORE = {
     "test_entities",
+    "test_log",
+    "test_memories",
+    "test_messages",
+    "test_passages",
     "test_postings",
     "test_room_counts",
-    "test_rotation",
     "test_snapshots",
+    "test_tenants",
+    "test_usage",
     "test_vectors",
 }
+PAIR_OF_STORES = {
+    "test_backups",
+    "test_durability",
+    "test_integrity",
+    "test_janitor",
+    "test_jobs",
+    "test_migrations",
+    "test_retention",
+    "test_rotation",
+    "test_statistics",
+}
+PAIR = [("sqlite", "plain"), ("postgres", "encrypted")]
 
 
 @pytest.fixture
@@ -39,8 +43,14 @@ def url(request):
 
 
 def pytest_generate_tests(metafunc):
-    if "url" in metafunc.fixturenames and metafunc.module.__name__.rpartition(".")[2] in ANY_STORE:
+    module, used = metafunc.module.__name__.rpartition(".")[2], metafunc.fixturenames
+    if module in PAIR_OF_STORES and {"url", "keys"} <= set(used):
+        metafunc.parametrize(("url", "keys"), PAIR, indirect=True)
+        return
+    if module in EVERY_STORE | PAIR_OF_STORES and "url" in used:
         metafunc.parametrize("url", ["sqlite", "postgres"], indirect=True)
+    if "keys" in used:
+        metafunc.parametrize("keys", ["plain", "encrypted"], indirect=True)
 
 
 @pytest.fixture
@@ -50,7 +60,7 @@ def run():
         yield runner.run
 
 
-@pytest.fixture(params=["plain", "encrypted"])
+@pytest.fixture
 def keys(request):
     """Return no keys, or some: whatever holds of a store holds of an encrypted one."""
     return kek(search="vectors") if request.param == "encrypted" else None
