@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import requests
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
@@ -58,20 +59,28 @@ def inspector(upstream_server, tmp_path_factory):
         yield address
 
 
+@pytest.fixture(scope="module")
+def session():
+    """Return a connection for all requests. Otherwise, each one reads the environment, and connects anew."""
+    with requests.Session() as session:
+        session.trust_env = False
+        yield session
+
+
 @asking.parametrize()
 @ANY
-def test_no_request_breaks_the_server(case, address):
-    want_sound_answer(case, address)
+def test_no_request_breaks_the_server(case, address, session):
+    want_sound_answer(case, address, session)
 
 
 @inspecting.parametrize()
 @ANY
-def test_no_query_breaks_the_inspector(case, inspector):
-    want_sound_answer(case, inspector)
+def test_no_query_breaks_the_inspector(case, inspector, session):
+    want_sound_answer(case, inspector, session)
 
 
-def want_sound_answer(case, address):
-    response = case.call(base_url=address)
+def want_sound_answer(case, address, session):
+    response = case.call(base_url=address, session=session)
     assert response.status_code < 500, response.text
     case.validate_response(response, checks=[response_schema_conformance, content_type_conformance])
 
