@@ -14,6 +14,10 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 import brimful.server
+from brimful.server.app import create_app
+from brimful.server.config import parse_config
+from brimful.server.connections import connection_settings
+from server.upstream import serving
 from web import world
 
 WEB = Path(__file__).parents[2] / "web"
@@ -128,10 +132,19 @@ def shop(tmp_path_factory):
         yield address, store, contexts
 
 
+@pytest.fixture(scope="session")
+def small_shop(tmp_path_factory):
+    """The folder of a store with a shorter case, and the ids of its contexts."""
+    folder = tmp_path_factory.mktemp("small")
+    return folder, in_thread(world.support(f"sqlite:///{folder}/brimful.db", turns=1))
+
+
 @pytest.fixture
-def own_shop(tmp_path):
-    """The same for one test alone, which may change what it likes."""
+def own_shop(small_shop, tmp_path):
+    """A server of such a store for one test alone, which may change what it likes: in a thread, which starts faster."""
+    folder, contexts = small_shop
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     store = f"sqlite:///{tmp_path}/brimful.db"
-    contexts = in_thread(world.support(store, turns=1))
-    with served(tmp_path, store) as address:
+    config = parse_config({"store": store, "upstreams": [], "remember": {"embedder": "none"}}, "brimful.toml")
+    with serving(create_app(config, environ={}), **connection_settings(config)) as (address, _):
         yield address, store, contexts
