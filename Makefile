@@ -24,11 +24,14 @@ PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 # Plain tests that reach every branch of the core. Only these are measured: measuring all tests takes twice as long, and
 # what generated examples reach is no promise.
 CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render tests/assembly src/brimful/core
+# Tests wait for servers and browsers, so there is one worker more than there are processors. Each starts with a part of its own
+# and helps the others at the end, so that the fixtures of a file are made once.
+PYTEST = $(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; print(1 + os.cpu_count())') --dist worksteal
 
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect screenshots test pgbouncer pooler adapters citus chaos search check lint docs web browser bench audit mcp-conformance sbom hashes format clean
+.PHONY: demo inspect screenshots test test-core test-page test-quick quick pgbouncer pooler adapters citus chaos search check lint docs web browser bench audit mcp-conformance sbom hashes format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -41,15 +44,28 @@ inspect: $(VENV)/.base $(VENV)/.server web
 screenshots: web browser $(VENV)/.dev
 	$(BIN)/python tools/screenshots.py
 
-test: lint docs web browser pooler $(VENV)/.models
-	npm --prefix web test
-	$(BIN)/python -m pytest --numprocesses auto $(CORE_TESTS) -m 'not hypothesis' \
+# At the end, it says where the time went.
+test: web browser pooler $(VENV)/.models $(VENV)/.docs
+	$(MAKE) --jobs 2 --output-sync test-core lint docs test-page
+	$(PYTEST) --ran '$(CORE_TESTS)' --times
+
+test-core: $(VENV)/.dev
+	$(PYTEST) $(CORE_TESTS) -m 'not hypothesis' \
 	  --cov=brimful.core --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
-	$(BIN)/python -m pytest --numprocesses auto
+
+test-page: web/node_modules/.package-lock.json
+	npm --prefix web test
+
+# Before each commit, in less than two minutes: the linters, and the plain tests of the core.
+quick: $(VENV)/.dev
+	$(MAKE) --jobs 2 --output-sync lint test-quick
+
+test-quick: $(VENV)/.dev
+	$(PYTEST) $(CORE_TESTS) tests/test_architecture.py -m 'not hypothesis'
 
 # All tests of PostgreSQL, behind PgBouncer in transaction mode. `make test` runs a few of them so.
 pgbouncer: pooler $(VENV)/.dev
-	BRIMFUL_TEST_PGBOUNCER=1 $(BIN)/python -m pytest --numprocesses auto tests/stores tests/engine tests/janitor tests/server tests/cli
+	BRIMFUL_TEST_PGBOUNCER=1 $(PYTEST) tests/stores tests/engine tests/janitor tests/server tests/cli
 
 # Each adapter with its framework, in an environment of its own. All of them take minutes and gigabytes: ONLY='langchain litellm'.
 # ONLY=--newest tries the newest versions of the frameworks, ONLY=--lock makes them the ones to test with.
@@ -68,10 +84,10 @@ chaos: pooler $(VENV)/.dev
 
 # Property tests with new random examples. `make test` always uses the same ones.
 search: web $(VENV)/.dev
-	$(BIN)/python -m pytest --numprocesses auto --hypothesis-profile=search -m hypothesis
+	$(PYTEST) --hypothesis-profile=search -m hypothesis
 
 check: lint docs
-	$(BIN)/python -m pytest --numprocesses auto tests/test_docs.py
+	$(PYTEST) tests/test_docs.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check --quiet .

@@ -6,11 +6,13 @@ Examples are the same ones on every run, so that a run is green or red for what 
 
 import os
 import shutil
-from pathlib import Path
+from collections import Counter
+from itertools import chain
+from pathlib import Path, PurePath
 
 import pytest
 import stamina
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.internal.conjecture import providers
 
 pytest_plugins = ("databases", "llama", "poolers")
@@ -33,6 +35,36 @@ if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).
 # No test speaks to a server with a certificate. A client that loads all authorities takes longer than most tests.
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = os.devnull
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--times", action="store_true", help="show how long the tests of each folder took")
+    parser.addoption("--ran", default="", help="folders of which only the property tests are left to run")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    folders = tuple(f"{folder}/" for folder in config.getoption("--ran").split())
+    ran = {item for item in items if item.nodeid.startswith(folders) and not is_hypothesis_test(item.obj)}
+    if ran:
+        config.hook.pytest_deselected(items=list(ran))
+        items[:] = [item for item in items if item not in ran]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Show where the time went: the seconds of all workers, by folder."""
+    if not config.getoption("--times"):
+        return
+    seconds: Counter[str] = Counter()
+    tests: Counter[str] = Counter()
+    for report in chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            folder = "/".join(PurePath(report.nodeid.partition("::")[0]).parts[:2])
+            seconds[folder] += report.duration
+            tests[folder] += report.when == "call"
+    terminalreporter.section("seconds and tests")
+    for folder, spent in seconds.most_common(20):
+        terminalreporter.write_line(f"{spent:6.0f} {tests[folder]:6}  {folder}")
+    terminalreporter.write_line(f"{seconds.total():6.0f} {tests.total():6}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
