@@ -4,8 +4,8 @@ Blocks of a page share one namespace and one empty directory, in the order of th
 
     ```pycon      run as a doctest, `...` matches anything, white space is free
     ```python     executed
-    ```console    lines after `$` are run by a shell if they call brimful or a script in the directory; the output must
-                  be as printed: `…` alone on a line stands for any lines, `...` within a line for anything
+    ```console    lines after `$` are run if they call brimful or a script in the directory; the output must be as
+                  printed: `…` alone on a line stands for any lines, `...` within a line for anything
     <!-- file chat.jsonl -->      before a block: the block is written to that file
     <!-- policy mine.toml -->     before a block: … and must load as a policy
     <!-- models models.toml -->   before a block: … and must load as a file of models
@@ -17,6 +17,7 @@ The pages of the tutorial share one directory. The servers that they start run u
 import doctest
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import msgspec
 import pytest
 import typer
+from typer.testing import CliRunner
 
 import brimful
 from brimful import embedding, errors, formats, lore, models, packagers, policies, providers, testing
@@ -294,13 +296,22 @@ def run_console(block: Block, place: str, servers: Servers | None) -> None:
         if not re.search(r"(^|\| |^\w+=\S+ )(brimful |python \w+\.py)", command):
             assert command.startswith(SHOWN_ONLY), f"{place}: not run by the tests: {command}"
             continue
-        done = subprocess.run(
-            ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        output, code = run_command(command.replace("\\\n", " "), in_shell=servers is not None)
+        assert re.fullmatch(pattern(expected), trimmed(output)), (
+            f"{place}: $ {command}expected:\n{expected}\ngot:\n{output}"
         )
-        assert re.fullmatch(pattern(expected), trimmed(done.stdout)), (
-            f"{place}: $ {command}expected:\n{expected}\ngot:\n{done.stdout}"
-        )
-        assert (done.returncode == 0) is ("error:" not in expected), f"{place}: $ {command}exits {done.returncode}"
+        assert (code == 0) is ("error:" not in expected), f"{place}: $ {command}exits {code}"
+
+
+def run_command(command: str, *, in_shell: bool) -> tuple[str, int]:
+    """Return the output of a command and its exit code. Outside of the tutorial, a shell runs what needs one."""
+    if not in_shell and re.fullmatch(r"brimful [^|<>&;$`*~#]+", command):
+        result = CliRunner().invoke(app, shlex.split(command)[1:], prog_name="brimful")
+        return result.output, result.exit_code
+    done = subprocess.run(
+        ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    return done.stdout, done.returncode
 
 
 def pattern(expected: str) -> str:

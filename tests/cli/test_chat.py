@@ -15,7 +15,7 @@ from brimful.cli.chat import CHAT_HELP
 def smol(llama):
     """The options that lead to a small model on this machine."""
     server = llama("smollm2")
-    options = ("--provider", f"{server.address}/v1", "--window", 1024, "--completion", 24, "--embedder", "none")
+    options = ("--provider", f"{server.address}/v1", "--window", 1024, "--completion", 8, "--embedder", "none")
     return ("--model", server.model, *options)
 
 

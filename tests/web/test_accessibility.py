@@ -40,8 +40,8 @@ def settle(page):
 
 def faults(page):
     """What axe finds: the rule, and where."""
-    found = page.evaluate("axe.run({resultTypes: ['violations']})")
-    return [(each["id"], [node["target"] for node in each["nodes"]][:5]) for each in found["violations"]]
+    violations = page.evaluate("axe.run({resultTypes: ['violations']}).then(found => found.violations)")
+    return [(each["id"], [node["target"] for node in each["nodes"]][:5]) for each in violations]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
