@@ -84,7 +84,7 @@ async def _build(engine: Engine, talk: Talk, question: Asked, tokens: int) -> Bu
         sender=talk.asker,
         window=WINDOW,
         now=max((turn.at or 0.0) for turn in talk.turns),
-        overrides=only_related(tokens),
+        overrides={"price": "full", **only_related(tokens)},
         save=False,
     )
     seconds, processor = time.perf_counter() - began, time.process_time() - worked
@@ -96,7 +96,6 @@ async def _build(engine: Engine, talk: Talk, question: Asked, tokens: int) -> Bu
 def only_related(tokens: int) -> dict[str, object]:
     """Return the default policy with no place for history, and so many tokens for what was found."""
     return {
-        "price": "full",
         "pools.recent.need": None,
         "pools.recent.limit": {"tokens": 0},
         "pools.recent.borrow": False,

@@ -47,6 +47,7 @@ import soak
 import startup
 import storage
 import tenants
+import unseen
 import vectors
 import worth
 from tables import Section, table
@@ -114,6 +115,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "parity": partial(parity.report, quick=options.quick),
         "quality": partial(quality.report, quick=options.quick),
         "evidence": partial(evidence.report, options.data, quick=options.quick),
+        "unseen": partial(unseen.report, options.data, quick=options.quick),
         "answers": partial(answers.report, options.data, quick=options.quick),
         "worth": partial(worth.report, options.data, quick=options.quick),
         "relevance": partial(relevance.report, options.data, quick=options.quick),
