@@ -9,6 +9,7 @@ from pathlib import Path
 
 from brimful import counter
 from brimful.core.context import Context
+from brimful.core.decision import RETRIEVED_KINDS
 from brimful.core.labels import RELATED_CLOSE, RELATED_OPEN
 from brimful.engine import Engine
 from brimful.engine.options import Retrieval
@@ -16,6 +17,7 @@ from brimful.records import Message
 from evidence_data import Asked, Talk
 
 WINDOW = 32_000  # larger than any budget, so that the budget is the pool's
+WINDOWS = (2_048, 4_096, 8_192)  # in which noise is measured
 ROOM = "talk"
 MESSAGE = 4  # tokens around the message that the turns are in
 UNCACHED = Retrieval(cache_ttl=0.0)  # every build searches
@@ -33,32 +35,42 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The builds of a conversation by budget, and the bytes of its text and of the store."""
+    """The builds of a conversation by budget, its noise by window, and the bytes of its text and of the store.
+
+    Noise is the share of a prompt that a question to another conversation brought into it.
+    """
 
     builds: dict[int, list[Build]]
+    noise: dict[int, list[float]]
     turns: int
     text: int
     stored: int
 
 
-def measure(talk: Talk, model: str, embedder: str, budgets: Sequence[int]) -> Measured:
-    """Ask every question within every budget of tokens, which includes all that is around the turns."""
+def measure(talk: Talk, others: Sequence[Asked], model: str, embedder: str, budgets: Sequence[int]) -> Measured:
+    """Ask every question within every budget of tokens, which includes all that is around the turns.
+
+    `others` are questions that the conversation cannot answer.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        builds = asyncio.run(_builds(f"sqlite:///{folder}/talk.db", talk, model, embedder, budgets))
+        builds, noise = asyncio.run(_builds(f"sqlite:///{folder}/talk.db", talk, others, model, embedder, budgets))
         stored = sum(file.stat().st_size for file in Path(folder).iterdir())
-    return Measured(builds, len(talk.turns), sum(len(turn.text.encode()) for turn in talk.turns), stored)
+    return Measured(builds, noise, len(talk.turns), sum(len(turn.text.encode()) for turn in talk.turns), stored)
 
 
-async def _builds(store: str, talk: Talk, model: str, embedder: str, budgets: Sequence[int]) -> dict[int, list[Build]]:
+async def _builds(
+    store: str, talk: Talk, others: Sequence[Asked], model: str, embedder: str, budgets: Sequence[int]
+) -> tuple[dict[int, list[Build]], dict[int, list[float]]]:
     envelope = counter(model).texts([RELATED_OPEN + RELATED_CLOSE])[0].tokens + MESSAGE
     async with Engine(store, model=model, embedder=embedder, retrieval=UNCACHED) as engine:
         await engine.post_many(list(messages(talk)))
         if embedder != "none":
             await engine.index()
-        return {
+        builds = {
             budget: [await _build(engine, talk, asked, budget - envelope) for asked in talk.questions]
             for budget in budgets
         }
+        return builds, {window: [await _noise(engine, talk, each, window) for each in others] for window in WINDOWS}
 
 
 def messages(talk: Talk) -> Sequence[Message]:
@@ -91,6 +103,16 @@ async def _build(engine: Engine, talk: Talk, question: Asked, tokens: int) -> Bu
     whole, shortened = (len(_inside(context, full=full) & question.evidence) for full in (True, False))
     asked = len(question.evidence)
     return Build((whole + shortened) / asked, shortened / asked, seconds, processor)
+
+
+async def _noise(engine: Engine, talk: Talk, question: Asked, window: int) -> float:
+    """Return the share of the prompt that was found. The policy is the default one, history included."""
+    now = max((turn.at or 0.0) for turn in talk.turns)
+    context = await engine.assemble(
+        room=ROOM, message=question.text, sender=talk.asker, window=window, now=now, save=False
+    )
+    included = (each for each in context.decisions if each.included and each.kind.startswith(RETRIEVED_KINDS))
+    return sum(each.cost for each in included) / context.tokens
 
 
 def only_related(tokens: int) -> dict[str, object]:

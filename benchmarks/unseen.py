@@ -28,25 +28,25 @@ from unseen_data import Collection, Kind, collections
 BUDGETS = (2_000, 8_000)
 TITLE = "Unseen collections"
 ABOUT = f"""Nothing in Brimful was chosen by these collections. Recall is the share of what a question needs that is in
-{BUDGETS[0]:,} or {BUDGETS[1]:,} tokens; beside it are the tokens that this takes on average. Noise is what questions
-that the store cannot answer bring: tokens on average.
+{BUDGETS[0]:,} or {BUDGETS[1]:,} tokens, and "tokens" what this takes on average. Noise is the mean number of tokens
+that questions bring which the store cannot answer.
 
-- tau2-bench: 97 customers of a bank, and the documents that an agent needs to help them, up to 30 of 698. The message
-  is the whole of a customer's instructions. The questions that the documents cannot answer are PrefEval's.
-- PrefEval, memories: 6 users with 100 preferences, and questions that share few words with the one that matters.
-  Noise: small talk and sums.
+- tau2-bench: 97 customers of a bank, and the documents that an agent needs to help each of them, up to 30 of 698. The
+  message is all that the customer was told to want. Noise: PrefEval's questions.
+- PrefEval, memories: three users with 100 preferences each, and questions that hardly share a word with the preference
+  that matters. Noise: small talk, sums and the like.
 - PrefEval, chat: 20 preferences among 632 messages about other things. Noise: the same questions without the
   preferences.
-- MemDaily: about 230 messages of each of 50 people, in Chinese, and the messages that answer a question. Some messages
-  say the same in other words, but only one of them counts. Noise: questions about another person's plans. The small
-  encoder reads English only.
+- MemDaily: about 230 messages of each of 50 people, in Chinese. Some messages say the same in other words, but only one
+  of them counts. Noise: questions about another person's plans. The small encoder reads English only.
 
 "Brimful" is the engine with its default policy and no history. It may shorten a long text to the passages that match,
 which counts as found. The other ways take the best whole texts that fit, so their noise is the budget.
 
-    BENCH_DATA=folder python benchmarks/run_all.py --only unseen"""
+The data does not come along. Clone sierra-research/tau2-bench as `tau2_bench`, amazon-science/PrefEval as `prefeval`
+and nuster1128/MemSim as `memdaily` into a folder:
 
-Cells = list[str]
+    BENCH_DATA=folder python benchmarks/run_all.py --only unseen"""
 
 
 @dataclass(frozen=True, slots=True)

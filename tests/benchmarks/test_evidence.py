@@ -4,6 +4,7 @@ import pytest
 
 import chart
 import evidence
+import evidence_engine
 from brimful import counter
 from brimful.core.labels import RELATED_CLOSE, RELATED_OPEN
 from evidence_data import Asked, Talk, Turn
@@ -27,6 +28,12 @@ def test_what_fits_is_within_the_budget_as_the_model_sees_it(budget):
     text = RELATED_OPEN + "".join(day + "".join(lines) for day, lines in days.items()) + RELATED_CLOSE
     spent = counter(evidence.MODEL).texts([text])[0].tokens + evidence.MESSAGE
     assert budget - 60 <= spent <= budget
+
+
+def test_the_engine_finds_evidence_and_a_sum_brings_nothing():
+    found = evidence_engine.measure(TALK, [Asked("17 * 23?", frozenset())], evidence.MODEL, "none", [2_000])
+    assert [build.recall for build in found.builds[2_000]] == [1.0]
+    assert found.noise == dict.fromkeys(evidence_engine.WINDOWS, [0.0])
 
 
 def test_a_chart_has_a_point_for_each_value():
