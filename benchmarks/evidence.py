@@ -180,7 +180,7 @@ def _announced(name: str, ways: dict[str, T]) -> Iterator[tuple[str, T]]:
 def _seconds(case: Case) -> float:
     """Return the processor's time that ranking takes, the median of a conversation's questions."""
     times = []
-    for number, near in enumerate(_nearest(case, StaticEmbedder())):
+    for number, near in enumerate(nearest(case, StaticEmbedder())):
         postings = case.widened(case.question(number))
         began = time.process_time()
         rank(postings, near, conversation=True)
@@ -330,39 +330,40 @@ def by_recency(case: Case) -> Chosen:
 
 def by_bm25(case: Case) -> Chosen:
     """Take the turns with the highest BM25 that fit."""
-    ranked = [_order(scores) for scores in _bm25(case)]
+    ranked = [by_score(scores) for scores in _bm25(case)]
     return lambda number, budget: list(case.whatever_fits(ranked[number], budget))
 
 
 def by_vectors(case: Case, embedder: Embedder) -> Chosen:
     """Take the turns nearest to the question that fit."""
-    passages = asyncio.run(_embedded(embedder, case.passages))
-    questions = asyncio.run(_embedded(embedder, [question.text for question in case.talk.questions]))
-    ranked = [_order(case.best_of_turn(passages @ question)) for question in questions]
+    passages = asyncio.run(embed(embedder, case.passages))
+    questions = asyncio.run(embed(embedder, [question.text for question in case.talk.questions]))
+    ranked = [by_score(case.best_of_turn(passages @ question)) for question in questions]
     return lambda number, budget: list(case.whatever_fits(ranked[number], budget))
 
 
 def by_rank_fusion(case: Case, embedder: Embedder) -> Chosen:
     """Take the turns that BM25 and vectors together rank highest, by reciprocal rank fusion."""
-    passages = asyncio.run(_embedded(embedder, case.passages))
-    questions = asyncio.run(_embedded(embedder, [question.text for question in case.talk.questions]))
+    passages = asyncio.run(embed(embedder, case.passages))
+    questions = asyncio.run(embed(embedder, [question.text for question in case.talk.questions]))
     ranked = []
     for scores, question in zip(_bm25(case), questions, strict=True):
         fused = np.zeros(len(scores))
-        for order in (_order(scores), _order(case.best_of_turn(passages @ question))):
+        for order in (by_score(scores), by_score(case.best_of_turn(passages @ question))):
             fused[order] += 1 / (FUSION + np.arange(len(order)))
-        ranked.append(_order(fused))
+        ranked.append(by_score(fused))
     return lambda number, budget: list(case.whatever_fits(ranked[number], budget))
 
 
 def _by_relevance(case: Case, embedder: Embedder | None) -> Chosen:
     """Rank as the engine does, and take what is worth most per token."""
-    values = [_worths(case, near, number, embedder) for number, near in enumerate(_nearest(case, embedder))]
-    ranked = [_order(each / case.lines) for each in values]
+    values = [worths(case, near, number, embedder) for number, near in enumerate(nearest(case, embedder))]
+    ranked = [by_score(each / case.lines) for each in values]
     return lambda number, budget: list(case.whatever_fits(ranked[number], budget))
 
 
-def _worths(case: Case, near: Sequence[VectorHit], number: int, embedder: Embedder | None) -> npt.NDArray[np.float64]:
+def worths(case: Case, near: Sequence[VectorHit], number: int, embedder: Embedder | None) -> npt.NDArray[np.float64]:
+    """Return the relevance of every turn for a question."""
     question, turns = case.question(number), case.talk.turns
     ranked = rank(case.widened(question), near, conversation=True)
     places, matches, lengths = [], [], []
@@ -385,17 +386,18 @@ def _worths(case: Case, near: Sequence[VectorHit], number: int, embedder: Embedd
 # -- what the ways are made of ---------------------------------------------------------------------------------------
 
 
-def _nearest(case: Case, embedder: Embedder | None) -> Iterator[list[VectorHit]]:
+def nearest(case: Case, embedder: Embedder | None) -> Iterator[list[VectorHit]]:
+    """Yield the passages that are nearest to each question."""
     if embedder is None:
         yield from ([] for _ in case.talk.questions)
         return
     meanings = [case.question(number).meaning for number in range(len(case.talk.questions))]
-    passages = asyncio.run(_embedded(embedder, case.passages))
-    for question in asyncio.run(_embedded(embedder, meanings)):
+    passages = asyncio.run(embed(embedder, case.passages))
+    for question in asyncio.run(embed(embedder, meanings)):
         similar = passages @ question
         yield [
             VectorHit(doc=at + 1, seq=case.turns[at], similarity=float(similar[at]))
-            for at in _order(similar)[:NEIGHBOURS]
+            for at in by_score(similar)[:NEIGHBOURS]
         ]
 
 
@@ -413,13 +415,14 @@ def _bm25(case: Case) -> Iterator[npt.NDArray[np.float64]]:
         yield case.best_of_turn(scores)
 
 
-def _order(scores: npt.ArrayLike) -> list[int]:
+def by_score(scores: npt.ArrayLike) -> list[int]:
     """Return the numbers of the turns, the best first, the newest of equals first."""
     values = np.asarray(scores, np.float64)
     return [int(at) for at in np.lexsort((-np.arange(len(values)), -values))]
 
 
-async def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+async def embed(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """Return the vectors of texts."""
     return await embedder.embed(texts, "passage")
 
 

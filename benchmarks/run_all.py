@@ -41,6 +41,7 @@ import proxy
 import quality
 import records
 import relevance
+import reranking
 import rooms
 import scaling
 import soak
@@ -119,6 +120,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "answers": partial(answers.report, options.data, quick=options.quick),
         "worth": partial(worth.report, options.data, quick=options.quick),
         "relevance": partial(relevance.report, options.data, quick=options.quick),
+        "reranking": partial(reranking.report, options.data, quick=options.quick),
         "paraphrases": partial(paraphrases.report, options.data, quick=options.quick),
         "languages": partial(multilingual.report, quick=options.quick),
         "passages": partial(passages.report, options.data, quick=options.quick),

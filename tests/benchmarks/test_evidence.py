@@ -33,7 +33,7 @@ def test_what_fits_is_within_the_budget_as_the_model_sees_it(budget):
 def test_the_engine_finds_evidence_and_a_sum_brings_nothing():
     found = evidence_engine.measure(TALK, [Asked("17 * 23?", frozenset())], evidence.MODEL, "none", [2_000])
     assert [build.recall for build in found.builds[2_000]] == [1.0]
-    assert found.noise == dict.fromkeys(evidence_engine.WINDOWS, [0.0])
+    assert found.noise == {window: [0.0] for window in evidence_engine.WINDOWS}
 
 
 def test_a_chart_has_a_point_for_each_value():

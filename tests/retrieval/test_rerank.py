@@ -53,8 +53,8 @@ def test_its_judgement_adds_to_that_of_the_search():
     found, notices = reorder(make_reranking(reranker), make_hits("b", "ccc"))
     assert notices == ()
     assert [hit.record.content for hit in found] == ["ccc", "b"]
-    # 0.5 of log-odds more and less than 0.4995 and 0.5: the standard deviation of two scores is half of their distance.
-    assert [hit.relevance for hit in found] == pytest.approx([0.6220, 0.3775], abs=0.0001)
+    # 0.75 of log-odds more and less than 0.4995 and 0.5: two scores are one standard deviation from their mean.
+    assert [hit.relevance for hit in found] == pytest.approx([0.6787, 0.3208], abs=0.0001)
     assert reranker.calls == [("Tea?", ["b", "ccc"])]
 
 
