@@ -54,6 +54,10 @@ build each of them {ROUNDS} times in alternation, at different times, so that ea
 counts. *here / there* is the median of the ratios of all questions. Records of this version have more candidates, so
 contexts differ.
 
+Against commit `661664c1`, in which a number of results instead of tokens ended a search, a build in SQLite took 0.84 to
+0.88 of the processor time on LoCoMo and REALTALK, 1.04 to 1.10 on BEAM, and 1.01 to 1.02 with 251 candidates (measured
+on 2026-11-18 with `python benchmarks/build_time.py --against ../other`).
+
     BENCH_DATA=folder python benchmarks/run_all.py --only build --postgres URL"""
 
 _START = multiprocessing.get_context("spawn")
