@@ -23,7 +23,7 @@ PAGE := src/brimful/server/static/index.html
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 # Plain tests that reach every branch of the core. Only these are measured: measuring all tests takes twice as long, and
 # what generated examples reach is no promise.
-CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render tests/assembly src/brimful/core
+CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/wires tests/assembly src/brimful/core
 # Tests wait for servers and browsers, so there is one worker more than there are processors. Each starts with a part of its own
 # and helps the others at the end, so that the fixtures of a file are made once.
 PYTEST = $(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; print(1 + os.cpu_count())') --dist worksteal

@@ -15,7 +15,7 @@ from brimful.counting.counters import measure_prompt
 from brimful.models import resolve
 from brimful.models.registry import unknown_model
 from brimful.records.usage import UsageReport
-from brimful.render import renderer_for
+from brimful.wires import renderer_for
 from tables import Section, percent, table
 from workloads import characters, workload
 

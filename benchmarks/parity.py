@@ -13,7 +13,7 @@ from typing import Any
 from brimful import Context, assemble, conversation, counter, fit
 from brimful.core.model import ModelInfo
 from brimful.errors import BudgetExceeded
-from brimful.render import renderer_for, request_bytes
+from brimful.wires import renderer_for, request_bytes
 from families import BY_FILE, FAMILIES, SAYING_OK, Family, LlamaServer, LlamaUnavailable
 from tables import Section, percent, table
 from wild import wild, wild_request

@@ -24,8 +24,8 @@ from brimful.counting import counter_for
 from brimful.models import resolve
 from brimful.records import Memory, Persona, Room, Usage
 from brimful.records.reply import Reply
-from brimful.render.incoming import read_incoming
 from brimful.testing import ScriptedProvider
+from brimful.wires.incoming import read_incoming
 
 EXCHANGES = (
     (QUESTIONS[0], "Rosinante, the red Gazelle."),

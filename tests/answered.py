@@ -11,8 +11,8 @@ from brimful.core.content import Media, Text
 from brimful.engine import Engine
 from brimful.records import Persona, Usage
 from brimful.records.reply import Reply
-from brimful.render import renderer_for
 from brimful.testing import ScriptedProvider
+from brimful.wires import renderer_for
 
 DB = "sqlite:///brimful.db"
 NOW = 1_763_200_000.0  # 2025-11-15

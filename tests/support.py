@@ -6,7 +6,7 @@ from brimful.core.model import ModelInfo
 from brimful.core.stages import assemble
 from brimful.packagers import message
 from brimful.policies import load_policy
-from brimful.render import renderer_for
+from brimful.wires import renderer_for
 from strategies import COUNTER, NOW
 
 EYES = ("text", "image")

@@ -19,7 +19,7 @@ ERRORS = [
     if isinstance(value, type) and issubclass(value, errors.BrimfulError) and not name.startswith("_")
 ]
 MAX_PUBLIC_NAMES = 40
-PURE_PACKAGES = ("core", "lore", "packagers", "render", "views")
+PURE_PACKAGES = ("core", "lore", "packagers", "shorten", "views", "wires")
 PURE = [path for package in PURE_PACKAGES for path in sorted((SOURCE / package).rglob("*.py"))]
 CLOCKS = {
     "now",

@@ -23,8 +23,8 @@ from brimful.core.model import ModelInfo
 from brimful.core.recall import item_text
 from brimful.core.stages import assemble
 from brimful.policies import load_policy
-from brimful.render import renderer_for
-from brimful.render.incoming import INCOMING_WIRES
+from brimful.wires import renderer_for
+from brimful.wires.incoming import INCOMING_WIRES
 from strategies import (
     COUNTER,
     COUNTERS,

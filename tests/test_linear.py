@@ -56,8 +56,8 @@ _MATCHED_AT_THE_START = {  # used with `match` or `fullmatch` alone
     "brimful.formats.json_stream._KEY",
     "brimful.formats.json_stream._TO_BRACKET",
     "brimful.formats.lenient._WRITTEN_OUT_TIME",
-    "brimful.render.normalize._DATA_URL",
-    "brimful.render.text._TOOL_LINE",
+    "brimful.wires.normalize._DATA_URL",
+    "brimful.wires.text._TOOL_LINE",
     "brimful.shorten.prose._HEADING",
     "brimful.shorten.values._ERROR",
 }

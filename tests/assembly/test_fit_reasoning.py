@@ -6,8 +6,8 @@ import brimful
 from brimful.assembly.compaction import compact_now
 from brimful.assembly.fit import fit
 from brimful.core.context import Context
-from brimful.render.reasoning import REASONING_RULES
 from brimful.testing import find_violations
+from brimful.wires.reasoning import REASONING_RULES
 
 NOW = 1_700_000_000
 THOUGHT = "I should look that up in the list of orders, since the user did not say which one it is. " * 5

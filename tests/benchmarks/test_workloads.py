@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from brimful.render import renderer_for
+from brimful.wires import renderer_for
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 

@@ -15,7 +15,7 @@ from brimful.counting.chat_template import ChatTemplate, wire_messages
 from brimful.models import load_registry
 from brimful.packagers import memory, message, note, package, tool_turn
 from brimful.policies import load_policy
-from brimful.render import renderer_for
+from brimful.wires import renderer_for
 from strategies import COUNTER, NOW, POLICIES, examples, piles
 
 STRICT = {row.chat_template: row for row in load_registry(environ={}) if row.alternate}

@@ -11,7 +11,7 @@ from brimful.core.model import ModelInfo
 from brimful.core.stages import assemble, assemble_candidates, prepare
 from brimful.packagers import message
 from brimful.policies import load_policy
-from brimful.render import renderer_for
+from brimful.wires import renderer_for
 from strategies import COUNTER, NOW, POLICIES, models, piles
 
 MODEL = ModelInfo(id="m", provider="p", window=100, max_output=20, wire="openai")

@@ -12,8 +12,8 @@ from brimful.core.content import Text
 from brimful.core.labels import fold, labeled_text, make_label, speaker_name, speaker_prefixes
 from brimful.core.prompt import Message, Prompt
 from brimful.packagers import memory, message, package
-from brimful.render import renderer_for
 from brimful.testing import WordCounter
+from brimful.wires import renderer_for
 from strategies import examples
 
 COUNTER = WordCounter()

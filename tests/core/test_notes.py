@@ -9,8 +9,8 @@ import brimful
 from brimful.core.content import ToolCall, ToolResult
 from brimful.packagers import lorebook_entry, memory, message, note, package, tool_turn
 from brimful.policies import policy_names
-from brimful.render import renderer_for
 from brimful.views.sections import sections
+from brimful.wires import renderer_for
 from strategies import COUNTER, NOW
 from support import build, prompt_order, words
 

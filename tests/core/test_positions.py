@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, reject, settings
 import brimful
 from brimful.core.context import Inputs
 from brimful.core.stages import assemble_candidates, prepare
-from brimful.render import renderer_for
+from brimful.wires import renderer_for
 from strategies import COUNTER, GENERATED_POLICIES, NOW, examples, models, piles
 from support import prompt_order
 

@@ -16,8 +16,8 @@ from brimful.counting import (
 from brimful.counting.features import CHARACTER_CLASSES
 from brimful.errors import ContextOverflow
 from brimful.models import default_registry, resolve
-from brimful.providers.errors import ErrorSource, make_provider_error
 from brimful.records import Usage
+from brimful.wires.errors import ErrorSource, make_provider_error
 from hidden_models import HIDDEN, ROUTE, SENTENCES, mixed, online, truth
 
 TOOL = Tool(name="now", description="The time.", parameters={"type": "object", "properties": {}})

@@ -11,8 +11,8 @@ from brimful.counting import MAX_REPORTS
 from brimful.engine.calibration import REFRESH_SECONDS, Calibrator
 from brimful.models.registry import unknown_model
 from brimful.records.usage import UsageReport
-from brimful.render import renderer_for
 from brimful.testing import ScriptedProvider
+from brimful.wires import renderer_for
 from hidden_models import SENTENCES
 
 HIDDEN = "nobody-knows-me"

@@ -14,8 +14,8 @@ from brimful.providers.server_models import RETRY_SECONDS
 from brimful.records import Message, Persona, Usage, User
 from brimful.records.character import Character
 from brimful.records.reply import Reply
-from brimful.render import renderer_for
 from brimful.testing import ScriptedProvider
+from brimful.wires import renderer_for
 from providers.serving import answer as answered
 from providers.serving import serving
 

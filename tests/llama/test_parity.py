@@ -17,7 +17,7 @@ from brimful.core.prompt import Tool, clean_data
 from brimful.counting import count_text, count_with_special_tokens, counter_for, template_names
 from brimful.counting.chat_template import DEFAULT_DATE, ChatTemplate
 from brimful.errors import BudgetExceeded
-from brimful.render import request_bytes
+from brimful.wires import request_bytes
 from families import BY_FILE, EXACT, FAMILIES, SAYING_OK
 from wild import wild, wild_request
 

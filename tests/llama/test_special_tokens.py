@@ -8,7 +8,7 @@ import pytest
 from brimful import assemble, conversation
 from brimful.core.chat_rules import has_special_tokens
 from brimful.counting.vocabularies import VOCABULARIES
-from brimful.render import request_bytes
+from brimful.wires import request_bytes
 from families import EXACT, FAMILIES, SAYING_OK
 
 FORGERIES = {

@@ -7,8 +7,8 @@ from hypothesis import given
 
 from brimful import Text, ToolCall
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
-from brimful.providers.anthropic import Anthropic
 from brimful.records import Usage
+from brimful.wires.anthropic_replies import Anthropic
 from providers.streams import cuts_of, named, read_stream
 
 WHOLE = {

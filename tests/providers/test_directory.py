@@ -13,8 +13,8 @@ from brimful.providers import (
     make_provider,
     make_provider_for_model,
 )
-from brimful.providers.openai import OpenAI
 from brimful.testing import ScriptedProvider
+from brimful.wires.openai_replies import OpenAI
 
 SECRET = "sk-very-secret"  # noqa: S105 - no secret
 ALL_KEYS = {name: f"{SECRET}-{name}" for known in KNOWN_SERVERS.values() for name in known.keys}

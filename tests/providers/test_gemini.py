@@ -7,8 +7,8 @@ from hypothesis import given
 
 from brimful import Text, ToolCall
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
-from brimful.providers.gemini import Gemini
 from brimful.records import Usage
+from brimful.wires.gemini_replies import Gemini
 from providers.streams import cuts_of, events, read_stream
 
 USAGE = {

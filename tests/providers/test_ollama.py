@@ -8,9 +8,9 @@ from hypothesis import given
 from brimful import Text, ToolCall
 from brimful.core.prompt import Message, Prompt
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
-from brimful.providers.ollama import Ollama
 from brimful.records import Usage
-from brimful.render import renderer_for
+from brimful.wires import renderer_for
+from brimful.wires.ollama_replies import Ollama
 from providers.streams import cuts_of, lines, read_stream
 
 END = {

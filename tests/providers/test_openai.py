@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from brimful import Text, ToolCall
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
-from brimful.providers.openai import OpenAI
 from brimful.records import Usage
+from brimful.wires.openai_replies import OpenAI
 from providers.streams import cuts_of, events, read_stream
 
 WHOLE = {

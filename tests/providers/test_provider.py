@@ -8,10 +8,10 @@ import pytest
 from brimful.errors import ContextOverflow, ProviderError, ProviderTimeout, ProviderUnavailable
 from brimful.protocols import Provider
 from brimful.providers import KNOWN_SERVERS, HttpProvider, Limits, make_provider
-from brimful.providers.openai import OpenAI
 from brimful.providers.server_counter import RETRY_SECONDS, ServerCounter
 from brimful.records import Usage
 from brimful.records.reply import Reply, ReplyChunk
+from brimful.wires.openai_replies import OpenAI
 from providers.serving import answer, chunked, in_loop, serving, then_hang_up, then_wait
 from providers.streams import events, lines
 

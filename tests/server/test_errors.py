@@ -5,8 +5,8 @@ import json
 import pytest
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from brimful.providers.errors import ErrorSource, make_provider_error
 from brimful.server.errors import to_api_error
+from brimful.wires.errors import ErrorSource, make_provider_error
 from server.upstream import chat_answer, chat_events, message_events
 
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"

@@ -10,8 +10,8 @@ from brimful.counting import counter_for
 from brimful.models import default_registry
 from brimful.policies import load_policy
 from brimful.records import Lorebook, LoreEntry, Message, Persona, Response, Room, Usage
-from brimful.render import renderer_for
 from brimful.testing import ScriptedProvider
+from brimful.wires import renderer_for
 
 MODEL = "gpt-4o"
 WINDOW = 1400  # tokens: too few for all that is known

@@ -28,8 +28,8 @@ from brimful.models import default_registry
 from brimful.policies import Overrides
 from brimful.providers import Overflow, find_overflow
 from brimful.records import Message
-from brimful.render.incoming import MESSAGE_FIELDS, IncomingWire, read_incoming
 from brimful.retrieval.search import Hit
+from brimful.wires.incoming import MESSAGE_FIELDS, IncomingWire, read_incoming
 
 M = TypeVar("M")
 R = TypeVar("R")

@@ -21,9 +21,10 @@ from brimful.adapters.fitter import (
     run,
 )
 from brimful.assembly.fit import FitOptions
-from brimful.assembly.recall_tool import RECALL, recall_tool
+from brimful.assembly.recall_tool import recall_tool
 from brimful.cache import LRU
 from brimful.core.context import Context
+from brimful.core.recall import RECALL
 from brimful.engine import Engine, SyncEngine
 from brimful.engine.options import ResponseOptions
 from brimful.errors import MissingExtra

@@ -21,7 +21,7 @@ from brimful.engine.exchange import get_retry_window
 from brimful.engine.options import ResponseOptions
 from brimful.errors import BrimfulError, BudgetExceeded, ContextOverflow, InvalidValue, MissingExtra, StoreError
 from brimful.models import default_registry
-from brimful.render.incoming import MESSAGE_FIELDS, IncomingWire
+from brimful.wires.incoming import MESSAGE_FIELDS, IncomingWire
 
 try:
     import litellm

@@ -16,14 +16,15 @@ from typing import Any, Final, Self, Unpack, cast
 
 from brimful.adapters.fitter import NOTHING_LEFT_OUT, Fitted, Fitter, RequestDetails, arun, read_newest, require_engine
 from brimful.assembly.fit import FitOptions
-from brimful.assembly.recall_tool import RECALL, recall_tool
+from brimful.assembly.recall_tool import recall_tool
 from brimful.core.content import Role, ToolCall, ToolResult
+from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text
 from brimful.engine import Engine, SyncEngine
 from brimful.errors import InvalidValue, MissingExtra, UnknownRecord
 from brimful.packagers.records import plain_text
 from brimful.records import Content, Message, Room, Usage
-from brimful.render.responses import find_ties
+from brimful.wires.responses import find_ties
 
 try:
     from agents import (

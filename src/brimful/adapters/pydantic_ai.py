@@ -15,7 +15,8 @@ from typing import Any, Self, Unpack
 
 from brimful.adapters.fitter import NOTHING_LEFT_OUT, Fitted, Fitter, RequestDetails, WireMessage
 from brimful.assembly.fit import FitOptions
-from brimful.assembly.recall_tool import RECALL, recall_tool
+from brimful.assembly.recall_tool import recall_tool
+from brimful.core.recall import RECALL
 from brimful.engine import Engine, SyncEngine
 from brimful.errors import MissingExtra
 from brimful.records import Usage

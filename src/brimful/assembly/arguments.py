@@ -30,7 +30,7 @@ from brimful.errors import InvalidValue
 from brimful.models import default_registry
 from brimful.packagers.package import to_timestamp as _package_timestamp
 from brimful.policies import Overrides, load_policy
-from brimful.render import read_tool
+from brimful.wires import read_tool
 
 WIRES: Final[tuple[str, ...]] = get_args(Wire)
 _FIELD_WIRES: Final = ("openai", "anthropic")  # for which a caller can pass fields of its own

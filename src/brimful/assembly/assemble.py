@@ -44,7 +44,7 @@ from brimful.packagers import conversation as package_conversation
 from brimful.packagers import package as package_content
 from brimful.packagers.package import PackageOptions
 from brimful.policies import Overrides
-from brimful.render import renderer_of
+from brimful.wires import renderer_of
 
 METHODS: Final[tuple[str, ...]] = get_args(Method)
 _LOSSES: Final = ("margin-used", "required-shrunk", "pins-dropped")

@@ -15,7 +15,7 @@ from brimful.core.model import ModelInfo
 from brimful.core.selection import HistoryStart
 from brimful.core.validation import is_whole_number, preview, require_unicode
 from brimful.errors import InvalidValue
-from brimful.render.incoming import INCOMING_WIRES, MESSAGE_FIELDS, IncomingWire, encode_json
+from brimful.wires.incoming import INCOMING_WIRES, MESSAGE_FIELDS, IncomingWire, encode_json
 
 MAX_REQUESTS: Final = 16_384
 _START_BYTES: Final = 600  # memory of the start of a history, and of its key

@@ -34,8 +34,8 @@ from brimful.errors import BudgetExceeded, InvalidValue
 from brimful.packagers.compaction import with_compaction
 from brimful.packagers.incoming import package_turns
 from brimful.policies import Overrides
-from brimful.render.contents import has_cached_content
-from brimful.render.incoming import (
+from brimful.wires.contents import has_cached_content
+from brimful.wires.incoming import (
     INCOMING_WIRES,
     MESSAGE_FIELDS,
     IncomingWire,
@@ -46,7 +46,7 @@ from brimful.render.incoming import (
     requested_window,
     with_max_output,
 )
-from brimful.render.responses import find_state_field
+from brimful.wires.responses import find_state_field
 
 _USER_FIRST: Final = ("anthropic", "gemini")  # APIs in which the user speaks first
 

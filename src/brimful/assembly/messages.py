@@ -10,8 +10,8 @@ from brimful.core.content import Part, Role
 from brimful.core.prompt import Message
 from brimful.core.validation import preview
 from brimful.errors import InvalidRequest, InvalidValue
-from brimful.render import read_history
-from brimful.render.incoming import MESSAGE_FIELDS, IncomingWire, dump_model, encode_json, read_message
+from brimful.wires import read_history
+from brimful.wires.incoming import MESSAGE_FIELDS, IncomingWire, dump_model, encode_json, read_message
 
 _JSON_TYPES: Final = (dict, list, str, int, float, type(None))  # if one is wrong in a request, its reader says so
 _CONTENT_FIELDS: Final = ("content", "tool_calls", "function_call")

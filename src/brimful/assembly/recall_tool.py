@@ -6,30 +6,15 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from brimful.core.context import Context, Inputs
-from brimful.core.prompt import Request, Tool
-from brimful.core.recall import Recalled
+from brimful.core.prompt import Request
+from brimful.core.recall import RECALL, Recalled
 from brimful.core.validation import is_whole_number, preview
 from brimful.errors import BrimfulError, InvalidValue, UnknownRecord
-from brimful.render.tools import arguments_object, function_tool, object_schema
+from brimful.wires.tools import arguments_object, function_tool, object_schema
 
 ToolWire = Literal["openai", "anthropic", "responses", "gemini", "ollama"]
 """The form in which a tool is described to a model. `responses` is that of OpenAI's Responses API."""
 
-RECALL: Final = Tool(
-    name="recall",
-    description=(
-        'Return parts of this conversation that were shortened or left out: by handle, as in [… recall "r12"], or by a'
-        " query with words to search for."
-    ),
-    parameters={
-        "type": "object",
-        "properties": {
-            "handle": {"type": "string"},
-            "query": {"type": "string"},
-            "max_tokens": {"type": "integer", "description": "1000 by default"},
-        },
-    },
-)
 DEFAULT_TOKENS: Final = 1_000  # of a result, if the model does not say how many
 _NOTE_TOKENS: Final = 32  # at most, of the line after a part of an item
 _TOOLS: Final = "tools"

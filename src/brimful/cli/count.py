@@ -91,7 +91,7 @@ def _sources(texts: Sequence[str], files: Sequence[str]) -> list[tuple[str, str]
 
 def _prompt(name: str, text: str) -> "Prompt":
     from brimful.errors import InvalidRequest  # noqa: PLC0415 - counting plain text starts faster without these
-    from brimful.render import renderer_for  # noqa: PLC0415
+    from brimful.wires import renderer_for  # noqa: PLC0415
 
     data = parse_json(text, name)
     request = {"messages": data} if isinstance(data, list) else data

@@ -48,7 +48,7 @@ from brimful.core.prompt import TokenCounter, Tool
 from brimful.errors import BrimfulError, InvalidRequest
 from brimful.packagers import conversation, package
 from brimful.policies import load_policy
-from brimful.render import read_history, renderer_for, request_bytes
+from brimful.wires import read_history, renderer_for, request_bytes
 
 EntryForm = Literal["whole", "short", "message"]
 

@@ -25,8 +25,8 @@ from brimful.cli.options import (
     read_overrides,
     resolve_model,
 )
-from brimful.render import request_bytes
-from brimful.render.incoming import IncomingWire
+from brimful.wires import request_bytes
+from brimful.wires.incoming import IncomingWire
 
 EXAMPLES: Final = """\
 Examples:

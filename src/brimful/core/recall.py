@@ -11,9 +11,25 @@ from brimful.core.content import ContentPackage, Media, Part, ToolCall, content_
 from brimful.core.decision import Decision, FormName, Outcome
 from brimful.core.forms import describe_source
 from brimful.core.frame import part_text
-from brimful.core.prompt import TokenCounter
+from brimful.core.prompt import TokenCounter, Tool
 from brimful.shorten import shorten, word_set
 
+RECALL: Final = Tool(
+    name="recall",
+    description=(
+        'Return parts of this conversation that were shortened or left out: by handle, as in [… recall "r12"], or by a'
+        " query with words to search for."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "handle": {"type": "string"},
+            "query": {"type": "string"},
+            "max_tokens": {"type": "integer", "description": "1000 by default"},
+        },
+    },
+)
+"""The tool with which a model gets back what its context shortened or left out."""
 _MAX_PASSAGES: Final = 8  # of a search
 _MIN_MATCH: Final = 0.4  # of the best match; a worse one shares only common words with the query
 _LAST_SHARE: Final = 0.95  # of the tokens left: joined texts may have a few tokens more than their parts

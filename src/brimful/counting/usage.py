@@ -21,8 +21,8 @@ from brimful.counting.media import MediaCounter
 from brimful.errors import ContextOverflow
 from brimful.records import Usage
 from brimful.records.usage import UsageReport
-from brimful.render import renderer_of
-from brimful.render.incoming import IncomingWire, requested_max_output
+from brimful.wires import renderer_of
+from brimful.wires.incoming import IncomingWire, requested_max_output
 
 _SLACK_SHARE: Final = 0.03  # of a count: servers' templates differ from the makers' by a few tokens per message
 _SERVER_TOOLS: Final = ("web_search", "web_fetch", "code_execution", "mcp", "tool_search")

@@ -23,8 +23,8 @@ from brimful.records import Content, Response, Usage
 from brimful.records.contexts import Build
 from brimful.records.reply import Reply
 from brimful.records.usage import UsageReport
-from brimful.render import renderer_of
 from brimful.threads import run_in_thread
+from brimful.wires import renderer_of
 
 _FEW_PACKAGES: Final = 64  # compared at once; more take milliseconds, in a thread
 _FEW_TOKENS: Final = 20_000  # more are compared in a thread

@@ -16,9 +16,9 @@ from brimful.engine.responder import Responder
 from brimful.engine.writer import new_id
 from brimful.errors import ContextOverflow, InvalidValue
 from brimful.records import Response, Snapshot
-from brimful.render.incoming import INCOMING_WIRES, provider_of
 from brimful.stores import Store
 from brimful.threads import run_in_thread
+from brimful.wires.incoming import INCOMING_WIRES, provider_of
 
 DEFAULT_ROOM: Final = "fit"
 """The room of requests without a conversation."""

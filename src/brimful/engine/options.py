@@ -21,11 +21,11 @@ from brimful.packagers.records import JANITOR
 from brimful.policies import Overrides
 from brimful.protocols import Provider
 from brimful.records import Content, MemoryType, Message, Persona, Usage
-from brimful.render.incoming import dump_model
 from brimful.retrieval.breaker import COOLDOWN, FAILURES
 from brimful.retrieval.cache import MAX_ENTRIES, TTL
 from brimful.retrieval.retriever import TIME_LIMIT
 from brimful.retrieval.search import FALLBACKS, Fallback, check_memory_types
+from brimful.wires.incoming import dump_model
 
 MAX_OTHER_ROOMS: Final = 1_000  # each is searched
 SOURCES: Final = ("memories", "lore", "media")  # what a context may go without
@@ -345,13 +345,15 @@ def parse_usage(usage: object) -> Usage | None:
     """
     if usage is None or isinstance(usage, Usage):
         return usage
-    from brimful.providers import anthropic, openai  # noqa: PLC0415 - building a context does not pay for them
+    from brimful.wires import anthropic_replies, openai_replies  # noqa: PLC0415 - building a context does not pay for them
 
     try:
         fields = usage if isinstance(usage, Mapping) else dump_model(usage)
         if "prompt_tokens" in fields:
-            return openai.parse_usage({"usage": dict(fields)})
-        return anthropic.parse_usage(dict(fields)) if "input_tokens" in fields else msgspec.convert(fields, Usage)
+            return openai_replies.parse_usage({"usage": dict(fields)})
+        return (
+            anthropic_replies.parse_usage(dict(fields)) if "input_tokens" in fields else msgspec.convert(fields, Usage)
+        )
     except (TypeError, msgspec.ValidationError) as error:
         raise InvalidValue("usage", f"must be a Usage, or the usage that a provider reported ({error})") from None
 

@@ -1,9 +1,7 @@
 """Providers: model servers, their dialects and their errors."""
 
 from brimful.providers.connection import Connection, HttpResponse, HttpStream, Limits
-from brimful.providers.dialect import Dialect, Reader
 from brimful.providers.directory import KEY_VARIABLES, KNOWN_SERVERS, KnownServer
-from brimful.providers.errors import Overflow, find_overflow
 from brimful.providers.provider import (
     PROVIDER_FORMS,
     HttpProvider,
@@ -12,6 +10,8 @@ from brimful.providers.provider import (
     make_provider,
     make_provider_for_model,
 )
+from brimful.wires.dialect import Dialect, Reader
+from brimful.wires.errors import Overflow, find_overflow
 
 __all__ = [
     "KEY_VARIABLES",

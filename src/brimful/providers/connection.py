@@ -34,8 +34,8 @@ import msgspec
 from brimful.core.validation import preview
 from brimful.errors import InvalidValue, MissingExtra, ProviderError, ProviderTimeout, ProviderUnavailable
 from brimful.providers.address import add_query, get_route, parse_address, remove_version
-from brimful.providers.errors import ErrorSource, find_secrets, make_provider_error, shorten
-from brimful.providers.event_stream import EventDecoder, EventSize, JsonLinesDecoder, ServerEventDecoder
+from brimful.wires.errors import ErrorSource, find_secrets, make_provider_error, shorten
+from brimful.wires.event_stream import EventDecoder, EventSize, JsonLinesDecoder, ServerEventDecoder
 
 if TYPE_CHECKING:
     import httpx2

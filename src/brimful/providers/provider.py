@@ -10,9 +10,7 @@ from brimful.core.prompt import Request
 from brimful.errors import InvalidValue
 from brimful.protocols import Provider
 from brimful.providers.address import get_base_url, get_route, hide_credentials, parse_address
-from brimful.providers.anthropic import Anthropic
 from brimful.providers.connection import Connection, HttpStream, Limits
-from brimful.providers.dialect import Dialect, KeyHeader
 from brimful.providers.directory import (
     DEFAULT_KEY_VARIABLE,
     KNOWN_SERVERS,
@@ -23,12 +21,14 @@ from brimful.providers.directory import (
     find_server_by_url,
     split_model_name,
 )
-from brimful.providers.gemini import Gemini
-from brimful.providers.ollama import Ollama
-from brimful.providers.openai import OpenAI
-from brimful.providers.responses import Responses
 from brimful.providers.server_counter import ServerCounter
 from brimful.records.reply import Reply, ReplyChunk
+from brimful.wires.anthropic_replies import Anthropic
+from brimful.wires.dialect import Dialect, KeyHeader
+from brimful.wires.gemini_replies import Gemini
+from brimful.wires.ollama_replies import Ollama
+from brimful.wires.openai_replies import OpenAI
+from brimful.wires.responses_replies import Responses
 
 PROVIDER_FORMS: Final = (*KNOWN_SERVERS, "WIRE:URL", "URL")
 """What `make_provider` understands."""

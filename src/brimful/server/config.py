@@ -17,9 +17,9 @@ from brimful.errors import InvalidConfig, InvalidValue
 from brimful.mcp.tools import select_tools
 from brimful.providers import Limits
 from brimful.providers.address import parse_address
-from brimful.providers.dialect import KeyHeader
 from brimful.stores import connect
 from brimful.stores.urls import parse_url
+from brimful.wires.dialect import KeyHeader
 
 ModeName = Literal["fit", "remember"]
 """Trim requests to fit, or build them from the stored conversation."""

@@ -25,7 +25,6 @@ from brimful.engine.responder import Answer
 from brimful.errors import BrimfulError, NotRecorded, UnknownPolicy, UnknownRecord
 from brimful.policies import load_policy
 from brimful.records import Content, Message, Persona, Room, Snapshot
-from brimful.render.incoming import provider_of
 from brimful.retrieval.breaker import State
 from brimful.server.access import require_scope
 from brimful.server.endpoint import JSON, run_until_disconnect, wait_for_disconnect
@@ -55,6 +54,7 @@ from brimful.server.inspector.views import (
 from brimful.server.proxy.upstreams import upstream_errors
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
+from brimful.wires.incoming import provider_of
 
 
 class AssembledView(View, frozen=True, kw_only=True):

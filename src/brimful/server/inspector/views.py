@@ -21,10 +21,10 @@ from brimful.packagers.records import plain_text
 from brimful.providers.directory import DEFAULT_KEY_VARIABLE, find_server_by_maker
 from brimful.records import Persona, Response, Room, Snapshot, Usage
 from brimful.records.contexts import Build
-from brimful.render import renderer_of
 from brimful.stores import Store
 from brimful.views.explain import DecisionLines
 from brimful.views.picture import Band, band_name, window_bands
+from brimful.wires import renderer_of
 
 ItemStatus = Literal["", "removed", "erased"]
 """What happened to a candidate later."""

@@ -7,8 +7,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from brimful.render.incoming import with_window
-from brimful.render.responses import find_state_field
 from brimful.server.access import Client
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import ModeName, ProxyWire
@@ -18,6 +16,8 @@ from brimful.server.proxy.exchange import CONTEXT_HEADER, Mode, Relay
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.stream import with_usage_requested
 from brimful.server.proxy.upstreams import WIRE_PATHS, Upstreams
+from brimful.wires.incoming import with_window
+from brimful.wires.responses import find_state_field
 
 MODE_HEADER: Final = "x-brimful-mode"
 NOTICE_HEADER: Final = "x-brimful-notice"

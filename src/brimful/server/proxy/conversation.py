@@ -10,12 +10,12 @@ from brimful.core.content import Text
 from brimful.core.prompt import Message as PromptMessage
 from brimful.core.prompt import Tool
 from brimful.records import Message
-from brimful.render.incoming import read_incoming
 from brimful.server.access import find_user
 from brimful.server.errors import ApiError
 from brimful.server.proxy.reasoning import ToolStep, tool_steps, without_reasoning
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.storable import check_storable
+from brimful.wires.incoming import read_incoming
 
 CONVERSATION_HEADER: Final = "x-brimful-conversation"
 USER_HEADER: Final = "x-brimful-user"

@@ -21,16 +21,16 @@ from brimful.errors import BrimfulError, ProviderError
 from brimful.providers import HttpStream
 from brimful.records.reply import FinishReason, Reply
 from brimful.records.usage import UsageReport
-from brimful.render.incoming import provider_of
 from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, ErrorFormat, error_body, to_api_error
 from brimful.server.proxy.recall import RecallLimits, RecallSession
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
-from brimful.server.proxy.rounds import wants_recall
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
 from brimful.server.proxy.upstreams import get_response_headers, upstream_errors
 from brimful.server.telemetry import Telemetry
+from brimful.wires.incoming import provider_of
+from brimful.wires.rounds import wants_recall
 
 CONTEXT_HEADER: Final = "x-brimful-context"
 DROPPED_HEADER: Final = "x-brimful-dropped"

@@ -28,7 +28,6 @@ from brimful.policies import load_policy
 from brimful.providers import Dialect
 from brimful.records import Response, Snapshot, Usage
 from brimful.records.usage import UsageReport
-from brimful.render.incoming import MESSAGE_FIELDS, read_tools, requested_max_output
 from brimful.server.background import BackgroundTasks, log_failure
 from brimful.server.config import Config, ProxyWire, RecordMode
 from brimful.server.proxy.compaction import Compactor
@@ -42,6 +41,7 @@ from brimful.server.tenants import Tenants
 from brimful.stores import Database
 from brimful.stores.log.responses import LogRecord
 from brimful.threads import run_in_thread
+from brimful.wires.incoming import MESSAGE_FIELDS, read_tools, requested_max_output
 
 RESPONSE_WAIT: Final = 0.25  # seconds; then a context is written without its response
 BATCH_PAUSE: Final = 0.05  # seconds in which records are collected

@@ -15,11 +15,11 @@ from brimful.engine.calibration import CalibratedModel, Calibrator
 from brimful.errors import StoreError
 from brimful.models.registry import Registry
 from brimful.providers.server_models import ServerModel, ServerModels
-from brimful.render.incoming import provider_of, read_incoming, requested_window
 from brimful.server.background import log_failure
 from brimful.server.config import Config
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.upstreams import Upstream
+from brimful.wires.incoming import provider_of, read_incoming, requested_window
 
 _GENEROSITY: Final = 1.1  # parts that are counted one by one come to more than the whole
 _STEP: Final = 1.25  # by which an assumed window grows until the request fits

@@ -18,7 +18,6 @@ from brimful.errors import BrimfulError, ProviderError
 from brimful.models.registry import Registry
 from brimful.providers import HttpResponse, HttpStream
 from brimful.providers.connection import split_tokens
-from brimful.render.incoming import provider_of, read_incoming
 from brimful.server.access import Client
 from brimful.server.config import ProxyWire
 from brimful.server.endpoint import JSON, Upload, read_json_object, run_until_disconnect, wait_for_disconnect
@@ -34,6 +33,7 @@ from brimful.server.proxy.upstreams import (
 )
 from brimful.server.telemetry import Telemetry
 from brimful.threads import run_in_thread
+from brimful.wires.incoming import provider_of, read_incoming
 
 FORWARDED_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """Methods of paths that Brimful does not know; HEAD comes with GET."""

@@ -11,8 +11,8 @@ import msgspec
 
 from brimful.core.frame import part_text
 from brimful.core.prompt import Request, TokenCounter
-from brimful.render.parts import read_unknown
 from brimful.server.config import ProxyWire
+from brimful.wires.parts import read_unknown
 
 WireMessage = dict[str, Any]
 

@@ -8,20 +8,21 @@ import msgspec
 from starlette.responses import Response
 
 from brimful.assembly.assemble import counter_of
-from brimful.assembly.recall_tool import RECALL, RecallCall, read_call, recall_tool, write_schema
+from brimful.assembly.recall_tool import RecallCall, read_call, recall_tool, write_schema
 from brimful.core.content import ToolCall
 from brimful.core.context import Context
 from brimful.core.notice import Notice
+from brimful.core.recall import RECALL
 from brimful.engine.exchange import Emit, PreparedRequest
 from brimful.errors import BudgetExceeded, InvalidValue
-from brimful.providers.dialect import JsonObject, as_object
-from brimful.render.incoming import MESSAGE_FIELDS
-from brimful.render.tools import arguments_object
 from brimful.server.config import ProxyWire
-from brimful.server.proxy.piece_rounds import ContentAnswer, OllamaAnswer
 from brimful.server.proxy.request import ProxyRequest
-from brimful.server.proxy.rounds import ChatAnswer, JoinedAnswer, MessageAnswer, ResponsesAnswer
 from brimful.threads import run_in_thread
+from brimful.wires.dialect import JsonObject, as_object
+from brimful.wires.incoming import MESSAGE_FIELDS
+from brimful.wires.piece_rounds import ContentAnswer, OllamaAnswer
+from brimful.wires.rounds import ChatAnswer, JoinedAnswer, MessageAnswer, ResponsesAnswer
+from brimful.wires.tools import arguments_object
 
 _MAX_SHARE: Final = 0.25  # of the prompt that the results of a round may take, so that they do not displace the task
 NOT_RUN: Final = "Not run, because it was called together with recall. Call it again if it is still needed."

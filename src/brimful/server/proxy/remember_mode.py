@@ -19,7 +19,6 @@ from brimful.engine.exchange import PreparedRequest, get_reply_content
 from brimful.errors import BudgetExceeded
 from brimful.records import Message, Room
 from brimful.records.usage import UsageReport
-from brimful.render.incoming import provider_of
 from brimful.server.errors import ApiError
 from brimful.server.proxy.conversation import Conversation, assign_ids, conversation_room, parse_conversation
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
@@ -30,6 +29,7 @@ from brimful.server.proxy.storable import STORED_WIRES, check_tool_results
 from brimful.server.proxy.stream import FullListener, StreamListener
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
+from brimful.wires.incoming import provider_of
 
 _TAIL_MESSAGES: Final = 64  # stored messages to compare with, in addition to as many as were sent
 _EXTENDED_TAIL: Final = 4096  # if none of them matches: the client may have gone far back

@@ -14,11 +14,11 @@ from brimful.engine.options import RetrievalOverrides, read_retrieval
 from brimful.errors import InvalidValue
 from brimful.policies import policy_names
 from brimful.records.reply import FinishReason, Reply
-from brimful.render.incoming import MESSAGE_FIELDS
 from brimful.server.access import Client
 from brimful.server.config import ProxyWire
 from brimful.server.errors import ApiError
 from brimful.server.proxy.upstreams import Upstream
+from brimful.wires.incoming import MESSAGE_FIELDS
 
 PROMPT_LIMIT_HEADER: Final = "x-brimful-max-prompt-tokens"
 RETRIEVAL_HEADER: Final = "x-brimful-retrieval"

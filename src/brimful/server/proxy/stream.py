@@ -16,13 +16,13 @@ import msgspec
 from brimful.core.validation import decode_json
 from brimful.errors import ContextOverflow, ProviderError
 from brimful.providers import Dialect, HttpStream
-from brimful.providers.dialect import Reader
-from brimful.providers.event_stream import EventDecoder, ServerEventDecoder, StreamEvent
-from brimful.providers.responses import PREAMBLE_EVENTS, WHOLE_EVENTS
 from brimful.records.reply import Reply
 from brimful.server.config import ModeName
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.upstreams import Upstream
+from brimful.wires.dialect import Reader
+from brimful.wires.event_stream import EventDecoder, ServerEventDecoder, StreamEvent
+from brimful.wires.responses_replies import PREAMBLE_EVENTS, WHOLE_EVENTS
 
 COMMENT_SECONDS: Final = 5.0  # after the first comment; then everything is forwarded
 MAX_HELD_BYTES: Final = 1_048_576  # before the first event; the preamble of a response repeats instructions and tools

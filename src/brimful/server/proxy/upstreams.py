@@ -16,10 +16,10 @@ from brimful.providers.address import get_base_url, get_route, parse_address, re
 from brimful.providers.connection import HOP_BY_HOP_HEADERS, split_tokens
 from brimful.providers.directory import find_server_by_url
 from brimful.providers.server_counter import ServerCounter
-from brimful.render.incoming import provider_of
 from brimful.server.config import Config, ModeName, ProxyWire, UpstreamConfig
 from brimful.server.errors import ApiError
 from brimful.stores.admin.api_keys import PREFIX, parse_api_key
+from brimful.wires.incoming import provider_of
 
 UPSTREAM_HEADER: Final = "x-brimful-upstream"
 

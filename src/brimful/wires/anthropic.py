@@ -1,0 +1,366 @@
+"""Anthropic's Messages API: a separate system prompt, alternating user and assistant turns, cache breakpoints.
+
+Content is always a list of blocks, one per message of the prompt: a turn that grows adds a block and leaves the
+earlier ones alone, which is what the prompt cache compares. Later system messages become turns of their own if the
+model accepts them, otherwise part of a user turn.
+
+Writing and reading share no code: what will be billed is counted from what was read.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final
+
+from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Prompt, Request, Tool
+from brimful.wires.normalize import (
+    Turn,
+    alternating_turns,
+    is_tool_name,
+    mime_type,
+    normalize_messages,
+    split_system,
+    with_name_in_text,
+)
+from brimful.wires.renderer import Renderer
+from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
+from brimful.wires.tools import arguments_object, json_text, object_schema
+
+Block = dict[str, Any]
+
+IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
+MAX_BREAKPOINTS: Final = 4
+_DEFAULT_MAX_TOKENS: Final = 4096  # `max_tokens` is required; every Claude model since 3 allows this many
+_ALLOWED: Final = {
+    "user": ("text", "image", "tool_result"),
+    "assistant": ("text", "tool_use"),
+    "system": ("text",),  # models before Opus 4.8 refuse these turns, which is not checked here
+}
+_ID_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
+
+def write_request(prompt: Prompt, window: int) -> Request:
+    """Write the request.
+
+    >>> message = Message(role="user", name="Ada", parts=(Text(text="Hi"),), cache=True)
+    >>> write_request(Prompt(model="claude-sonnet-5", messages=(message,)), 200_000)["messages"][0]["content"]
+    [{'type': 'text', 'text': 'Ada: Hi', 'cache_control': {'type': 'ephemeral'}}]
+    """
+    messages = [with_name_in_text(message) for message in normalize_messages(prompt.messages, accepts_media)]
+    first, rest = split_system(messages)
+    tools = [_write_tool(tool) for tool in prompt.tools]
+    marked: list[Block] = []
+    system = _write_blocks(first, marked)
+    turns = [_write_turn(turn, marked) for turn in alternating_turns(rest, system_turns=prompt.system_turns)]
+    _set_breakpoints(tools, marked)
+    request: Request = {
+        "model": prompt.model,
+        "max_tokens": prompt.max_output or min(_DEFAULT_MAX_TOKENS, window),
+    }
+    if tools:
+        request["tools"] = tools
+    if system:
+        request["system"] = system
+    request["messages"] = turns
+    return request
+
+
+def accepts_media(media: Media) -> bool:
+    """Whether the API accepts these media."""
+    if media.modality != "image":
+        return False
+    return media.url.startswith("https://") or (bool(media.data) and mime_type(media) in IMAGE_TYPES)
+
+
+def _write_tool(tool: Tool) -> Block:
+    described = {"description": tool.description} if tool.description else {}
+    return {"name": tool.name, **described, "input_schema": object_schema(tool.parameters)}
+
+
+def _write_turn(turn: Turn, marked: list[Block]) -> dict[str, Any]:
+    return {"role": turn.speaker, "content": _write_blocks(turn.messages, marked)}
+
+
+def _write_blocks(messages: Iterable[Message], marked: list[Block]) -> list[Block]:
+    """Write the blocks of messages, and add those that end with a breakpoint to `marked`."""
+    written = []
+    for message in messages:
+        blocks = [_write_block(part) for part in message.parts]
+        if message.cache:
+            marked.append(blocks[-1])
+        written.append(blocks)
+    return list(chain.from_iterable(written))
+
+
+def _write_block(part: Part) -> Block:
+    match part:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case Media():
+            return {"type": "image", "source": _write_source(part)}
+        case ToolCall():
+            return {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments_object(part.arguments)}
+        case ToolResult():
+            failed = {"is_error": True} if part.is_error else {}
+            return {"type": "tool_result", "tool_use_id": part.id, "content": part.content, **failed}
+
+
+def _write_source(media: Media) -> dict[str, str]:
+    if media.url:
+        return {"type": "url", "url": media.url}
+    return {"type": "base64", "media_type": mime_type(media), "data": media.data}
+
+
+def _set_breakpoints(tools: Sequence[Block], marked: Sequence[Block]) -> None:
+    """Mark the first block, the most stable one, and the latest, which save the most; also tools if a mark is left.
+
+    Tools come first, so they stay cached if the system prompt changes.
+    """
+    chosen = [*marked[:1], *marked[1:][-(MAX_BREAKPOINTS - 1) :]]
+    if tools and chosen and len(chosen) < MAX_BREAKPOINTS:
+        chosen.insert(0, tools[-1])
+    for block in chosen:
+        block["cache_control"] = {"type": "ephemeral"}
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+WireBlock = dict[str, Any]
+Content = str | list[WireBlock]
+
+
+def read_request(request: Request) -> Prompt:
+    """Read the request. A user turn with tool results becomes a tool message and a user message with the rest.
+
+    >>> question = {"role": "user", "content": "Hi"}
+    >>> read_request({"model": "m", "max_tokens": 9, "system": "Be kind.", "messages": [question]}).messages[0]
+    Message(role='system', parts=(Text(text='Be kind.'),), name='', sources=(), cache=False)
+    """
+    names = _call_names(request["messages"])
+    system = (_read_message("system", [block], names) for block in _content_blocks(request.get("system") or []))
+    turns = (message for turn in request["messages"] for message in _read_turn(turn, names))
+    return Prompt(
+        model=request["model"],
+        messages=(*system, *turns),
+        tools=tuple(_read_tool(tool) for tool in request.get("tools") or ()),
+        max_output=request["max_tokens"],
+        system_turns=any(turn["role"] == "system" for turn in request["messages"]),
+    )
+
+
+def _read_tool(tool: WireBlock) -> Tool:
+    return Tool(name=tool["name"], description=tool.get("description") or "", parameters=tool["input_schema"])
+
+
+def _call_names(turns: list[dict[str, Any]]) -> dict[str, str]:
+    blocks = (block for turn in turns for block in _content_blocks(turn["content"]))
+    return {block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"}
+
+
+def _content_blocks(content: Content) -> list[WireBlock]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _read_turn(turn: dict[str, Any], names: dict[str, str]) -> Iterator[Message]:
+    blocks = _content_blocks(turn["content"])
+    results = [block for block in blocks if block["type"] == "tool_result"]
+    rest = [block for block in blocks if block["type"] != "tool_result"]
+    if results:
+        yield _read_message("tool", results, names)
+    if rest:
+        yield _read_message(turn["role"], rest, names)
+
+
+def _read_message(role: Role, blocks: list[WireBlock], names: dict[str, str]) -> Message:
+    marked = any(block.get("cache_control") for block in blocks)
+    return Message(
+        role=role, parts=tuple([part for block in blocks for part in _read_parts(block, names)]), cache=marked
+    )
+
+
+def _read_parts(block: WireBlock, names: dict[str, str]) -> Iterator[Part]:
+    match block["type"]:
+        case "text":
+            yield Text(text=block["text"])
+        case "image":
+            yield _read_image(block["source"])
+        case "tool_use":
+            yield ToolCall(id=block["id"], name=block["name"], arguments=json_text(block["input"]))
+        case _:
+            id, inner = block["tool_use_id"], _content_blocks(block.get("content") or [])
+            text = "".join(each["text"] for each in inner if each["type"] == "text")
+            yield ToolResult(id=id, content=text, name=names.get(id, ""), is_error=block.get("is_error") or False)
+            yield from (_read_image(each["source"]) for each in inner if each["type"] == "image")
+
+
+def _read_image(source: dict[str, str]) -> Media:
+    if source["type"] == "url":
+        return Media(modality="image", url=source["url"])
+    return Media(modality="image", data=source["data"], media_type=source["media_type"])
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
+
+
+def find_violations(request: object) -> list[str]:
+    """Return every violation of the API's rules.
+
+    >>> question = {"role": "user", "content": [{"type": "text", "text": ""}]}
+    >>> find_violations({"model": "claude-sonnet-5", "messages": [question]})
+    ['max_tokens: must be a positive integer, but is missing', 'messages[0].content[0].text: must not be empty']
+    """
+    report = Report()
+    body = report.require_object("request", request)
+    if body is None:
+        return report.violations
+    report.require_nonblank("model", body.get("model"))
+    report.require_positive("max_tokens", body.get("max_tokens"))
+    if body.get("tools") is not None:
+        check_tools(report, _check_tool_schemas(report, body["tools"]))
+    if body.get("system") is not None:
+        _check_system(report, body["system"])
+    _check_turns(report, body.get("messages"))
+    _check_breakpoints(report, body)
+    return report.violations
+
+
+def _check_tool_schemas(report: Report, tools: object) -> Iterator[tuple[str, Object]]:
+    for path, tool in report.require_objects("tools", tools):
+        schema = report.require_object(f"{path}.input_schema", tool.get("input_schema"))
+        if schema is not None and schema.get("type") != "object":
+            report.add(f"{path}.input_schema.type", f"must be 'object', {describe_value(schema.get('type'))}")
+        yield path, tool
+
+
+def _check_system(report: Report, system: object) -> None:
+    if isinstance(system, str):
+        return
+    for path, block in report.require_objects("system", system):
+        report.require_one_of(f"{path}.type", block.get("type"), ("text",))
+        report.require_nonblank(f"{path}.text", block.get("text"))
+
+
+def _check_turns(report: Report, messages: object) -> None:
+    pairing = CallPairing(report)
+    turns = list(report.require_objects("messages", messages))
+    before = "assistant"
+    for path, turn in turns:
+        role = report.require_one_of(f"{path}.role", turn.get("role"), ("user", "assistant", "system"))
+        if role is None:
+            continue
+        _check_order(report, path, role, before)
+        before = role
+        _check_turn(report, pairing, path, turn)
+    pairing.close()
+    if turns and before == "assistant":
+        _check_last(report, *turns[-1])
+
+
+def _check_order(report: Report, path: str, role: str, before: str) -> None:
+    if role != "user" and path == "messages[0]":
+        report.add(path, "the first turn must be the user's")
+    elif role == before:
+        report.add(path, f"two {role} turns in a row")
+    elif role == "system" and before == "assistant":
+        report.add(path, "a system turn must follow a user turn")
+    elif role == "user" and before == "system":
+        report.add(path, "a system turn must be followed by an assistant turn")
+
+
+def _check_turn(report: Report, pairing: CallPairing, path: str, turn: Object) -> None:
+    role, content = turn["role"], turn.get("content")
+    if isinstance(content, str):
+        report.require_nonblank(f"{path}.content", content)
+    else:
+        results_over = False
+        for at, block in report.require_objects(f"{path}.content", content):
+            type = report.require_one_of(f"{at}.type", block.get("type"), _ALLOWED[role])
+            if type == "tool_result" and results_over:
+                report.add(at, "tool results must come first in a user turn")
+            results_over = results_over or type != "tool_result"
+            if type is not None:
+                _CHECKS[type](report, pairing, at, block)
+    if role != "assistant":
+        pairing.close()
+
+
+def _check_text(report: Report, _: CallPairing, path: str, block: Object) -> None:
+    report.require_nonblank(f"{path}.text", block.get("text"))
+
+
+def _check_image(report: Report, _: CallPairing, path: str, block: Object) -> None:
+    source = report.require_object(f"{path}.source", block.get("source"))
+    if source is None:
+        return
+    match report.require_one_of(f"{path}.source.type", source.get("type"), ("base64", "url")):
+        case "url":
+            url = report.require_nonblank(f"{path}.source.url", source.get("url"))
+            if url is not None and not url.startswith("https://"):
+                report.add(f"{path}.source.url", f"must start with https://, {describe_value(url)}")
+        case "base64":
+            report.require_one_of(f"{path}.source.media_type", source.get("media_type"), IMAGE_TYPES)
+            report.require_nonblank(f"{path}.source.data", source.get("data"))
+
+
+def _check_call(report: Report, pairing: CallPairing, path: str, block: Object) -> None:
+    id = report.require_nonblank(f"{path}.id", block.get("id"))
+    if id is not None:
+        if not _ID_CHARACTERS.issuperset(id):
+            report.add(f"{path}.id", f"must be of a-z, A-Z, 0-9, _ and -, {describe_value(id)}")
+        pairing.call(path, id)
+    if not is_tool_name(block.get("name")):
+        report.add(f"{path}.name", f"must be 1 to 64 of a-z, A-Z, 0-9, _ and -, {describe_value(block.get('name'))}")
+    report.require_object(f"{path}.input", block.get("input"))
+
+
+def _check_result(report: Report, pairing: CallPairing, path: str, block: Object) -> None:
+    id = report.require_nonblank(f"{path}.tool_use_id", block.get("tool_use_id"))
+    if id is not None:
+        pairing.result(path, id)
+    if not isinstance(block.get("is_error", False), bool):
+        report.add(f"{path}.is_error", f"must be true or false, {describe_value(block['is_error'])}")
+    content = block.get("content")
+    if content is None or isinstance(content, str):
+        return
+    for at, inner in report.require_objects(f"{path}.content", content):
+        match report.require_one_of(f"{at}.type", inner.get("type"), ("text", "image")):
+            case "text":
+                _check_text(report, pairing, at, inner)
+            case "image":
+                _check_image(report, pairing, at, inner)
+
+
+_CHECKS: Final[dict[str, Callable[[Report, CallPairing, str, Object], None]]] = {
+    "text": _check_text,
+    "image": _check_image,
+    "tool_use": _check_call,
+    "tool_result": _check_result,
+}
+
+
+def _check_last(report: Report, path: str, turn: Object) -> None:
+    content: Any = turn.get("content")
+    last = content[-1] if isinstance(content, list) and content else content
+    text = last.get("text") if isinstance(last, dict) else last
+    if isinstance(text, str) and text != text.rstrip():
+        report.add(f"{path}.content", "the last turn, if the assistant's, must not end with white space")
+
+
+def _check_breakpoints(report: Report, body: Object) -> None:
+    turns = body.get("messages")
+    contents = [turn.get("content") for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
+    lists = [blocks for blocks in (body.get("tools"), body.get("system"), *contents) if isinstance(blocks, list)]
+    blocks = [block for blocks in lists for block in blocks if isinstance(block, dict)]
+    found = sum(block.get("cache_control") is not None for block in blocks)
+    if found > MAX_BREAKPOINTS:
+        report.add("request", f"has {found} cache breakpoints, at most {MAX_BREAKPOINTS} are allowed")
+
+
+RENDERER: Final = Renderer(
+    wire="anthropic",
+    names_in_text=True,
+    write=write_request,
+    read=read_request,
+    find_violations=find_violations,
+    accepts_media=accepts_media,
+)

@@ -1,0 +1,372 @@
+"""Gemini's generateContent: a separate system instruction, alternating `user` and `model` turns, media of every kind.
+
+Gemini reads the parts of a content as one text with nothing between them, so neighbouring texts of a turn are joined
+by an empty line. The body names the model as `models/…`, which countTokens accepts too.
+
+Writing and reading share no code: what will be billed is counted from what was read.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, cast
+
+from brimful.core.content import Media, Modality, Part, Role, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Prompt, Request, Tool
+from brimful.wires.normalize import (
+    Turn,
+    alternating_turns,
+    join_texts,
+    mime_type,
+    normalize_messages,
+    split_system,
+    with_name_in_text,
+)
+from brimful.wires.renderer import Renderer
+from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
+from brimful.wires.tools import arguments_object, json_text, object_schema
+
+_MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"gemini-[12](?!\d)")
+"""Models without thought signatures. Later models refuse calls in the current turn that have none."""
+
+_MODELS_WITH_RESOLUTION: Final = re.compile(r"gemini-(?![12](?!\d))")
+"""Models that take a media resolution for each part. Earlier models refuse it."""
+
+_RESOLUTIONS: Final = {
+    "low": "MEDIA_RESOLUTION_LOW",
+    "medium": "MEDIA_RESOLUTION_MEDIUM",
+    "high": "MEDIA_RESOLUTION_HIGH",
+    "ultra": "MEDIA_RESOLUTION_ULTRA_HIGH",
+}
+
+_NO_SIGNATURE: Final = "skip_thought_signature_validator"
+"""Google's value for a call whose signature is not available."""
+
+MIME_FAMILIES: Final = ("image/", "audio/", "video/")
+_WIRE_ROLES: Final = {"user": "user", "assistant": "model"}
+_READ_ROLES: Final[dict[str, Role]] = {"user": "user", "model": "assistant"}
+_FUNCTION_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
+_ALLOWED: Final = {
+    "user": ("text", "inlineData", "fileData", "functionResponse"),
+    "model": ("text", "inlineData", "fileData", "functionCall"),
+    "system": ("text",),
+}
+_PART_KINDS: Final = ("text", "inlineData", "fileData", "functionCall", "functionResponse")
+
+
+def write_request(prompt: Prompt) -> Request:
+    """Write the request.
+
+    >>> message = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
+    >>> write_request(Prompt(model="gemini-3-pro", messages=(message,), max_output=99))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'model': 'models/gemini-3-pro', 'generationConfig': {'maxOutputTokens': 99},
+     'contents': [{'role': 'user', 'parts': [{'text': 'Ada: Hi'}]}]}
+    """
+    messages = [with_name_in_text(message) for message in normalize_messages(prompt.messages, accepts_media)]
+    first, rest = split_system(messages)
+    request: Request = {"model": prompt.model if "/" in prompt.model else f"models/{prompt.model}"}
+    if prompt.max_output is not None:
+        request["generationConfig"] = {"maxOutputTokens": prompt.max_output}
+    if prompt.tools:
+        request["tools"] = [{"functionDeclarations": [_write_tool(tool) for tool in prompt.tools]}]
+    if first:
+        request["systemInstruction"] = {"parts": _write_parts(_message_parts(first))}
+    signed = _MODELS_WITHOUT_SIGNATURES.search(prompt.model) is None
+    scaled = _MODELS_WITH_RESOLUTION.search(prompt.model) is not None
+    request["contents"] = [_write_content(turn, signed=signed, scaled=scaled) for turn in alternating_turns(rest)]
+    return request
+
+
+def function_name(name: str) -> str:
+    """Return a name for a past call that Gemini accepts: it must not start with a digit or a dash.
+
+    >>> function_name("look_up"), function_name("2fa")
+    ('look_up', '_2fa')
+    """
+    return name if name[0].isalpha() or name[0] == "_" else f"_{name}"[:64]
+
+
+def accepts_media(media: Media) -> bool:
+    """Whether the API accepts these media."""
+    known = mime_type(media).startswith(MIME_FAMILIES)
+    return known and (bool(media.data) or media.url.startswith(("https://", "gs://")))
+
+
+def _write_tool(tool: Tool) -> dict[str, Any]:
+    described = {"description": tool.description} if tool.description else {}
+    return {"name": tool.name, **described, "parametersJsonSchema": object_schema(tool.parameters)}
+
+
+def _message_parts(messages: Iterable[Message]) -> Iterable[Part]:
+    return (part for message in messages for part in message.parts)
+
+
+def _write_content(turn: Turn, *, signed: bool, scaled: bool) -> dict[str, Any]:
+    parts = _write_parts(turn.parts, scaled=scaled)
+    first_call = next((part for part in parts if "functionCall" in part), None)
+    if signed and first_call is not None:
+        first_call["thoughtSignature"] = _NO_SIGNATURE
+    return {"role": _WIRE_ROLES[turn.speaker], "parts": parts}
+
+
+def _write_parts(parts: Iterable[Part], *, scaled: bool = False) -> list[dict[str, Any]]:
+    return [_write_part(part) | (_write_resolution(part) if scaled else {}) for part in join_texts(parts)]
+
+
+def _write_resolution(part: Part) -> dict[str, Any]:
+    if not isinstance(part, Media) or part.modality != "image" or part.detail not in _RESOLUTIONS:
+        return {}
+    return {"mediaResolution": {"level": _RESOLUTIONS[part.detail]}}
+
+
+def _write_part(part: Part) -> dict[str, Any]:
+    match part:
+        case Text(text=text):
+            return {"text": text}
+        case Media(url=""):
+            return {"inlineData": {"mimeType": mime_type(part), "data": part.data}}
+        case Media():
+            return {"fileData": {"mimeType": mime_type(part), "fileUri": part.url}}
+        case ToolCall():
+            args = arguments_object(part.arguments)
+            return {"functionCall": {"id": part.id, "name": function_name(part.name), "args": args}}
+        case ToolResult():
+            response = {"error" if part.is_error else "output": part.content}
+            return {"functionResponse": {"id": part.id, "name": function_name(part.name), "response": response}}
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+WirePart = dict[str, Any]
+
+
+def read_request(request: Request) -> Prompt:
+    """Read the request. A user's content with function responses becomes a tool message and one with the rest.
+
+    >>> question = {"role": "user", "parts": [{"text": "Hi"}]}
+    >>> read_request({"model": "models/gemini-3-pro", "contents": [question]}).model
+    'gemini-3-pro'
+    """
+    system = request.get("systemInstruction")
+    first = [Message(role="system", parts=tuple(_read_part(part) for part in system["parts"]))] if system else []
+    declared = (tool for tools in request.get("tools") or () for tool in tools["functionDeclarations"])
+    config = request.get("generationConfig") or {}
+    return Prompt(
+        model=request["model"].removeprefix("models/"),
+        messages=(*first, *(message for content in request["contents"] for message in _read_content(content))),
+        tools=tuple(_read_tool(tool) for tool in declared),
+        max_output=config.get("maxOutputTokens"),
+    )
+
+
+def _read_tool(tool: dict[str, Any]) -> Tool:
+    schema = tool.get("parametersJsonSchema") or tool.get("parameters") or {}
+    return Tool(name=tool["name"], description=tool.get("description") or "", parameters=schema)
+
+
+def _read_content(content: dict[str, Any]) -> Iterator[Message]:
+    parts = [_read_part(part) for part in content["parts"]]
+    results = tuple(part for part in parts if isinstance(part, ToolResult))
+    rest = tuple(part for part in parts if not isinstance(part, ToolResult))
+    if results:
+        yield Message(role="tool", parts=results)
+    if rest:
+        yield Message(role=_READ_ROLES[content["role"]], parts=rest)
+
+
+def _read_part(part: WirePart) -> Part:
+    match part:
+        case {"text": text}:
+            return Text(text=text)
+        case {"inlineData": data}:
+            return _read_media(part, data["mimeType"], data=data["data"])
+        case {"fileData": file}:
+            return _read_media(part, file["mimeType"], url=file["fileUri"])
+        case {"functionCall": call}:
+            arguments = json_text(call.get("args") or {})
+            return ToolCall(id=call.get("id") or call["name"], name=call["name"], arguments=arguments)
+        case _:
+            return _read_result(part["functionResponse"])
+
+
+def _read_media(part: WirePart, mime_type: str, *, url: str = "", data: str = "") -> Media:
+    level = (part.get("mediaResolution") or {}).get("level")
+    detail = next((detail for detail, name in _RESOLUTIONS.items() if name == level), "auto")
+    modality = cast("Modality", mime_type.partition("/")[0])
+    return Media(modality=modality, url=url, data=data, media_type=mime_type, detail=detail)
+
+
+def _read_result(answer: dict[str, Any]) -> ToolResult:
+    response = answer["response"]
+    id = answer.get("id") or answer["name"]
+    match response:
+        case {"output": str(text)} if len(response) == 1:
+            return ToolResult(id=id, name=answer["name"], content=text)
+        case {"error": str(text)} if len(response) == 1:
+            return ToolResult(id=id, name=answer["name"], content=text, is_error=True)
+        case _:
+            return ToolResult(id=id, name=answer["name"], content=json_text(response))
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
+
+
+def find_violations(request: object) -> list[str]:
+    """Return every violation of the API's rules.
+
+    >>> find_violations({"model": "models/gemini-3-pro", "contents": [{"role": "model", "parts": [{"text": "Hi"}]}]})
+    ["contents[0]: the first turn must be the user's", "contents: the last turn must be the user's"]
+    """
+    report = Report()
+    body = report.require_object("request", request)
+    if body is None:
+        return report.violations
+    report.require_nonblank("model", body.get("model"))
+    _check_config(report, body.get("generationConfig"))
+    if body.get("tools") is not None:
+        check_tools(report, _check_declarations(report, body["tools"]))
+    if body.get("systemInstruction") is not None:
+        _check_system(report, body["systemInstruction"])
+    _check_contents(report, body.get("contents"))
+    return report.violations
+
+
+def _check_config(report: Report, value: object) -> None:
+    if value is None:
+        return
+    config = report.require_object("generationConfig", value)
+    if config is not None and config.get("maxOutputTokens") is not None:
+        report.require_positive("generationConfig.maxOutputTokens", config["maxOutputTokens"])
+
+
+def _check_declarations(report: Report, tools: object) -> Iterator[tuple[str, Object]]:
+    for path, tool in report.require_objects("tools", tools):
+        for at, declared in report.require_objects(f"{path}.functionDeclarations", tool.get("functionDeclarations")):
+            name = declared.get("name")
+            if isinstance(name, str) and name[:1].isdigit():
+                report.add(f"{at}.name", f"must start with a letter or _, {describe_value(name)}")
+            for schema in ("parameters", "parametersJsonSchema"):
+                if declared.get(schema) is not None:
+                    report.require_object(f"{at}.{schema}", declared[schema])
+            yield at, declared
+
+
+def _check_system(report: Report, value: object) -> None:
+    system = report.require_object("systemInstruction", value)
+    if system is not None:
+        _check_parts(report, CallPairing(report), "systemInstruction", system, "system")
+
+
+def _check_contents(report: Report, contents: object) -> None:
+    pairing = CallPairing(report)
+    before = "model"
+    for path, content in report.require_objects("contents", contents):
+        role = report.require_one_of(f"{path}.role", content.get("role"), ("user", "model"))
+        if role is None:
+            continue
+        if role == before:
+            first = path == "contents[0]"
+            report.add(path, "the first turn must be the user's" if first else f"two {role} turns in a row")
+        before = role
+        _check_parts(report, pairing, path, content, role)
+        if role == "user":
+            pairing.close()
+    pairing.close()
+    if contents and before == "model":
+        report.add("contents", "the last turn must be the user's")
+
+
+def _check_parts(report: Report, pairing: CallPairing, path: str, content: Object, role: str) -> None:
+    for at, part in report.require_objects(f"{path}.parts", content.get("parts")):
+        kinds = [kind for kind in _PART_KINDS if kind in part]
+        if len(kinds) != 1:
+            report.add(at, f"must have exactly one of {', '.join(_PART_KINDS)}")
+        elif kinds[0] not in _ALLOWED[role]:
+            report.add(at, f"{kinds[0]} is not allowed in a {role} turn")
+        else:
+            _CHECKS[kinds[0]](report, pairing, f"{at}.{kinds[0]}", part[kinds[0]])
+            _check_resolution(report, f"{at}.mediaResolution", part.get("mediaResolution"))
+
+
+def _check_resolution(report: Report, path: str, value: object) -> None:
+    resolution = None if value is None else report.require_object(path, value)
+    if resolution is not None:
+        report.require_one_of(f"{path}.level", resolution.get("level"), tuple(_RESOLUTIONS.values()))
+
+
+def _check_text(report: Report, _: CallPairing, path: str, value: object) -> None:
+    report.require_nonblank(path, value)
+
+
+def _check_data(report: Report, _: CallPairing, path: str, value: object) -> None:
+    data = report.require_object(path, value)
+    if data is not None:
+        _check_type(report, f"{path}.mimeType", data.get("mimeType"))
+        report.require_nonblank(f"{path}.data", data.get("data"))
+
+
+def _check_file(report: Report, _: CallPairing, path: str, value: object) -> None:
+    file = report.require_object(path, value)
+    if file is not None:
+        _check_type(report, f"{path}.mimeType", file.get("mimeType"))
+        report.require_nonblank(f"{path}.fileUri", file.get("fileUri"))
+
+
+def _check_type(report: Report, path: str, value: object) -> None:
+    if not (isinstance(value, str) and value.startswith(MIME_FAMILIES)):
+        report.add(path, f"must be a type of image, audio or video, {describe_value(value)}")
+
+
+def _check_call(report: Report, pairing: CallPairing, path: str, value: object) -> None:
+    call = report.require_object(path, value)
+    if call is None:
+        return
+    name = _check_name(report, path, call)
+    if call.get("args") is not None:
+        report.require_object(f"{path}.args", call["args"])
+    if call.get("id") is not None:
+        id = report.require_nonblank(f"{path}.id", call["id"])
+        if id is not None:
+            pairing.call(path, id)
+    elif name is not None:
+        pairing.call_by_name(path, name)
+
+
+def _check_response(report: Report, pairing: CallPairing, path: str, value: object) -> None:
+    answer = report.require_object(path, value)
+    if answer is None:
+        return
+    name = _check_name(report, path, answer)
+    report.require_object(f"{path}.response", answer.get("response"))
+    key = report.require_nonblank(f"{path}.id", answer["id"]) if answer.get("id") is not None else name
+    if key is not None:
+        pairing.result(path, key)
+
+
+def _check_name(report: Report, path: str, function: Object) -> str | None:
+    name = function.get("name")
+    if isinstance(name, str) and _FUNCTION_NAME.fullmatch(name):
+        return name
+    report.add(
+        f"{path}.name", f"must be a letter or _ and up to 63 of a-z, A-Z, 0-9, _, ., : and -, {describe_value(name)}"
+    )
+    return None
+
+
+_CHECKS: Final[dict[str, Callable[[Report, CallPairing, str, object], None]]] = {
+    "text": _check_text,
+    "inlineData": _check_data,
+    "fileData": _check_file,
+    "functionCall": _check_call,
+    "functionResponse": _check_response,
+}
+
+
+RENDERER: Final = Renderer(
+    wire="gemini",
+    names_in_text=True,
+    write=lambda prompt, _: write_request(prompt),
+    read=read_request,
+    find_violations=find_violations,
+    accepts_media=accepts_media,
+)

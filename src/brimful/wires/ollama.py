@@ -1,0 +1,213 @@
+"""Ollama's /api/chat, where the window is part of the request.
+
+Ollama silently truncates a prompt that does not fit. So every request names its window and asks for an error instead
+(`truncate`, `shift`; servers that do not know these fields ignore them). A message's images go beside its text.
+
+Writing and reading share no code: what will be billed is counted from what was read.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from brimful.core.chat_rules import OPENING
+from brimful.core.content import Media, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Prompt, Request
+from brimful.wires.normalize import normalize_messages, with_name_in_text
+from brimful.wires.renderer import Renderer
+from brimful.wires.rules import CallPairing, Object, Report, check_tools
+from brimful.wires.tools import arguments_object, check_functions, function_tool, json_text, read_function
+
+_ROLES: Final = ("system", "user", "assistant", "tool")
+
+
+def write_request(prompt: Prompt, window: int) -> Request:
+    """Write the request.
+
+    >>> message = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
+    >>> request = write_request(Prompt(model="qwen3", messages=(message,), max_output=99), 8192)
+    >>> request["options"], request["messages"]
+    ({'num_ctx': 8192, 'num_predict': 99}, [{'role': 'user', 'content': 'Ada: Hi'}])
+    """
+    options = {"num_ctx": window}
+    if prompt.max_output is not None:
+        options["num_predict"] = prompt.max_output
+    request: Request = {
+        "model": prompt.model,
+        "stream": False,
+        "truncate": False,
+        "shift": False,
+        "options": options,
+    }
+    if prompt.tools:
+        request["tools"] = [function_tool(tool) for tool in prompt.tools]
+    messages = [with_name_in_text(message) for message in normalize_messages(prompt.messages, accepts_media)]
+    written = [wire_message for message in messages for wire_message in _write_message(message)]
+    request["messages"] = written or [{"role": "user", "content": OPENING}]
+    return request
+
+
+def accepts_media(media: Media) -> bool:
+    """Whether the API accepts these media."""
+    return media.modality == "image" and bool(media.data)
+
+
+def _write_message(message: Message) -> Iterator[dict[str, Any]]:
+    if message.role != "tool":
+        yield _write_spoken(message)
+        return
+    for part in message.parts:
+        if isinstance(part, ToolResult):
+            yield {"role": "tool", "tool_name": part.name, "tool_call_id": part.id, "content": part.content}
+
+
+def _write_spoken(message: Message) -> dict[str, Any]:
+    texts = [part.text for part in message.parts if isinstance(part, Text)]
+    images = [part.data for part in message.parts if isinstance(part, Media)]
+    calls = [_write_call(part) for part in message.parts if isinstance(part, ToolCall)]
+    written: dict[str, Any] = {"role": message.role, "content": "\n\n".join(texts)}
+    if images:
+        written["images"] = images
+    if calls:
+        written["tool_calls"] = calls
+    return written
+
+
+def _write_call(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call.arguments)}}
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def read_request(request: Request) -> Prompt:
+    """Read the request.
+
+    >>> read_request({"model": "m", "options": {"num_ctx": 9}, "messages": [{"role": "user", "content": "Hi"}]}).model
+    'm'
+    """
+    return Prompt(
+        model=request["model"],
+        messages=tuple(_read_message(message) for message in request["messages"]),
+        tools=tuple(read_function(tool["function"]) for tool in request.get("tools") or ()),
+        max_output=request["options"].get("num_predict"),
+    )
+
+
+def _read_message(message: dict[str, Any]) -> Message:
+    content = message.get("content") or ""
+    if message["role"] == "tool":
+        name = message["tool_name"]
+        id = message.get("tool_call_id") or name
+        return Message(role="tool", parts=(ToolResult(id=id, name=name, content=content),))
+    text = (Text(text=content),) if content else ()
+    images = (Media(modality="image", data=data) for data in message.get("images") or ())
+    calls = (_read_call(call) for call in message.get("tool_calls") or ())
+    return Message(role=message["role"], parts=(*text, *images, *calls))
+
+
+def _read_call(call: dict[str, Any]) -> ToolCall:
+    function = call["function"]
+    arguments = json_text(function.get("arguments") or {})
+    return ToolCall(id=call.get("id") or function["name"], name=function["name"], arguments=arguments)
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
+
+
+def find_violations(request: object) -> list[str]:
+    """Return every violation of the API's rules.
+
+    >>> find_violations({"model": "qwen3", "messages": [{"role": "user", "content": "Hi"}]})
+    ['options: must be an object, but is missing']
+    """
+    report = Report()
+    body = report.require_object("request", request)
+    if body is None:
+        return report.violations
+    report.require_nonblank("model", body.get("model"))
+    _check_options(report, body.get("options"))
+    for switch in ("stream", "truncate", "shift"):
+        if not isinstance(body.get(switch, False), bool):
+            report.add(switch, "must be true or false")
+    if body.get("tools") is not None:
+        check_tools(report, check_functions(report, body["tools"]))
+    _check_messages(report, body.get("messages"))
+    return report.violations
+
+
+def _check_options(report: Report, value: object) -> None:
+    options = report.require_object("options", value)
+    if options is not None:
+        report.require_positive("options.num_ctx", options.get("num_ctx"))
+        if options.get("num_predict") is not None:
+            report.require_positive("options.num_predict", options["num_predict"])
+
+
+def _check_messages(report: Report, messages: object) -> None:
+    pairing = CallPairing(report)
+    for path, message in report.require_objects("messages", messages):
+        role = report.require_one_of(f"{path}.role", message.get("role"), _ROLES)
+        if role == "tool":
+            _check_result(report, pairing, path, message)
+            continue
+        pairing.close()
+        if role is not None:
+            _check_spoken(report, pairing, path, message)
+    pairing.close()
+
+
+def _check_result(report: Report, pairing: CallPairing, path: str, message: Object) -> None:
+    name = report.require_nonblank(f"{path}.tool_name", message.get("tool_name"))
+    report.require_string(f"{path}.content", message.get("content"))
+    id = message.get("tool_call_id")
+    key = report.require_nonblank(f"{path}.tool_call_id", id) if id is not None else name
+    if key is not None:
+        pairing.result(path, key)
+
+
+def _check_spoken(report: Report, pairing: CallPairing, path: str, message: Object) -> None:
+    images, calls = message.get("images"), message.get("tool_calls")
+    if images is not None:
+        _check_images(report, f"{path}.images", images)
+    if calls is not None:
+        _check_calls(report, pairing, path, message)
+    content = message.get("content")
+    if content is not None or (images is None and calls is None):
+        text = report.require_string(f"{path}.content", content)
+        if text == "" and not images and not calls:
+            report.add(path, "must have content, images or tool calls")
+
+
+def _check_images(report: Report, path: str, images: object) -> None:
+    for index, image in enumerate(report.require_list(path, images)):
+        data = report.require_nonblank(f"{path}[{index}]", image)
+        if data is not None and data.startswith(("data:", "http:", "https:")):
+            report.add(f"{path}[{index}]", "must be bare base64, not a URL")
+
+
+def _check_calls(report: Report, pairing: CallPairing, path: str, message: Object) -> None:
+    if message["role"] != "assistant":
+        report.add(f"{path}.tool_calls", "only an assistant message may call tools")
+    for at, call in report.require_objects(f"{path}.tool_calls", message["tool_calls"]):
+        function = report.require_object(f"{at}.function", call.get("function"))
+        if function is None:
+            continue
+        name = report.require_nonblank(f"{at}.function.name", function.get("name"))
+        if function.get("arguments") is not None:
+            report.require_object(f"{at}.function.arguments", function["arguments"])
+        if call.get("id") is not None:
+            id = report.require_nonblank(f"{at}.id", call["id"])
+            if id is not None:
+                pairing.call(path, id)
+        elif name is not None:
+            pairing.call_by_name(path, name)
+
+
+RENDERER: Final = Renderer(
+    wire="ollama",
+    names_in_text=True,
+    write=write_request,
+    read=read_request,
+    find_violations=find_violations,
+    accepts_media=accepts_media,
+)

@@ -1,0 +1,121 @@
+r"""A plain transcript, for completion APIs without messages.
+
+Every message starts with its speaker, an empty line separates messages, and the last line is left for the assistant.
+A line within a message that looks like the start of another one is quoted with `> `. `parse` returns the whole
+transcript as one text, which is what is billed.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
+from brimful.core.labels import fold, line_prefix, quote_lines, speaker_name
+from brimful.core.prompt import Message, Prompt, Request, Tool
+from brimful.wires.normalize import normalize_messages, placeholder
+from brimful.wires.renderer import Renderer
+from brimful.wires.rules import Report
+from brimful.wires.tools import json_text, object_schema
+
+_LABELS: Final = {"system": "System", "user": "User", "assistant": "Assistant", "tool": "Tool"}
+_TOOLS: Final = "Tools"
+_TOOL_LINE: Final = re.compile(r"\S.* calls \S+ \[[^\]]*\]|\S+ (?:answers|fails) \[[^\]]*\]")
+
+
+def write_request(prompt: Prompt) -> Request:
+    r"""Write the request.
+
+    >>> message = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
+    >>> write_request(Prompt(model="m", messages=(message,), max_output=9))
+    {'model': 'm', 'max_tokens': 9, 'prompt': 'Ada: Hi\n\nAssistant:'}
+    """
+    request: Request = {"model": prompt.model}
+    if prompt.max_output is not None:
+        request["max_tokens"] = prompt.max_output
+    transcript = _Transcript(normalize_messages(prompt.messages, lambda _: False))
+    lines = (*_tools(prompt.tools), *transcript.lines(), f"{transcript.next_speaker}:")
+    request["prompt"] = "\n\n".join(lines)
+    return request
+
+
+def read_request(request: Request) -> Prompt:
+    """Read a request back, as one message."""
+    message = Message(role="user", parts=(Text(text=request["prompt"]),))
+    return Prompt(model=request["model"], messages=(message,), max_output=request.get("max_tokens"))
+
+
+def find_violations(request: object) -> list[str]:
+    """Return what a completion API would refuse."""
+    report = Report()
+    body = report.require_object("request", request)
+    if body is not None:
+        report.require_nonblank("model", body.get("model"))
+        report.require_nonblank("prompt", body.get("prompt"))
+        if body.get("max_tokens") is not None:
+            report.require_positive("max_tokens", body["max_tokens"])
+    return report.violations
+
+
+RENDERER: Final = Renderer(
+    wire="text",
+    names_in_text=True,
+    write=lambda prompt, _: write_request(prompt),
+    read=read_request,
+    find_violations=find_violations,
+    accepts_media=lambda _: False,
+)
+
+
+def _tools(tools: Iterable[Tool]) -> Iterator[str]:
+    lines = [
+        json_text({"name": tool.name, "description": tool.description, "parameters": object_schema(tool.parameters)})
+        for tool in tools
+    ]
+    if lines:
+        yield "\n".join((f"{_TOOLS}:", *lines))
+
+
+class _Transcript:
+    """Messages as lines. No text and no name can imitate the line of another speaker."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        own = [_label(message) for message in messages if message.role == "assistant"]
+        self.next_speaker = own[-1] if own else _LABELS["assistant"]
+        self._own = frozenset(map(fold, own))
+        labels = [*_LABELS.values(), _TOOLS, *map(self._label_of, messages)]
+        self._prefixes = frozenset(line_prefix(fold(label)) for label in labels)
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each part of each message."""
+        for message in self._messages:
+            for part in message.parts:
+                yield self._line(message, part)
+
+    def _line(self, message: Message, part: Part) -> str:
+        label = self._label_of(message)
+        match part:
+            case Text(text=text):
+                return f"{label}: {self._quote(text)}"
+            case Media():
+                return f"{label}: {placeholder(part).text}"
+            case ToolCall():
+                return f"{label} calls {part.name} [{part.id}]: {self._quote(part.arguments)}"
+            case ToolResult():
+                verb = "fails" if part.is_error else "answers"
+                return f"{part.name} {verb} [{part.id}]: {self._quote(part.content)}"
+
+    def _label_of(self, message: Message) -> str:
+        label = _label(message)
+        return f"({label})" if message.role != "assistant" and message.name and fold(label) in self._own else label
+
+    def _quote(self, text: str) -> str:
+        return quote_lines(text, lambda folded: _is_label(line_prefix(folded), self._prefixes) and ":" in folded)
+
+
+def _is_label(prefix: str, prefixes: Collection[str]) -> bool:
+    return prefix in prefixes or _TOOL_LINE.fullmatch(prefix) is not None
+
+
+def _label(message: Message) -> str:
+    return speaker_name(message.name) if message.name else _LABELS[message.role]
