@@ -13,7 +13,7 @@ from typing import Any
 from brimful import Context, assemble, conversation
 from brimful.core.model import ModelInfo
 from brimful.counting import counter_for
-from brimful.wires.openai import read_request
+from brimful.wires.openai_chat import read_request
 from conversations import Conversation, Messages, plain, with_tools
 from families import FAMILIES, SAYING_OK, LlamaServer, LlamaUnavailable
 from isolated import Failure, Isolated

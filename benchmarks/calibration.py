@@ -15,7 +15,7 @@ from brimful.counting.counters import measure_prompt
 from brimful.models import resolve
 from brimful.models.registry import unknown_model
 from brimful.records.usage import UsageReport
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 from tables import Section, percent, table
 from workloads import characters, workload
 
@@ -88,7 +88,7 @@ def report(data: Path | None, *, quick: bool) -> Section:
 def _case(number: int, data: Path | None, hidden: Sequence[str]) -> Case:
     print(f"  calibration: workload {number + 1}", flush=True)
     requests = list(workload(number, data, REQUESTS))
-    prompts = [renderer_for("openai").parse(request) for request in requests]
+    prompts = [find_wire("openai").parse(request) for request in requests]
     counters = {name: counter_for(resolve(name)) for name in hidden}
     reported = {name: [counter.prompt(prompt).tokens for prompt in prompts] for name, counter in counters.items()}
     return Case(prompts, [characters(request) for request in requests], reported)

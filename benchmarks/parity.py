@@ -13,7 +13,7 @@ from typing import Any
 from brimful import Context, assemble, conversation, counter, fit
 from brimful.core.model import ModelInfo
 from brimful.errors import BudgetExceeded
-from brimful.wires import renderer_for, request_bytes
+from brimful.wires import find_wire, request_bytes
 from families import BY_FILE, FAMILIES, SAYING_OK, Family, LlamaServer, LlamaUnavailable
 from tables import Section, percent, table
 from wild import wild, wild_request
@@ -161,6 +161,6 @@ def _full(context: Context) -> float | None:
 
 
 def _estimates(context: Context) -> tuple[int, int]:
-    prompt = renderer_for("openai").parse(context.request)
+    prompt = find_wire("openai").parse(context.request)
     rough, other = counter("gpt-4o", method="approximate"), counter("gpt-4o")
     return rough.prompt(prompt).tokens, other.prompt(prompt).tokens

@@ -12,7 +12,7 @@ from brimful.engine import Engine
 from brimful.records import Persona, Usage
 from brimful.records.reply import Reply
 from brimful.testing import ScriptedProvider
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 
 DB = "sqlite:///brimful.db"
 NOW = 1_763_200_000.0  # 2025-11-15
@@ -43,7 +43,7 @@ class Provider(ScriptedProvider):
 
     async def send(self, request):
         said = await super().send(request)
-        prompt = brimful.counter("gpt-4o").prompt(renderer_for("openai").parse(request)).tokens
+        prompt = brimful.counter("gpt-4o").prompt(find_wire("openai").parse(request)).tokens
         cached = prompt // 2 if said.usage.cached else 0
         return msgspec.structs.replace(said, usage=Usage(prompt=prompt, cached=cached, completion=487))
 

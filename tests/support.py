@@ -6,7 +6,7 @@ from brimful.core.model import ModelInfo
 from brimful.core.stages import assemble
 from brimful.packagers import message
 from brimful.policies import load_policy
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 from strategies import COUNTER, NOW
 
 EYES = ("text", "image")
@@ -31,7 +31,7 @@ def build(pile, policy="default", *, window=1000, completion=100, overrides=None
     inputs = Inputs(
         packages=tuple(pile), policy=chosen, model=model, method="hybrid", now=NOW, completion=completion, **more
     )
-    return assemble(inputs, counter=counter, renderer=renderer_for(model.wire))
+    return assemble(inputs, counter=counter, renderer=find_wire(model.wire))
 
 
 def history(count, size=10, **options):

@@ -40,7 +40,7 @@ from brimful.cli.app import app
 from brimful.core.content import KNOWN_KINDS, ContentPackage, Flex, Form, Media, ToolCall, ToolResult
 from brimful.core.context import COMPONENTS, Context, Inputs
 from brimful.core.decision import Decision, Outcome, Reason
-from brimful.core.model import CacheRule, ModelInfo, Prior, Wire
+from brimful.core.model import CacheRule, ModelInfo, Prior
 from brimful.core.notice import NOTICE_KINDS
 from brimful.core.policy import Method, Policy
 from brimful.core.tokens import Basis, Count
@@ -68,6 +68,7 @@ from brimful.stores import KeyUsage, Store
 from brimful.stores.encryption import keys as _encryption_keys
 from brimful.stores.encryption.keys import SEARCHES
 from brimful.views.explain import Difference
+from brimful.wires.registry import WrittenWire
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -412,7 +413,7 @@ EXPECTED = {
         "pool's rule": ("min_items", "max_items"),
     },
     "explanation/prompt-caches.md": {"pool's rule": ("low_water",)},
-    "requests.md": {"wire": get_args(Wire)},
+    "requests.md": {"wire": get_args(WrittenWire)},
     "record.md": {
         "outcome": get_args(Outcome),
         "reason": get_args(Reason),
@@ -446,7 +447,7 @@ EXPECTED = {
         "form of a name": providers.PROVIDER_FORMS,
         "name of brimful.providers": providers.__all__,
         "environment variable": providers.KEY_VARIABLES,
-        "wire": get_args(Wire),
+        "wire": get_args(WrittenWire),
         "finish": get_args(FinishReason),
         "field of Reply": properties(Reply),
         "field of Piece": properties(ReplyChunk),
@@ -510,7 +511,7 @@ def test_everything_that_a_user_may_name_is_documented(page, what, wanted):
         ("packages.md", "## Kinds", KNOWN_KINDS),
         ("record.md", "## Outcomes", get_args(Outcome)),
         ("record.md", "## Reasons", get_args(Reason)),
-        ("requests.md", "## Wire formats", get_args(Wire)),
+        ("requests.md", "## Wire formats", get_args(WrittenWire)),
         ("counting.md", "## Methods", get_args(Method)),
         ("counting.md", "## Basis", get_args(Basis)),
         ("counting.md", "## Tokenizers", VOCABULARIES),
@@ -519,7 +520,7 @@ def test_everything_that_a_user_may_name_is_documented(page, what, wanted):
         ("embeddings.md", "## Choose an embedder", embedding.FORMS),
         ("providers.md", "## Choosing one", providers.PROVIDER_FORMS),
         ("providers.md", "### Limits", properties(providers.Limits)),
-        ("providers.md", "## Dialects", get_args(Wire)),
+        ("providers.md", "## Dialects", get_args(WrittenWire)),
     ],
 )
 def test_tables_hold_each_name_once_and_no_other(page, title, known):

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -23,8 +24,8 @@ from brimful.core.model import ModelInfo
 from brimful.core.recall import item_text
 from brimful.core.stages import assemble
 from brimful.policies import load_policy
-from brimful.wires import renderer_for
-from brimful.wires.incoming import INCOMING_WIRES
+from brimful.wires import find_wire
+from brimful.wires.registry import IncomingWire
 from strategies import (
     COUNTER,
     COUNTERS,
@@ -48,7 +49,7 @@ DECISIONS = {"kept", "shrunk", "replaced", "duplicate", "dropped"}
 def build(pile, policy, model, counter=COUNTER, **more):
     chosen = policy if isinstance(policy, brimful.Policy) else load_policy(policy)
     inputs = Inputs(packages=tuple(pile), policy=chosen, model=model, method="hybrid", now=NOW, **more)
-    return assemble(inputs, counter=counter, renderer=renderer_for(model.wire))
+    return assemble(inputs, counter=counter, renderer=find_wire(model.wire))
 
 
 def build_if_it_fits(pile, policy, model, **more):
@@ -63,7 +64,7 @@ def build_if_it_fits(pile, policy, model, **more):
 def test_1_never_over(pile, policy, model, counter):
     context = build_if_it_fits(pile, policy, model, counter=counter)
     limit = context.budget.window - context.budget.completion
-    again = counter.prompt(renderer_for(model.wire).parse(context.request))
+    again = counter.prompt(find_wire(model.wire).parse(context.request))
     assert again.upper == context.tokens <= limit
     required = {package.id for package in pile if not package.flex.can_drop}
     assert required <= set(context.kept)
@@ -115,11 +116,11 @@ def test_4_replayable(pile, policy, model, other, window):
     context = build_if_it_fits(pile, policy, model)
     stored = Context.from_json(context.to_json())
     assert stored == context
-    again = assemble(stored.inputs, counter=COUNTER, renderer=renderer_for(model.wire))
+    again = assemble(stored.inputs, counter=COUNTER, renderer=find_wire(model.wire))
     assert again.to_json() == context.to_json()
     changed = msgspec.structs.replace(stored.inputs, policy=load_policy(other), window=window)
     try:
-        what_if = assemble(changed, counter=COUNTER, renderer=renderer_for(model.wire))
+        what_if = assemble(changed, counter=COUNTER, renderer=find_wire(model.wire))
     except brimful.errors.BudgetExceeded:
         return
     assert what_if.tokens <= window - what_if.budget.completion
@@ -150,7 +151,7 @@ def normalized_text(package):
 @given(piles(), GENERATED_POLICIES, models())
 def test_5_valid(pile, policy, model):
     context = build_if_it_fits(pile, policy, model)
-    renderer = renderer_for(model.wire)
+    renderer = find_wire(model.wire)
     assert renderer.check(context.request) == []
     calls, results = [], []
     for message in renderer.parse(context.request).messages:
@@ -171,7 +172,7 @@ def test_5_valid(pile, policy, model):
 @SLOW
 @given(large_piles(), POLICIES, models(), COUNTERS, st.randoms())
 def test_1_to_5_hold_for_large_items_of_every_type(pile, policy, model, counter, random):
-    renderer = renderer_for(model.wire)
+    renderer = find_wire(model.wire)
     context = build_if_it_fits(pile, policy, model, counter=counter)
     assert counter.prompt(renderer.parse(context.request)).upper == context.tokens
     assert context.tokens <= context.budget.hard_limit
@@ -285,7 +286,7 @@ def test_8_nothing_is_lost(pile, long, policy, model, max_tokens, query):
     context = build_if_it_fits([*pile, *long], policy, model)
     counter = counter_of(context)
     stored = Context.from_json(context.to_json())
-    again = assemble(stored.inputs, counter=COUNTER, renderer=renderer_for(model.wire))
+    again = assemble(stored.inputs, counter=COUNTER, renderer=find_wire(model.wire))
     recalled = set()
     for handle, item in context.items.items():
         whole = context.recall(handle, max_tokens=10**6)
@@ -309,7 +310,7 @@ ROOMY = ModelInfo(
 
 
 @settings(SLOW, max_examples=examples(30))
-@given(piles(most=12), st.sampled_from(sorted({*WIRES} & {*INCOMING_WIRES})), st.integers(200, 3000))
+@given(piles(most=12), st.sampled_from(sorted({*WIRES} & {*get_args(IncomingWire)})), st.integers(200, 3000))
 def test_8_everything_in_a_fitted_request_can_be_recalled(pile, wire, window):
     """Every mark in a fitted request names something that can be recalled, with media among the messages too."""
     request = {"model": "gpt-4o", **build(pile, "default", msgspec.structs.replace(ROOMY, wire=wire)).request}
@@ -379,7 +380,7 @@ def test_7_the_most_items_hold_and_are_trimmed_in_steps_as_well():
         inputs = Inputs(
             packages=tuple(said[:turns]), policy=policy, model=model, method="hybrid", now=NOW, previous=previous
         )
-        context = assemble(inputs, counter=COUNTER, renderer=renderer_for("openai"))
+        context = assemble(inputs, counter=COUNTER, renderer=find_wire("openai"))
         assert context.component("recent").items <= 20
         previous = context.history
         firsts.append(previous.first)
@@ -402,7 +403,7 @@ def test_4_whole_numbers_replay_as_well():
     package = brimful.packagers.memory("x", counter=COUNTER, importance=1, relevance=0, timestamp=5)
     context = build([package], "default", model)
     stored = Context.from_json(context.to_json())
-    assert assemble(stored.inputs, counter=COUNTER, renderer=renderer_for("openai")).to_json() == context.to_json()
+    assert assemble(stored.inputs, counter=COUNTER, renderer=find_wire("openai")).to_json() == context.to_json()
 
 
 def test_history_is_trimmed_in_rare_large_steps():

@@ -38,6 +38,7 @@ from brimful.shorten import cut_text, detect, shorten, word_set
 from brimful.shorten.lines import fold_log, split_code, split_diff, split_log, split_table
 from brimful.shorten.prose import extract_html, split_prose
 from brimful.shorten.values import find_values
+from brimful.wires import find_wire
 
 _LENGTH = 20_000  # characters
 _SECONDS = 0.5  # of CPU for a search
@@ -47,7 +48,7 @@ _REPEATED = (
 )
 _STARTS = ("", "<", "{{", '"', "f f()")
 _END = "g\0"  # keeps most patterns from matching to the end of the text, so that they try everything else
-_PACKAGES = ("core", "engine", "formats", "janitor", "lore", "packagers", "records", "render", "retrieval", "shorten")
+_PACKAGES = ("core", "engine", "formats", "janitor", "lore", "packagers", "records", "wires", "retrieval", "shorten")
 """They search what users and strangers wrote; patterns elsewhere match names and settings."""
 _BOUNDED = {"brimful.engine.bench._SENTENCE_START"}  # searches a few characters only
 _MATCHED_AT_THE_START = {  # used with `match` or `fullmatch` alone
@@ -228,7 +229,7 @@ def test_a_long_reference_in_html_is_text():
 
 def test_a_path_that_is_encoded_many_times_is_refused():
     with pytest.raises(ApiError), cpu_limit(_SECONDS):
-        get_upstream_path("/v1/%" + "25" * _LENGTH + "2e", "openai")
+        get_upstream_path("/v1/%" + "25" * _LENGTH + "2e", find_wire("openai"))
 
 
 # -- wide requests -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from urllib.parse import parse_qs
 import msgspec
 
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
-from brimful.core.model import Wire
 from brimful.core.prompt import Prompt, Request
 from brimful.core.tokens import Count
 from brimful.errors import ContextOverflow, ProviderError
@@ -174,13 +173,13 @@ class ScriptedProvider:
         self,
         script: Iterable[ScriptLine] = (),
         *,
-        wire: Wire = "openai",
+        wire: str = "openai",
         route: str = "scripted",
         tokens: Callable[[Request], int] | None = None,
         window: int | None = None,
     ) -> None:
         """Create a provider for a script."""
-        self.wire: Wire = wire
+        self.wire: str = wire
         self.route = route
         self.tokens = tokens
         self.window = window

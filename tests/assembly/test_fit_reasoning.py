@@ -7,7 +7,7 @@ from brimful.assembly.compaction import compact_now
 from brimful.assembly.fit import fit
 from brimful.core.context import Context
 from brimful.testing import find_violations
-from brimful.wires.reasoning import REASONING_RULES
+from brimful.wires.registry import all_wires
 
 NOW = 1_700_000_000
 THOUGHT = "I should look that up in the list of orders, since the user did not say which one it is. " * 5
@@ -215,6 +215,8 @@ def test_no_summary_stands_for_reasoning():
 
 
 def test_every_rule_has_a_source():
-    for rule in REASONING_RULES.values():
+    rules = [wire.reasoning for wire in all_wires() if wire.read_turn is not None]
+    assert len(rules) == 5
+    for rule in rules:
         assert rule.why
         assert rule.source.startswith("https://")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
@@ -24,7 +24,7 @@ def workloads(monkeypatch):
 def test_equal_numbers_give_equal_requests_that_a_provider_accepts(workloads, number):
     requests = list(workloads.workload(number, None, 8))
     assert requests == list(workloads.workload(number, None, 8))
-    assert not any(renderer_for("openai").check(request) for request in requests)
+    assert not any(find_wire("openai").check(request) for request in requests)
     assert all(workloads.characters(request) > 100 for request in requests)
 
 

@@ -15,7 +15,7 @@ from brimful.counting.chat_template import ChatTemplate, wire_messages
 from brimful.models import load_registry
 from brimful.packagers import memory, message, note, package, tool_turn
 from brimful.policies import load_policy
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 from strategies import COUNTER, NOW, POLICIES, examples, piles
 
 STRICT = {row.chat_template: row for row in load_registry(environ={}) if row.alternate}
@@ -26,7 +26,7 @@ WITHOUT_TOOLS = ("gemma-2", "gemma-3", "mistral-v1")
 def taken(context):
     """Render the request as a server does, which raises if the template refuses it; return who speaks."""
     model = context.inputs.model
-    sent = wire_messages(renderer_for(model.wire).parse(context.request).messages)
+    sent = wire_messages(find_wire(model.wire).parse(context.request).messages)
     ChatTemplate.named(model.chat_template, bos="<s>", eos="</s>").render(sent)
     return [entry["role"] for entry in sent]
 
@@ -34,7 +34,7 @@ def taken(context):
 def build_context(pile, policy, model):
     inputs = Inputs(packages=tuple(pile), policy=load_policy(policy), model=model, method="hybrid", now=NOW)
     try:
-        return assemble(inputs, counter=COUNTER, renderer=renderer_for(model.wire))
+        return assemble(inputs, counter=COUNTER, renderer=find_wire(model.wire))
     except brimful.errors.BudgetExceeded:
         reject()
 

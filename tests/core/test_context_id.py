@@ -11,7 +11,7 @@ from brimful.core.model import ModelInfo
 from brimful.core.stages import assemble, assemble_candidates, prepare
 from brimful.packagers import message
 from brimful.policies import load_policy
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 from strategies import COUNTER, NOW, POLICIES, models, piles
 
 MODEL = ModelInfo(id="m", provider="p", window=100, max_output=20, wire="openai")
@@ -45,9 +45,9 @@ def test_whatever_differs_gives_another_id():
 
 
 def test_refilling_gives_each_context_the_id_of_a_new_build():
-    pile = prepare(inputs_of((MESSAGE,)), counter=COUNTER, renderer=renderer_for("openai"))
+    pile = prepare(inputs_of((MESSAGE,)), counter=COUNTER, renderer=find_wire("openai"))
     for window in (60, 80, None):
         asked = inputs_of((MESSAGE,), window=window)
         again = assemble_candidates(msgspec.structs.replace(pile, inputs=asked))
-        assert again == assemble(asked, counter=COUNTER, renderer=renderer_for("openai"))
+        assert again == assemble(asked, counter=COUNTER, renderer=find_wire("openai"))
         assert again.id == whole_hash(asked)

@@ -13,7 +13,7 @@ from brimful.core.labels import fold, labeled_text, make_label, speaker_name, sp
 from brimful.core.prompt import Message, Prompt
 from brimful.packagers import memory, message, package
 from brimful.testing import WordCounter
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 from strategies import examples
 
 COUNTER = WordCounter()
@@ -234,7 +234,7 @@ def test_a_transcript_has_one_turn_for_each_message(turns):
         Message(role=role, name="Nova" if role == "assistant" else name, parts=(Text(text=content),))
         for role, name, content in turns
     )
-    prompt = renderer_for("text").render(Prompt(model="m", messages=messages), window=2048)["prompt"]
+    prompt = find_wire("text").render(Prompt(model="m", messages=messages), window=2048)["prompt"]
     names = {
         *(message.name.casefold() for message in messages if message.name),
         "system",

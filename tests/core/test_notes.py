@@ -10,7 +10,7 @@ from brimful.core.content import ToolCall, ToolResult
 from brimful.packagers import lorebook_entry, memory, message, note, package, tool_turn
 from brimful.policies import policy_names
 from brimful.views.sections import sections
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 from strategies import COUNTER, NOW
 from support import build, prompt_order, words
 
@@ -79,7 +79,7 @@ def test_a_note_never_parts_results_from_their_call():
 def test_every_wire_takes_a_note_of_every_role_and_it_is_counted(wire, role, alternate):
     pile = [*turns(6), *(at(depth, role=role) for depth in (0, 1, 3, 9))]
     plain, noted = (build(each, wire=wire, alternate=alternate) for each in (pile[:6], pile))
-    assert renderer_for(wire).check(noted.request) == []
+    assert find_wire(wire).check(noted.request) == []
     written = msgspec.json.encode(noted.request).decode()
     assert all(f"note {depth}" in written for depth in (0, 1, 3, 9))
     assert noted.tokens - plain.tokens >= 8  # two words each, and the messages around them

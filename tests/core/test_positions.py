@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, reject, settings
 import brimful
 from brimful.core.context import Inputs
 from brimful.core.stages import assemble_candidates, prepare
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 from strategies import COUNTER, GENERATED_POLICIES, NOW, examples, models, piles
 from support import prompt_order
 
@@ -15,7 +15,7 @@ from support import prompt_order
 def test_positions_are_those_of_the_prompt(packages, policy, model):
     chosen = policy if isinstance(policy, brimful.Policy) else brimful.load_policy(policy)
     inputs = Inputs(packages=tuple(packages), policy=chosen, model=model, method="hybrid", now=NOW)
-    candidates = prepare(inputs, counter=COUNTER, renderer=renderer_for(model.wire))
+    candidates = prepare(inputs, counter=COUNTER, renderer=find_wire(model.wire))
     try:
         context = assemble_candidates(candidates)
     except brimful.errors.BudgetExceeded:

@@ -12,7 +12,7 @@ from brimful.engine.calibration import REFRESH_SECONDS, Calibrator
 from brimful.models.registry import unknown_model
 from brimful.records.usage import UsageReport
 from brimful.testing import ScriptedProvider
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 from hidden_models import SENTENCES
 
 HIDDEN = "nobody-knows-me"
@@ -21,7 +21,7 @@ QWEN = counter("qwen3:8b")
 
 def bills(request):
     """Count as Qwen does, whatever the model is called."""
-    return QWEN.prompt(renderer_for("openai").parse(request)).tokens
+    return QWEN.prompt(find_wire("openai").parse(request)).tokens
 
 
 def texts(seed):

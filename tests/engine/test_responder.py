@@ -15,7 +15,7 @@ from brimful.records import Message, Persona, Usage, User
 from brimful.records.character import Character
 from brimful.records.reply import Reply
 from brimful.testing import ScriptedProvider
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 from providers.serving import answer as answered
 from providers.serving import serving
 
@@ -25,7 +25,7 @@ MODEL = default_registry().resolve("gpt-4o")
 
 def tokens(request) -> int:
     """Count a request as OpenAI would."""
-    return counter_for(MODEL).prompt(renderer_for("openai").parse(request)).tokens
+    return counter_for(MODEL).prompt(find_wire("openai").parse(request)).tokens
 
 
 async def history(engine, room):

@@ -9,7 +9,7 @@ from brimful import Text, ToolCall
 from brimful.core.prompt import Message, Prompt
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.records import Usage
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 from brimful.wires.ollama_replies import Ollama
 from providers.streams import cuts_of, lines, read_stream
 
@@ -60,7 +60,7 @@ def test_request_path_headers_and_body():
 
 def test_rendered_requests_set_the_window_and_disable_truncation():
     prompt = Prompt(model="qwen3", messages=(Message(role="user", parts=(Text(text="Hi"),)),), max_output=99)
-    body = json.loads(Ollama().body(renderer_for("ollama").render(prompt, window=8192), stream=True))
+    body = json.loads(Ollama().body(find_wire("ollama").render(prompt, window=8192), stream=True))
     assert body["options"] == {"num_ctx": 8192, "num_predict": 99}
     assert (body["truncate"], body["shift"], body["stream"]) == (False, False, True)
 

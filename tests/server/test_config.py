@@ -6,6 +6,7 @@ from brimful.errors import InvalidConfig
 from brimful.server.config import load_config, parse_config
 from brimful.server.errors import ApiError
 from brimful.server.proxy.upstreams import Upstreams
+from brimful.wires import find_wire
 
 LOCAL = {"name": "local", "url": "http://127.0.0.1:8081/v1"}
 
@@ -72,16 +73,16 @@ def test_unreadable_files(tmp_path):
 def test_a_key_variable_must_be_set():
     with pytest.raises(InvalidConfig, match=r"upstreams\.local\.key: MY_KEY is not set in the environment"):
         upstreams_of(LOCAL | {"key": "MY_KEY"})
-    lines = upstreams_of(LOCAL | {"key": "MY_KEY"}, environ={"MY_KEY": "sk-secret-1"}).of("openai")
+    lines = upstreams_of(LOCAL | {"key": "MY_KEY"}, environ={"MY_KEY": "sk-secret-1"}).of(find_wire("openai"))
     assert len(lines) == 1
     assert "sk-secret-1" not in repr(lines)
 
 
 def test_a_known_server_speaks_its_own_wire_format_and_others_both():
     known = upstreams_of({"name": "claude", "url": "https://api.anthropic.com"}, environ={"ANTHROPIC_API_KEY": "k"})
-    assert (len(known.of("openai")), len(known.of("anthropic"))) == (0, 1)
+    assert (len(known.of(find_wire("openai"))), len(known.of(find_wire("anthropic")))) == (0, 1)
     other = upstreams_of(LOCAL)
-    assert (len(other.of("openai")), len(other.of("anthropic"))) == (1, 1)
+    assert (len(other.of(find_wire("openai"))), len(other.of(find_wire("anthropic")))) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -95,16 +96,16 @@ def test_a_known_server_speaks_its_own_wire_format_and_others_both():
 )
 def test_paths_are_relative_to_the_base_url(url, openai, anthropic):
     found = upstreams_of(LOCAL | {"url": url})
-    assert [line.connection.url for line in found.of("openai")] == [openai]
-    assert [line.connection.url for line in found.of("anthropic")] == [anthropic]
+    assert [line.connection.url for line in found.of(find_wire("openai"))] == [openai]
+    assert [line.connection.url for line in found.of(find_wire("anthropic"))] == [anthropic]
 
 
 def test_the_first_upstream_that_serves_a_model_gets_it():
     found = upstreams_of(LOCAL | {"models": ["qwen*"]}, LOCAL | {"name": "rest", "wires": ["openai"]})
-    assert found.find("openai", "qwen2.5-7b").config.name == "local"
-    assert found.find("openai", "llama").config.name == "rest"
+    assert found.find(find_wire("openai"), "qwen2.5-7b").config.name == "local"
+    assert found.find(find_wire("openai"), "llama").config.name == "rest"
     with pytest.raises(ApiError, match="rest only speaks openai"):
-        found.find("anthropic", "llama")
+        found.find(find_wire("anthropic"), "llama")
 
 
 def test_a_server_without_upstreams_only_shows_records(start):

@@ -11,7 +11,7 @@ from brimful.models import default_registry
 from brimful.policies import load_policy
 from brimful.records import Lorebook, LoreEntry, Message, Persona, Response, Room, Usage
 from brimful.testing import ScriptedProvider
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 
 MODEL = "gpt-4o"
 WINDOW = 1400  # tokens: too few for all that is known
@@ -48,7 +48,7 @@ _FACTS = (
 
 def _counted(request):
     model = default_registry().resolve(MODEL)
-    return counter_for(model).prompt(renderer_for("openai").parse(request)).tokens
+    return counter_for(model).prompt(find_wire("openai").parse(request)).tokens
 
 
 def _talk(room, count, now):

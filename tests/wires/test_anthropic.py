@@ -4,10 +4,10 @@ import pytest
 
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Tool
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 from brimful.wires.anthropic import IMAGE_TYPES
 
-anthropic = renderer_for("anthropic")
+anthropic = find_wire("anthropic")
 MARK = {"type": "ephemeral"}
 
 

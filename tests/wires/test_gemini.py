@@ -4,9 +4,9 @@ import pytest
 
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Tool
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 
-gemini = renderer_for("gemini")
+gemini = find_wire("gemini")
 
 
 def rendered(*messages, model="gemini-3-pro", **fields):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.errors import InvalidRequest
-from brimful.wires import renderer_for, request_bytes
+from brimful.wires import find_wire, request_bytes
 from brimful.wires.normalize import decode_data_url, placeholder, safe_tool_name
 from brimful.wires.tools import arguments_object
 from strategies import examples
@@ -101,7 +101,7 @@ def prompts(draw):
 
 
 def render(wire, prompt):
-    return renderer_for(wire).render(prompt, window=WINDOW)
+    return find_wire(wire).render(prompt, window=WINDOW)
 
 
 def parts_of(prompt, kind):
@@ -126,7 +126,7 @@ def stand_in_order(wanted, text):
 @given(prompt=prompts())
 def test_a_rendered_request_is_valid(prompt):
     for wire in WIRES:
-        assert renderer_for(wire).check(render(wire, prompt)) == []
+        assert find_wire(wire).check(render(wire, prompt)) == []
 
 
 @few
@@ -144,14 +144,14 @@ def test_the_same_prompt_gives_the_same_bytes_and_they_are_json(prompt):
 def test_every_text_survives_in_order(prompt):
     for wire in WIRES:
         lines = [part.text for part in parts_of(prompt, Text) if part.text.strip()]
-        assert stand_in_order(lines, all_text(renderer_for(wire).parse(render(wire, prompt))))
+        assert stand_in_order(lines, all_text(find_wire(wire).parse(render(wire, prompt))))
 
 
 @few
 @given(prompt=prompts())
 def test_every_medium_survives_or_a_text_stands_for_it(prompt):
     for wire in WIRES:
-        parsed = renderer_for(wire).parse(render(wire, prompt))
+        parsed = find_wire(wire).parse(render(wire, prompt))
         carried = [(part.url, part.data) for part in parts_of(parsed, Media)]
         text = all_text(parsed)
         for part in map(decode_data_url, parts_of(prompt, Media)):
@@ -166,7 +166,7 @@ def test_every_medium_survives_or_a_text_stands_for_it(prompt):
 @given(prompt=prompts())
 def test_every_call_and_result_survives_in_the_order_of_the_calls(prompt):
     for wire in WIRES:
-        parsed = renderer_for(wire).parse(render(wire, prompt))
+        parsed = find_wire(wire).parse(render(wire, prompt))
         calls, answers = parts_of(prompt, ToolCall), results_by_call(prompt)
         if wire == "text":
             assert stand_in_order([call.arguments for call in calls], all_text(parsed))
@@ -200,7 +200,7 @@ def results_by_call(prompt):
 @given(prompt=prompts())
 def test_model_tools_and_limit_survive(prompt):
     for wire in WIRES:
-        parsed = renderer_for(wire).parse(render(wire, prompt))
+        parsed = find_wire(wire).parse(render(wire, prompt))
         assert parsed.model == prompt.model
         assert parsed.max_output == (prompt.max_output or (4096 if wire == "anthropic" else None))
         if wire != "text":
@@ -240,7 +240,7 @@ def units(wire, request):
 @given(prompt=prompts())
 def test_what_was_read_is_written_the_same_again(prompt):
     for wire in WIRES:
-        renderer = renderer_for(wire)
+        renderer = find_wire(wire)
         request = render(wire, prompt)
         again = render(wire, renderer.parse(request))
         if wire in ("openai", "gemini", "ollama"):
@@ -264,7 +264,7 @@ keyed = st.dictionaries(
 @given(garbage=json_values | keyed)
 def test_check_never_raises_on_garbage(garbage):
     for wire in WIRES:
-        renderer = renderer_for(wire)
+        renderer = find_wire(wire)
         violations = renderer.check(garbage)
         assert all(isinstance(violation, str) and ": " in violation for violation in violations)
         assert readable_or_refused(renderer, garbage)
@@ -293,7 +293,7 @@ def test_a_request_with_one_thing_wrong_is_read_or_refused_but_never_breaks(prom
             del target[last]
         else:
             target[last] = data.draw(json_values)
-        assert readable_or_refused(renderer_for(wire), request)
+        assert readable_or_refused(find_wire(wire), request)
 
 
 def readable_or_refused(renderer, request):

@@ -6,7 +6,7 @@ from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt
 from brimful.core.verify import restore_media_sizes
 from brimful.errors import InvalidValue
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 from brimful.wires.normalize import normalize_messages, pair_calls
 from brimful.wires.tools import arguments_object, object_schema, request_bytes
 
@@ -35,7 +35,7 @@ def test_calls_come_after_text():
 
 def test_an_orphan_stays_for_the_check_to_name():
     orphan = Message(role="tool", parts=(ToolResult(id="c 9", content="x"),))
-    renderer = renderer_for("openai")
+    renderer = find_wire("openai")
     violations = renderer.check(renderer.render(Prompt(model="m", messages=(orphan,)), window=9))
     assert len(violations) == 1
     assert violations[0].endswith("without its call")
@@ -85,7 +85,7 @@ def test_sizes_are_restored_to_media_read_back():
     sound = Media(modality="audio", data="UklGRg==", seconds=2.5)
     prompt = Prompt(model="m", messages=(Message(role="user", parts=(image, sound)),))
     for wire in ("openai", "gemini"):
-        renderer = renderer_for(wire)
+        renderer = find_wire(wire)
         parsed = restore_media_sizes(renderer.parse(renderer.render(prompt, window=9)), prompt)
         first, second = parsed.messages[0].parts
         assert (first.width, first.height, second.seconds) == (640, 480, 2.5)

@@ -5,9 +5,10 @@ import pytest
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.errors import InvalidRequest
-from brimful.wires import read_history, renderer_for
+from brimful.wires import find_wire
+from brimful.wires.openai_chat import read_history
 
-openai = renderer_for("openai")
+openai = find_wire("openai")
 
 
 def written(*messages):

@@ -4,9 +4,9 @@ import pytest
 
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Tool
-from brimful.wires import renderer_for
+from brimful.wires import find_wire
 
-text = renderer_for("text")
+text = find_wire("text")
 
 
 def test_a_whole_transcript():

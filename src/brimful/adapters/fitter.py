@@ -29,7 +29,9 @@ from brimful.policies import Overrides
 from brimful.providers import Overflow, find_overflow
 from brimful.records import Message
 from brimful.retrieval.search import Hit
-from brimful.wires.incoming import MESSAGE_FIELDS, IncomingWire, read_incoming
+from brimful.wires import Wire, find_wire
+from brimful.wires.incoming import read_incoming
+from brimful.wires.registry import DEFAULT_WIRE
 
 M = TypeVar("M")
 R = TypeVar("R")
@@ -39,12 +41,8 @@ WireMessage = dict[str, Any]
 NOTHING_LEFT_OUT: Final = "Nothing of this conversation was left out."
 """The result of a recall without a request."""
 
-_USER_FIRST: Final = ("anthropic", "gemini")  # APIs in which the user speaks first
-_SYSTEM_FIELDS: Final = {"responses": "instructions", "anthropic": "system", "gemini": "systemInstruction"}
-
 _PAGE: Final = 500  # messages that are read at once
 _RECORD_FIELDS: Final = ("room", "user", "persona", "sender", "type", "at")
-_OUTPUT_FIELDS: Final = {"responses": "max_output_tokens", "gemini": "maxOutputTokens"}
 
 
 class RequestDetails(TypedDict, total=False):
@@ -67,7 +65,7 @@ class RequestDetails(TypedDict, total=False):
     max_window: int
     pin: Sequence[int]
     ties: Sequence[Sequence[int]]
-    wire: IncomingWire
+    wire: str
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -297,27 +295,26 @@ class Fitter:
         self, messages: Sequence[Sequence[WireMessage]], details: RequestDetails
     ) -> tuple[dict[str, Any], FitOptions]:
         """Return the request and the options of `fit`."""
-        own, wire, system = self._options, details.get("wire", "openai"), details.get("system")
+        own, wire, system = self._options, _get_wire(details), details.get("system")
         places = _places(messages, details)
         listed = [message for group in messages for message in group]
         request: dict[str, Any] = {"model": details.get("model", "")}
-        if system is not None and wire in _SYSTEM_FIELDS:
-            request[_SYSTEM_FIELDS[wire]] = system
+        if system is not None and (field := wire.system_field(request)):
+            request[field] = system
         elif system is not None:
             listed = [{"role": "system", "content": system}, *listed]
-        request[MESSAGE_FIELDS[wire]] = listed
+        request[wire.message_field] = listed
         if tools := details.get("tools"):
             request["tools"] = list(tools)
         if (max_output := details.get("max_output")) is not None:
-            field = _OUTPUT_FIELDS.get(wire, "max_tokens")
-            request |= {"generationConfig": {field: max_output}} if wire == "gemini" else {field: max_output}
+            request = wire.write_max_output(request, max_output, "")
         pins = (place for index in details.get("pin", ()) for place in places[index])
         info = _resolve(own.get("model") or request["model"])
         groups = [(index,) for index, group in enumerate(places) if len(group) > 1]
-        turns = _turns(messages) if wire == "openai" and info.wire in _USER_FIRST else []
+        turns = _turns(messages) if not wire.user_first and find_wire(info.wire).user_first else []
         given = (*groups, *turns, *details.get("ties", ()))
         ties = [tuple(place for index in tie for place in places[index]) for tie in given]
-        options = FitOptions(**{**own, "wire": wire, "pin": [*own.get("pin", ()), *pins], "ties": ties})
+        options = FitOptions(**{**own, "wire": wire.name, "pin": [*own.get("pin", ()), *pins], "ties": ties})
         window = details.get("window")
         if window is not None and own.get("window") is None and info.assumed_window:
             options["window"] = window
@@ -396,7 +393,7 @@ def _with_limit(details: RequestDetails, fitted: Fitted, overflow: ContextOverfl
 
 def _places(messages: Sequence[Sequence[WireMessage]], details: RequestDetails) -> list[range]:
     """Return the places of each message in the request."""
-    at = int(details.get("system") is not None and details.get("wire", "openai") not in _SYSTEM_FIELDS)
+    at = int(details.get("system") is not None and not _get_wire(details).system_field({}))
     places = []
     for group in messages:
         places.append(range(at, at + len(group)))
@@ -405,10 +402,10 @@ def _places(messages: Sequence[Sequence[WireMessage]], details: RequestDetails) 
 
 
 def _make_fitted(context: Context, messages: Sequence[Sequence[WireMessage]], details: RequestDetails) -> Fitted:
-    wire, groups = details.get("wire", "openai"), _places(messages, details)
+    groups = _places(messages, details)
     owners = {place: index for index, group in enumerate(groups) for place in group}
     own = dict(zip(owners, (message for group in messages for message in group), strict=True))
-    sent, shortened = context.request[MESSAGE_FIELDS[wire]], frozenset(context.shortened)
+    sent, shortened = context.request[_get_wire(details).message_field], frozenset(context.shortened)
     places, added = deque(context.positions), len(sent) - len(context.positions)
     order: list[int | str] = []
     wires: dict[int, list[WireMessage]] = {}
@@ -435,6 +432,10 @@ def _make_fitted(context: Context, messages: Sequence[Sequence[WireMessage]], de
         ),
         count=len(messages),
     )
+
+
+def _get_wire(details: RequestDetails) -> Wire:
+    return find_wire(details.get("wire", DEFAULT_WIRE))
 
 
 def _text_of(message: WireMessage) -> str:

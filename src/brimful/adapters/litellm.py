@@ -21,7 +21,7 @@ from brimful.engine.exchange import get_retry_window
 from brimful.engine.options import ResponseOptions
 from brimful.errors import BrimfulError, BudgetExceeded, ContextOverflow, InvalidValue, MissingExtra, StoreError
 from brimful.models import default_registry
-from brimful.wires.incoming import MESSAGE_FIELDS, IncomingWire
+from brimful.wires import find_wire
 
 try:
     import litellm
@@ -29,37 +29,39 @@ try:
 except ImportError as error:
     raise MissingExtra("litellm", "the adapter for LiteLLM") from error
 
-_WIRES: Final[dict[str, IncomingWire]] = {
-    "completion": "openai",
-    "acompletion": "openai",
-    "anthropic_messages": "anthropic",
-    "responses": "responses",
-    "aresponses": "responses",
-}
-"""The calls that are fitted, and the format of their messages."""
 
-_FIELDS: Final[dict[IncomingWire, tuple[str, ...]]] = {
-    "openai": (
-        "messages",
-        "tools",
-        "functions",
-        "tool_choice",
-        "function_call",
-        "parallel_tool_calls",
-        "response_format",
-        "max_tokens",
-        "max_completion_tokens",
-        "reasoning_effort",
-        "n",
-        "logprobs",
+class _Form(msgspec.Struct, frozen=True):
+    """The format of a call, and the fields that are counted or say what may be changed.
+
+    Nothing else of a call is recorded, and no key of an API.
+    """
+
+    wire: str
+    fields: tuple[str, ...]
+
+
+_CHAT: Final = _Form(
+    "openai",
+    (
+        *("messages", "tools", "functions", "tool_choice", "function_call", "parallel_tool_calls", "response_format"),
+        *("max_tokens", "max_completion_tokens", "reasoning_effort", "n", "logprobs"),
     ),
-    "anthropic": ("messages", "system", "tools", "tool_choice", "max_tokens", "thinking", "context_management"),
-    "responses": ("input", "instructions", "tools", "tool_choice", "max_output_tokens", "text", "reasoning", "include"),
+)
+_MESSAGES: Final = _Form(
+    "anthropic", ("messages", "system", "tools", "tool_choice", "max_tokens", "thinking", "context_management")
+)
+_RESPONSES: Final = _Form(
+    "responses",
+    ("input", "instructions", "tools", "tool_choice", "max_output_tokens", "text", "reasoning", "include"),
+)
+_FORMS: Final = {
+    "completion": _CHAT,
+    "acompletion": _CHAT,
+    "anthropic_messages": _MESSAGES,
+    "responses": _RESPONSES,
+    "aresponses": _RESPONSES,
 }
-"""What is counted or says what may be changed. Nothing else of a call is recorded, and no key of an API."""
-
-_STATE_FIELDS: Final = ("previous_response_id", "conversation", "prompt")
-"""With one of these, the provider adds what nobody else can count."""
+"""The calls that are fitted."""
 
 _SESSION_FIELDS: Final = ("litellm_session_id", "session_id")
 _MAX_CALLS: Final = 10_000  # that are under way
@@ -71,7 +73,7 @@ class _Call(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     request: dict[str, Any]
-    wire: IncomingWire
+    wire: str
     conversation: str
     route: str
     window: int | None
@@ -215,17 +217,17 @@ class BrimfulCallback(CustomLogger):
             pieces=(),
             count=0,
         )
-        skipped = ("model",) if context.is_reduced else ("model", MESSAGE_FIELDS[call.wire])
+        skipped = ("model",) if context.is_reduced else ("model", find_wire(call.wire).message_field)
         fitted = ((field, value) for field, value in context.request.items() if field not in skipped)
         return kwargs | {field: value for field, value in fitted if value != call.request.get(field)}
 
 
 def _read_call(kwargs: Mapping[str, Any], call_type: str) -> _Call | None:
     """Return what a call is about; None if there is nothing to fit in it."""
-    wire = _WIRES.get(call_type)
-    if wire is None or (wire == "responses" and any(kwargs.get(field) for field in _STATE_FIELDS)):
+    form = _FORMS.get(call_type)
+    if form is None or find_wire(form.wire).find_state({name: value for name, value in kwargs.items() if value}):
         return None
-    log, field = kwargs.get("litellm_logging_obj"), MESSAGE_FIELDS[wire]
+    log, field = kwargs.get("litellm_logging_obj"), find_wire(form.wire).message_field
     is_positional = field not in kwargs
     messages = getattr(log, "messages", None) if is_positional else kwargs[field]
     named = str(kwargs.get("model") or getattr(log, "model", ""))
@@ -233,11 +235,11 @@ def _read_call(kwargs: Mapping[str, Any], call_type: str) -> _Call | None:
         return None
     model_info = _find(kwargs, "model_info") or {}
     model = str(model_info.get("base_model") or kwargs.get("base_model") or named)
-    fields = {name: _plain(kwargs[name]) for name in _FIELDS[wire] if kwargs.get(name) is not None}
+    fields = {name: _plain(kwargs[name]) for name in form.fields if kwargs.get(name) is not None}
     return _Call(
         id=str(kwargs.get("litellm_call_id")),
         request={"model": model, **fields, field: messages},
-        wire=wire,
+        wire=form.wire,
         conversation=str(_find(kwargs, *_SESSION_FIELDS) or kwargs.get("user") or ""),
         route=_find_host(kwargs.get("api_base") or kwargs.get("base_url")),
         window=model_info.get("max_input_tokens") or _find_window(model),
@@ -295,7 +297,7 @@ def _make_response(kwargs: Mapping[str, Any], response: Any, start: datetime, en
     usage = response.get("usage") if isinstance(response, Mapping) else getattr(response, "usage", None)
     options = kwargs.get("stream_options") or {}
     # LiteLLM estimates the usage of a stream that reports none.
-    is_chat = _WIRES.get(str(kwargs.get("call_type"))) == "openai"
+    is_chat = _FORMS.get(str(kwargs.get("call_type"))) is _CHAT
     is_estimate = is_chat and bool(kwargs.get("stream")) and not options.get("include_usage")
     return {"usage": None if is_estimate else usage, "seconds": (end - start).total_seconds()}
 

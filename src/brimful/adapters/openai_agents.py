@@ -24,7 +24,7 @@ from brimful.engine import Engine, SyncEngine
 from brimful.errors import InvalidValue, MissingExtra, UnknownRecord
 from brimful.packagers.records import plain_text
 from brimful.records import Content, Message, Room, Usage
-from brimful.wires.responses import find_ties
+from brimful.wires.openai_responses import find_ties
 
 try:
     from agents import (

@@ -4,13 +4,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any
 
 import msgspec
 
 from brimful.core.context import Context, Inputs
 from brimful.core.frame import Frame
-from brimful.core.model import ModelInfo, Wire
+from brimful.core.model import ModelInfo
 from brimful.core.notice import NOTICE_KINDS, Notice
 from brimful.core.policy import Policy
 from brimful.core.prompt import Tool
@@ -31,14 +31,12 @@ from brimful.models import default_registry
 from brimful.packagers.package import to_timestamp as _package_timestamp
 from brimful.policies import Overrides, load_policy
 from brimful.wires import read_tool
-
-WIRES: Final[tuple[str, ...]] = get_args(Wire)
-_FIELD_WIRES: Final = ("openai", "anthropic")  # for which a caller can pass fields of its own
+from brimful.wires.registry import all_wires, find_written_wire
 
 
 def resolve_model(
     model: str | ModelInfo,
-    wire: Wire | None = None,
+    wire: str | None = None,
     betas: Sequence[str] = (),
     tokenizer: str | Path | None = None,
 ) -> ModelInfo:
@@ -46,8 +44,8 @@ def resolve_model(
     if not isinstance(model, str | ModelInfo):
         raise InvalidValue("model", f"must be a name or a ModelInfo, not {preview(model)}")
     require_unicode("model", model if isinstance(model, str) else model.id, InvalidValue)
-    if wire is not None and wire not in WIRES:
-        raise InvalidValue("wire", f"must be one of {', '.join(WIRES)}, not {preview(wire)}")
+    if wire is not None:
+        find_written_wire(wire)
     if isinstance(betas, str) or not all(isinstance(beta, str) for beta in require_list("betas", betas)):
         raise InvalidValue("betas", f"must be a list of names, not {preview(betas)}")
     info = (default_registry().resolve(model) if isinstance(model, str) else model).with_betas(betas)
@@ -107,12 +105,13 @@ def resolve_tools(tools: Sequence[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]
     return tuple(ours)
 
 
-def make_frame(fields: Mapping[str, Any], wire: Wire) -> Frame:
+def make_frame(fields: Mapping[str, Any], name: str) -> Frame:
     """Return a frame with a caller's fields for messages of our own."""
     if not isinstance(fields, Mapping):
         raise InvalidValue("fields", f"must be the fields of a request, not {preview(fields)}")
-    if wire not in _FIELD_WIRES:
-        raise InvalidValue("fields", f"are supported for the wire formats {', '.join(_FIELD_WIRES)}, not {wire}")
+    if not find_written_wire(name).takes_fields:
+        names = ", ".join(wire.name for wire in all_wires() if wire.takes_fields)
+        raise InvalidValue("fields", f"are supported for the wire formats {names}, not {name}")
     try:
         plain = clean_data({key: value for key, value in fields.items() if key not in ("system", "messages")})
     except RecursionError:
@@ -120,7 +119,7 @@ def make_frame(fields: Mapping[str, Any], wire: Wire) -> Frame:
     except TypeError as error:
         raise InvalidValue("fields", f"must be plain JSON data ({error})") from None
     whole = require_json_object("fields", plain, InvalidValue)
-    return Frame(wire="anthropic" if wire == "anthropic" else "openai", fields=whole, messages=())
+    return Frame(wire=name, fields=whole, messages=())
 
 
 def resolve_previous(previous: Context | HistoryStart | None) -> HistoryStart | None:

@@ -27,7 +27,7 @@ from brimful.assembly.recall_tool import with_recall, without_recall
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.content import ContentPackage, Part
 from brimful.core.context import Context, Inputs, Unread
-from brimful.core.model import ModelInfo, Wire
+from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import TokenCounter, Tool
@@ -64,7 +64,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     max_prompt_tokens: int | None = None,
     betas: Sequence[str] = (),
     overrides: Mapping[str, Any] | Overrides | None = None,
-    wire: Wire | None = None,
+    wire: str | None = None,
     degraded: Sequence[Notice | str] = (),
     origin: str = "",
     focus: str = "",

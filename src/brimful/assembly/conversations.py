@@ -15,7 +15,8 @@ from brimful.core.model import ModelInfo
 from brimful.core.selection import HistoryStart
 from brimful.core.validation import is_whole_number, preview, require_unicode
 from brimful.errors import InvalidValue
-from brimful.wires.incoming import INCOMING_WIRES, MESSAGE_FIELDS, IncomingWire, encode_json
+from brimful.wires.encode import encode_json
+from brimful.wires.registry import DEFAULT_WIRE, find_incoming_wire
 
 MAX_REQUESTS: Final = 16_384
 _START_BYTES: Final = 600  # memory of the start of a history, and of its key
@@ -100,10 +101,10 @@ class Conversations:
         """Fit the next request of a conversation. The options are those of `brimful.fit`."""
         seed = (require_unicode("id", id, InvalidValue), *_settings(request, options))
         # As long as nothing was trimmed, there is no request to continue.
-        chain = digest_chain(_encoded(request, options.get("wire", "openai")), seed) if self._trimmed else None
+        chain = digest_chain(_encoded(request, options.get("wire", DEFAULT_WIRE)), seed) if self._trimmed else None
         context = fit(request, previous=None if chain is None else self._trimmed.last(chain), **options)
         if context.is_reduced:
-            chain = chain or digest_chain(_encoded(request, options.get("wire", "openai")), seed)
+            chain = chain or digest_chain(_encoded(request, options.get("wire", DEFAULT_WIRE)), seed)
             self._trimmed.remember(chain, context.history)
         return context
 
@@ -114,10 +115,14 @@ def _settings(request: dict[str, Any], options: FitOptions) -> tuple[str, str]:
     return (model.id if isinstance(model, ModelInfo) else str(model), str(options.get("window")))
 
 
-def _encoded(request: dict[str, Any], wire: IncomingWire) -> Iterable[bytes]:
+def _encoded(request: dict[str, Any], name: str) -> Iterable[bytes]:
     """Return the messages of a request, encoded. If it is not valid, `fit` says so."""
-    field = MESSAGE_FIELDS[wire] if wire in INCOMING_WIRES else ""
+    wire = find_incoming_wire(name)
+    field = wire.message_field
     messages = request.get(field) if isinstance(request, dict) else None
     if not isinstance(messages, list | tuple):
         return ()
-    return (encode_json(message, wire, f"{field}[{at}]") for at, message in enumerate(plain_messages(messages, wire)))
+    return (
+        encode_json(message, wire.provider, f"{field}[{at}]")
+        for at, message in enumerate(plain_messages(messages, wire))
+    )

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -26,7 +26,6 @@ from brimful.core.context import Context, Inputs
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Policy
-from brimful.core.prompt import Request
 from brimful.core.selection import HistoryStart
 from brimful.core.validation import require_unicode
 from brimful.counting import counter_for
@@ -34,27 +33,14 @@ from brimful.errors import BudgetExceeded, InvalidValue
 from brimful.packagers.compaction import with_compaction
 from brimful.packagers.incoming import package_turns
 from brimful.policies import Overrides
-from brimful.wires.contents import has_cached_content
-from brimful.wires.incoming import (
-    INCOMING_WIRES,
-    MESSAGE_FIELDS,
-    IncomingWire,
-    has_tools,
-    make_frame,
-    provider_of,
-    read_incoming,
-    requested_window,
-    with_max_output,
-)
-from brimful.wires.responses import find_state_field
-
-_USER_FIRST: Final = ("anthropic", "gemini")  # APIs in which the user speaks first
+from brimful.wires.incoming import has_tools, make_frame, read_incoming
+from brimful.wires.registry import DEFAULT_WIRE, find_incoming_wire
 
 
 class FitOptions(TypedDict, total=False):
     """Keywords of `fit`, except `previous`."""
 
-    wire: IncomingWire
+    wire: str
     model: str | ModelInfo | None
     tokenizer: str | Path | None
     policy: str | Path | Policy | None
@@ -75,7 +61,7 @@ class FitOptions(TypedDict, total=False):
 def fit(  # noqa: PLR0913 - every one has a default but the request
     request: dict[str, Any],
     *,
-    wire: IncomingWire = "openai",
+    wire: str = DEFAULT_WIRE,
     model: str | ModelInfo | None = None,
     tokenizer: str | Path | None = None,
     policy: str | Path | Policy | None = None,
@@ -115,20 +101,21 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
       prompt caches can be reused.
     - `now`, `degraded`, `origin`: as in `assemble`.
     """
-    field = MESSAGE_FIELDS[wire] if wire in INCOMING_WIRES else ""
+    form = find_incoming_wire(wire)
+    field = form.message_field
     if isinstance(request, dict) and isinstance(request.get(field), list | tuple):
-        request = {**plain_fields(request), field: plain_messages(request[field], wire)}
-    if wire == "responses" and isinstance(request, dict) and (state := find_state_field(request)):
-        reason = "refers to content that only the provider has, so the request cannot be counted: pass it in `input`"
+        request = {**plain_fields(request), field: plain_messages(request[field], form)}
+    if isinstance(request, dict) and (state := form.find_state(request)):
+        reason = f"refers to content that only the provider has, so the request cannot be counted: pass it in `{field}`"
         raise InvalidValue(f"request.{state}", reason)
     incoming = read_incoming(request, wire)
-    info = resolve_model(incoming.model if model is None else model, provider_of(wire), betas, tokenizer)
+    info = resolve_model(incoming.model if model is None else model, form.provider, betas, tokenizer)
     name = policy if policy is not None else "agent" if has_tools(incoming) and not info.alternate else "fit"
     chosen = resolve_policy(name, overrides, max_prompt_tokens)
     own = incoming.completion if completion is None else require_positive("completion", completion)
     if completion is not None:
-        request = with_max_output(request, completion, wire, info.provider)
-    frame = make_frame(request, incoming, wire, user_first=wire in _USER_FIRST or info.alternate)
+        request = form.write_max_output(request, completion, info.provider)
+    frame = make_frame(request, incoming, form, user_first=form.user_first or info.alternate)
     inputs = Inputs(
         packages=package_turns(
             incoming.system,
@@ -145,11 +132,11 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
         model=info,
         method=chosen.counting,
         now=time.time() if now is None else to_timestamp(now),
-        window=_smaller_window(require_positive("window", window), requested_window(request, wire), info),
+        window=_smaller_window(require_positive("window", window), form.read_window(request), info),
         completion=own,
         tools=incoming.tools,
         previous=resolve_previous(previous),
-        degraded=(*resolve_notices(degraded), *_uncounted(request, wire)),
+        degraded=(*resolve_notices(degraded), *_list_uncounted(form.find_uncounted(request))),
         origin=require_unicode("origin", origin, InvalidValue),
         frame=frame,
     )
@@ -184,12 +171,9 @@ def _smaller_window(given: int | None, requested: int | None, model: ModelInfo) 
     return min(requested, given or (requested if model.assumed_window else model.window))
 
 
-def _uncounted(request: Request, wire: IncomingWire) -> tuple[Notice, ...]:
-    """Return a notice about content that only the provider has."""
-    if wire != "gemini" or not has_cached_content(request):
-        return ()
-    text = "the cached content is not counted, since only Gemini has it: choose a window that leaves room for it"
-    return (Notice(kind="unknown-size", text=text),)
+def _list_uncounted(text: str) -> tuple[Notice, ...]:
+    """Return the notice about content that only the provider has, if there is one."""
+    return (Notice(kind="unknown-size", text=text),) if text else ()
 
 
 def _with_smaller_reserve(inputs: Inputs) -> Inputs | None:

@@ -10,16 +10,18 @@ from brimful.core.content import Part, Role
 from brimful.core.prompt import Message
 from brimful.core.validation import preview
 from brimful.errors import InvalidRequest, InvalidValue
-from brimful.wires import read_history
-from brimful.wires.incoming import MESSAGE_FIELDS, IncomingWire, dump_model, encode_json, read_message
+from brimful.wires import Wire
+from brimful.wires.encode import dump_model, encode_json
+from brimful.wires.incoming import read_message
+from brimful.wires.openai_chat import WIRE as OPENAI
+from brimful.wires.openai_chat import read_history
+from brimful.wires.registry import detect_wire
+from brimful.wires.wire import has_role_and_content
 
 _JSON_TYPES: Final = (dict, list, str, int, float, type(None))  # if one is wrong in a request, its reader says so
-_CONTENT_FIELDS: Final = ("content", "tool_calls", "function_call")
-_ANTHROPIC_BLOCKS: Final = frozenset(("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"))
-"""Types of blocks that only Anthropic's messages have."""
 
 
-def plain_messages(messages: Iterable[object], wire: IncomingWire = "openai") -> list[Any]:
+def plain_messages(messages: Iterable[object], wire: Wire = OPENAI) -> list[Any]:
     """Return messages as dicts. Objects of an SDK, LangChain messages and pydantic models are converted.
 
     Objects inside a dict stay: they are converted when the message is encoded.
@@ -27,7 +29,7 @@ def plain_messages(messages: Iterable[object], wire: IncomingWire = "openai") ->
     >>> plain_messages([{"role": "user", "content": "Hi"}])
     [{'role': 'user', 'content': 'Hi'}]
     """
-    field = MESSAGE_FIELDS.get(wire, "messages")
+    field = wire.message_field
     return [
         message if isinstance(message, _JSON_TYPES) else plain_message(message, wire, f"{field}[{at}]")
         for at, message in enumerate(require_list(field, messages))
@@ -44,13 +46,13 @@ def read_messages(messages: Iterable[object]) -> tuple[Message, ...]:
     plain = [
         message
         if not isinstance(message, dict) or (isinstance(message.get("content"), str) and "tool_calls" not in message)
-        else msgspec.json.decode(encode_json(message, "openai", f"messages[{at}]"))
+        else msgspec.json.decode(encode_json(message, OPENAI.provider, f"messages[{at}]"))
         for at, message in enumerate(plain_messages(messages))
     ]
     return read_history(plain)
 
 
-def plain_message(message: object, wire: IncomingWire, field: str) -> dict[str, Any]:
+def plain_message(message: object, wire: Wire, field: str) -> dict[str, Any]:
     """Return a message as a dict."""
     try:
         data: dict[str, Any] = dict(message if isinstance(message, Mapping) else dump_model(message))
@@ -58,10 +60,7 @@ def plain_message(message: object, wire: IncomingWire, field: str) -> dict[str, 
         raise InvalidValue(field, _describe(message)) from None
     if "type" in data and "additional_kwargs" in data:
         data = _from_langchain(data, wire, field)
-    has_content = isinstance(data.get("role"), str) and not data.keys().isdisjoint(_CONTENT_FIELDS)
-    has_content = has_content or (wire == "gemini" and "parts" in data)
-    is_item = wire == "responses" and isinstance(data.get("type"), str)
-    if not has_content and not is_item and not isinstance(message, Mapping):
+    if not wire.is_message(data) and not isinstance(message, Mapping):
         raise InvalidValue(field, _describe(message))
     return data
 
@@ -76,32 +75,26 @@ def read_content(value: object, field: str) -> tuple[str | tuple[Part, ...], Rol
         return cast("str | tuple[Part, ...]", value), None
     if isinstance(value, list) and all(isinstance(part, Part) for part in value):
         return tuple(value), None
-    message = plain_message({"role": "user", "content": value} if isinstance(value, list) else value, "openai", field)
+    message = plain_message({"role": "user", "content": value} if isinstance(value, list) else value, OPENAI, field)
     try:
-        message = msgspec.json.decode(encode_json(message, "openai", field))
+        message = msgspec.json.decode(encode_json(message, OPENAI.provider, field))
     except InvalidRequest as error:
         raise InvalidValue(field, error.violations[0].removeprefix(f"{field}: ")) from None
-    if not isinstance(message.get("role"), str) or message.keys().isdisjoint(_CONTENT_FIELDS):
+    if not has_role_and_content(message):
         raise InvalidValue(field, _describe(value))
-    read = read_message(message, "anthropic" if _is_anthropic(message) else "openai")
+    read = read_message(message, detect_wire(message))
     if len(read) > 1:
         raise InvalidValue(field, "has both tool results and other content: use one message for each")
     return read[0].content, None if isinstance(value, list) else read[0].role
 
 
-def _from_langchain(data: dict[str, Any], wire: IncomingWire, field: str) -> dict[str, Any]:
+def _from_langchain(data: dict[str, Any], wire: Wire, field: str) -> dict[str, Any]:
     from brimful.formats.langchain import to_openai  # noqa: PLC0415 - only for LangChain's messages
 
-    if wire != "openai":
-        raise InvalidValue(field, f"is a LangChain message, which can be used in OpenAI's wire format, not in {wire}")
+    if not wire.takes_langchain:
+        reason = f"is a LangChain message, which can be used in OpenAI's wire format, not in {wire.name}"
+        raise InvalidValue(field, reason)
     return {key: value for key, value in to_openai(data).items() if key not in ("id", "metadata")}
-
-
-def _is_anthropic(message: dict[str, Any]) -> bool:
-    blocks = message.get("content")
-    return isinstance(blocks, list) and any(
-        isinstance(block, dict) and block.get("type") in _ANTHROPIC_BLOCKS for block in blocks
-    )
 
 
 def _describe(message: object) -> str:

@@ -91,14 +91,14 @@ def _sources(texts: Sequence[str], files: Sequence[str]) -> list[tuple[str, str]
 
 def _prompt(name: str, text: str) -> "Prompt":
     from brimful.errors import InvalidRequest  # noqa: PLC0415 - counting plain text starts faster without these
-    from brimful.wires import renderer_for  # noqa: PLC0415
+    from brimful.wires import find_wire  # noqa: PLC0415
 
     data = parse_json(text, name)
     request = {"messages": data} if isinstance(data, list) else data
     if not isinstance(request, dict):
         raise Failure(f"{name}: must be a list of messages or a request, not {type(data).__name__}")
     try:
-        return renderer_for("openai").parse({"model": "any", **request})
+        return find_wire("openai").parse({"model": "any", **request})
     except InvalidRequest as error:
         raise Failure(f"{name}: {'; '.join(error.violations)}") from None
 

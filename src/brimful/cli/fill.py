@@ -43,12 +43,13 @@ from brimful.cli.options import (
 from brimful.cli.output import Failure
 from brimful.core.content import ContentPackage, Form, Part, Role
 from brimful.core.context import Context
-from brimful.core.model import Wire
 from brimful.core.prompt import TokenCounter, Tool
 from brimful.errors import BrimfulError, InvalidRequest
 from brimful.packagers import conversation, package
 from brimful.policies import load_policy
-from brimful.wires import read_history, renderer_for, request_bytes
+from brimful.wires import find_wire, request_bytes
+from brimful.wires.openai_chat import read_history
+from brimful.wires.registry import WrittenWire
 
 EntryForm = Literal["whole", "short", "message"]
 
@@ -127,7 +128,7 @@ def read_tools(data: Any, where: str) -> tuple[Tool, ...]:
     wrapped = [{"type": "function", "function": tool} if _plain_tool(tool) else tool for tool in data]
     probe = {"model": "any", "messages": [{"role": "user", "content": ""}], "tools": wrapped}
     try:
-        return renderer_for("openai").parse(probe).tools
+        return find_wire("openai").parse(probe).tools
     except InvalidRequest as error:
         raise Failure(f"{where}: {error.violations[0]}") from None
 
@@ -273,7 +274,7 @@ def fill(  # noqa: PLR0913 - the options of a command
     price: Price = None,
     settings: Settings = None,
     wire: Annotated[
-        Wire | None, typer.Option("--wire", help="Write the request in this format, instead of the model's.")
+        WrittenWire | None, typer.Option("--wire", help="Write the request in this format, instead of the model's.")
     ] = None,
     out: Out = None,
     request: RequestOnly = False,

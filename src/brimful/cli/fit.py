@@ -26,7 +26,7 @@ from brimful.cli.options import (
     resolve_model,
 )
 from brimful.wires import request_bytes
-from brimful.wires.incoming import IncomingWire
+from brimful.wires.registry import IncomingWire
 
 EXAMPLES: Final = """\
 Examples:

@@ -6,7 +6,7 @@ context stores each content only once.
 
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
@@ -52,7 +52,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     the conversation must begin with the user, whatever is left out of it.
     """
 
-    wire: Literal["openai", "anthropic", "responses", "gemini", "ollama"]
+    wire: str
     fields: dict[str, Any]
     messages: tuple[Any, ...]
     user_first: bool = False

@@ -5,9 +5,6 @@ from typing import Final, Literal, Self
 
 import msgspec
 
-Wire = Literal["openai", "anthropic", "gemini", "ollama", "text"]
-"""The wire format of a request: which API it is written for."""
-
 Runtime = Literal["transformers", "llama.cpp"]
 """What renders the chat template and tokenizes: Hugging Face's libraries (vLLM, SGLang, TGI …) or llama.cpp."""
 
@@ -63,15 +60,16 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `id` is the name the user gave and what goes on the wire; `canonical` is the id of the row it was found under.
 
-    `max_input` is a limit of the prompt alone, if the provider has one below its window. `overhead` names the family
-    of per-message costs (`openai`, `anthropic`, `gemini`, or `template`); with `template`, `chat_template` names the
-    chat template that is rendered. `tool_system_tokens` is the cost of a provider's hidden system prompt for requests
-    with tools. `alternate` means that the chat template rejects two turns of one speaker in a row, `system_role` that
-    it accepts a system message, `one_call` that it rejects two calls in one message, `short_ids` that it accepts only
-    call ids of nine letters and digits, `system_turns` that the model accepts system messages between other turns
-    although its wire format has a separate system prompt. `runtime` is what serves an open model, and `thinking`
-    whether its template enables thinking: None leaves that to the runtime. `tokenizer` is the name of a vocabulary, or
-    the path of a `tokenizer.json` or GGUF file, which also has the chat template.
+    `wire` is the name of the format of its requests. `max_input` is a limit of the prompt alone, if the provider has
+    one below its window. `overhead` names the family of per-message costs (`openai`, `anthropic`, `gemini`, or
+    `template`); with `template`, `chat_template` names the chat template that is rendered. `tool_system_tokens` is the
+    cost of a provider's hidden system prompt for requests with tools. `alternate` means that the chat template rejects
+    two turns of one speaker in a row, `system_role` that it accepts a system message, `one_call` that it rejects two
+    calls in one message, `short_ids` that it accepts only call ids of nine letters and digits, `system_turns` that the
+    model accepts system messages between other turns although its wire format has a separate system prompt. `runtime`
+    is what serves an open model, and `thinking` whether its template enables thinking: None leaves that to the runtime.
+    `tokenizer` is the name of a vocabulary, or the path of a `tokenizer.json` or GGUF file, which also has the chat
+    template.
     """
 
     id: str
@@ -80,7 +78,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     beta_windows: tuple[tuple[str, int], ...] = ()
     max_output: int
     max_input: int | None = None
-    wire: Wire
+    wire: str
     tokenizer: str | None = None
     prior: Prior | None = None
     overhead: str = "openai"

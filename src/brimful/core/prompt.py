@@ -77,6 +77,16 @@ class Renderer(Protocol):
         """Whether the provider has no field for a speaker's name, so that it goes into the text."""
         ...
 
+    @property
+    def is_templated(self) -> bool:
+        """Whether servers parse special tokens anywhere in a text."""
+        ...
+
+    @property
+    def detail_provider(self) -> str:
+        """Who bills pictures by the detail that a request asks for. Other servers may ignore it."""
+        ...
+
     def render(self, prompt: Prompt, *, window: int) -> Request:
         """Render the request."""
         ...

@@ -103,7 +103,7 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
             layout=inputs.policy.layout,
             days=_shows_days(inputs),
             names=self.names,
-            break_tokens=_breaks_special_tokens(inputs),
+            break_tokens=_breaks_special_tokens(inputs, self.renderer),
         )
 
 
@@ -112,17 +112,16 @@ def _shows_days(inputs: Inputs) -> bool:
     return inputs.policy.layout.history_days and not inputs.is_fitted
 
 
-def _breaks_special_tokens(inputs: Inputs) -> bool:
+def _breaks_special_tokens(inputs: Inputs, renderer: Renderer) -> bool:
     """Whether special tokens in content are broken up: not in a request that somebody else wrote."""
     model = inputs.model
-    templated = model.overhead == "template" or model.wire in ("ollama", "text") or not model.known
+    templated = model.overhead == "template" or renderer.is_templated or not model.known
     return templated and not inputs.is_fitted and inputs.policy.layout.special_tokens == "break"
 
 
-def _bills_by_detail(model: ModelInfo) -> bool:
-    """Whether a request can ask for pictures in low detail. Other servers of these wire formats may ignore it."""
-    own = (model.provider, model.wire) in (("openai", "openai"), ("google", "gemini"))
-    return own and model.image_rule is not None
+def _bills_by_detail(model: ModelInfo, renderer: Renderer) -> bool:
+    """Whether a request can ask for pictures in low detail."""
+    return model.provider == renderer.detail_provider and model.image_rule is not None
 
 
 def _lacks_image_rule(model: ModelInfo) -> bool:
@@ -183,7 +182,7 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
         inputs.policy.forms,
         query,
         handles,
-        low_detail=_bills_by_detail(inputs.model),
+        low_detail=_bills_by_detail(inputs.model, renderer),
         bare=is_agent,
         queries=find_step_queries(packages) if is_agent else {},
     )

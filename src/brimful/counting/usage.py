@@ -21,8 +21,7 @@ from brimful.counting.media import MediaCounter
 from brimful.errors import ContextOverflow
 from brimful.records import Usage
 from brimful.records.usage import UsageReport
-from brimful.wires import renderer_of
-from brimful.wires.incoming import IncomingWire, requested_max_output
+from brimful.wires import find_wire, renderer_of
 
 _SLACK_SHARE: Final = 0.03  # of a count: servers' templates differ from the makers' by a few tokens per message
 _SERVER_TOOLS: Final = ("web_search", "web_fetch", "code_execution", "mcp", "tool_search")
@@ -172,7 +171,7 @@ def _plausible_window(context: Context, error: ContextOverflow) -> int | None:
     """
     if error.window is None or has_unknown_size(context):
         return None
-    asked = 0 if error.input_only else requested_max_output(context.request, _wire_of(context)) or 0
+    asked = 0 if error.input_only else _requested_output(context) or 0
     if context.verification.tokens + asked <= error.window:
         return None
     model = context.inputs.model
@@ -181,11 +180,9 @@ def _plausible_window(context: Context, error: ContextOverflow) -> int | None:
     return None if error.quote and (is_small or _has_words(context.request, error.quote)) else window
 
 
-def _wire_of(context: Context) -> IncomingWire:
-    frame, wire = context.inputs.frame, context.inputs.model.wire
-    if frame is not None:
-        return frame.wire
-    return "openai" if wire == "text" else wire  # a text completion has the same fields
+def _requested_output(context: Context) -> int | None:
+    frame, model = context.inputs.frame, context.inputs.model
+    return find_wire(model.wire if frame is None else frame.wire).read_max_output(context.request)
 
 
 def _has_words(request: Request, quote: str) -> bool:

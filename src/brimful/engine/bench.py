@@ -28,7 +28,7 @@ from brimful.formats.openai import write_openai_messages
 from brimful.models import price
 from brimful.protocols import Provider
 from brimful.records import Message
-from brimful.wires.openai import read_request
+from brimful.wires.openai_chat import read_request
 
 Way = Literal["newest", "fit", "memory"]
 WAYS: Final[tuple[Way, ...]] = ("newest", "fit", "memory")

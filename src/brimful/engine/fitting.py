@@ -18,7 +18,7 @@ from brimful.errors import ContextOverflow, InvalidValue
 from brimful.records import Response, Snapshot
 from brimful.stores import Store
 from brimful.threads import run_in_thread
-from brimful.wires.incoming import INCOMING_WIRES, provider_of
+from brimful.wires.registry import DEFAULT_WIRE, find_incoming_wire
 
 DEFAULT_ROOM: Final = "fit"
 """The room of requests without a conversation."""
@@ -72,11 +72,11 @@ class RequestFitter:
 
     async def _calibrate(self, request: object, route: str, options: FitOptions) -> None:
         """Replace the model and its window by what was learned about them. If the request is wrong, `fit` says so."""
-        wire = options.get("wire", "openai")
+        wire = find_incoming_wire(options.get("wire", DEFAULT_WIRE))
         name = options.get("model") or (request.get("model") if isinstance(request, Mapping) else None)
-        if wire not in INCOMING_WIRES or not name:
+        if not name:
             return
-        info = resolve_model(name, provider_of(wire), options.get("betas", ()), options.get("tokenizer"))
+        info = resolve_model(name, wire.provider, options.get("betas", ()), options.get("tokenizer"))
         learned = await self._calibrator.calibrate(info, route, now=self._settings.clock())
         options["model"] = learned.model
         options["degraded"] = (*resolve_notices(options.get("degraded", ())), *learned.notices)

@@ -10,7 +10,7 @@ from brimful.assembly.arguments import require_list, require_positive, resolve_n
 from brimful.assembly.messages import read_content
 from brimful.core.content import ContentPackage, Media
 from brimful.core.context import Context
-from brimful.core.model import ModelInfo, Wire
+from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Policy
 from brimful.core.prompt import Tool
@@ -25,7 +25,7 @@ from brimful.retrieval.breaker import COOLDOWN, FAILURES
 from brimful.retrieval.cache import MAX_ENTRIES, TTL
 from brimful.retrieval.retriever import TIME_LIMIT
 from brimful.retrieval.search import FALLBACKS, Fallback, check_memory_types
-from brimful.wires.incoming import dump_model
+from brimful.wires.encode import dump_model
 
 MAX_OTHER_ROOMS: Final = 1_000  # each is searched
 SOURCES: Final = ("memories", "lore", "media")  # what a context may go without
@@ -243,7 +243,7 @@ class AssembleOptions(BuildOptions, total=False):
     """Keywords of `Engine.assemble`."""
 
     betas: Sequence[str]
-    wire: Wire | None
+    wire: str | None
     route: str
     notices: Sequence[Notice]
     save: bool
@@ -296,7 +296,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     retrieval: Mapping[str, Any] | RetrievalOverrides | None = None
     now: float | datetime | None = None
     betas: Sequence[str] = ()
-    wire: Wire | None = None
+    wire: str | None = None
     route: str = ""
     notices: Sequence[Notice] = ()
     fields: Mapping[str, Any] | None = None

@@ -17,7 +17,7 @@ from brimful.formats.ids import IdChain, join_id
 from brimful.formats.lenient import as_dict, as_dicts, as_id, as_str, parse_time, without_empty
 from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source
 from brimful.records import Content, Message, Room
-from brimful.wires import read_history
+from brimful.wires.openai_chat import read_history
 
 NO_BATCH_ANSWER = "is a batch response without an answer"
 _TIMES: Final = ("timestamp", "created", "created_at")

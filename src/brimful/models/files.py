@@ -31,10 +31,11 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from brimful.core.model import CacheRule, ModelInfo, Prior, Runtime, Wire
+from brimful.core.model import CacheRule, ModelInfo, Prior, Runtime
 from brimful.errors import InvalidModel
 from brimful.models.names import normalize_name
 from brimful.models.registry import Registry, unknown_model
+from brimful.wires.registry import WrittenWire
 
 _MAX_TOKENS: Final = 1_000_000_000  # larger windows are typos
 _MAX_FACTOR: Final = 10  # tokens per token of another tokenizer
@@ -81,7 +82,7 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     beta_windows: dict[_Word, _Tokens] | UnsetType = UNSET
     max_input: _Tokens | UnsetType = UNSET
     max_output: _Tokens | UnsetType = UNSET
-    wire: Wire | UnsetType = UNSET
+    wire: WrittenWire | UnsetType = UNSET
     tokenizer: str | UnsetType = UNSET
     prior: _PriorFields | UnsetType = UNSET
     overhead: _Word | UnsetType = UNSET

@@ -10,8 +10,6 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.model import Wire
-
 MAX_NAME_CHARACTERS: Final = 300
 """No model has a longer name, and the bound keeps the patterns below linear."""
 
@@ -21,7 +19,7 @@ _OPENAI_HOSTS: Final = (
 )
 _OLLAMA_HOSTS: Final = "hf.co ollama ollama_chat"
 
-_HOSTS: Final[dict[str, Wire]] = {
+_HOSTS: Final[dict[str, str]] = {
     **dict.fromkeys(_OPENAI_HOSTS.split(), "openai"),
     **dict.fromkeys(_OLLAMA_HOSTS.split(), "ollama"),
 }
@@ -75,7 +73,7 @@ class ModelName(msgspec.Struct, frozen=True, kw_only=True):
 
     whole: str
     bare: str
-    wire: Wire | None = None
+    wire: str | None = None
 
     @property
     def tagged(self) -> bool:

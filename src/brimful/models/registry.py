@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.model import UNKNOWN_PRIOR, ModelInfo, Wire
+from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
 from brimful.core.validation import preload_types
 from brimful.models.names import normalize_name, parse_name
 
@@ -90,7 +90,7 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
         row = self.rows[canonical]
         return msgspec.structs.replace(row, id=name, wire=self._wire(name, row))
 
-    def _wire(self, name: str, row: ModelInfo) -> Wire:
+    def _wire(self, name: str, row: ModelInfo) -> str:
         """Return the host's API, unless the name is exactly that of the row."""
         if (spelling := normalize_name(name)) in self.hosted or spelling in self.local:
             return row.wire

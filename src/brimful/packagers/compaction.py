@@ -13,6 +13,7 @@ from brimful.core.frame import is_message_id, message_index, summary_id
 from brimful.core.prompt import TokenCounter
 from brimful.core.validation import preview
 from brimful.errors import InvalidValue
+from brimful.wires.registry import find_wire
 
 WRITTEN_BY: Final = "compaction"
 """In the metadata of a summary: whether rules or a model wrote it."""
@@ -38,7 +39,7 @@ def content_digest(inputs: Inputs, positions: Collection[int]) -> str:
 def takes_summary(inputs: Inputs) -> bool:
     """Whether a request may have another user message: not if the model's chat template needs alternating roles."""
     frame = inputs.frame
-    return frame is not None and not (frame.user_first and frame.wire == "openai")
+    return frame is not None and not (frame.user_first and find_wire(frame.wire).keeps_body)
 
 
 def summary_digest(inputs: Inputs) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.records.reply import Reply, ReplyChunk
 
@@ -21,7 +20,7 @@ class Provider(Protocol):
         ...
 
     @property
-    def wire(self) -> Wire:
+    def wire(self) -> str:
         """The format of its requests."""
         ...
 

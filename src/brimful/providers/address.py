@@ -7,7 +7,6 @@ from urllib.parse import SplitResult, unquote, unquote_plus, urlsplit
 
 import msgspec
 
-from brimful.core.model import Wire
 from brimful.errors import InvalidValue
 
 _VERSION: Final = re.compile(r"/v\d+(?:beta|alpha)?$")
@@ -62,7 +61,7 @@ def remove_version(url: str) -> str:
     return _VERSION.sub("", url)
 
 
-def get_base_url(url: str, wire: Wire) -> str:
+def get_base_url(url: str, wire: str) -> str:
     """Return the URL that the paths of a wire format are appended to. Anthropic's paths include the version.
 
     >>> get_base_url("http://localhost:8081/v1", "anthropic"), get_base_url("http://localhost:8081/v1", "openai")

@@ -6,7 +6,6 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.model import Wire
 from brimful.providers.address import parse_address
 
 _OTHER_HOSTS: Final = (
@@ -30,8 +29,8 @@ class KnownServer(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    wire: Wire = "openai"
-    other_wires: tuple[Wire, ...] = ()
+    wire: str = "openai"
+    other_wires: tuple[str, ...] = ()
     url: str
     keys: tuple[str, ...] = ()
     makers: tuple[str, ...] = ()

@@ -3,9 +3,9 @@
 import os
 import re
 from collections.abc import AsyncGenerator, Mapping
-from typing import Final, Literal, assert_never
+from typing import Final
 
-from brimful.core.model import ModelInfo, Wire
+from brimful.core.model import ModelInfo
 from brimful.core.prompt import Request
 from brimful.errors import InvalidValue
 from brimful.protocols import Provider
@@ -67,7 +67,7 @@ class HttpProvider:
         return self.connection.route
 
     @property
-    def wire(self) -> Wire:
+    def wire(self) -> str:
         """The format of its requests."""
         return self.dialect.wire
 
@@ -164,7 +164,7 @@ def make_provider_for_model(
     return _make_http_provider(chosen.wire, chosen.url, key, limits, environ)
 
 
-def make_dialect(wire: Wire | Literal["responses"], url: str, *, key_header: KeyHeader | None = None) -> Dialect:
+def make_dialect(wire: str, url: str, *, key_header: KeyHeader | None = None) -> Dialect:
     """Return the dialect of a wire for the server at a URL. `key_header` overrides the header of its API key."""
     match wire:
         case "openai" | "text" | "responses":
@@ -184,7 +184,7 @@ def make_dialect(wire: Wire | Literal["responses"], url: str, *, key_header: Key
         case "ollama":
             return Ollama()
         case _:
-            assert_never(wire)
+            raise InvalidValue("wire", f"no server is known to speak {wire}")
 
 
 def find_api_key(url: str, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
@@ -203,7 +203,7 @@ def find_api_key(url: str, environ: Mapping[str, str] | None = None) -> tuple[st
 
 
 def _make_http_provider(
-    wire: Wire,
+    wire: str,
     url: str,
     key: str | None,
     limits: Limits | None,
@@ -225,7 +225,7 @@ def _make_http_provider(
     return HttpProvider(connection, dialect, known=known)
 
 
-def _parse_wire(name: str | None) -> Wire:
+def _parse_wire(name: str | None) -> str:
     match name:
         case "anthropic" | "gemini" | "ollama" | "text":
             return name

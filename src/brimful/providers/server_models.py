@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.core.model import Wire
 from brimful.core.validation import decode_json, is_whole_number
 from brimful.errors import ProviderError, ProviderUnavailable
 from brimful.providers.connection import Connection
@@ -16,7 +15,7 @@ LIST_TIMEOUT: Final = 10.0  # seconds to list the models for the first time; a b
 REFRESH_TIMEOUT: Final = 3.0  # seconds to list them again
 CACHE_SECONDS: Final = 300.0  # self-hosted servers are restarted with other windows
 RETRY_SECONDS: Final = 10.0  # until a server that did not answer is asked again, and twice as long each time
-LIST_PATHS: Final[dict[Wire, str]] = {"openai": "/models", "text": "/models", "anthropic": "/v1/models"}
+LIST_PATHS: Final[dict[str, str]] = {"openai": "/models", "text": "/models", "anthropic": "/v1/models"}
 _WINDOW_FIELDS: Final = (
     "max_model_len",
     "context_length",
@@ -50,7 +49,7 @@ class ServerModels:
         self._cache: dict[str, _CachedModels] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
-    async def find(self, connection: Connection, wire: Wire, model: str, *, known: bool = True) -> ServerModel | None:
+    async def find(self, connection: Connection, wire: str, model: str, *, known: bool = True) -> ServerModel | None:
         """Return what a server says about a model; None if it says nothing.
 
         A public server is asked only about models that are not `known`.

@@ -20,12 +20,10 @@ from brimful.providers.address import parse_address
 from brimful.stores import connect
 from brimful.stores.urls import parse_url
 from brimful.wires.dialect import KeyHeader
+from brimful.wires.registry import IncomingWire
 
 ModeName = Literal["fit", "remember"]
 """Trim requests to fit, or build them from the stored conversation."""
-ProxyWire = Literal["openai", "anthropic", "responses", "gemini", "ollama"]
-"""The wire formats of the proxy: OpenAI's chat completions, Anthropic's messages, OpenAI's Responses API, Gemini's
-generateContent, and Ollama's chat."""
 RecordMode = Literal["all", "trimmed", "none", "required"]
 """Which contexts are stored: all, only those from which something was left out, or none.
 
@@ -48,7 +46,7 @@ _CHOICES: Final = {
     "unknown_paths": UnknownPaths,
     "authorization": Authorization,
     "key_header": KeyHeader,
-    "wires": ProxyWire,
+    "wires": IncomingWire,
     "recall": RecallMode,
     "compaction": Compacting,
 }
@@ -84,7 +82,7 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     name: _ShortString
     url: _ShortString
-    wires: Annotated[tuple[ProxyWire, ...], Meta(min_length=1)] | None = None
+    wires: Annotated[tuple[IncomingWire, ...], Meta(min_length=1)] | None = None
     key: Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     key_header: KeyHeader | None = None
     authorization: Authorization = "server"

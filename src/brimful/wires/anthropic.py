@@ -3,8 +3,6 @@
 Content is always a list of blocks, one per message of the prompt: a turn that grows adds a block and leaves the
 earlier ones alone, which is what the prompt cache compares. Later system messages become turns of their own if the
 model accepts them, otherwise part of a user turn.
-
-Writing and reading share no code: what will be billed is counted from what was read.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +11,8 @@ from typing import Any, Final
 
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request, Tool
+from brimful.core.validation import clean_text
+from brimful.wires.encode import dump_model
 from brimful.wires.normalize import (
     Turn,
     alternating_turns,
@@ -22,14 +22,15 @@ from brimful.wires.normalize import (
     split_system,
     with_name_in_text,
 )
-from brimful.wires.renderer import Renderer
+from brimful.wires.parts import read_document, read_image, read_tool_definition, read_unknown, text_or_empty
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
 from brimful.wires.tools import arguments_object, json_text, object_schema
+from brimful.wires.wire import ReasoningRule, Wire
 
 Block = dict[str, Any]
 
 IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
-MAX_BREAKPOINTS: Final = 4
+_MAX_BREAKPOINTS: Final = 4
 _DEFAULT_MAX_TOKENS: Final = 4096  # `max_tokens` is required; every Claude model since 3 allows this many
 _ALLOWED: Final = {
     "user": ("text", "image", "tool_result"),
@@ -116,8 +117,8 @@ def _set_breakpoints(tools: Sequence[Block], marked: Sequence[Block]) -> None:
 
     Tools come first, so they stay cached if the system prompt changes.
     """
-    chosen = [*marked[:1], *marked[1:][-(MAX_BREAKPOINTS - 1) :]]
-    if tools and chosen and len(chosen) < MAX_BREAKPOINTS:
+    chosen = [*marked[:1], *marked[1:][-(_MAX_BREAKPOINTS - 1) :]]
+    if tools and chosen and len(chosen) < _MAX_BREAKPOINTS:
         chosen.insert(0, tools[-1])
     for block in chosen:
         block["cache_control"] = {"type": "ephemeral"}
@@ -352,15 +353,157 @@ def _check_breakpoints(report: Report, body: Object) -> None:
     lists = [blocks for blocks in (body.get("tools"), body.get("system"), *contents) if isinstance(blocks, list)]
     blocks = [block for blocks in lists for block in blocks if isinstance(block, dict)]
     found = sum(block.get("cache_control") is not None for block in blocks)
-    if found > MAX_BREAKPOINTS:
-        report.add("request", f"has {found} cache breakpoints, at most {MAX_BREAKPOINTS} are allowed")
+    if found > _MAX_BREAKPOINTS:
+        report.add("request", f"has {found} cache breakpoints, at most {_MAX_BREAKPOINTS} are allowed")
 
 
-RENDERER: Final = Renderer(
-    wire="anthropic",
-    names_in_text=True,
+# -- requests of clients -----------------------------------------------------------------------------------------------
+
+_CLIENT_ROLES: Final[dict[str, Role]] = {"assistant": "assistant", "system": "system"}
+_REASONING_TYPES: Final = ("thinking", "redacted_thinking")  # of blocks
+
+
+def _read_system(system: object) -> tuple[Message, ...]:
+    """Read the separate system prompt."""
+    blocks = _client_blocks(system)
+    parts = tuple(part for block in blocks for part in _client_block(block))
+    return (Message(role="system", parts=parts, cache=_has_cache_mark(blocks)),)
+
+
+def _read_client_turn(message: dict[str, Any], *, current: bool) -> tuple[Message, ...]:
+    """Read a turn: tool results first, then everything else."""
+    del current
+    blocks = _client_blocks(message.get("content"))
+    answers = [block for block in blocks if _is_client_result(block)]
+    rest = tuple([part for block in blocks if not _is_client_result(block) for part in _client_block(block)])
+    turn = Message(role=_CLIENT_ROLES.get(message["role"], "user"), parts=rest, cache=_has_cache_mark(blocks))
+    if not answers:
+        return (turn,)
+    parts = tuple([part for block in answers for part in _client_result(block)])
+    results = Message(role="tool", parts=parts, cache=_has_cache_mark(answers))
+    return (results, turn) if rest else (results,)
+
+
+def _find_reasoning(message: dict[str, Any]) -> tuple[int, ...]:
+    """Return the indices of parts with reasoning; none if a message has nothing else."""
+    blocks = _client_blocks(message.get("content"))
+    kinds = [block.get("type") in _REASONING_TYPES for block in blocks for _ in _client_block(block)]
+    return () if all(kinds) else tuple(at for at, is_reasoning in enumerate(kinds) if is_reasoning)
+
+
+def _find_ties(messages: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int]]:
+    """Yield calls of the provider's own tools whose result is in a later turn, as after a pause."""
+    called: dict[str, int] = {}
+    for at, message in enumerate(messages):
+        for block in _blocks_of(message):
+            match block:
+                case {"type": "server_tool_use" | "mcp_tool_use", "id": str(id)}:
+                    called[id] = at
+                case {"tool_use_id": str(id)} if called.get(id, at) != at:
+                    yield called[id], at
+
+
+def _find_pinned(messages: Sequence[dict[str, Any]]) -> Iterator[int]:
+    """Yield the index of the last summary by the provider, which ignores all that comes before it."""
+    for at in reversed(range(len(messages))):
+        for block in _blocks_of(messages[at]):
+            match block:
+                case {"type": "compaction", "content": str()}:
+                    yield at
+                    return
+
+
+def _blocks_of(message: dict[str, Any]) -> Sequence[object]:
+    blocks = message.get("content")
+    return [_plain_block(block) for block in blocks] if isinstance(blocks, list) else ()
+
+
+def _plain_block(block: Any) -> object:
+    return block if isinstance(block, dict) or not hasattr(block, "model_dump") else dump_model(block)
+
+
+def _read_tools(offered: dict[str, Any]) -> Iterator[Tool]:
+    """Read the tools. Those that the provider runs itself are counted as JSON."""
+    return (read_tool_definition(tool, "input_schema") for tool in _client_blocks(offered.get("tools")))
+
+
+def _has_cache_mark(blocks: list[dict[str, Any]]) -> bool:
+    """Whether the client set a cache breakpoint."""
+    return any(block.get("cache_control") is not None for block in blocks)
+
+
+def _client_blocks(content: object) -> list[dict[str, Any]]:
+    if isinstance(content, list):
+        return [block if isinstance(block, dict) else {"type": "text", "text": block} for block in content]
+    return [] if content is None else [{"type": "text", "text": content}]
+
+
+def _client_block(block: dict[str, Any]) -> Iterator[Part]:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            yield Text(text=clean_text(text))
+        case {"type": "image", "source": {"type": "url", "url": url}}:
+            yield from read_image(url)
+        case {"type": "image", "source": {"type": "base64", "data": str(data), **rest}} if data:
+            yield Media(modality="image", data=clean_text(data), media_type=text_or_empty(rest.get("media_type")))
+        case {"type": "image", "source": {"type": "file", "file_id": id}}:
+            yield from read_image(id)
+        case {"type": "document", "source": {"type": "base64", "data": str(data), **rest}} if data:
+            yield Media(modality="document", data=clean_text(data), media_type=text_or_empty(rest.get("media_type")))
+            yield from read_unknown({"title": block.get("title"), "context": block.get("context")})
+        case {"type": "document", "source": {"url": str(reference)} | {"file_id": str(reference)}} if reference:
+            yield read_document(reference)
+            yield from read_unknown({"title": block.get("title"), "context": block.get("context")})
+        case {"type": "tool_use", "id": str(id), "name": str(name)}:
+            yield ToolCall(id=clean_text(id), name=clean_text(name), arguments=json_text(block.get("input", {})))
+        case _:
+            yield from read_unknown(block)
+
+
+def _is_client_result(block: dict[str, Any]) -> bool:
+    return block.get("type") == "tool_result" and isinstance(block.get("tool_use_id"), str)
+
+
+def _client_result(block: dict[str, Any]) -> Iterator[Part]:
+    """Yield a tool result and the images in it."""
+    inner = [part for each in _client_blocks(block.get("content")) for part in _client_block(each)]
+    text = "".join(part.text for part in inner if isinstance(part, Text))
+    yield ToolResult(id=clean_text(block["tool_use_id"]), content=text, is_error=block.get("is_error") is True)
+    yield from (part for part in inner if isinstance(part, Media))
+
+
+def without_reasoning(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message without the model's reasoning.
+
+    >>> thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    >>> without_reasoning({"role": "assistant", "content": [thought, {"type": "text", "text": "Yes."}]})
+    {'role': 'assistant', 'content': [{'type': 'text', 'text': 'Yes.'}]}
+    """
+    return {**message, "content": [block for block in message["content"] if block["type"] not in _REASONING_TYPES]}
+
+
+WIRE: Final = Wire(
+    name="anthropic",
+    provider="anthropic",
     write=write_request,
     read=read_request,
     find_violations=find_violations,
     accepts_media=accepts_media,
+    max_breakpoints=_MAX_BREAKPOINTS,
+    read_turn=_read_client_turn,
+    takes_fields=True,
+    own_blocks=frozenset(("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document")),
+    find_ties=lambda messages: tuple(_find_ties(messages)),
+    find_pinned=lambda messages: tuple(_find_pinned(messages)),
+    system_field=lambda _: "system",
+    read_system=_read_system,
+    read_tools=_read_tools,
+    user_first=True,
+    reasoning=ReasoningRule(
+        is_removable=True,
+        why="only the blocks of the turn that is in progress must come back, unmodified",
+        source="https://platform.claude.com/docs/en/build-with-claude/extended-thinking",
+    ),
+    find_reasoning=_find_reasoning,
+    without_reasoning=without_reasoning,
 )

@@ -5,7 +5,6 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
@@ -44,7 +43,7 @@ _COUNT_FIELDS: Final = frozenset({"model", "messages", "system", "tools", "tool_
 class Anthropic(msgspec.Struct, frozen=True, kw_only=True):
     """The dialect of Anthropic."""
 
-    wire: Wire = "anthropic"
+    wire: str = "anthropic"
     key_header: KeyHeader = "x-api-key"
 
     def headers(self, key: str) -> Mapping[str, str]:

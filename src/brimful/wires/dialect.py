@@ -8,7 +8,6 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 
 from brimful.core.content import Text, ToolCall
-from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.core.validation import MAX_INTEGER, decode_json
 from brimful.errors import ProviderError, ProviderUnavailable
@@ -162,7 +161,7 @@ class Dialect(Protocol):
     """The API of one family of servers. Only `count` does I/O."""
 
     @property
-    def wire(self) -> Wire:
+    def wire(self) -> str:
         """The format of its requests."""
         ...
 

@@ -3,15 +3,18 @@
 Gemini reads the parts of a content as one text with nothing between them, so neighbouring texts of a turn are joined
 by an empty line. The body names the model as `models/…`, which countTokens accepts too.
 
-Writing and reading share no code: what will be billed is counted from what was read.
+Of clients, Google accepts every key in camelCase and in snake_case, and its SDK puts most fields of a request under
+`config`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from brimful.core.content import Media, Modality, Part, Role, Text, ToolCall, ToolResult
+from brimful.core.content import OPAQUE_TYPE, Media, Modality, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request, Tool
+from brimful.core.validation import clean_text, is_whole_number
+from brimful.wires.call_names import NAME_ID, number_calls
 from brimful.wires.normalize import (
     Turn,
     alternating_turns,
@@ -21,9 +24,10 @@ from brimful.wires.normalize import (
     split_system,
     with_name_in_text,
 )
-from brimful.wires.renderer import Renderer
+from brimful.wires.parts import read_tool_definition, read_unknown, text_or_empty
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
 from brimful.wires.tools import arguments_object, json_text, object_schema
+from brimful.wires.wire import ReasoningRule, Wire, has_role_and_content
 
 _MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"gemini-[12](?!\d)")
 """Models without thought signatures. Later models refuse calls in the current turn that have none."""
@@ -362,11 +366,247 @@ _CHECKS: Final[dict[str, Callable[[Report, CallPairing, str, object], None]]] = 
 }
 
 
-RENDERER: Final = Renderer(
-    wire="gemini",
-    names_in_text=True,
+# -- requests of clients -----------------------------------------------------------------------------------------------
+
+_SNAKE: Final = {
+    "cachedContent": "cached_content",
+    "codeExecutionResult": "code_execution_result",
+    "executableCode": "executable_code",
+    "fileData": "file_data",
+    "fileUri": "file_uri",
+    "functionCall": "function_call",
+    "functionDeclarations": "function_declarations",
+    "functionResponse": "function_response",
+    "generationConfig": "generation_config",
+    "inlineData": "inline_data",
+    "maxOutputTokens": "max_output_tokens",
+    "mediaResolution": "media_resolution",
+    "mimeType": "mime_type",
+    "parametersJsonSchema": "parameters_json_schema",
+    "systemInstruction": "system_instruction",
+    "thoughtSignature": "thought_signature",
+}
+_RESPONSE_TEXTS: Final = ("output", "result", "content", "error")  # keys of a response that is just a text
+_CONFIG: Final = "config"  # the field of Google's SDK
+_SIGNATURE_FIELDS: Final = ("thoughtSignature", "thought_signature")
+
+
+def _read_turn(content: Mapping[str, Any], *, current: bool) -> tuple[Message, ...]:
+    """Read a content: function responses first, then everything else."""
+    del current
+    parts = [part for each in _list_parts(content) for part in _client_part(each)]
+    own, results = _split_results(number_calls(parts))
+    turn = Message(role="assistant" if content.get("role") == "model" else "user", parts=tuple(own))
+    if not results:
+        return (turn,)
+    answers = Message(role="tool", parts=tuple(results))
+    return (answers, turn) if own else (answers,)
+
+
+def _read_instruction(value: object) -> tuple[Message, ...]:
+    """Read a system instruction: a content, a list of parts or a string."""
+    parts = [part for each in _list_parts(_instruction(value)) for part in _client_part(each)]
+    return (Message(role="system", parts=tuple(parts)),)
+
+
+def _instruction_field(request: Request) -> str:
+    """Return the field that holds the system instruction, or would."""
+    for field in ("systemInstruction", "system_instruction"):
+        if request.get(field):
+            return field
+    return _CONFIG if _get(request.get(_CONFIG), "systemInstruction") else "systemInstruction"
+
+
+def _read_declarations(offered: Mapping[str, Any]) -> Iterator[Tool]:
+    """Read the tools. Those that Google runs itself are counted as JSON."""
+    tools = offered.get("tools") or _get(offered.get(_CONFIG), "tools")
+    for tool in tools if isinstance(tools, list) else ():
+        declared = _get(tool, "functionDeclarations")
+        for each in declared if isinstance(declared, list) else [tool]:
+            if isinstance(each, dict):
+                named = next((key for key in ("parametersJsonSchema", "parameters_json_schema") if each.get(key)), "")
+                yield read_tool_definition(each, named or "parameters")
+
+
+def _read_max_output(request: Request) -> int | None:
+    """Return the request's output limit, if it is a valid number."""
+    configs = (_get(request, "generationConfig"), request.get(_CONFIG))
+    limits = (_get(config, "maxOutputTokens") for config in configs)
+    return next((int(limit) for limit in limits if is_whole_number(limit)), None)
+
+
+def write_max_output(request: Request, tokens: int, provider: str) -> Request:
+    """Return a request with an output limit, unless it has one of its own.
+
+    >>> write_max_output({"generation_config": {"temperature": 0}}, 100, "google")
+    {'generation_config': {'temperature': 0, 'max_output_tokens': 100}}
+    """
+    del provider
+    if _read_max_output(request) is not None:
+        return request
+    field = next((field for field in (_CONFIG, "generation_config") if field in request), "generationConfig")
+    limit = {"maxOutputTokens" if field == "generationConfig" else "max_output_tokens": tokens}
+    config = request.get(field)
+    return {**request, field: {**(config if isinstance(config, Mapping) else {}), **limit}}
+
+
+def _find_uncounted(request: Request) -> str:
+    """Return a notice about content that only Google has."""
+    if not (_get(request, "cachedContent") or _get(request.get(_CONFIG), "cachedContent")):
+        return ""
+    return "the cached content is not counted, since only Gemini has it: choose a window that leaves room for it"
+
+
+def _without_response_texts(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a content without texts among the media of a response, where no text is allowed."""
+    parts = content.get("parts")
+    if not isinstance(parts, list) or not any(_get(_get(part, "functionResponse"), "parts") for part in parts):
+        return content
+    return {**content, "parts": [_without_texts(part) for part in parts]}
+
+
+def _without_texts(part: Any) -> Any:
+    media = _get(_get(part, "functionResponse"), "parts")
+    if not isinstance(media, list):
+        return part
+    key = "functionResponse" if "functionResponse" in part else "function_response"
+    return {**part, key: {**part[key], "parts": [each for each in media if not isinstance(_get(each, "text"), str)]}}
+
+
+def _find_reasoning(content: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the indices of parts with thoughts, and of signatures; none if a content has nothing else."""
+    kinds: list[bool] = []
+    for part in _list_parts(content):
+        own = [bool(_get(part, "thought"))] * len(list(_client_part(part)))
+        if own and _get(part, "thoughtSignature"):
+            own[-1] = True
+        kinds += own
+    return () if all(kinds) else tuple(at for at, is_reasoning in enumerate(kinds) if is_reasoning)
+
+
+def _get(value: object, key: str) -> Any:
+    """Return a field in camelCase or in snake_case."""
+    if not isinstance(value, Mapping):
+        return None
+    return value.get(key, value.get(_SNAKE.get(key, key)))
+
+
+def _instruction(value: object) -> object:
+    inner = _get(value, "systemInstruction")
+    return value if inner is None else inner
+
+
+def _list_parts(content: object) -> Sequence[object]:
+    parts = content.get("parts", content if "text" in content else ()) if isinstance(content, Mapping) else content
+    if isinstance(parts, list | tuple):
+        return parts
+    return () if parts is None else [parts]
+
+
+def _client_part(part: object) -> Iterator[Part]:
+    if not isinstance(part, Mapping):
+        yield from read_unknown(part)
+        return
+    if isinstance(part.get("text"), str):
+        yield Text(text=clean_text(part["text"]))
+    elif (call := _get(part, "functionCall")) is not None and isinstance(_get(call, "name"), str):
+        id, arguments = text_or_empty(call.get("id")), json_text(call.get("args") or {})
+        yield ToolCall(id=id or NAME_ID + clean_text(call["name"]), name=clean_text(call["name"]), arguments=arguments)
+    elif (answer := _get(part, "functionResponse")) is not None and isinstance(_get(answer, "name"), str):
+        yield from _read_response(answer)
+    elif _is_media(data := _get(part, "inlineData"), "data"):
+        yield _client_media(part, data, data=clean_text(data["data"]))
+    elif _is_media(file := _get(part, "fileData"), "fileUri"):
+        yield _client_media(part, file, url=clean_text(_get(file, "fileUri")))
+    else:
+        known = (*_SIGNATURE_FIELDS, "thought")
+        yield from read_unknown({key: value for key, value in part.items() if key not in known})
+    if signature := text_or_empty(_get(part, "thoughtSignature")):
+        yield Media(modality="document", data=signature, media_type=OPAQUE_TYPE)
+
+
+def _is_media(value: object, key: str) -> bool:
+    return bool(text_or_empty(_get(value, key)))
+
+
+def _client_media(part: Mapping[str, Any], source: Any, *, url: str = "", data: str = "") -> Media:
+    mime_type = text_or_empty(_get(source, "mimeType"))
+    family = mime_type.partition("/")[0]
+    modality = cast("Modality", family) if mime_type.startswith(MIME_FAMILIES) else "document"
+    level = text_or_empty(_get(_get(part, "mediaResolution"), "level"))
+    detail = level.removeprefix("MEDIA_RESOLUTION_").lower()
+    return Media(modality=modality, url=url, data=data, media_type=mime_type, detail=detail or "auto")
+
+
+def _read_response(answer: Mapping[str, Any]) -> Iterator[Part]:
+    name, response = clean_text(answer["name"]), answer.get("response") or {}
+    texts = [key for key in _RESPONSE_TEXTS if isinstance(_get(response, key), str)] if len(response) == 1 else []
+    yield ToolResult(
+        id=text_or_empty(answer.get("id")) or NAME_ID + name,
+        name=name,
+        content=clean_text(response[texts[0]]) if texts else json_text(response),
+        is_error=texts == ["error"],
+    )
+    media = (part for each in _list_parts(answer.get("parts")) for part in _client_part(each))
+    yield from (part for part in media if isinstance(part, Media))
+
+
+def _split_results(parts: Iterator[Part]) -> tuple[list[Part], list[Part]]:
+    """Return the other parts, and responses with the media in them."""
+    own: list[Part] = []
+    results: list[Part] = []
+    for part in parts:
+        in_response = isinstance(part, ToolResult) or (isinstance(part, Media) and bool(results) and not own)
+        (results if in_response else own).append(part)
+    return own, results
+
+
+def _without_reasoning(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a content without the model's thoughts and their signatures."""
+    parts = [part for part in content["parts"] if not part.get("thought")]
+    signed = [{key: value for key, value in part.items() if key not in _SIGNATURE_FIELDS} for part in parts]
+    return {**content, "parts": signed}
+
+
+def _write_text(role: str, text: str) -> dict[str, Any]:
+    return {"role": "model" if role == "assistant" else "user", "parts": [{"text": text}]}
+
+
+def _get_role(content: Mapping[str, Any]) -> str:
+    role = str(content.get("role", "user"))
+    return "assistant" if role == "model" else role
+
+
+WIRE: Final = Wire(
+    name="gemini",
+    provider="gemini",
     write=lambda prompt, _: write_request(prompt),
     read=read_request,
     find_violations=find_violations,
     accepts_media=accepts_media,
+    detail_provider="google",
+    message_field="contents",
+    needs_role=False,
+    is_message=lambda message: "parts" in message or has_role_and_content(message),
+    read_turn=_read_turn,
+    pairs_by_name=True,
+    find_uncounted=_find_uncounted,
+    system_field=_instruction_field,
+    read_system=_read_instruction,
+    tool_fields=("tools", "config"),
+    read_tools=_read_declarations,
+    read_max_output=_read_max_output,
+    write_max_output=write_max_output,
+    write_text=_write_text,
+    get_role=_get_role,
+    text_type="",
+    repair=_without_response_texts,
+    user_first=True,
+    reasoning=ReasoningRule(
+        is_removable=True,
+        why="only the signatures of the current turn are validated",
+        source="https://ai.google.dev/gemini-api/docs/thought-signatures",
+    ),
+    find_reasoning=_find_reasoning,
+    without_reasoning=_without_reasoning,
 )

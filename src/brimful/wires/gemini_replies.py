@@ -6,7 +6,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
@@ -39,7 +38,7 @@ _FINISH_REASONS: Final[dict[str, FinishReason]] = {
 class Gemini(msgspec.Struct, frozen=True, kw_only=True):
     """The dialect of Gemini. The model is part of the path."""
 
-    wire: Wire = "gemini"
+    wire: str = "gemini"
 
     def headers(self, key: str) -> Mapping[str, str]:
         """Return the headers of every request."""

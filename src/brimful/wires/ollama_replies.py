@@ -5,7 +5,6 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
@@ -30,7 +29,7 @@ _FINISH_REASONS: Final[dict[str, FinishReason]] = {"stop": "stop", "length": "le
 class Ollama(msgspec.Struct, frozen=True, kw_only=True):
     """The dialect of Ollama."""
 
-    wire: Wire = "ollama"
+    wire: str = "ollama"
 
     def headers(self, key: str) -> Mapping[str, str]:
         """Return the headers of every request; only Ollama's cloud needs a key."""

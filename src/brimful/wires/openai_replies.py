@@ -5,7 +5,6 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
@@ -59,7 +58,7 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
     reject a request for the usage of a stream. Azure wants its keys in `api-key`.
     """
 
-    wire: Wire = "openai"
+    wire: str = "openai"
     uses_max_tokens: bool = False
     requests_usage: bool = True
     key_header: KeyHeader = "authorization"

@@ -5,7 +5,6 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
@@ -42,7 +41,7 @@ _COUNTED_FIELDS: Final = ("model", "input", "instructions", "tools", "tool_choic
 class Responses(msgspec.Struct, frozen=True, kw_only=True):
     """The dialect of the Responses API. Its models are those of the wire `openai`."""
 
-    wire: Wire = "openai"
+    wire: str = "openai"
     key_header: KeyHeader = "authorization"
 
     def headers(self, key: str) -> Mapping[str, str]:

@@ -13,9 +13,9 @@ from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
 from brimful.core.labels import fold, line_prefix, quote_lines, speaker_name
 from brimful.core.prompt import Message, Prompt, Request, Tool
 from brimful.wires.normalize import normalize_messages, placeholder
-from brimful.wires.renderer import Renderer
 from brimful.wires.rules import Report
 from brimful.wires.tools import json_text, object_schema
+from brimful.wires.wire import Wire
 
 _LABELS: Final = {"system": "System", "user": "User", "assistant": "Assistant", "tool": "Tool"}
 _TOOLS: Final = "Tools"
@@ -54,16 +54,6 @@ def find_violations(request: object) -> list[str]:
         if body.get("max_tokens") is not None:
             report.require_positive("max_tokens", body["max_tokens"])
     return report.violations
-
-
-RENDERER: Final = Renderer(
-    wire="text",
-    names_in_text=True,
-    write=lambda prompt, _: write_request(prompt),
-    read=read_request,
-    find_violations=find_violations,
-    accepts_media=lambda _: False,
-)
 
 
 def _tools(tools: Iterable[Tool]) -> Iterator[str]:
@@ -119,3 +109,13 @@ def _is_label(prefix: str, prefixes: Collection[str]) -> bool:
 
 def _label(message: Message) -> str:
     return speaker_name(message.name) if message.name else _LABELS[message.role]
+
+
+WIRE: Final = Wire(
+    name="text",
+    provider="text",
+    write=lambda prompt, _: write_request(prompt),
+    read=read_request,
+    find_violations=find_violations,
+    is_templated=True,
+)

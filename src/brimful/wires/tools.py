@@ -8,6 +8,7 @@ import msgspec
 from brimful.core.prompt import Request, Tool
 from brimful.core.validation import is_too_deep
 from brimful.errors import InvalidRequest
+from brimful.wires.parts import read_tool_definition
 from brimful.wires.rules import Object, Report
 
 RAW_ARGUMENTS: Final = "arguments"
@@ -134,3 +135,16 @@ def check_functions(report: Report, tools: object) -> Iterator[tuple[str, Object
             if function.get("parameters") is not None:
                 report.require_object(f"{path}.function.parameters", function["parameters"])
             yield f"{path}.function", function
+
+
+def read_functions(offered: dict[str, Any]) -> Iterator[Tool]:
+    """Read the tools, including the older `functions`. Unknown kinds of tools are counted as JSON."""
+    for tools in offered.values():
+        yield from (read_tool_definition(tool, "parameters") for tool in _list_functions(tools))
+
+
+def _list_functions(tools: object) -> Iterator[dict[str, Any]]:
+    for tool in tools if isinstance(tools, list) else ():
+        match tool:
+            case {"function": dict(function)} | dict(function):
+                yield function

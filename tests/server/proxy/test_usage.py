@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from brimful.server.config import parse_config
 from brimful.server.proxy.stream import UsageFilter
 from brimful.server.proxy.upstreams import Upstreams
+from brimful.wires import find_wire
 from server.upstream import chat_events
 
 CHAT = "/v1/chat/completions"
@@ -76,7 +77,9 @@ def test_unknown_servers_are_not_asked_for_usage(start, upstream, mode):
 )
 def test_which_servers_are_asked_for_usage(upstream, fit, remember):
     config = parse_config({"upstreams": [{"name": "up", **upstream}]}, "brimful.toml")
-    line = Upstreams(config, environ={"OPENAI_API_KEY": "sk-1", "MISTRAL_API_KEY": "sk-2"}).find("openai", "gpt-4o")
+    line = Upstreams(config, environ={"OPENAI_API_KEY": "sk-1", "MISTRAL_API_KEY": "sk-2"}).find(
+        find_wire("openai"), "gpt-4o"
+    )
     assert (line.requests_usage("fit"), line.requests_usage("remember")) == (fit, remember)
 
 

@@ -54,7 +54,6 @@ from brimful.server.inspector.views import (
 from brimful.server.proxy.upstreams import upstream_errors
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
-from brimful.wires.incoming import provider_of
 
 
 class AssembledView(View, frozen=True, kw_only=True):
@@ -269,7 +268,7 @@ class Chat:
             message=turn.message,
             model=served.model,
             window=served.window,
-            wire=provider_of(upstream.wire) if upstream else None,
+            wire=upstream.wire.provider if upstream else None,
             route=upstream.route if upstream else "",
             save=save,
             **turn.options,

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from brimful.core.content import Role
 from brimful.engine.options import RetrievalOverrides
 from brimful.records import Lorebook, LoreEntry, Memory, MemoryType, Persona, Record, Room
-from brimful.wires.incoming import IncomingWire
+from brimful.wires.registry import IncomingWire
 
 _Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
 _PageSize = Annotated[int, Meta(ge=1, le=1_000, description="Page size.")]

@@ -9,15 +9,14 @@ from starlette.responses import Response
 
 from brimful.server.access import Client
 from brimful.server.background import BackgroundTasks
-from brimful.server.config import ModeName, ProxyWire
+from brimful.server.config import ModeName
 from brimful.server.endpoint import Handler, read_json_object
 from brimful.server.errors import ApiError
 from brimful.server.proxy.exchange import CONTEXT_HEADER, Mode, Relay
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.stream import with_usage_requested
 from brimful.server.proxy.upstreams import WIRE_PATHS, Upstreams
-from brimful.wires.incoming import with_window
-from brimful.wires.responses import find_state_field
+from brimful.wires import find_wire
 
 MODE_HEADER: Final = "x-brimful-mode"
 NOTICE_HEADER: Final = "x-brimful-notice"
@@ -45,26 +44,27 @@ class ChatEndpoints:
         self._tasks = tasks
         self._clock = clock
 
-    def endpoint(self, wire: ProxyWire) -> Handler:
+    def endpoint(self, name: str) -> Handler:
         """Return the handler for a wire format."""
+        wire = find_wire(name)
 
         async def serve(request: Request, client: Client, raw: bytes) -> Response:
             await self._tasks.wait_for_capacity()
             name, mode = self._mode(request)
             body = await read_json_object(raw)
-            if wire == "responses" and (field := find_state_field(body)):
+            if field := wire.find_state(body):
                 return await self._pass_on(request, client, raw, field)
-            model, streams = _READERS.get(wire, _read_body)(request, body)
+            model, streams = _READERS.get(wire.name, _read_body)(request, body)
             if "\0" in model:
                 raise ApiError("invalid", "model: contains a null character", param="model")
             upstream = self._upstreams.find(wire, model)
             query = upstream.query(request.url.query)
             incoming = ProxyRequest(
                 wire=wire,
-                path=WIRE_PATHS[wire].at_upstream(request.scope["raw_path"].decode("latin-1")),
+                path=WIRE_PATHS[wire.name].at_upstream(request.scope["raw_path"].decode("latin-1")),
                 model=model,
                 streams=streams,
-                in_array=wire == "gemini" and streams and "alt=sse" not in query.split("&"),
+                in_array=wire.name == "gemini" and streams and "alt=sse" not in query.split("&"),
                 raw=raw,
                 body=body,
                 headers={name: _decode_header(value) for name, value in request.headers.items()},
@@ -101,7 +101,7 @@ class ChatEndpoints:
 def _with_window(request: ProxyRequest) -> ProxyRequest:
     """Return a request that asks for the configured window, if its server would use a smaller one otherwise."""
     window = request.upstream.config.window
-    body = request.body if window is None else with_window(request.body, window, request.wire)
+    body = request.body if window is None else request.wire.write_window(request.body, window)
     return (
         request if body is request.body else msgspec.structs.replace(request, body=body, raw=msgspec.json.encode(body))
     )
@@ -123,7 +123,7 @@ def _read_ollama_body(request: Request, body: Mapping[str, Any]) -> tuple[str, b
     return _read_body(request, {"stream": True, **body})
 
 
-_READERS: Final[dict[ProxyWire, Callable[[Request, Mapping[str, Any]], tuple[str, bool]]]] = {
+_READERS: Final[dict[str, Callable[[Request, Mapping[str, Any]], tuple[str, bool]]]] = {
     "gemini": _read_gemini_path,
     "ollama": _read_ollama_body,
 }

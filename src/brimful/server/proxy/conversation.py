@@ -43,10 +43,12 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_conversation(request: ProxyRequest) -> Conversation:
     """Parse a request as part of a conversation."""
-    read_incoming(request.body, request.wire)
+    read_incoming(request.body, request.wire.name)
     messages = request.body["messages"]
-    check_storable(messages, request.wire)
-    incoming = read_incoming(request.body | {"messages": without_reasoning(messages, request.wire)}, request.wire)
+    check_storable(messages, request.wire.name)
+    incoming = read_incoming(
+        request.body | {"messages": without_reasoning(messages, request.wire.name)}, request.wire.name
+    )
     room = conversation_room(request)
     numbered = [(at, message) for at, turn in enumerate(incoming.turns) for message in turn.messages]
     prompts = [*incoming.system, *(message for _, message in numbered if message.role == "system")]
@@ -60,7 +62,7 @@ def parse_conversation(request: ProxyRequest) -> Conversation:
         messages=tuple([_to_message(message, room, request.at) for _, message in turns]),
         positions=tuple([at for at, _ in turns]),
         tools=incoming.tools,
-        steps=tool_steps(messages, request.wire),
+        steps=tool_steps(messages, request.wire.name),
         completion=incoming.completion,
     )
 

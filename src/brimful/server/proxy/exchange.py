@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import msgspec
 from starlette.requests import ClientDisconnect
@@ -29,7 +29,6 @@ from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState,
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
 from brimful.server.proxy.upstreams import get_response_headers, upstream_errors
 from brimful.server.telemetry import Telemetry
-from brimful.wires.incoming import provider_of
 from brimful.wires.rounds import wants_recall
 
 CONTEXT_HEADER: Final = "x-brimful-context"
@@ -178,7 +177,7 @@ class StreamingAnswer(Response):
         self._answer = answer
         self._listener = listener
         self._session = session
-        self._error_format: ErrorFormat = provider_of(answer.request.wire)
+        self._error_format = cast("ErrorFormat", answer.request.wire.provider)
         self._usage_filter = UsageFilter() if answer.request.hides_usage else None
         self._recorded = False
 

@@ -29,7 +29,7 @@ from brimful.providers import Dialect
 from brimful.records import Response, Snapshot, Usage
 from brimful.records.usage import UsageReport
 from brimful.server.background import BackgroundTasks, log_failure
-from brimful.server.config import Config, ProxyWire, RecordMode
+from brimful.server.config import Config, RecordMode
 from brimful.server.proxy.compaction import Compactor
 from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_digest, without_cache_marks
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
@@ -41,7 +41,8 @@ from brimful.server.tenants import Tenants
 from brimful.stores import Database
 from brimful.stores.log.responses import LogRecord
 from brimful.threads import run_in_thread
-from brimful.wires.incoming import MESSAGE_FIELDS, read_tools, requested_max_output
+from brimful.wires import Wire
+from brimful.wires.incoming import read_tools
 
 RESPONSE_WAIT: Final = 0.25  # seconds; then a context is written without its response
 BATCH_PAUSE: Final = 0.05  # seconds in which records are collected
@@ -62,12 +63,11 @@ _TEXT_FIELDS: Final = frozenset(("role", "content", "name", "tool_calls", "tool_
 _PLAIN_ITEMS: Final = ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
 
 
-_LISTENERS: Final[dict[ProxyWire, Callable[[Dialect, str], StreamListener]]] = {
+_LISTENERS: Final[dict[str, Callable[[Dialect, str], StreamListener]]] = {
     "responses": WholeEventListener,
     "ollama": LineEdgeListener,
 }
 """What listens to the streams of a wire format, if it is not an `EdgeListener`."""
-_OPTIONAL_ROLES: Final = ("responses", "gemini")  # wire formats in which messages may have no role
 
 
 class _Batch(msgspec.Struct, frozen=True):
@@ -281,7 +281,7 @@ class FitMode:
 
     def listen(self, request: ProxyRequest) -> StreamListener:
         """Listen for usage and finish only."""
-        listener = _LISTENERS.get(request.wire, EdgeListener)
+        listener = _LISTENERS.get(request.wire.name, EdgeListener)
         return listener(request.upstream.dialect, request.upstream.route)
 
     async def record(self, request: ProxyRequest, result: ProxyResult) -> None:
@@ -416,7 +416,7 @@ class FitMode:
             summary = self._trimmed.last_summary(chain)
         context = fit(
             request.body,
-            wire=request.wire,
+            wire=request.wire.name,
             model=info,
             policy=policy,
             overrides=_recall_overrides(request, (policy or self._policy).recall, self._config.fit.recall),
@@ -455,7 +455,7 @@ class FitMode:
         factor = 1.0 if model.model.tokenizer else prior.factor * (1 + prior.margin)
         tools = len(read_tools(request.body, request.wire))
         overhead = _MESSAGE_OVERHEAD * len(messages) + _TOOL_OVERHEAD * tools + _REQUEST_OVERHEAD
-        completion = requested_max_output(request.body, request.wire)
+        completion = request.wire.read_max_output(request.body)
         policy = with_prompt_limit(self._chosen_policy(request) or self._policy, request.max_prompt_tokens)
         budget = allocate(policy, model.model, window=model.window, completion=completion)
         return len(request.raw) * factor * _SAFETY_FACTOR + overhead <= budget.available
@@ -512,16 +512,16 @@ def _has_messages(request: ProxyRequest) -> bool:
     return bool(request.messages) and all(_is_message(message, request.wire) for message in request.messages)
 
 
-def _is_message(value: object, wire: ProxyWire) -> bool:
-    return isinstance(value, dict) and (wire in _OPTIONAL_ROLES or isinstance(value.get("role"), str))
+def _is_message(value: object, wire: Wire) -> bool:
+    return isinstance(value, dict) and (not wire.needs_role or isinstance(value.get("role"), str))
 
 
 def _may_hold_media(request: ProxyRequest) -> bool:
     """Whether a request may contain media. Messages that are plainly text, as most are, need not be searched."""
     if all(map(_is_text_only, request.messages)):
-        field = MESSAGE_FIELDS[request.wire]
+        field = request.wire.message_field
         rest = msgspec.json.encode({key: value for key, value in request.body.items() if key != field})
-    elif request.wire == "responses" and not all(_is_plain_item(item) for item in request.messages):
+    elif request.wire.name == "responses" and not all(_is_plain_item(item) for item in request.messages):
         return True
     else:
         rest = request.raw

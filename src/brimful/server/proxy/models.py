@@ -19,7 +19,7 @@ from brimful.server.background import log_failure
 from brimful.server.config import Config
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.upstreams import Upstream
-from brimful.wires.incoming import provider_of, read_incoming, requested_window
+from brimful.wires.incoming import read_incoming
 
 _GENEROSITY: Final = 1.1  # parts that are counted one by one come to more than the whole
 _STEP: Final = 1.25  # by which an assumed window grows until the request fits
@@ -57,7 +57,7 @@ class ModelResolver:
     async def of(self, request: ProxyRequest, calibrator: Calibrator) -> ResolvedModel:
         """Return what is known about the model of a request."""
         resolved = await self.find(request.upstream, request.model, calibrator, betas=request.betas)
-        window = requested_window(request.body, request.wire)
+        window = request.wire.read_window(request.body)
         if window is None or (window >= resolved.window and not resolved.assumed):
             return resolved
         return msgspec.structs.replace(resolved, window=window, assumed=False)
@@ -70,7 +70,7 @@ class ModelResolver:
         if upstream.config.window is None:
             known = self._registry.resolve(upstream.config.like or name).known
             server_model = await self._server_models.find(
-                upstream.connection, provider_of(upstream.wire), name, known=known
+                upstream.connection, upstream.wire.provider, name, known=known
             )
         info = self._model_info(upstream, name, server_model).with_betas(betas)
         calibrated = await self._calibration(upstream, info, calibrator)
@@ -99,14 +99,14 @@ class ModelResolver:
             info = real
         runtime = "llama.cpp" if server_model and server_model.llama else info.runtime
         named = name or (server_model.id if server_model else upstream.config.name)
-        return msgspec.structs.replace(info, id=named, wire=provider_of(upstream.wire), runtime=runtime)
+        return msgspec.structs.replace(info, id=named, wire=upstream.wire.provider, runtime=runtime)
 
 
 def window_for_request(model: ResolvedModel, request: ProxyRequest, policy: Policy) -> ResolvedModel:
     """Return a model whose window is told; if nobody tells it, with one that is large enough for the request."""
     if not model.assumed:
         return model
-    incoming = read_incoming(request.body, request.wire)
+    incoming = read_incoming(request.body, request.wire.name)
     tokens = counter_for(model.model, policy.counting).prompt(incoming.prompt).upper
     needed = round_up(tokens * _GENEROSITY) + _REQUEST_OVERHEAD
     window = max(model.window, needed + (incoming.completion or 0))

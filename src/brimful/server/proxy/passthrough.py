@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -19,7 +19,6 @@ from brimful.models.registry import Registry
 from brimful.providers import HttpResponse, HttpStream
 from brimful.providers.connection import split_tokens
 from brimful.server.access import Client
-from brimful.server.config import ProxyWire
 from brimful.server.endpoint import JSON, Upload, read_json_object, run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, ErrorFormat, get_error_format, has_extra_root, unknown_path
 from brimful.server.proxy.exchange import make_error_event
@@ -33,7 +32,8 @@ from brimful.server.proxy.upstreams import (
 )
 from brimful.server.telemetry import Telemetry
 from brimful.threads import run_in_thread
-from brimful.wires.incoming import provider_of, read_incoming
+from brimful.wires import Wire, find_wire
+from brimful.wires.incoming import read_incoming
 
 FORWARDED_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """Methods of paths that Brimful does not know; HEAD comes with GET."""
@@ -92,7 +92,7 @@ class Passthrough:
         for row in (row for rows in lists for row in rows):
             models.setdefault(str(row.get("id")), row)
         rows = list(models.values())
-        answer = {"object": "list", "data": rows} if wire != "anthropic" else get_page(rows, request.query_params)
+        answer = {"object": "list", "data": rows} if wire.name != "anthropic" else get_page(rows, request.query_params)
         return Response(msgspec.json.encode(answer), media_type=JSON)
 
     async def model(self, request: Request, client: Client, raw: bytes) -> Response:
@@ -111,7 +111,7 @@ class Passthrough:
         """Count a prompt at the upstream, or here if it cannot."""
         del client
         body = await read_json_object(raw)
-        upstream = self._upstreams.find("anthropic", _model_name(body))
+        upstream = self._upstreams.find(find_wire("anthropic"), _model_name(body))
         path = f"/v1/messages/count_tokens{_query(request, upstream)}"
         try:
             with upstream_errors(upstream):
@@ -148,7 +148,7 @@ class Passthrough:
                     path, body, method=request.method, headers=headers | self._telemetry.trace_headers()
                 )
             )
-            return ForwardedResponse(stream, connection.pop_all(), self._stopping, provider_of(wire))
+            return ForwardedResponse(stream, connection.pop_all(), self._stopping, cast("ErrorFormat", wire.provider))
 
 
 class ForwardedResponse(Response):
@@ -192,17 +192,17 @@ class ForwardedResponse(Response):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
 
-def get_upstream_path(path: str, wire: ProxyWire) -> str:
+def get_upstream_path(path: str, wire: Wire) -> str:
     """Return the path of a request at its upstream; reject one that could lead anywhere else.
 
-    >>> get_upstream_path("/v1/files/f1", "openai"), get_upstream_path("/v1/files/f1", "anthropic")
-    ('/files/f1', '/v1/files/f1')
-    >>> get_upstream_path("/v1/%2e%2e/admin", "openai")
+    >>> get_upstream_path("/v1/files/f1", find_wire("openai"))
+    '/files/f1'
+    >>> get_upstream_path("/v1/%2e%2e/admin", find_wire("openai"))
     Traceback (most recent call last):
     ...
     brimful.server.errors.ApiError: invalid path '/v1/%2e%2e/admin'
     """
-    paths = WIRE_PATHS[wire]
+    paths = WIRE_PATHS[wire.name]
     inner = path.removeprefix(f"{paths.root}/")
     if inner == path or not _PATH.fullmatch(inner) or _leaves_its_folder(inner.removesuffix("/")):
         raise ApiError("not_found", f"invalid path {path[:80]!r}")
@@ -243,7 +243,7 @@ def get_page(rows: list[dict[str, Any]], query: Mapping[str, str]) -> dict[str, 
 async def _list_models(upstream: Upstream, headers: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return all models of an upstream. Anthropic lists them in pages."""
     rows: list[dict[str, Any]] = []
-    query = f"?limit={_MAX_MODELS_PER_PAGE}" if upstream.wire == "anthropic" else ""
+    query = f"?limit={_MAX_MODELS_PER_PAGE}" if upstream.wire.name == "anthropic" else ""
     path = _models_path(upstream.wire) + query
     for _ in range(_MAX_MODEL_PAGES):
         answer = await _get(upstream, path, headers)
@@ -254,7 +254,7 @@ async def _list_models(upstream: Upstream, headers: Mapping[str, str]) -> list[d
         listed = data.get("data") if isinstance(data, dict) else None
         rows += [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
         last = data.get("last_id") if isinstance(data, dict) and data.get("has_more") else None
-        if not isinstance(last, str) or upstream.wire != "anthropic":
+        if not isinstance(last, str) or upstream.wire.name != "anthropic":
             break
         path = f"{_models_path(upstream.wire)}{query}&after_id={quote(last, safe='')}"
     return rows
@@ -265,13 +265,13 @@ async def _get(upstream: Upstream, path: str, headers: Mapping[str, str]) -> Htt
         return await upstream.connection.get(path, headers=upstream.headers(headers))
 
 
-def _get_wire(request: Request) -> ProxyWire:
+def _get_wire(request: Request) -> Wire:
     path = request.scope["path"]
-    return "responses" if path.startswith("/v1/responses") else get_error_format(path, request.headers)
+    return find_wire("responses" if path.startswith("/v1/responses") else get_error_format(path, request.headers))
 
 
-def _models_path(wire: ProxyWire) -> str:
-    return WIRE_PATHS[wire].at_upstream(f"{WIRE_PATHS[wire].root}/models")
+def _models_path(wire: Wire) -> str:
+    return WIRE_PATHS[wire.name].at_upstream(f"{WIRE_PATHS[wire.name].root}/models")
 
 
 def _query(request: Request, upstream: Upstream) -> str:

@@ -11,7 +11,6 @@ import msgspec
 
 from brimful.core.frame import part_text
 from brimful.core.prompt import Request, TokenCounter
-from brimful.server.config import ProxyWire
 from brimful.wires.parts import read_unknown
 
 WireMessage = dict[str, Any]
@@ -30,7 +29,7 @@ class ToolStep(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[str, ...]
 
 
-def without_reasoning(messages: Sequence[WireMessage], wire: ProxyWire) -> list[WireMessage]:
+def without_reasoning(messages: Sequence[WireMessage], wire: str) -> list[WireMessage]:
     """Return messages as they are stored: assistant messages with text, images and tool calls only.
 
     >>> thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
@@ -40,7 +39,7 @@ def without_reasoning(messages: Sequence[WireMessage], wire: ProxyWire) -> list[
     return [_stored_form(message, wire) if message["role"] == "assistant" else message for message in messages]
 
 
-def tool_steps(messages: Sequence[WireMessage], wire: ProxyWire) -> tuple[ToolStep, ...]:
+def tool_steps(messages: Sequence[WireMessage], wire: str) -> tuple[ToolStep, ...]:
     """Return the messages with tool calls since the last user message that contain more than is stored."""
     last_user = max((at for at, message in enumerate(messages) if _is_user_text(message)), default=-1)
     since = (message for message in messages[last_user + 1 :] if message["role"] == "assistant")
@@ -50,13 +49,13 @@ def tool_steps(messages: Sequence[WireMessage], wire: ProxyWire) -> tuple[ToolSt
     return tuple(step for step in steps if step.calls)
 
 
-def reasoning_tokens(steps: Sequence[ToolStep], wire: ProxyWire, counter: TokenCounter) -> int:
+def reasoning_tokens(steps: Sequence[ToolStep], wire: str, counter: TokenCounter) -> int:
     """Return an upper bound of the tokens that are not stored."""
     texts = [part_text(part) for step in steps for part in read_unknown(_reasoning_part(step.message, wire))]
     return counter.text("\n".join(texts)).upper if texts else 0
 
 
-def restore_steps(request: Request, steps: Sequence[ToolStep], wire: ProxyWire) -> Request:
+def restore_steps(request: Request, steps: Sequence[ToolStep], wire: str) -> Request:
     """Return a request with the original steps in place of the stored ones."""
     if not steps:
         return request
@@ -99,7 +98,7 @@ def _block_key(block: WireMessage) -> tuple[object, ...]:
     return (block.get("type"), str(block.get("text", "")).strip())
 
 
-def _stored_form(message: WireMessage, wire: ProxyWire) -> WireMessage:
+def _stored_form(message: WireMessage, wire: str) -> WireMessage:
     content = message.get("content")
     if wire == "openai":
         return {key: value for key, value in message.items() if key not in _REASONING_FIELDS}
@@ -108,7 +107,7 @@ def _stored_form(message: WireMessage, wire: ProxyWire) -> WireMessage:
     return message | {"content": [block for block in content if _is_stored(block)]}
 
 
-def _reasoning_part(message: WireMessage, wire: ProxyWire) -> object:
+def _reasoning_part(message: WireMessage, wire: str) -> object:
     """Return the part of a message that is not stored."""
     if wire == "openai":
         return {key: value for key, value in message.items() if key in _REASONING_FIELDS}
@@ -120,7 +119,7 @@ def _is_stored(block: object) -> bool:
     return not isinstance(block, dict) or block.get("type") in _STORED_BLOCKS
 
 
-def _needs_original(message: WireMessage, wire: ProxyWire) -> bool:
+def _needs_original(message: WireMessage, wire: str) -> bool:
     """Return whether a provider may need the message exactly as it was."""
     if _reasoning_part(message, wire):
         return True
@@ -138,7 +137,7 @@ def _is_user_text(message: WireMessage) -> bool:
     )
 
 
-def _call_ids(message: WireMessage, wire: ProxyWire) -> tuple[str, ...]:
+def _call_ids(message: WireMessage, wire: str) -> tuple[str, ...]:
     blocks = message.get("tool_calls" if wire == "openai" else "content")
     calls = [call for call in blocks if isinstance(call, dict)] if isinstance(blocks, list) else []
     return tuple(str(call.get("id")) for call in calls if wire == "openai" or call.get("type") == "tool_use")

@@ -15,11 +15,9 @@ from brimful.core.notice import Notice
 from brimful.core.recall import RECALL
 from brimful.engine.exchange import Emit, PreparedRequest
 from brimful.errors import BudgetExceeded, InvalidValue
-from brimful.server.config import ProxyWire
 from brimful.server.proxy.request import ProxyRequest
 from brimful.threads import run_in_thread
 from brimful.wires.dialect import JsonObject, as_object
-from brimful.wires.incoming import MESSAGE_FIELDS
 from brimful.wires.piece_rounds import ContentAnswer, OllamaAnswer
 from brimful.wires.rounds import ChatAnswer, JoinedAnswer, MessageAnswer, ResponsesAnswer
 from brimful.wires.tools import arguments_object
@@ -28,7 +26,7 @@ _MAX_SHARE: Final = 0.25  # of the prompt that the results of a round may take, 
 NOT_RUN: Final = "Not run, because it was called together with recall. Call it again if it is still needed."
 _NO_ROOM: Final = "Error: there is no room for a result. Answer with what you have."
 
-JOINED_ANSWERS: Final[dict[ProxyWire, Callable[[], JoinedAnswer]]] = {
+JOINED_ANSWERS: Final[dict[str, Callable[[], JoinedAnswer]]] = {
     "openai": ChatAnswer,
     "anthropic": MessageAnswer,
     "responses": ResponsesAnswer,
@@ -36,7 +34,7 @@ JOINED_ANSWERS: Final[dict[ProxyWire, Callable[[], JoinedAnswer]]] = {
     "ollama": OllamaAnswer,
 }
 """How the answers of rounds are joined."""
-_NO_CALLS: Final[dict[ProxyWire, JsonObject]] = {
+_NO_CALLS: Final[dict[str, JsonObject]] = {
     "openai": {"tool_choice": "none"},
     "responses": {"tool_choice": "none"},
     "anthropic": {"tool_choice": {"type": "none"}},
@@ -56,7 +54,9 @@ def can_join(request: ProxyRequest) -> bool:
     stores that, it has a call without a result. An answer that is made in the background never comes here.
     """
     body = request.body
-    if request.wire == "responses" and (body.get("background") or (request.streams and body.get("store") is not False)):
+    if request.wire.name == "responses" and (
+        body.get("background") or (request.streams and body.get("store") is not False)
+    ):
         return False
     described = [body.get("response_format"), body.get("output_format")]
     described += [as_object(body.get(field)).get("format") for field in ("text", "output_config")]
@@ -100,7 +100,7 @@ class RecallSession:
         clock: Callable[[], float],
     ) -> None:
         self.first = self.context = context
-        self.joined = JOINED_ANSWERS[request.wire]()
+        self.joined = JOINED_ANSWERS[request.wire.name]()
         self._request = request
         self._limits = limits
         self._rebuild = rebuild
@@ -176,8 +176,8 @@ class RecallSession:
         body = self._request.body
         if is_last and not body.get("tools"):
             # Providers want the tools of past calls to be defined.
-            body = body | {"tools": [write_schema(self._request.wire)]} | _NO_CALLS[self._request.wire]
-        body = body | {MESSAGE_FIELDS[self._request.wire]: [*self._request.messages, *steps]}
+            body = body | {"tools": [write_schema(self._request.wire.name)]} | _NO_CALLS[self._request.wire.name]
+        body = body | {self._request.wire.message_field: [*self._request.messages, *steps]}
         return msgspec.structs.replace(
             self._request,
             body=body,

@@ -29,7 +29,6 @@ from brimful.server.proxy.storable import STORED_WIRES, check_tool_results
 from brimful.server.proxy.stream import FullListener, StreamListener
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
-from brimful.wires.incoming import provider_of
 
 _TAIL_MESSAGES: Final = 64  # stored messages to compare with, in addition to as many as were sent
 _EXTENDED_TAIL: Final = 4096  # if none of them matches: the client may have gone far back
@@ -79,8 +78,10 @@ class RememberMode:
 
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
         """Store the new messages of a request, and build one from the whole conversation."""
-        if request.wire not in STORED_WIRES:
-            message = f"the wire format {request.wire!r} is not supported in remember mode: set X-Brimful-Mode to fit"
+        if request.wire.name not in STORED_WIRES:
+            message = (
+                f"the wire format {request.wire.name!r} is not supported in remember mode: set X-Brimful-Mode to fit"
+            )
             raise ApiError("invalid", message, param="x-brimful-mode")
         if request.recall == "tool":
             message = "the recall tool is not supported in remember mode, which looks up what a request needs itself"
@@ -183,7 +184,7 @@ class RememberMode:
                 raise
             context = await build(None, *notices, notice)
         payload = await run_in_thread(
-            lambda: msgspec.json.encode(restore_steps(context.request, conversation.steps, request.wire))
+            lambda: msgspec.json.encode(restore_steps(context.request, conversation.steps, request.wire.name))
         )
         return PreparedRequest(payload, context)
 
@@ -208,7 +209,7 @@ class RememberMode:
             tools=conversation.tools,
             system=conversation.system,
             retrieval=request.retrieval,
-            wire=provider_of(request.wire),
+            wire=request.wire.provider,
             route=request.upstream.route,
             notices=notices,
             fields=request.body,
@@ -235,7 +236,7 @@ def _reserve_reasoning(
     request: ProxyRequest, conversation: Conversation, model: ResolvedModel, notices: tuple[Notice, ...]
 ) -> tuple[ResolvedModel, tuple[Notice, ...]]:
     """Reserve space for reasoning, which is sent but is not part of the context."""
-    tokens = reasoning_tokens(conversation.steps, request.wire, counter_for(model.model))
+    tokens = reasoning_tokens(conversation.steps, request.wire.name, counter_for(model.model))
     if not tokens:
         return model, notices
     text = f"{tokens:,} tokens are reserved for the model's reasoning between tool calls"

@@ -15,10 +15,9 @@ from brimful.errors import InvalidValue
 from brimful.policies import policy_names
 from brimful.records.reply import FinishReason, Reply
 from brimful.server.access import Client
-from brimful.server.config import ProxyWire
 from brimful.server.errors import ApiError
 from brimful.server.proxy.upstreams import Upstream
-from brimful.wires.incoming import MESSAGE_FIELDS
+from brimful.wires import Wire
 
 PROMPT_LIMIT_HEADER: Final = "x-brimful-max-prompt-tokens"
 RETRIEVAL_HEADER: Final = "x-brimful-retrieval"
@@ -48,7 +47,7 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     last of several rounds, `recall_off` is set.
     """
 
-    wire: ProxyWire
+    wire: Wire
     path: str
     model: str
     streams: bool
@@ -67,8 +66,8 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def messages(self) -> list[Any]:
         """Its messages as they came; none if there is no list of them. A string is a message of the user."""
-        messages = self.body.get(MESSAGE_FIELDS[self.wire])
-        if isinstance(messages, str) and self.wire == "responses":
+        messages = self.body.get(self.wire.message_field)
+        if isinstance(messages, str) and self.wire.takes_text:
             return [{"role": "user", "content": messages}]
         return messages if isinstance(messages, list) else []
 

@@ -6,10 +6,9 @@ from typing import Any, Final
 from brimful.core.content import ToolCall, ToolResult
 from brimful.core.validation import preview
 from brimful.records import Message
-from brimful.server.config import ProxyWire
 from brimful.server.errors import ApiError
 
-_ROLES: Final[dict[ProxyWire, tuple[str, ...]]] = {
+_ROLES: Final[dict[str, tuple[str, ...]]] = {
     "openai": ("system", "developer", "user", "assistant", "tool", "function"),
     "anthropic": ("user", "assistant", "system"),
 }
@@ -18,7 +17,7 @@ STORED_WIRES: Final = frozenset(_ROLES)
 """The wire formats whose conversations can be stored."""
 
 
-def check_storable(messages: Sequence[dict[str, Any]], wire: ProxyWire) -> None:
+def check_storable(messages: Sequence[dict[str, Any]], wire: str) -> None:
     """Reject unknown roles, empty questions, and parts that are neither text, images nor tool data.
 
     >>> check_storable([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}], "openai")
@@ -48,14 +47,14 @@ def check_tool_results(messages: Sequence[Message], positions: Sequence[int], ta
                 )
 
 
-def _check_content(content: object, path: str, wire: ProxyWire) -> bool:
+def _check_content(content: object, path: str, wire: str) -> bool:
     """Return whether content is not empty; reject parts that cannot be stored."""
     blocks = content if isinstance(content, list) else [content]
     filled = [_check_block(block, f"{path}[{at}]", wire) for at, block in enumerate(blocks)]
     return any(filled)
 
 
-def _check_block(block: object, path: str, wire: ProxyWire) -> bool:
+def _check_block(block: object, path: str, wire: str) -> bool:
     match wire, block:
         case _, str(text) | {"type": "text", "text": str(text)}:
             return bool(text.strip())

@@ -241,7 +241,7 @@ def with_usage_requested(request: ProxyRequest, mode: ModeName) -> ProxyRequest:
     One field is appended; everything else stays exactly as the client wrote it.
     """
     options = request.body.get(_STREAM_OPTIONS)
-    applies = request.streams and request.wire == "openai" and request.upstream.requests_usage(mode)
+    applies = request.streams and request.wire.name == "openai" and request.upstream.requests_usage(mode)
     if not applies or _mentions_usage(options):
         return request
     with_usage = (options if isinstance(options, dict) else {}) | {_INCLUDE_USAGE: True}

@@ -16,10 +16,10 @@ from brimful.providers.address import get_base_url, get_route, parse_address, re
 from brimful.providers.connection import HOP_BY_HOP_HEADERS, split_tokens
 from brimful.providers.directory import find_server_by_url
 from brimful.providers.server_counter import ServerCounter
-from brimful.server.config import Config, ModeName, ProxyWire, UpstreamConfig
+from brimful.server.config import Config, ModeName, UpstreamConfig
 from brimful.server.errors import ApiError
 from brimful.stores.admin.api_keys import PREFIX, parse_api_key
-from brimful.wires.incoming import provider_of
+from brimful.wires import Wire, find_wire
 
 UPSTREAM_HEADER: Final = "x-brimful-upstream"
 
@@ -44,7 +44,7 @@ class WirePaths(msgspec.Struct, frozen=True, kw_only=True):
         return path if self.is_whole else path.removeprefix(self.root)
 
 
-WIRE_PATHS: Final[dict[ProxyWire, WirePaths]] = {
+WIRE_PATHS: Final[dict[str, WirePaths]] = {
     "openai": WirePaths(root="/v1", completions=("/v1/chat/completions",)),
     "anthropic": WirePaths(root="/v1", completions=("/v1/messages",), is_whole=True),
     "responses": WirePaths(root="/v1", completions=("/v1/responses",)),
@@ -87,7 +87,7 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     config: UpstreamConfig
-    wire: ProxyWire
+    wire: Wire
     connection: Connection
     dialect: Dialect
     counter: ServerCounter
@@ -130,7 +130,7 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     def query(self, client_query: str) -> str:
         """Return the client's query to forward, which may hold an API key as well."""
         parameters = [each for each in client_query.split("&") if each]
-        if provider_of(self.wire) == "gemini":
+        if self.wire.name == "gemini":
             parameters = [each for each in parameters if not self._is_dropped_key(each)]
         return "&".join(parameters)
 
@@ -196,16 +196,16 @@ class Upstreams:
             for wire in _wires(each)
         ]
 
-    def of(self, wire: ProxyWire) -> Sequence[Upstream]:
+    def of(self, wire: Wire) -> Sequence[Upstream]:
         """Return all upstreams of a wire format, in the order of the configuration."""
         return [upstream for upstream in self._upstreams if upstream.wire == wire]
 
     def find_any(self, model: str) -> Upstream | None:
         """Return the first upstream that serves a model, in any wire format that we write requests in."""
-        written = (upstream for upstream in self._upstreams if upstream.wire != "responses")
+        written = (upstream for upstream in self._upstreams if upstream.wire.write is not None)
         return next((upstream for upstream in written if _serves_model(upstream.config, model)), None)
 
-    def find(self, wire: ProxyWire, model: str) -> Upstream:
+    def find(self, wire: Wire, model: str) -> Upstream:
         """Return the first upstream of a wire format that serves a model."""
         running = [upstream for upstream in self._upstreams if _serves_model(upstream.config, model)]
         found = next((upstream for upstream in running if upstream.wire == wire), None)
@@ -213,11 +213,11 @@ class Upstreams:
             return found
         if running:
             named = ", ".join(sorted({upstream.config.name for upstream in running}))
-            others = ", ".join(sorted({upstream.wire for upstream in running}))
+            others = ", ".join(sorted({upstream.wire.name for upstream in running}))
             raise ApiError(
                 "not_found",
-                f"no upstream serves the model {model!r} in the wire format {wire!r}: {named} only speaks {others}, "
-                "and requests are not translated",
+                f"no upstream serves the model {model!r} in the wire format {wire.name!r}: {named} only speaks "
+                f"{others}, and requests are not translated",
                 code="model_not_found",
                 param="model",
             )
@@ -228,7 +228,7 @@ class Upstreams:
         why = f"no upstream serves the model {model!r}" if self._upstreams else "this server has no upstreams"
         return ApiError("not_found", why, code="model_not_found", param="model")
 
-    def choose(self, wire: ProxyWire, model: str, name: str) -> Upstream:
+    def choose(self, wire: Wire, model: str, name: str) -> Upstream:
         """Return the upstream of a request that need not name a model: by its model, by name, or the first one."""
         if model:
             return self.find(wire, model)
@@ -236,10 +236,14 @@ class Upstreams:
         if upstreams:
             return upstreams[0]
         if not name:
-            why = f"no upstream speaks the wire format {wire!r}" if self._upstreams else "this server has no upstreams"
+            why = (
+                f"no upstream speaks the wire format {wire.name!r}"
+                if self._upstreams
+                else "this server has no upstreams"
+            )
             raise ApiError("not_found", why)
         known = ", ".join(each.config.name for each in self.of(wire)) or "none"
-        message = f"{UPSTREAM_HEADER}: no upstream {name[:80]!r} speaks {wire!r}; there are: {known}"
+        message = f"{UPSTREAM_HEADER}: no upstream {name[:80]!r} speaks {wire.name!r}; there are: {known}"
         raise ApiError("invalid", message, param=UPSTREAM_HEADER)
 
     async def close(self) -> None:
@@ -256,24 +260,24 @@ def _serves_model(config: UpstreamConfig, model: str) -> bool:
     return any(fnmatchcase(model, pattern) for pattern in config.models)
 
 
-def _wires(config: UpstreamConfig) -> Sequence[ProxyWire]:
+def _wires(config: UpstreamConfig) -> Sequence[Wire]:
     """Return the configured wire formats, else those of a known server, else all, as llama.cpp speaks all of them."""
     if config.wires is not None:
-        return config.wires
+        return [find_wire(name) for name in config.wires]
     known = find_server_by_url(config.url)
     if known is None:
-        return tuple(WIRE_PATHS)
+        return [find_wire(name) for name in WIRE_PATHS]
     wires = (_COMPATIBLE,) if _is_compatible(config.url) else (known.wire, *known.other_wires)
-    return [wire for wire in WIRE_PATHS if provider_of(wire) in wires]
+    return [wire for wire in map(find_wire, WIRE_PATHS) if wire.provider in wires]
 
 
-def _make_upstream(config: UpstreamConfig, wire: ProxyWire, file: str, environ: Mapping[str, str]) -> Upstream:
-    dialect = make_dialect(wire, config.url, key_header=config.key_header)
+def _make_upstream(config: UpstreamConfig, wire: Wire, file: str, environ: Mapping[str, str]) -> Upstream:
+    dialect = make_dialect(wire.name, config.url, key_header=config.key_header)
     key, variable = _find_key(config, file, environ)
     connection = Connection(
         _base_url(config.url, wire),
         headers=dialect.headers("" if config.authorization == "client" else key),
-        route=f"{wire}:{get_route(config.url)}",
+        route=f"{wire.name}:{get_route(config.url)}",
         limits=config.limits.to_limits(),
         key_name=variable,
     )
@@ -288,9 +292,9 @@ def _make_upstream(config: UpstreamConfig, wire: ProxyWire, file: str, environ: 
     )
 
 
-def _base_url(url: str, wire: ProxyWire) -> str:
+def _base_url(url: str, wire: Wire) -> str:
     """Return the base URL: it has the root of the paths of a wire format, unless those include it."""
-    provider, paths = provider_of(wire), WIRE_PATHS[wire]
+    provider, paths = wire.provider, WIRE_PATHS[wire.name]
     base, mark, query = get_base_url(url, provider).partition("?")
     base = base.rstrip("/")
     is_bare = parse_address(url).url.partition("://")[2].count("/") == 0

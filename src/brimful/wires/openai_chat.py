@@ -4,8 +4,6 @@ A speaker's name goes into the `name` field if it fits there, otherwise to the h
 is one string wherever possible: template-based servers take strings everywhere and lists only sometimes, and a form
 that never changes keeps the cached prefix. Only media need a list. The messages come last in the request, so that a
 longer conversation is a longer text with the same beginning.
-
-Writing and reading share no code: what will be billed is counted from what was read.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +14,9 @@ import msgspec
 from brimful.core.chat_rules import OPENING
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request
+from brimful.core.validation import clean_text
 from brimful.errors import InvalidRequest
+from brimful.wires.call_names import NAME_ID
 from brimful.wires.normalize import (
     data_url,
     decode_data_url,
@@ -26,9 +26,10 @@ from brimful.wires.normalize import (
     normalize_messages,
     with_name_in_text,
 )
-from brimful.wires.renderer import Renderer
+from brimful.wires.parts import read_document, read_image, read_unknown, text_or_empty
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
-from brimful.wires.tools import arguments_text, check_functions, function_tool, read_function
+from brimful.wires.tools import arguments_text, check_functions, function_tool, json_text, read_function, read_functions
+from brimful.wires.wire import ReasoningRule, Wire, has_limit
 
 DETAILS: Final = ("auto", "low", "high", "original")
 _CONTENT_PARTS: Final = (Text, Media)
@@ -386,11 +387,126 @@ def _sender_name(message: Any) -> str:
     return name if isinstance(name, str) and message.get("role") != "tool" else ""
 
 
-RENDERER: Final = Renderer(
-    wire="openai",
-    names_in_text=False,
+# -- requests of clients -----------------------------------------------------------------------------------------------
+
+_CLIENT_ROLES: Final[dict[str, Role]] = {"developer": "system", "system": "system", "assistant": "assistant"}
+_REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
+"""Where servers put a model's reasoning. Templates repeat it only until the next user message."""
+
+
+def _read_turn(message: dict[str, Any], *, current: bool) -> tuple[Message, ...]:
+    """Read a message. `current` means that no user message follows it."""
+    if (id := _answered_call_id(message)) is not None:
+        return (_client_result(message, id),)
+    thoughts = (
+        [Text(text=text_or_empty(message[key])) for key in _REASONING_FIELDS if message.get(key)] if current else []
+    )
+    parts = (*thoughts, *_client_parts(message.get("content")), *read_unknown(message.get("refusal")))
+    calls = (*_client_calls(message.get("tool_calls")), *_client_function_call(message.get("function_call")))
+    role = _CLIENT_ROLES.get(message["role"], "user")
+    return (Message(role=role, name=text_or_empty(message.get("name")), parts=(*parts, *calls)),)
+
+
+def _answered_call_id(message: dict[str, Any]) -> str | None:
+    """Return the id of the call that a message answers. Calls of the older kind have no id and are matched by name."""
+    match message:
+        case {"role": "tool", "tool_call_id": str(id)}:
+            return clean_text(id)
+        case {"role": "function", "name": str(name)}:
+            return NAME_ID + clean_text(name)
+        case _:
+            return None
+
+
+def _client_result(message: dict[str, Any], id: str) -> Message:
+    parts = list(_client_parts(message.get("content")))
+    text = "".join(part.text for part in parts if isinstance(part, Text))
+    media = (part for part in parts if isinstance(part, Media))
+    return Message(
+        role="tool", parts=(ToolResult(id=id, content=text, name=text_or_empty(message.get("name"))), *media)
+    )
+
+
+def _client_parts(content: object) -> Iterator[Part]:
+    if isinstance(content, str):
+        yield Text(text=clean_text(content))
+        return
+    for block in content if isinstance(content, list) else read_unknown(content):
+        if isinstance(block, dict):
+            yield from _client_block(block)
+        else:
+            yield from read_unknown(block)
+
+
+def _client_block(block: dict[str, Any]) -> Iterator[Part]:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            yield Text(text=clean_text(text))
+        case {"type": "image_url", "image_url": {"url": str(url), **rest}}:
+            yield from read_image(url, rest.get("detail"))
+        case {"type": "image_url", "image_url": str(url)}:
+            yield from read_image(url)
+        case {"type": "file", "file": {"file_data": str(reference)} | {"file_id": str(reference)}} if reference:
+            yield read_document(reference)
+        case {"type": "video_url", "video_url": {"url": str(url)}} if url:
+            yield decode_data_url(Media(modality="video", url=clean_text(url)))
+        case {"type": "audio_url", "audio_url": {"url": str(url)}} if url:
+            yield decode_data_url(Media(modality="audio", url=clean_text(url)))
+        case {"type": "input_audio", "input_audio": {"data": str(data), **rest}} if data:
+            form = _AUDIO_TYPES.get(text_or_empty(rest.get("format")), "")
+            yield Media(modality="audio", data=clean_text(data), media_type=form)
+        case _:
+            yield from read_unknown(block)
+
+
+def _client_calls(calls: object) -> Iterator[Part]:
+    for call in calls if isinstance(calls, list) else ():
+        match call:
+            case {"id": str(id), "function": {"name": str(name), "arguments": arguments}}:
+                written = text_or_empty(arguments) if isinstance(arguments, str) else json_text(arguments)
+                yield ToolCall(id=clean_text(id), name=clean_text(name), arguments=written)
+            case _:
+                yield from read_unknown(call)
+
+
+def _client_function_call(call: object) -> Iterator[Part]:
+    match call:
+        case {"name": str(name), "arguments": str(arguments)}:
+            yield ToolCall(id=NAME_ID + clean_text(name), name=clean_text(name), arguments=clean_text(arguments))
+
+
+def write_max_output(request: Request, tokens: int, provider: str) -> Request:
+    """Return a request with an output limit, unless it has one of its own.
+
+    OpenAI's reasoning models accept only `max_completion_tokens`. Other servers may not know it.
+
+    >>> write_max_output({"model": "o3"}, 100, "openai")
+    {'model': 'o3', 'max_completion_tokens': 100}
+    """
+    if has_limit(request):
+        return request
+    return {**request, "max_completion_tokens" if provider == "openai" else "max_tokens": tokens}
+
+
+WIRE: Final = Wire(
+    name="openai",
+    provider="openai",
     write=lambda prompt, _: write_request(prompt),
     read=read_request,
     find_violations=find_violations,
     accepts_media=accepts_media,
+    names_in_text=False,
+    keeps_body=True,
+    detail_provider="openai",
+    read_turn=_read_turn,
+    takes_fields=True,
+    takes_langchain=True,
+    tool_fields=("tools", "functions"),
+    read_tools=read_functions,
+    write_max_output=write_max_output,
+    reasoning=ReasoningRule(
+        is_removable=False,
+        why="DeepSeek rejects requests that lack the reasoning of any message with tool calls",
+        source="https://api-docs.deepseek.com/guides/thinking_mode",
+    ),
 )

@@ -23,6 +23,7 @@ from brimful.wires.parts import (
     text_or_empty,
 )
 from brimful.wires.tools import json_text
+from brimful.wires.wire import ReasoningRule, Wire, has_limit, has_role_and_content
 
 Item = dict[str, Any]
 
@@ -248,3 +249,36 @@ def _read_strings(value: object) -> Iterator[Part]:
 
 def _as_opaque(part: Part) -> Part:
     return msgspec.structs.replace(part, media_type=OPAQUE_TYPE) if isinstance(part, Media) else part
+
+
+def _write_max_output(request: Request, tokens: int, provider: str) -> Request:
+    del provider
+    return request if has_limit(request) else {**request, "max_output_tokens": tokens}
+
+
+WIRE: Final = Wire(
+    name="responses",
+    provider="openai",
+    detail_provider="openai",
+    message_field="input",
+    takes_text=True,
+    needs_role=False,
+    is_message=lambda item: isinstance(item.get("type"), str) or has_role_and_content(item),
+    read_turn=read_item,
+    find_ties=find_ties,
+    find_pinned=find_pinned,
+    find_state=find_state_field,
+    system_field=lambda _: "instructions",
+    read_system=read_instructions,
+    read_tools=read_tools,
+    write_max_output=_write_max_output,
+    get_role=lambda item: str(item.get("role", "assistant")),
+    text_type="input_text",
+    reasoning=ReasoningRule(
+        is_removable=True,
+        why="older reasoning is optional, but items that have an id are rejected without the reasoning before them",
+        source="https://developers.openai.com/api/docs/guides/preserved-reasoning",
+    ),
+    find_reasoning=find_reasoning,
+    find_removable=find_unlinked_reasoning,
+)

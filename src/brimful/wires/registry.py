@@ -1,0 +1,80 @@
+"""All wires by name. A format is imported when it is first used: most programs use one."""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any, Final, Literal
+
+from brimful.core.validation import preview
+from brimful.errors import InvalidValue
+from brimful.wires.wire import Wire
+
+WrittenWire = Literal["openai", "anthropic", "gemini", "ollama", "text"]
+"""The formats in which we write requests."""
+IncomingWire = Literal["openai", "anthropic", "responses", "gemini", "ollama"]
+"""The formats in which clients write requests: `responses` is that of OpenAI's Responses API."""
+DEFAULT_WIRE: Final = "openai"
+_FILES: Final = {
+    "openai": "openai_chat",
+    "anthropic": "anthropic",
+    "responses": "openai_responses",
+    "gemini": "gemini",
+    "ollama": "ollama",
+    "text": "text",
+}
+"""The file of each format."""
+_wires: Final[dict[str, Wire | None]] = dict.fromkeys(_FILES)  # None until it is imported
+
+
+def find_wire(name: str) -> Wire:
+    """Return a wire by name.
+
+    >>> find_wire("anthropic").names_in_text
+    True
+    """
+    if not isinstance(name, str) or name not in _wires:
+        raise InvalidValue("wire", f"must be one of {', '.join(_wires)}, not {preview(name)}")
+    wire = _wires[name]
+    if wire is None:
+        wire = _wires[name] = import_module(f"brimful.wires.{_FILES[name]}").WIRE
+    return wire
+
+
+def find_incoming_wire(name: str) -> Wire:
+    """Return a wire whose requests can be read."""
+    return _find_suitable(name, lambda wire: wire.read_turn is not None)
+
+
+def find_written_wire(name: str) -> Wire:
+    """Return a wire in whose format we write requests."""
+    return _find_suitable(name, lambda wire: wire.write is not None)
+
+
+def _find_suitable(name: str, is_suitable: Callable[[Wire], bool]) -> Wire:
+    wire = find_wire(name) if isinstance(name, str) and name in _wires else None
+    if wire is None or not is_suitable(wire):
+        names = ", ".join(each.name for each in all_wires() if is_suitable(each))
+        raise InvalidValue("wire", f"must be one of {names}, not {preview(name)}")
+    return wire
+
+
+def all_wires() -> Iterator[Wire]:
+    """Yield all wires."""
+    return map(find_wire, tuple(_wires))
+
+
+def detect_wire(message: dict[str, Any]) -> Wire:
+    """Return the wire of a message: that with a type of block that no other format has, or the default."""
+    blocks = message.get("content")
+    types = {block.get("type") for block in blocks if isinstance(block, dict)} if isinstance(blocks, list) else set()
+    wires = all_wires() if types else ()
+    return next((wire for wire in wires if not wire.own_blocks.isdisjoint(types)), None) or find_wire(DEFAULT_WIRE)
+
+
+def register(wire: Wire) -> None:
+    """Add a format of your own, or replace one."""
+    _wires[wire.name] = wire
+
+
+def unregister(name: str) -> None:
+    """Remove a format that was added."""
+    del _wires[name]

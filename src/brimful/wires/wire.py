@@ -1,0 +1,167 @@
+"""A wire: everything that is particular to a provider's format, as one value.
+
+Each format has a file of its own that exports a `WIRE`. Everybody else asks the wire, and nobody compares its name. All
+functions of a wire are pure. Writing and reading a request share no code: what will be billed is counted from what was
+read.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.content import Media, Role, Text
+from brimful.core.prompt import Message, Prompt, Request, Tool
+from brimful.core.validation import is_whole_number
+from brimful.errors import InvalidRequest, InvalidValue
+from brimful.wires.normalize import decode_data_url, placeholder
+
+JsonObject = dict[str, Any]
+ReadTurn = Callable[..., tuple[Message, ...]]
+LIMIT_FIELDS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+"""Fields of a request with its output limit."""
+_CONTENT_FIELDS: Final = ("content", "tool_calls", "function_call")
+
+
+class ReasoningRule(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a request may lack the reasoning of turns before the last answer. That of the last answer must stay."""
+
+    is_removable: bool
+    why: str
+    source: str
+
+
+def has_role_and_content(message: JsonObject) -> bool:
+    """Whether this is a message with a role and something to say."""
+    return isinstance(message.get("role"), str) and not message.keys().isdisjoint(_CONTENT_FIELDS)
+
+
+def read_max_output(request: Request) -> int | None:
+    """Return the output limit in a field of the request, if it is a valid number."""
+    return next((int(request[field]) for field in LIMIT_FIELDS if is_whole_number(request.get(field))), None)
+
+
+def write_max_tokens(request: Request, tokens: int, provider: str) -> Request:
+    """Return a request with `max_tokens`, unless it has a limit of its own."""
+    del provider
+    return request if has_limit(request) else {**request, "max_tokens": tokens}
+
+
+def has_limit(request: Request) -> bool:
+    """Whether a request has an output limit, valid or not."""
+    return any(request.get(field) is not None for field in LIMIT_FIELDS)
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """One provider's format. `provider` is whose it is, which is also the wire format of its models.
+
+    **Requests that we write.** None of `write`, `read` and `find_violations` is there if we write none in this format.
+    `write` also gets the window. `names_in_text` says that a speaker's name is written into the content, as
+    `name: text`, because there is no field; `is_templated` that servers parse special tokens anywhere in a text;
+    `keeps_body` that servers pass messages to a chat template as they are, so that counting needs them;
+    `detail_provider` who bills pictures by the detail that a request asks for; and `max_breakpoints` how many cache
+    breakpoints a request may have.
+
+    **Requests that clients write.** They are read tolerantly: the provider decides whether they are valid.
+    `message_field` has the messages, which may be a string if `takes_text`, and need roles if `needs_role`. `read_turn`
+    reads one as one or two neutral messages, and is None if no request can be read; its `current` means that no user
+    message follows. `is_message` recognizes an object of an SDK, and `own_blocks` are the types of blocks that no other
+    format has. `find_ties` and `find_pinned` return which messages belong together, and which must stay, by index.
+    `pairs_by_name` says that tool results may name the function only. `find_state` returns the field that adds what
+    only the provider has, and `find_uncounted` a notice about content that cannot be counted. `read_window` and
+    `write_window` are for formats in which a request asks for its window. `takes_fields` says that a caller can pass
+    fields of its own beside the messages that we write.
+
+    **Requests that are written again**, with some of their messages: `write_text` makes a message of a role and a text,
+    `get_role` reads a role, `text_type` is the type of a text block, `repair` changes a message in which a text stands
+    for media, and `user_first` says that the user must speak first.
+
+    **Reasoning** of the model: `find_reasoning` returns the parts of a message with it, by index, and
+    `find_removable` the messages that may be sent without it.
+    """
+
+    name: str
+    provider: str
+
+    write: Callable[[Prompt, int], Request] | None = None
+    read: Callable[[Request], Prompt] | None = None
+    find_violations: Callable[[object], list[str]] | None = None
+    accepts_media: Callable[[Media], bool] = lambda _: False
+    names_in_text: bool = True
+    is_templated: bool = False
+    keeps_body: bool = False
+    detail_provider: str = ""
+    max_breakpoints: int = 0
+
+    read_turn: ReadTurn | None = None
+    message_field: str = "messages"
+    takes_text: bool = False
+    takes_fields: bool = False
+    takes_langchain: bool = False
+    needs_role: bool = True
+    is_message: Callable[[JsonObject], bool] = has_role_and_content
+    own_blocks: frozenset[str] = frozenset()
+    pairs_by_name: bool = False
+    find_ties: Callable[[Sequence[JsonObject]], tuple[tuple[int, ...], ...]] = lambda _: ()
+    find_pinned: Callable[[Sequence[JsonObject]], tuple[int, ...]] = lambda _: ()
+    find_state: Callable[[Request], str | None] = lambda _: None
+    find_uncounted: Callable[[Request], str] = lambda _: ""
+    system_field: Callable[[Request], str] = lambda _: ""
+    read_system: Callable[[object], tuple[Message, ...]] = lambda _: ()
+    tool_fields: tuple[str, ...] = ("tools",)
+    read_tools: Callable[[JsonObject], Iterator[Tool]] = lambda _: iter(())
+    read_max_output: Callable[[Request], int | None] = read_max_output
+    write_max_output: Callable[[Request, int, str], Request] = write_max_tokens
+    read_window: Callable[[Request], int | None] = lambda _: None
+    write_window: Callable[[Request, int], Request] = lambda request, _: request
+
+    write_text: Callable[[str, str], JsonObject] = lambda role, text: {"role": role, "content": text}
+    get_role: Callable[[JsonObject], str] = lambda message: str(message.get("role", "user"))
+    text_type: str = "text"
+    repair: Callable[[JsonObject], JsonObject] = lambda message: message
+    user_first: bool = False
+
+    reasoning: ReasoningRule | None = None
+    find_reasoning: Callable[[JsonObject], tuple[int, ...]] = lambda _: ()
+    find_removable: Callable[[Sequence[JsonObject]], Iterable[int]] = lambda messages: range(len(messages))
+    without_reasoning: Callable[[JsonObject], JsonObject] = lambda message: message
+
+    def render(self, prompt: Prompt, *, window: int) -> Request:
+        """Write the request. The same prompt gives the same bytes, and a valid prompt gives a valid request.
+
+        A prompt is valid if
+        - tool calls are in assistant messages, tool results in tool messages, and a message with calls is directly
+          followed by tool messages that answer each of them once;
+        - its tools have different names of 1 to 64 ASCII letters, digits, `_` and `-`, and schemas that are JSON;
+        - its texts contain no lone surrogates (no package does), and `max_output` is positive or None.
+
+        Raise `InvalidValue` for a call or a result in a message of another role.
+        """
+        if self.write is None:
+            raise InvalidValue("wire", f"requests are not written in the format {self.name}")
+        return self.write(prompt, window)
+
+    def media_placeholder(self, media: Media, role: Role) -> Text | None:
+        """Return the text that replaces media, or None if the media are sent."""
+        return None if role == "user" and self.accepts_media(decode_data_url(media)) else placeholder(media)
+
+    def parse(self, request: Request) -> Prompt:
+        """Read a finished request back. What the provider will bill is counted from the result.
+
+        Raise `InvalidRequest` if `check` finds anything.
+        """
+        violations = self.check(request)
+        if violations or self.read is None:
+            raise InvalidRequest(self.name, violations)
+        return self.with_body(self.read(request), request)
+
+    def check(self, request: Request) -> list[str]:
+        """Return everything that the provider would refuse, each with its path. Never raises.
+
+        `["messages[3]: tool result for 'c2' without its call"]`
+        """
+        return [] if self.find_violations is None else self.find_violations(request)
+
+    def with_body(self, prompt: Prompt, request: Request) -> Prompt:
+        """Return a prompt with the request that it was read from, if counting needs it."""
+        return msgspec.structs.replace(prompt, body=request) if self.keeps_body else prompt
