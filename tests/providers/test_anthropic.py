@@ -8,8 +8,11 @@ from hypothesis import given
 from brimful import Text, ToolCall
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.records import Usage
-from brimful.wires.anthropic_replies import Anthropic
+from brimful.wires import find_wire
+from brimful.wires.dialect import Dialect
 from providers.streams import cuts_of, named, read_stream
+
+ANTHROPIC = Dialect(wire=find_wire("anthropic"))
 
 WHOLE = {
     "id": "msg_013Zva2CMHLNnXjNJJKqJ2EF",
@@ -89,21 +92,21 @@ STREAM = named(
 
 
 def read(**changed):
-    return Anthropic().read(json.dumps(WHOLE | changed).encode(), "r")
+    return ANTHROPIC.read(json.dumps(WHOLE | changed).encode(), "r")
 
 
 def stream(*said):
-    return read_stream(Anthropic().reader("r"), named(*said))
+    return read_stream(ANTHROPIC.reader("r"), named(*said))
 
 
 def test_request_path_headers_and_body():
     request = {"model": "m", "max_tokens": 9, "stream": True, "thinking": {"type": "enabled"}, "messages": []}
-    whole = json.loads(Anthropic().body(request, stream=False))
+    whole = json.loads(ANTHROPIC.body(request, stream=False))
     assert whole == {key: value for key, value in request.items() if key != "stream"}
-    assert json.loads(Anthropic().body(whole, stream=True)) == whole | {"stream": True}
-    assert Anthropic().path(request, stream=True) == Anthropic().path(request, stream=False) == "/v1/messages"
-    assert Anthropic().headers("sk") == {"anthropic-version": "2023-06-01", "x-api-key": "sk"}
-    assert Anthropic().headers("") == {"anthropic-version": "2023-06-01"}
+    assert json.loads(ANTHROPIC.body(whole, stream=True)) == whole | {"stream": True}
+    assert ANTHROPIC.path(request, stream=True) == ANTHROPIC.path(request, stream=False) == "/v1/messages"
+    assert ANTHROPIC.headers("sk") == {"anthropic-version": "2023-06-01", "x-api-key": "sk"}
+    assert ANTHROPIC.headers("") == {"anthropic-version": "2023-06-01"}
 
 
 def test_a_complete_answer():
@@ -141,7 +144,7 @@ def test_finish_reasons(reason, finish):
 
 
 def test_a_stream():
-    text, thought, reply = read_stream(Anthropic().reader("r"), STREAM)
+    text, thought, reply = read_stream(ANTHROPIC.reader("r"), STREAM)
     assert (text, thought) == ("Naïve ☕🫖", "Hm, tea?")
     assert reply.parts == (
         Text(text="Naïve ☕🫖"),
@@ -154,7 +157,7 @@ def test_a_stream():
 
 @given(cuts_of(STREAM))
 def test_a_stream_reads_the_same_however_it_is_split(cuts):
-    assert read_stream(Anthropic().reader("r"), STREAM, cuts) == read_stream(Anthropic().reader("r"), STREAM)
+    assert read_stream(ANTHROPIC.reader("r"), STREAM, cuts) == read_stream(ANTHROPIC.reader("r"), STREAM)
 
 
 def test_later_usage_replaces_earlier_usage():
@@ -215,4 +218,4 @@ def test_an_error_in_a_stream_is_raised(error, kind):
 @pytest.mark.parametrize("body", [b"{}", b'{"type": "completion"}', b'{"content": []}'])
 def test_an_answer_without_a_message_is_an_error(body):
     with pytest.raises(ProviderError, match="empty or unreadable"):
-        Anthropic().read(body)
+        ANTHROPIC.read(body)

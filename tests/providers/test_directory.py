@@ -14,7 +14,7 @@ from brimful.providers import (
     make_provider_for_model,
 )
 from brimful.testing import ScriptedProvider
-from brimful.wires.openai_replies import OpenAI
+from brimful.wires.wire import ServerTraits
 
 SECRET = "sk-very-secret"  # noqa: S105 - no secret
 ALL_KEYS = {name: f"{SECRET}-{name}" for known in KNOWN_SERVERS.values() for name in known.keys}
@@ -145,17 +145,18 @@ def test_the_second_key_variable_works():
 @pytest.mark.parametrize(
     ("url", "renames", "asks", "key"),
     [
-        ("https://api.openai.com/v1", False, True, "authorization"),
-        ("https://openrouter.ai/api/v1", False, True, "authorization"),
+        ("https://api.openai.com/v1", False, True, None),
+        ("https://openrouter.ai/api/v1", False, True, None),
         ("https://me.openai.azure.com/openai/v1", False, True, "api-key"),
         ("https://me.openai.azure.com:443?api-version=1", False, True, "api-key"),
-        ("https://api.mistral.ai/v1", True, False, "authorization"),
-        ("https://api.deepseek.com/v1", True, True, "authorization"),
-        ("http://127.0.0.1:8081/me.azure.com", True, True, "authorization"),
+        ("https://api.mistral.ai/v1", True, False, None),
+        ("https://api.deepseek.com/v1", True, True, None),
+        ("http://127.0.0.1:8081/me.azure.com", True, True, None),
     ],
 )
 def test_each_server_has_its_dialect_options(url, renames, asks, key):
-    assert make_dialect("openai", url) == OpenAI(uses_max_tokens=renames, requests_usage=asks, key_header=key)
+    traits = ServerTraits(uses_max_tokens=renames, requests_usage=asks, key_header=key)
+    assert make_dialect("openai", url).traits == traits
 
 
 # -- models ------------------------------------------------------------------------------------------------------------

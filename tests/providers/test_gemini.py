@@ -8,8 +8,11 @@ from hypothesis import given
 from brimful import Text, ToolCall
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.records import Usage
-from brimful.wires.gemini_replies import Gemini
+from brimful.wires import find_wire
+from brimful.wires.dialect import Dialect
 from providers.streams import cuts_of, events, read_stream
+
+GEMINI = Dialect(wire=find_wire("gemini"))
 
 USAGE = {
     "promptTokenCount": 2500,
@@ -43,17 +46,17 @@ STREAM = events(
 
 
 def read(body):
-    return Gemini().read(json.dumps(body).encode(), "r")
+    return GEMINI.read(json.dumps(body).encode(), "r")
 
 
 def test_request_path_headers_and_body():
     request = {"model": "models/gemini-3-pro", "contents": [], "generationConfig": {"new": 1}}
-    assert json.loads(Gemini().body(request, stream=True)) == {"contents": [], "generationConfig": {"new": 1}}
-    assert Gemini().path(request, stream=False) == "/models/gemini-3-pro:generateContent"
-    assert Gemini().path(request, stream=True) == "/models/gemini-3-pro:streamGenerateContent?alt=sse"
-    assert Gemini().path({"model": "my model?"}, stream=False) == "/models/my%20model%3F:generateContent"
-    assert Gemini().headers("k") == {"x-goog-api-key": "k"}
-    assert Gemini().headers("") == {}
+    assert json.loads(GEMINI.body(request, stream=True)) == {"contents": [], "generationConfig": {"new": 1}}
+    assert GEMINI.path(request, stream=False) == "/models/gemini-3-pro:generateContent"
+    assert GEMINI.path(request, stream=True) == "/models/gemini-3-pro:streamGenerateContent?alt=sse"
+    assert GEMINI.path({"model": "my model?"}, stream=False) == "/models/my%20model%3F:generateContent"
+    assert GEMINI.headers("k") == {"x-goog-api-key": "k"}
+    assert GEMINI.headers("") == {}
 
 
 def test_a_complete_answer():
@@ -64,7 +67,7 @@ def test_a_complete_answer():
 
 
 def test_a_stream():
-    text, thought, reply = read_stream(Gemini().reader("r"), STREAM)
+    text, thought, reply = read_stream(GEMINI.reader("r"), STREAM)
     assert (text, thought) == ("Naïve ☕🫖", "Hm, tea?")
     assert reply.text == text
     assert [(call.name, call.arguments) for call in reply.calls] == [("look", '{"q":"tée"}'), ("now", "{}")]
@@ -73,7 +76,7 @@ def test_a_stream():
 
 
 def test_calls_without_an_id_get_a_stable_one():
-    one, two = (read_stream(Gemini().reader("r"), STREAM)[2].calls for _ in range(2))
+    one, two = (read_stream(GEMINI.reader("r"), STREAM)[2].calls for _ in range(2))
     assert one == two
     assert one[0].id.startswith("call_")
     assert one[1].id == "f2"
@@ -81,7 +84,7 @@ def test_calls_without_an_id_get_a_stable_one():
 
 @given(cuts_of(STREAM))
 def test_a_stream_reads_the_same_however_it_is_split(cuts):
-    assert read_stream(Gemini().reader("r"), STREAM, cuts) == read_stream(Gemini().reader("r"), STREAM)
+    assert read_stream(GEMINI.reader("r"), STREAM, cuts) == read_stream(GEMINI.reader("r"), STREAM)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +107,7 @@ def test_a_blocked_prompt_is_filtered():
     blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}}
     reply = read(blocked)
     assert (reply.parts, reply.finish, reply.usage) == ((), "filtered", Usage(prompt=9))
-    assert read_stream(Gemini().reader("r"), events(blocked))[2] == reply
+    assert read_stream(GEMINI.reader("r"), events(blocked))[2] == reply
 
 
 def test_the_first_candidate_is_the_answer():
@@ -122,14 +125,14 @@ def test_unknown_parts_are_ignored():
 
 def test_a_stream_that_ends_too_early_is_an_error():
     with pytest.raises(ProviderUnavailable, match="broke off"):
-        read_stream(Gemini().reader("r"), events(make_reply({"text": "Te"})))
+        read_stream(GEMINI.reader("r"), events(make_reply({"text": "Te"})))
 
 
 def test_errors_come_as_an_object_or_in_a_list():
     message = "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)."
     error = {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
     with pytest.raises(ContextOverflow) as caught:
-        read_stream(Gemini().reader("r"), events(error))
+        read_stream(GEMINI.reader("r"), events(error))
     overflow = caught.value
     assert (overflow.window, overflow.prompt, overflow.input_only, overflow.status) == (1048575, 1196265, True, 400)
 

@@ -10,8 +10,10 @@ from brimful.core.prompt import Message, Prompt
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.records import Usage
 from brimful.wires import find_wire
-from brimful.wires.ollama_replies import Ollama
+from brimful.wires.dialect import Dialect
 from providers.streams import cuts_of, lines, read_stream
+
+OLLAMA = Dialect(wire=find_wire("ollama"))
 
 END = {
     "done": True,
@@ -46,21 +48,21 @@ STREAM = lines(
 
 
 def read(body):
-    return Ollama().read(json.dumps(body).encode(), "r")
+    return OLLAMA.read(json.dumps(body).encode(), "r")
 
 
 def test_request_path_headers_and_body():
     request = {"model": "m", "stream": False, "options": {"num_ctx": 8192}, "messages": [], "keep_alive": "5m"}
-    assert json.loads(Ollama().body(request, stream=False)) == request
-    assert json.loads(Ollama().body(request, stream=True)) == request | {"stream": True}
-    assert Ollama().path(request, stream=True) == Ollama().path(request, stream=False) == "/api/chat"
-    assert Ollama().headers("") == {}
-    assert Ollama().headers("k") == {"authorization": "Bearer k"}
+    assert json.loads(OLLAMA.body(request, stream=False)) == request
+    assert json.loads(OLLAMA.body(request, stream=True)) == request | {"stream": True}
+    assert OLLAMA.path(request, stream=True) == OLLAMA.path(request, stream=False) == "/api/chat"
+    assert OLLAMA.headers("") == {}
+    assert OLLAMA.headers("k") == {"authorization": "Bearer k"}
 
 
 def test_rendered_requests_set_the_window_and_disable_truncation():
     prompt = Prompt(model="qwen3", messages=(Message(role="user", parts=(Text(text="Hi"),)),), max_output=99)
-    body = json.loads(Ollama().body(find_wire("ollama").render(prompt, window=8192), stream=True))
+    body = json.loads(OLLAMA.body(find_wire("ollama").render(prompt, window=8192), stream=True))
     assert body["options"] == {"num_ctx": 8192, "num_predict": 99}
     assert (body["truncate"], body["shift"], body["stream"]) == (False, False, True)
 
@@ -73,7 +75,7 @@ def test_a_complete_answer():
 
 
 def test_a_stream():
-    text, thought, reply = read_stream(Ollama().reader("r"), STREAM)
+    text, thought, reply = read_stream(OLLAMA.reader("r"), STREAM)
     assert (text, thought) == ("Naïve ☕🫖", "Hm, tea?")
     assert reply.text == text
     assert [(call.name, call.arguments) for call in reply.calls] == [("look", '{"q":"tée"}'), ("now", "{}")]
@@ -90,11 +92,11 @@ def test_calls_without_ids_get_one_that_differs_from_answer_to_answer():
 
 @given(cuts_of(STREAM))
 def test_a_stream_reads_the_same_however_it_is_split(cuts):
-    assert read_stream(Ollama().reader("r"), STREAM, cuts) == read_stream(Ollama().reader("r"), STREAM)
+    assert read_stream(OLLAMA.reader("r"), STREAM, cuts) == read_stream(OLLAMA.reader("r"), STREAM)
 
 
 def test_an_unterminated_last_line_counts():
-    assert read_stream(Ollama().reader("r"), STREAM.rstrip(b"\n")) == read_stream(Ollama().reader("r"), STREAM)
+    assert read_stream(OLLAMA.reader("r"), STREAM.rstrip(b"\n")) == read_stream(OLLAMA.reader("r"), STREAM)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,7 @@ def test_finish_reasons_and_usage(told, finish, usage):
 
 def test_a_stream_that_ends_too_early_is_an_error():
     with pytest.raises(ProviderUnavailable, match="broke off"):
-        read_stream(Ollama().reader("r"), lines(make_reply("Te")) + b'{"model": "qw')
+        read_stream(OLLAMA.reader("r"), lines(make_reply("Te")) + b'{"model": "qw')
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_a_stream_that_ends_too_early_is_an_error():
     ],
 )
 def test_an_error_in_a_stream_is_raised(error, kind):
-    reader = Ollama().reader("r")
+    reader = OLLAMA.reader("r")
     reader.feed(lines(make_reply("Te")))
     with pytest.raises(ProviderError) as caught:
         reader.feed(lines({"error": error}))

@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 from brimful import Text, ToolCall
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.records import Usage
-from brimful.wires.openai_replies import OpenAI
+from brimful.wires import find_wire
+from brimful.wires.dialect import Dialect
+from brimful.wires.wire import ServerTraits
 from providers.streams import cuts_of, events, read_stream
+
+OPENAI = Dialect(wire=find_wire("openai"))
+TEXT = Dialect(wire=find_wire("text"))
 
 WHOLE = {
     "id": "chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT",
@@ -86,7 +91,7 @@ CALLING = events(
 
 
 def stream(*said, cuts=(), done=True):
-    return read_stream(OpenAI().reader("r"), events(*said, done=done), cuts)
+    return read_stream(OPENAI.reader("r"), events(*said, done=done), cuts)
 
 
 # -- asking ------------------------------------------------------------------------------------------------------------
@@ -95,34 +100,36 @@ REQUEST = {"model": "m", "max_completion_tokens": 9, "new_field": {"a": [None]},
 
 
 def test_all_fields_of_a_request_are_sent():
-    assert json.loads(OpenAI().body(REQUEST, stream=False)) == REQUEST
-    assert OpenAI().path(REQUEST, stream=False) == OpenAI().path(REQUEST, stream=True) == "/chat/completions"
-    assert OpenAI(wire="text").path(REQUEST, stream=True) == "/completions"
+    assert json.loads(OPENAI.body(REQUEST, stream=False)) == REQUEST
+    assert OPENAI.path(REQUEST, stream=False) == OPENAI.path(REQUEST, stream=True) == "/chat/completions"
+    assert TEXT.path(REQUEST, stream=True) == "/completions"
 
 
 def test_a_stream_requests_usage_and_keeps_other_stream_options():
     request = REQUEST | {"stream_options": {"include_obfuscation": False}}
-    body = json.loads(OpenAI().body(request, stream=True))
+    body = json.loads(OPENAI.body(request, stream=True))
     assert body == REQUEST | {
         "stream": True,
         "stream_options": {"include_obfuscation": False, "include_usage": True},
     }
-    assert "stream_options" not in json.loads(OpenAI(requests_usage=False).body(request, stream=True))
+    silent = Dialect(wire=find_wire("openai"), traits=ServerTraits(requests_usage=False))
+    assert "stream_options" not in json.loads(silent.body(request, stream=True))
 
 
 def test_the_stream_field_follows_how_the_request_is_sent():
     request = REQUEST | {"stream": True, "stream_options": {"include_usage": True}}
-    assert json.loads(OpenAI().body(request, stream=False)) == REQUEST
+    assert json.loads(OPENAI.body(request, stream=False)) == REQUEST
 
 
 def test_the_limit_is_renamed_in_place():
-    body = json.loads(OpenAI(uses_max_tokens=True).body(REQUEST, stream=False))
+    older = Dialect(wire=find_wire("openai"), traits=ServerTraits(uses_max_tokens=True))
+    body = json.loads(older.body(REQUEST, stream=False))
     assert list(body) == ["model", "max_tokens", "new_field", "messages"]
 
 
 def test_the_key_is_a_bearer_token():
-    assert OpenAI().headers("sk") == {"authorization": "Bearer sk"}
-    assert OpenAI().headers("") == {}
+    assert OPENAI.headers("sk") == {"authorization": "Bearer sk"}
+    assert OPENAI.headers("") == {}
 
 
 # -- whole answers -----------------------------------------------------------------------------------------------------
@@ -131,7 +138,7 @@ def test_the_key_is_a_bearer_token():
 def read(changed=None, **message):
     whole = json.loads(json.dumps(WHOLE)) | (changed or {})
     whole["choices"][0]["message"] |= message
-    return OpenAI().read(json.dumps(whole).encode(), "r")
+    return OPENAI.read(json.dumps(whole).encode(), "r")
 
 
 def test_a_complete_answer():
@@ -165,7 +172,7 @@ def test_the_first_choice_is_the_answer():
     choices = [
         {"index": at, "message": {"content": text}, "finish_reason": "stop"} for at, text in [(1, "B"), (0, "A")]
     ]
-    assert OpenAI().read(json.dumps({"choices": choices}).encode()).text == "A"
+    assert OPENAI.read(json.dumps({"choices": choices}).encode()).text == "A"
 
 
 @pytest.mark.parametrize(
@@ -182,12 +189,12 @@ def test_the_first_choice_is_the_answer():
 )
 def test_finish_reasons(reason, finish):
     body = {"choices": [{"index": 0, "message": {"content": "Tea"}, "finish_reason": reason}]}
-    assert OpenAI().read(json.dumps(body).encode()).finish == finish
+    assert OPENAI.read(json.dumps(body).encode()).finish == finish
 
 
 def test_completions_without_messages_are_read_too():
     body = b'{"choices": [{"index": 0, "text": " Thursday.", "finish_reason": "stop"}]}'
-    assert OpenAI(wire="text").read(body).text == " Thursday."
+    assert TEXT.read(body).text == " Thursday."
 
 
 @pytest.mark.parametrize(
@@ -243,20 +250,20 @@ def test_usage_of_each_server(told, usage):
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"null", b'"hi"', b"{", b"\xff\xfe", b"[" * 100_000])
 def test_an_unreadable_answer_is_an_error(body):
     with pytest.raises(ProviderError, match="cannot be read") as caught:
-        OpenAI().read(body, "r")
+        OPENAI.read(body, "r")
     assert (caught.value.route, caught.value.body) == ("r", body)
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"choices": []}', b'{"choices": null}', b'{"choices": [7]}', b'{"id": 3}'])
 def test_an_answer_without_choices_is_an_error(body):
     with pytest.raises(ProviderError, match="empty or unreadable"):
-        OpenAI().read(body)
+        OPENAI.read(body)
 
 
 def test_an_error_with_status_200_is_raised():
     error = {"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 14429, "n_ctx": 8192}
     with pytest.raises(ContextOverflow) as caught:
-        OpenAI().read(json.dumps({"error": error | {"message": "the request exceeds the context size."}}).encode())
+        OPENAI.read(json.dumps({"error": error | {"message": "the request exceeds the context size."}}).encode())
     assert (caught.value.window, caught.value.prompt, caught.value.status) == (8192, 14429, 400)
 
 
@@ -264,14 +271,14 @@ def test_an_error_with_status_200_is_raised():
 
 
 def test_a_stream():
-    text, thought, reply = read_stream(OpenAI().reader("r"), TALK)
+    text, thought, reply = read_stream(OPENAI.reader("r"), TALK)
     assert (text, thought, reply.text) == ("Naïve ☕ and 🫖.", "", "Naïve ☕ and 🫖.")
     assert (reply.finish, reply.model, reply.id) == ("stop", "gpt-5.4", "chatcmpl-123")
     assert reply.usage == Usage(prompt=9, completion=12)
 
 
 def test_fragments_of_calls_are_joined():
-    _, _, reply = read_stream(OpenAI().reader("r"), CALLING)
+    _, _, reply = read_stream(OPENAI.reader("r"), CALLING)
     assert reply.parts == (
         ToolCall(id="c1", name="look", arguments='{"q": "tée"}'),
         ToolCall(id="c2", name="now", arguments="{}"),
@@ -283,11 +290,11 @@ def test_fragments_of_calls_are_joined():
 def test_a_stream_reads_the_same_however_it_is_split(talk_cuts, calling_cuts, end):
     for stream, cuts in ((TALK, talk_cuts), (CALLING, calling_cuts)):
         written = stream.replace(b"\n", end)
-        assert read_stream(OpenAI().reader("r"), written, cuts) == read_stream(OpenAI().reader("r"), stream)
+        assert read_stream(OPENAI.reader("r"), written, cuts) == read_stream(OPENAI.reader("r"), stream)
 
 
 def test_byte_by_byte():
-    assert read_stream(OpenAI().reader("r"), TALK, range(len(TALK))) == read_stream(OpenAI().reader("r"), TALK)
+    assert read_stream(OPENAI.reader("r"), TALK, range(len(TALK))) == read_stream(OPENAI.reader("r"), TALK)
 
 
 def test_a_later_event_without_usage_keeps_it():
@@ -356,7 +363,7 @@ data: {"choices": [{"index": null, "delta": null}]}
 
 
 def test_unknown_fields_are_ignored():
-    assert read_stream(OpenAI().reader("r"), NOVELTIES + TALK)[2].text == "Naïve ☕ and 🫖."
+    assert read_stream(OPENAI.reader("r"), NOVELTIES + TALK)[2].text == "Naïve ☕ and 🫖."
 
 
 @pytest.mark.parametrize("done", [True, False])
@@ -367,19 +374,19 @@ def test_an_end_marker_or_a_finish_reason_completes_an_answer(done):
 
 def test_an_unterminated_last_event_counts():
     whole = events(chunk({"content": "Tea."}), chunk(finish="stop")).rstrip(b"\n")
-    assert read_stream(OpenAI().reader("r"), whole)[2].finish == "stop"
+    assert read_stream(OPENAI.reader("r"), whole)[2].finish == "stop"
 
 
 @pytest.mark.parametrize("stream", [b"", b"data: ", b"data: [DONE]\n\n", TALK[:300], events(chunk({"content": "Te"}))])
 def test_a_stream_that_ends_too_early_is_an_error(stream):
-    reader = OpenAI().reader("r")
+    reader = OPENAI.reader("r")
     reader.feed(stream)
     with pytest.raises(ProviderUnavailable, match="broke off"):
         reader.end()
 
 
 def test_the_partial_reply_is_available():
-    reader = OpenAI().reader("r")
+    reader = OPENAI.reader("r")
     reader.feed(events(chunk({"content": "Te"})))
     assert (reader.partial_reply.text, reader.partial_reply.finish, reader.partial_reply.usage) == (
         "Te",
@@ -411,7 +418,7 @@ def test_the_partial_reply_is_available():
     ],
 )
 def test_an_error_in_a_stream_is_raised(event, kind, status):
-    reader = OpenAI().reader("r")
+    reader = OPENAI.reader("r")
     assert reader.feed(events(chunk({"content": "Te"})))[0].text == "Te"
     with pytest.raises(ProviderError) as caught:
         reader.feed(event)
@@ -421,4 +428,4 @@ def test_an_error_in_a_stream_is_raised(event, kind, status):
 
 def test_lone_surrogates_are_replaced():
     stream = b'data: {"choices": [{"delta": {"content": "a\\ud800b"}, "finish_reason": "stop"}]}\n\n'
-    assert read_stream(OpenAI().reader("r"), stream)[2].text == "a\N{REPLACEMENT CHARACTER}b"
+    assert read_stream(OPENAI.reader("r"), stream)[2].text == "a\N{REPLACEMENT CHARACTER}b"

@@ -11,7 +11,8 @@ from brimful.providers import KNOWN_SERVERS, HttpProvider, Limits, make_provider
 from brimful.providers.server_counter import RETRY_SECONDS, ServerCounter
 from brimful.records import Usage
 from brimful.records.reply import Reply, ReplyChunk
-from brimful.wires.openai_replies import OpenAI
+from brimful.wires import find_wire
+from brimful.wires.dialect import Dialect
 from providers.serving import answer, chunked, in_loop, serving, then_hang_up, then_wait
 from providers.streams import events, lines
 
@@ -230,7 +231,7 @@ async def test_servers_that_cannot_count_get_each_request_once(told):
 async def test_a_server_that_counts_too_slowly_gets_a_pause():
     now = 0.0
     async with provided() as (_, provider):
-        counter = ServerCounter(provider.connection, OpenAI(), timeout=0, clock=lambda: now)
+        counter = ServerCounter(provider.connection, Dialect(wire=find_wire("openai")), timeout=0, clock=lambda: now)
         with pytest.raises(ProviderTimeout, match="no count within"):
             await counter.count(REQUEST)
         assert await counter.count(REQUEST) is None
@@ -258,7 +259,9 @@ async def test_a_failed_count_is_tried_again(status, kind):
 @in_loop
 async def test_a_prefix_is_removed_from_a_copy_of_the_request():
     async with provided(answer(WHOLE["openai"]), answer(WHOLE["openai"])) as (server, provider):
-        prefixed = HttpProvider(provider.connection, OpenAI(), known=KNOWN_SERVERS["openrouter"])
+        prefixed = HttpProvider(
+            provider.connection, Dialect(wire=find_wire("openai")), known=KNOWN_SERVERS["openrouter"]
+        )
         request = REQUEST | {"model": "openrouter/qwen/qwen3-8b"}
         await prefixed.send(request)
         await prefixed.send({"messages": []})

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from brimful.wires.rounds import ChatAnswer, MessageAnswer, ResponsesAnswer, wants_recall
+from brimful.wires.anthropic import MessageAnswer
+from brimful.wires.openai_chat import ChatAnswer
+from brimful.wires.openai_responses import ResponsesAnswer
 
 RESULT = {"call_1": "found", "call_2": "not run", "toolu_1": "found"}
 
@@ -62,7 +64,7 @@ def test_a_chat_stream_may_come_in_any_pieces(size, end):
     assert [chunk["choices"][0]["delta"] for chunk in read_chat(seen.replace(b"\r\n", b"\n"))] == [
         {"role": "assistant", "content": "Wait."}
     ]
-    assert wants_recall(answer)
+    assert answer.wants_recall
     answer.advance()
     seen = b"".join(answer.feed(LAST_CHAT[at : at + size]) for at in range(0, len(LAST_CHAT), size)) + answer.end()
     chunks = read_chat(seen)
@@ -76,7 +78,7 @@ def test_a_message_stream_may_come_in_any_pieces(size):
     answer, seen = MessageAnswer(), b""
     for stream in (message(TEXT, TOOL_USE), message(TEXT, stop="end_turn")):
         seen += b"".join(answer.feed(stream[at : at + size]) for at in range(0, len(stream), size)) + answer.end()
-        if wants_recall(answer):
+        if answer.wants_recall:
             answer.advance()
     events = read_messages(seen)
     assert [event["index"] for event in events if "index" in event] == [0, 0, 0, 1, 1, 1]
@@ -121,7 +123,7 @@ def test_a_call_without_index_and_id_gets_an_id():
 def test_a_server_that_never_names_a_finish_is_understood():
     answer = ChatAnswer()
     assert answer.feed(chat(tool_call(), finish=None)) == b""
-    assert wants_recall(answer)
+    assert answer.wants_recall
     own = chat(tool_call(name="refund"), finish=None)
     assert ChatAnswer().feed(own) == own
     cut = chat(tool_call(name="refund"), finish=None, done=False)
@@ -200,8 +202,8 @@ def join_responses(*bodies, rounds=9):
         whole.is_last = streamed.is_last = at >= rounds
         whole.add(body)
         seen += streamed.feed(response_events(body)) + streamed.end()
-        assert wants_recall(whole) == wants_recall(streamed)
-        if wants_recall(whole):
+        assert whole.wants_recall == streamed.wants_recall
+        if whole.wants_recall:
             whole.advance()
             streamed.advance()
     events = read_messages(seen)
@@ -278,4 +280,4 @@ def test_a_response_that_breaks_off_is_shown_as_far_as_it_came():
     answer = ResponsesAnswer()
     cut = response_events(response(reasoning(), function_call())).partition(b"event: response.completed")[0]
     assert answer.feed(cut) + answer.end() == cut
-    assert not wants_recall(answer)
+    assert not answer.wants_recall

@@ -263,7 +263,7 @@ def _check_inspector() -> Finding:
 def _check_provider(name: str, key: str | None) -> Finding:
     try:
         from brimful.providers import HttpProvider, make_provider  # noqa: PLC0415 - an extra
-        from brimful.providers.server_models import LIST_PATHS, parse_server_models  # noqa: PLC0415
+        from brimful.providers.server_models import parse_server_models  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise MissingExtra("remote", "a server that runs models") from error
     provider = make_provider(name, key=key)
@@ -272,7 +272,7 @@ def _check_provider(name: str, key: str | None) -> Finding:
     async def ask() -> bytes:
         try:
             async with asyncio.timeout(_TIMEOUT):
-                path = LIST_PATHS.get(provider.dialect.wire, "/models")
+                path = provider.dialect.wire.models_path or "/models"
                 return (await provider.connection.get(path)).body
         finally:
             await provider.close()

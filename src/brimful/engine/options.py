@@ -26,6 +26,7 @@ from brimful.retrieval.cache import MAX_ENTRIES, TTL
 from brimful.retrieval.retriever import TIME_LIMIT
 from brimful.retrieval.search import FALLBACKS, Fallback, check_memory_types
 from brimful.wires.encode import dump_model
+from brimful.wires.registry import all_wires
 
 MAX_OTHER_ROOMS: Final = 1_000  # each is searched
 SOURCES: Final = ("memories", "lore", "media")  # what a context may go without
@@ -345,15 +346,10 @@ def parse_usage(usage: object) -> Usage | None:
     """
     if usage is None or isinstance(usage, Usage):
         return usage
-    from brimful.wires import anthropic_replies, openai_replies  # noqa: PLC0415 - building a context does not pay for them
-
     try:
         fields = usage if isinstance(usage, Mapping) else dump_model(usage)
-        if "prompt_tokens" in fields:
-            return openai_replies.parse_usage({"usage": dict(fields)})
-        return (
-            anthropic_replies.parse_usage(dict(fields)) if "input_tokens" in fields else msgspec.convert(fields, Usage)
-        )
+        wire = next((wire for wire in all_wires() if wire.usage_key and wire.usage_key in fields), None)
+        return msgspec.convert(fields, Usage) if wire is None else wire.read_usage(dict(fields))
     except (TypeError, msgspec.ValidationError) as error:
         raise InvalidValue("usage", f"must be a Usage, or the usage that a provider reported ({error})") from None
 

@@ -10,8 +10,9 @@ from brimful.providers.provider import (
     make_provider,
     make_provider_for_model,
 )
-from brimful.wires.dialect import Dialect, Reader
+from brimful.wires.dialect import Dialect
 from brimful.wires.errors import Overflow, find_overflow
+from brimful.wires.replies import Reader
 
 __all__ = [
     "KEY_VARIABLES",

@@ -205,6 +205,11 @@ def find_server_by_maker(maker: str) -> KnownServer | None:
     return next((known for known in KNOWN_SERVERS.values() if maker in known.makers), None)
 
 
+def find_local_server(wire: str) -> KnownServer | None:
+    """Return the server without API keys that runs the models of a wire format."""
+    return next((known for known in KNOWN_SERVERS.values() if known.wire == wire and not known.keys), None)
+
+
 def find_server_by_prefix(prefix: str) -> KnownServer | None:
     """Return the server that the prefix of a model name means."""
     return next((known for known in KNOWN_SERVERS.values() if known.matches_prefix(prefix)), None)

@@ -16,6 +16,7 @@ from brimful.providers.directory import (
     KNOWN_SERVERS,
     OTHER_HOST_PREFIXES,
     KnownServer,
+    find_local_server,
     find_server_by_maker,
     find_server_by_prefix,
     find_server_by_url,
@@ -23,16 +24,14 @@ from brimful.providers.directory import (
 )
 from brimful.providers.server_counter import ServerCounter
 from brimful.records.reply import Reply, ReplyChunk
-from brimful.wires.anthropic_replies import Anthropic
-from brimful.wires.dialect import Dialect, KeyHeader
-from brimful.wires.gemini_replies import Gemini
-from brimful.wires.ollama_replies import Ollama
-from brimful.wires.openai_replies import OpenAI
-from brimful.wires.responses_replies import Responses
+from brimful.wires import find_wire
+from brimful.wires.dialect import Dialect
+from brimful.wires.registry import DEFAULT_WIRE, is_written_wire
+from brimful.wires.wire import KeyHeader, ServerTraits
 
 PROVIDER_FORMS: Final = (*KNOWN_SERVERS, "WIRE:URL", "URL")
 """What `make_provider` understands."""
-_WIRE_URL: Final = re.compile(r"(?:(?P<wire>openai|anthropic|gemini|ollama|text):)?(?P<url>https?://.+)", re.DOTALL)
+_WIRE_URL: Final = re.compile(r"(?:(?P<wire>[a-z]+):)?(?P<url>https?://.+)", re.DOTALL)
 _EXAMPLES: Final = "'ollama', 'openrouter', or 'openai:http://127.0.0.1:8081/v1'"
 
 
@@ -69,7 +68,7 @@ class HttpProvider:
     @property
     def wire(self) -> str:
         """The format of its requests."""
-        return self.dialect.wire
+        return self.dialect.wire.provider
 
     async def send(self, request: Request) -> Reply:
         """Return the complete reply."""
@@ -140,9 +139,9 @@ def make_provider(
         known = KNOWN_SERVERS[spec]
         return _make_http_provider(known.wire, known.url, key, limits, environ)
     found = _WIRE_URL.fullmatch(spec.strip())
-    if found is None:
+    if found is None or not is_written_wire(wire := found["wire"] or DEFAULT_WIRE):
         raise InvalidValue("provider", f"must be one of {', '.join(PROVIDER_FORMS)}, not {hide_credentials(spec)!r}")
-    return _make_http_provider(_parse_wire(found["wire"]), found["url"], key, limits, environ)
+    return _make_http_provider(wire, found["url"], key, limits, environ)
 
 
 def make_provider_for_model(
@@ -158,7 +157,7 @@ def make_provider_for_model(
     """
     first, rest = split_model_name(model.id)
     named = find_server_by_prefix(first) if rest else None
-    chosen = KNOWN_SERVERS["ollama"] if model.wire == "ollama" else named or find_server_by_maker(model.provider)
+    chosen = find_local_server(model.wire) or named or find_server_by_maker(model.provider)
     if chosen is None or (rest and first.lower() in OTHER_HOST_PREFIXES):
         raise InvalidValue("provider", f"no known server runs {model.id!r}; name one, such as {_EXAMPLES}")
     return _make_http_provider(chosen.wire, chosen.url, key, limits, environ)
@@ -166,25 +165,13 @@ def make_provider_for_model(
 
 def make_dialect(wire: str, url: str, *, key_header: KeyHeader | None = None) -> Dialect:
     """Return the dialect of a wire for the server at a URL. `key_header` overrides the header of its API key."""
-    match wire:
-        case "openai" | "text" | "responses":
-            key_header = key_header or ("api-key" if _is_azure(url) else "authorization")
-            if wire == "responses":
-                return Responses(key_header=key_header)
-            known = find_server_by_url(url)
-            uses_max_tokens = known.uses_max_tokens if known else not _is_azure(url)
-            requests_usage = known.requests_usage if known else True
-            return OpenAI(
-                wire=wire, uses_max_tokens=uses_max_tokens, requests_usage=requests_usage, key_header=key_header
-            )
-        case "anthropic":
-            return Anthropic(key_header=key_header or "x-api-key")
-        case "gemini":
-            return Gemini()
-        case "ollama":
-            return Ollama()
-        case _:
-            raise InvalidValue("wire", f"no server is known to speak {wire}")
+    own, known, is_azure = find_wire(wire), find_server_by_url(url), _is_azure(url)
+    traits = ServerTraits(
+        uses_max_tokens=known.uses_max_tokens if known else not is_azure,
+        requests_usage=known.requests_usage if known else True,
+        key_header=key_header or ("api-key" if is_azure and own.key_header == "authorization" else None),
+    )
+    return Dialect(wire=own, traits=traits)
 
 
 def find_api_key(url: str, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
@@ -223,14 +210,6 @@ def _make_http_provider(
         key_name=name,
     )
     return HttpProvider(connection, dialect, known=known)
-
-
-def _parse_wire(name: str | None) -> str:
-    match name:
-        case "anthropic" | "gemini" | "ollama" | "text":
-            return name
-        case _:
-            return "openai"
 
 
 def _is_azure(url: str) -> bool:

@@ -9,8 +9,10 @@ from typing import Final
 from brimful.core.prompt import Request
 from brimful.errors import ProviderError, ProviderTimeout
 from brimful.providers.connection import Connection
-from brimful.wires.dialect import CountRequest, Dialect, parse_count
+from brimful.wires.dialect import Dialect
+from brimful.wires.replies import parse_count
 from brimful.wires.tools import request_bytes
+from brimful.wires.wire import CountRequest
 
 COUNT_TIMEOUT: Final = 5.0  # seconds; somebody waits for the answer to the request that is counted
 RETRY_SECONDS: Final = 300.0  # until a server that took longer is asked again

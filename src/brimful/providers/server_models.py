@@ -10,12 +10,12 @@ from brimful.core.validation import decode_json, is_whole_number
 from brimful.errors import ProviderError, ProviderUnavailable
 from brimful.providers.connection import Connection
 from brimful.providers.directory import find_server_by_url
+from brimful.wires import find_wire
 
 LIST_TIMEOUT: Final = 10.0  # seconds to list the models for the first time; a busy server may need some
 REFRESH_TIMEOUT: Final = 3.0  # seconds to list them again
 CACHE_SECONDS: Final = 300.0  # self-hosted servers are restarted with other windows
 RETRY_SECONDS: Final = 10.0  # until a server that did not answer is asked again, and twice as long each time
-LIST_PATHS: Final[dict[str, str]] = {"openai": "/models", "text": "/models", "anthropic": "/v1/models"}
 _WINDOW_FIELDS: Final = (
     "max_model_len",
     "context_length",
@@ -55,9 +55,10 @@ class ServerModels:
         A public server is asked only about models that are not `known`.
         """
         public = find_server_by_url(connection.url)
-        if wire not in LIST_PATHS or (public is not None and known):
+        path = find_wire(wire).models_path
+        if not path or (public is not None and known):
             return None
-        models = await self._load(connection, LIST_PATHS[wire])
+        models = await self._load(connection, path)
         name = model if public is None else public.local_name(model)
         named = (each for each in models if each.id == name)
         return next(named, None) or next((each for each in models if each.only), None)

@@ -19,8 +19,8 @@ from brimful.providers import Limits
 from brimful.providers.address import parse_address
 from brimful.stores import connect
 from brimful.stores.urls import parse_url
-from brimful.wires.dialect import KeyHeader
 from brimful.wires.registry import IncomingWire
+from brimful.wires.wire import KeyHeader
 
 ModeName = Literal["fit", "remember"]
 """Trim requests to fit, or build them from the stored conversation."""

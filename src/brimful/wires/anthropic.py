@@ -5,13 +5,18 @@ earlier ones alone, which is what the prompt cache compares. Later system messag
 model accepts them, otherwise part of a user turn.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
+import msgspec
+
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request, Tool
+from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text
+from brimful.records import Usage
+from brimful.records.reply import FinishReason, ReplyChunk
 from brimful.wires.encode import dump_model
 from brimful.wires.normalize import (
     Turn,
@@ -23,9 +28,20 @@ from brimful.wires.normalize import (
     with_name_in_text,
 )
 from brimful.wires.parts import read_document, read_image, read_tool_definition, read_unknown, text_or_empty
+from brimful.wires.replies import (
+    Draft,
+    JsonObject,
+    as_count,
+    as_object,
+    as_objects,
+    as_string,
+    join_pieces,
+    make_usage,
+)
+from brimful.wires.rounds import Event, JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
 from brimful.wires.tools import arguments_object, json_text, object_schema
-from brimful.wires.wire import ReasoningRule, Wire
+from brimful.wires.wire import CountRequest, ReasoningRule, Wire
 
 Block = dict[str, Any]
 
@@ -482,6 +498,240 @@ def without_reasoning(message: dict[str, Any]) -> dict[str, Any]:
     return {**message, "content": [block for block in message["content"] if block["type"] not in _REASONING_TYPES]}
 
 
+# -- replies -----------------------------------------------------------------------------------------------------------
+
+API_VERSION: Final = "2023-06-01"  # a required header
+
+_FINISH_REASONS: Final[dict[str, FinishReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool-calls",
+    "refusal": "filtered",
+    "model_context_window_exceeded": "overflow",
+}
+_COUNT_FIELDS: Final = frozenset({"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"})
+"""Fields that the endpoint for counting accepts."""
+
+
+def _list_count_requests(request: Request) -> tuple[CountRequest, ...]:
+    fields = {key: value for key, value in request.items() if key in _COUNT_FIELDS}
+    return (CountRequest("/v1/messages/count_tokens", fields, "input_tokens"),)
+
+
+class _Draft(Draft):
+    """A complete message has the same form as the start of a stream; later events add to its blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._usage_fields: JsonObject = {}
+
+    def add(self, data: JsonObject) -> ReplyChunk:
+        match data.get("type"):
+            case "message":
+                return self._message(data)
+            case "message_start":
+                return self._message(as_object(data.get("message")))
+            case "content_block_start":
+                return self._block(as_count(data.get("index")), as_object(data.get("content_block")))
+            case "content_block_delta":
+                return self._delta(as_count(data.get("index")), as_object(data.get("delta")))
+            case "message_delta":
+                self._set_finish(as_object(data.get("delta")))
+                self._set_usage(as_object(data.get("usage")))
+        return ReplyChunk()
+
+    def _message(self, message: JsonObject) -> ReplyChunk:
+        self.has_started = True
+        self.id = as_string(message.get("id"))
+        self.model = as_string(message.get("model"))
+        pieces = [self._block(index, block) for index, block in enumerate(as_objects(message.get("content")))]
+        self._set_finish(message)
+        self._set_usage(as_object(message.get("usage")))
+        return join_pieces(pieces)
+
+    def _block(self, index: int, block: JsonObject) -> ReplyChunk:
+        match block.get("type"):
+            case "text":
+                return ReplyChunk(text=self.add_text(as_string(block.get("text"))))
+            case "thinking":
+                return ReplyChunk(thought=as_string(block.get("thinking")))
+            case "tool_use":
+                value = as_object(block.get("input"))  # empty at the start of a stream: its parts follow
+                arguments = json_text(value) if value else ""
+                self.add_call(
+                    index, id=as_string(block.get("id")), name=as_string(block.get("name")), arguments=arguments
+                )
+        return ReplyChunk()
+
+    def _delta(self, index: int, delta: JsonObject) -> ReplyChunk:
+        match delta.get("type"):
+            case "text_delta":
+                return ReplyChunk(text=self.add_text(as_string(delta.get("text"))))
+            case "thinking_delta":
+                return ReplyChunk(thought=as_string(delta.get("thinking")))
+            case "input_json_delta":
+                self.add_call(index, arguments=as_string(delta.get("partial_json")))
+        return ReplyChunk()
+
+    def _set_finish(self, data: JsonObject) -> None:
+        reason = as_string(data.get("stop_reason"))
+        if reason:
+            self.finish = _FINISH_REASONS.get(reason, "other")
+
+    def _set_usage(self, usage: JsonObject) -> None:
+        """Keep the latest of each number."""
+        self._usage_fields |= {key: value for key, value in usage.items() if value is not None}
+        self.usage = parse_usage(self._usage_fields) if self._usage_fields else self.usage
+
+
+def parse_usage(usage: JsonObject) -> Usage:
+    """Return the usage. `input_tokens` excludes tokens read from or written to the cache."""
+    read, written = (as_count(usage.get(f"cache_{way}_input_tokens")) for way in ("read", "creation"))
+    return make_usage(
+        prompt=as_count(usage.get("input_tokens")) + read + written,
+        cached=read,
+        completion=as_count(usage.get("output_tokens")),
+        reasoning=as_count(as_object(usage.get("output_tokens_details")).get("thinking_tokens")),
+    )
+
+
+# -- rounds ------------------------------------------------------------------------------------------------------------
+
+
+class MessageAnswer(JoinedAnswer):
+    """Joins Anthropic's messages."""
+
+    def __init__(self) -> None:
+        self._seen: list[JsonObject] = []  # blocks of earlier rounds
+        self._next = 0  # the index of the next block for the client
+        super().__init__()
+
+    def _start(self) -> None:
+        super()._start()
+        self._blocks: dict[int, JsonObject] = {}
+        self._inputs: dict[int, str] = {}
+        self._indexes: dict[int, int] = {}
+        self._usage_fields: JsonObject = {}
+
+    def add(self, body: JsonObject) -> None:
+        """Add the complete answer of a round."""
+        self._blocks = dict(enumerate(as_objects(body.get("content"))))
+        self._usage_fields = as_object(body.get("usage"))
+
+    def whole(self, body: JsonObject) -> JsonObject:
+        """Return the answer of the last round, joined with those before it."""
+        if not self._round and not self._removed:
+            return body
+        own = [block for at, block in self._blocks.items() if at not in self._removed]
+        return body | {
+            "content": [*self._seen, *own],
+            "stop_reason": self._stop_reason(body.get("stop_reason")),
+            "usage": add_usage(self._usage, self._usage_fields),
+        }
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls of the current round."""
+        return [
+            ToolCall(
+                id=as_string(block.get("id")), name=as_string(block.get("name")), arguments=json_text(block["input"])
+            )
+            for block in self._content()
+            if block.get("type") == "tool_use"
+        ]
+
+    def step(self, results: Mapping[str, str]) -> list[JsonObject]:
+        """Return the messages to add to the request."""
+        content = [block for block in self._content() if block.get("type") != "text" or block.get("text")]
+        answers = [{"type": "tool_result", "tool_use_id": call.id, "content": results[call.id]} for call in self.calls]
+        return [{"role": "assistant", "content": content}, {"role": "user", "content": answers}]
+
+    def _remember(self) -> None:
+        self._seen += [block for block in self._content() if block.get("type") != "tool_use"]
+
+    def _own_usage(self) -> JsonObject:
+        return self._usage_fields
+
+    def _passes(self, data: JsonObject) -> bool:
+        """Whether an event is not part of the message: a ping or an error."""
+        return not as_string(data.get("type")).startswith(("message_", "content_block_"))
+
+    def _begins_call(self, data: JsonObject) -> bool:
+        is_start = data.get("type") == "content_block_start"
+        return is_start and self._blocks[as_count(data.get("index"))].get("type") == "tool_use"
+
+    def _is_end(self, data: JsonObject) -> bool:
+        return data.get("type") == "message_delta"
+
+    def _content(self) -> list[JsonObject]:
+        return [
+            block
+            | {"input": arguments_object(self._inputs[at]) if at in self._inputs else as_object(block.get("input"))}
+            if block.get("type") == "tool_use"
+            else block
+            for at, block in sorted(self._blocks.items())
+        ]
+
+    @property
+    def _removed(self) -> set[int]:
+        """The indices of calls of the recall tool."""
+        found = self._blocks.items()
+        return {at for at, block in found if block.get("type") == "tool_use" and block.get("name") == RECALL.name}
+
+    def _merge(self, data: JsonObject) -> None:
+        index = as_count(data.get("index"))
+        match data.get("type"):
+            case "message_start":
+                self._usage_fields = as_object(as_object(data.get("message")).get("usage"))
+            case "message_delta":
+                usage = as_object(data.get("usage")).items()
+                self._usage_fields = self._usage_fields | {key: value for key, value in usage if value is not None}
+            case "content_block_start":
+                self._blocks[index] = dict(as_object(data.get("content_block")))
+            case "content_block_delta":
+                self._merge_delta(index, as_object(data.get("delta")))
+
+    def _merge_delta(self, index: int, delta: JsonObject) -> None:
+        block = self._blocks.setdefault(index, {"type": "text", "text": ""})
+        match delta:
+            case {"type": "input_json_delta", "partial_json": str(more)}:
+                self._inputs[index] = self._inputs.get(index, "") + more
+            case {"type": "citations_delta", "citation": citation}:
+                block["citations"] = [*(block.get("citations") or ()), citation]
+            case _:
+                for key, value in delta.items():
+                    if key != "type" and isinstance(value, str):
+                        block[key] = as_string(block.get(key)) + value
+
+    def _write(self, event: Event) -> bytes:
+        """Return an event as the client sees it, with the index that its block has there."""
+        data = as_object(event.data)
+        match data:
+            case {"type": "message_start"} if self._round:
+                return b""
+            case {"type": "message_delta"} if self._round or self._removed:
+                delta = as_object(data.get("delta"))
+                data = data | {
+                    "delta": delta | {"stop_reason": self._stop_reason(delta.get("stop_reason"))},
+                    "usage": add_usage(self._usage, self._usage_fields),
+                }
+            case {"index": int(index)}:
+                if index in self._removed:
+                    return b""
+                if index not in self._indexes:
+                    self._indexes[index] = self._next
+                    self._next += 1
+                data = data | {"index": self._indexes[index]}
+        if data == event.data:
+            return event.raw
+        return b"event: " + as_string(data["type"]).encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+
+    def _stop_reason(self, reason: Any) -> Any:
+        calls = {at for at, block in self._blocks.items() if block.get("type") == "tool_use"}
+        return "end_turn" if reason == "tool_use" and calls <= self._removed else reason
+
+
 WIRE: Final = Wire(
     name="anthropic",
     provider="anthropic",
@@ -506,4 +756,13 @@ WIRE: Final = Wire(
     ),
     find_reasoning=_find_reasoning,
     without_reasoning=without_reasoning,
+    make_draft=_Draft,
+    read_usage=parse_usage,
+    usage_key="input_tokens",
+    join_rounds=MessageAnswer,
+    headers={"anthropic-version": API_VERSION},
+    key_header="x-api-key",
+    get_path=lambda request, stream: "/v1/messages",  # noqa: ARG005 - called by position
+    count_requests=_list_count_requests,
+    models_path="/v1/models",
 )

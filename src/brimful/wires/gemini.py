@@ -10,10 +10,16 @@ Of clients, Google accepts every key in camelCase and in snake_case, and its SDK
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
+from urllib.parse import quote
+
+import msgspec
 
 from brimful.core.content import OPAQUE_TYPE, Media, Modality, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request, Tool
+from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text, is_whole_number
+from brimful.records import Usage
+from brimful.records.reply import FinishReason, ReplyChunk
 from brimful.wires.call_names import NAME_ID, number_calls
 from brimful.wires.normalize import (
     Turn,
@@ -25,9 +31,20 @@ from brimful.wires.normalize import (
     with_name_in_text,
 )
 from brimful.wires.parts import read_tool_definition, read_unknown, text_or_empty
+from brimful.wires.replies import (
+    Draft,
+    JsonObject,
+    as_count,
+    as_object,
+    as_objects,
+    as_string,
+    join_pieces,
+    make_usage,
+)
+from brimful.wires.rounds import BETWEEN, PieceAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
 from brimful.wires.tools import arguments_object, json_text, object_schema
-from brimful.wires.wire import ReasoningRule, Wire, has_role_and_content
+from brimful.wires.wire import CountRequest, ReasoningRule, Wire, has_role_and_content
 
 _MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"gemini-[12](?!\d)")
 """Models without thought signatures. Later models refuse calls in the current turn that have none."""
@@ -577,6 +594,172 @@ def _get_role(content: Mapping[str, Any]) -> str:
     return "assistant" if role == "model" else role
 
 
+# -- replies -----------------------------------------------------------------------------------------------------------
+
+_FILTERED_REASONS: Final = (
+    "SAFETY RECITATION BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION"
+)
+_FINISH_REASONS: Final[dict[str, FinishReason]] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(_FILTERED_REASONS.split(), "filtered"),
+}
+
+
+def _list_count_requests(request: Request) -> tuple[CountRequest, ...]:
+    body = {"generateContentRequest": request | {"model": _get_model_path(request)}}
+    return (CountRequest(_get_path(request, "countTokens"), body, "totalTokens"),)
+
+
+class _Draft(Draft):
+    """A complete answer and each event of a stream have the same form."""
+
+    def add(self, data: JsonObject) -> ReplyChunk:
+        self.id = self.id or as_string(data.get("responseId"))
+        self.model = self.model or as_string(data.get("modelVersion"))
+        if data.get("usageMetadata"):
+            self.usage = _read_usage(as_object(data["usageMetadata"]))
+        if as_object(data.get("promptFeedback")).get("blockReason"):
+            self.has_started, self.finish = True, "filtered"
+        pieces = [
+            self._candidate(candidate) for candidate in as_objects(data.get("candidates")) if not candidate.get("index")
+        ]
+        return join_pieces(pieces)
+
+    def _candidate(self, candidate: JsonObject) -> ReplyChunk:
+        self.has_started = True
+        text = thought = ""
+        for part in as_objects(as_object(candidate.get("content")).get("parts")):
+            if "functionCall" in part:
+                self._call(as_object(part["functionCall"]))
+            elif part.get("thought"):
+                thought += as_string(part.get("text"))
+            else:
+                text += self.add_text(as_string(part.get("text")))
+        reason = as_string(candidate.get("finishReason"))
+        if reason:
+            self.finish = _FINISH_REASONS.get(reason, "other")
+        return ReplyChunk(text=text, thought=thought)
+
+    def _call(self, call: JsonObject) -> None:
+        """Add a call, which arrives complete, usually without an id."""
+        arguments = json_text(as_object(call.get("args")))
+        self.add_call(None, id=as_string(call.get("id")), name=as_string(call.get("name")), arguments=arguments)
+
+
+def _read_usage(data: JsonObject) -> Usage:
+    """Return the usage: thoughts are not part of the candidates count, cached tokens are part of the prompt."""
+    thoughts = as_count(data.get("thoughtsTokenCount"))
+    return make_usage(
+        prompt=as_count(data.get("promptTokenCount")),
+        cached=as_count(data.get("cachedContentTokenCount")),
+        completion=as_count(data.get("candidatesTokenCount")) + thoughts,
+        reasoning=thoughts,
+    )
+
+
+def _get_model_path(request: Request) -> str:
+    name = as_string(request.get("model"))
+    return name if "/" in name else f"models/{name}"
+
+
+def _get_path(request: Request, method: str) -> str:
+    return f"/{quote(_get_model_path(request))}:{method}"
+
+
+# -- rounds ------------------------------------------------------------------------------------------------------------
+
+_CALL_FIELD: Final = "functionCall"
+_USAGE_FIELD: Final = "usageMetadata"
+
+
+class ContentAnswer(PieceAnswer):
+    """Joins Gemini's answers."""
+
+    def __init__(self) -> None:
+        self._seen: list[JsonObject] = []  # parts of earlier rounds
+        super().__init__()
+
+    def step(self, results: Mapping[str, str]) -> list[JsonObject]:
+        """Return the contents to add to the request. Signatures stay with their parts."""
+        parts = [part for piece in self._pieces for part in _parts(piece)]
+        written = [call for piece in self._pieces for call in self._calls_in(piece)]
+        responses = [
+            {"functionResponse": _id_of(each) | {"name": call.name, "response": {"output": results[call.id]}}}
+            for each, call in zip(written, self.calls, strict=True)
+        ]
+        return [{"role": "model", "parts": parts}, {"role": "user", "parts": responses}]
+
+    def whole(self, body: JsonObject) -> JsonObject:
+        """Return the answer of the last round, joined with those before it."""
+        own = self._without_recalls(body)
+        if not self._round:
+            return own
+        if self._begun_with_text:
+            own = self._after_a_gap(own)
+        return self._with_usage(_with_parts(own, [*self._seen, *_parts(own)]))
+
+    def _remember(self) -> None:
+        super()._remember()
+        self._seen += [part for piece in self._pieces for part in _parts(piece) if _CALL_FIELD not in part]
+
+    def _calls_in(self, piece: JsonObject) -> list[JsonObject]:
+        return [as_object(part[_CALL_FIELD]) for part in _parts(piece) if _CALL_FIELD in part]
+
+    def _read_call(self, call: JsonObject, default_id: str) -> ToolCall:
+        arguments = json_text(as_object(call.get("args")))
+        return ToolCall(
+            id=as_string(call.get("id")) or default_id, name=as_string(call.get("name")), arguments=arguments
+        )
+
+    def _is_end(self, data: JsonObject) -> bool:
+        return any(candidate.get("finishReason") for candidate in as_objects(data.get("candidates")))
+
+    def _text(self, piece: JsonObject) -> str:
+        return "".join(as_string(part.get("text")) for part in _parts(piece) if not part.get("thought"))
+
+    def _without_recalls(self, piece: JsonObject) -> JsonObject:
+        parts = _parts(piece)
+        own = [part for part in parts if as_object(part.get(_CALL_FIELD)).get("name") != RECALL.name]
+        return piece if len(own) == len(parts) else _with_parts(piece, own)
+
+    def _after_a_gap(self, piece: JsonObject) -> JsonObject:
+        parts = _parts(piece)
+        first = next((at for at, part in enumerate(parts) if part.get("text") and not part.get("thought")), None)
+        if first is None:
+            return piece
+        spaced = parts[first] | {"text": BETWEEN + parts[first]["text"]}
+        return _with_parts(piece, [*parts[:first], spaced, *parts[first + 1 :]])
+
+    def _own_usage(self) -> JsonObject:
+        return next((as_object(piece[_USAGE_FIELD]) for piece in reversed(self._pieces) if _USAGE_FIELD in piece), {})
+
+    def _with_usage(self, piece: JsonObject) -> JsonObject:
+        return (
+            piece | {_USAGE_FIELD: add_usage(self._usage, as_object(piece[_USAGE_FIELD]))}
+            if _USAGE_FIELD in piece
+            else piece
+        )
+
+    def _frame(self, piece: JsonObject) -> bytes:
+        return b"data: " + msgspec.json.encode(piece) + b"\r\n\r\n"
+
+
+def _parts(piece: JsonObject) -> list[JsonObject]:
+    first = next(iter(as_objects(piece.get("candidates"))), {})
+    return as_objects(as_object(first.get("content")).get("parts"))
+
+
+def _with_parts(piece: JsonObject, parts: Sequence[JsonObject]) -> JsonObject:
+    first, *others = as_objects(piece.get("candidates")) or [{}]
+    content = {"role": "model"} | as_object(first.get("content")) | {"parts": [*parts]}
+    return piece | {"candidates": [first | {"content": content}, *others]}
+
+
+def _id_of(call: JsonObject) -> JsonObject:
+    return {"id": call["id"]} if call.get("id") else {}
+
+
 WIRE: Final = Wire(
     name="gemini",
     provider="gemini",
@@ -609,4 +792,13 @@ WIRE: Final = Wire(
     ),
     find_reasoning=_find_reasoning,
     without_reasoning=_without_reasoning,
+    make_draft=_Draft,
+    streams_arrays=True,
+    join_rounds=ContentAnswer,
+    key_header="x-goog-api-key",
+    get_path=lambda request, stream: _get_path(
+        request, "streamGenerateContent?alt=sse" if stream else "generateContent"
+    ),
+    prepare=lambda request, *_: {key: value for key, value in request.items() if key != "model"},
+    count_requests=_list_count_requests,
 )

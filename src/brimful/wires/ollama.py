@@ -9,13 +9,28 @@ Writing and reading share no code: what will be billed is counted from what was 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from brimful.core.chat_rules import OPENING
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request
+from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text, is_whole_number
+from brimful.records import Usage
+from brimful.records.reply import FinishReason, ReplyChunk
 from brimful.wires.call_names import NAME_ID, number_calls
 from brimful.wires.normalize import normalize_messages, with_name_in_text
 from brimful.wires.parts import read_unknown, text_or_empty
+from brimful.wires.replies import (
+    Draft,
+    JsonObject,
+    as_count,
+    as_object,
+    as_objects,
+    as_string,
+    make_usage,
+)
+from brimful.wires.rounds import BETWEEN, Lines, PieceAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools
 from brimful.wires.tools import (
     arguments_object,
@@ -312,6 +327,130 @@ def _with_option(request: Request, name: str, value: int) -> Request:
     return {**request, _OPTIONS: {**(options if isinstance(options, Mapping) else {}), name: value}}
 
 
+# -- replies -----------------------------------------------------------------------------------------------------------
+
+_FINISH_REASONS: Final[dict[str, FinishReason]] = {"stop": "stop", "length": "length"}
+
+
+class _Draft(Draft):
+    """A complete answer and each line of a stream have the same form."""
+
+    def add(self, data: JsonObject) -> ReplyChunk:
+        self.model = self.model or as_string(data.get("model"))
+        self.seed = self.seed or as_string(data.get("created_at"))
+        message = as_object(data.get("message"))
+        self.has_started = self.has_started or bool(message)
+        for call in as_objects(message.get("tool_calls")):
+            self._call(call)
+        if data.get("done"):
+            self.finish = _FINISH_REASONS.get(as_string(data.get("done_reason")) or "stop", "other")
+            self.usage = _read_usage(data)
+        return ReplyChunk(
+            text=self.add_text(as_string(message.get("content"))), thought=as_string(message.get("thinking"))
+        )
+
+    def _call(self, call: JsonObject) -> None:
+        """Add a call, which arrives complete; older servers give it no id."""
+        function = as_object(call.get("function"))
+        arguments = json_text(as_object(function.get("arguments")))
+        self.add_call(None, id=as_string(call.get("id")), name=as_string(function.get("name")), arguments=arguments)
+
+
+def _read_usage(data: JsonObject) -> Usage | None:
+    if "prompt_eval_count" not in data and "eval_count" not in data:
+        return None
+    return make_usage(prompt=as_count(data.get("prompt_eval_count")), completion=as_count(data.get("eval_count")))
+
+
+# -- rounds ------------------------------------------------------------------------------------------------------------
+
+_LINE_USAGE: Final = (
+    *("total_duration", "load_duration", "prompt_eval_count", "prompt_eval_duration", "eval_count", "eval_duration"),
+)
+
+
+class OllamaAnswer(PieceAnswer):
+    """Joins Ollama's answers."""
+
+    splitter = Lines
+
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str]] = {"content": [], "thinking": []}  # of earlier rounds
+        super().__init__()
+
+    def step(self, results: Mapping[str, str]) -> list[JsonObject]:
+        """Return the messages to add to the request."""
+        written = [call for piece in self._pieces for call in self._calls_in(piece)]
+        texts = {field: self._joined(field) for field in self._texts}
+        thoughts = {"thinking": texts["thinking"]} if texts["thinking"] else {}
+        return [
+            {"role": "assistant", "content": texts["content"], **thoughts, "tool_calls": written},
+            *(
+                {"role": "tool", "tool_name": call.name, "content": results[call.id]}
+                | ({"tool_call_id": each["id"]} if each.get("id") else {})
+                for each, call in zip(written, self.calls, strict=True)
+            ),
+        ]
+
+    def whole(self, body: JsonObject) -> JsonObject:
+        """Return the answer of the last round, joined with those before it."""
+        own = self._without_recalls(body)
+        if not self._round:
+            return own
+        message = as_object(own.get("message"))
+        joined = {
+            field: BETWEEN.join(text for text in (*before, as_string(message.get(field))) if text)
+            for field, before in self._texts.items()
+            if before
+        }
+        return self._with_usage(own | {"message": message | joined})
+
+    def _remember(self) -> None:
+        super()._remember()
+        for field, texts in self._texts.items():
+            texts += [text for text in [self._joined(field)] if text]
+
+    def _joined(self, field: str) -> str:
+        return "".join(as_string(as_object(piece.get("message")).get(field)) for piece in self._pieces)
+
+    def _calls_in(self, piece: JsonObject) -> list[JsonObject]:
+        return as_objects(as_object(piece.get("message")).get("tool_calls"))
+
+    def _read_call(self, call: JsonObject, default_id: str) -> ToolCall:
+        function = as_object(call.get("function"))
+        arguments = json_text(as_object(function.get("arguments")))
+        id = as_string(call.get("id")) or default_id
+        return ToolCall(id=id, name=as_string(function.get("name")), arguments=arguments)
+
+    def _is_end(self, data: JsonObject) -> bool:
+        return bool(data.get("done"))
+
+    def _text(self, piece: JsonObject) -> str:
+        return as_string(as_object(piece.get("message")).get("content"))
+
+    def _without_recalls(self, piece: JsonObject) -> JsonObject:
+        calls = self._calls_in(piece)
+        own = [call for call in calls if as_object(call.get("function")).get("name") != RECALL.name]
+        if len(own) == len(calls):
+            return piece
+        message = {key: own if key == "tool_calls" else value for key, value in piece["message"].items()}
+        return piece | {"message": {key: value for key, value in message.items() if key != "tool_calls" or own}}
+
+    def _after_a_gap(self, piece: JsonObject) -> JsonObject:
+        return piece | {"message": piece["message"] | {"content": BETWEEN + self._text(piece)}}
+
+    def _own_usage(self) -> JsonObject:
+        last = self._pieces[-1] if self._pieces else {}
+        return {field: last[field] for field in _LINE_USAGE if field in last}
+
+    def _with_usage(self, piece: JsonObject) -> JsonObject:
+        own = {field: piece[field] for field in _LINE_USAGE if field in piece}
+        return piece | add_usage(self._usage, own) if own else piece
+
+    def _frame(self, piece: JsonObject) -> bytes:
+        return msgspec.json.encode(piece) + b"\n"
+
+
 WIRE: Final = Wire(
     name="ollama",
     provider="ollama",
@@ -333,4 +472,9 @@ WIRE: Final = Wire(
         why="the model's template decides which thoughts it repeats",
         source="https://docs.ollama.com/capabilities/thinking",
     ),
+    make_draft=_Draft,
+    is_json_lines=True,
+    join_rounds=OllamaAnswer,
+    get_path=lambda request, stream: "/api/chat",  # noqa: ARG005 - called by position
+    prepare=lambda request, stream, _: request | {"stream": stream},
 )

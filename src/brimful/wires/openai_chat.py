@@ -6,7 +6,7 @@ that never changes keeps the cached prefix. Only media need a list. The messages
 longer conversation is a longer text with the same beginning.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,8 +14,11 @@ import msgspec
 from brimful.core.chat_rules import OPENING
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request
+from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text
 from brimful.errors import InvalidRequest
+from brimful.records import Usage
+from brimful.records.reply import FinishReason, ReplyChunk
 from brimful.wires.call_names import NAME_ID
 from brimful.wires.normalize import (
     data_url,
@@ -27,9 +30,20 @@ from brimful.wires.normalize import (
     with_name_in_text,
 )
 from brimful.wires.parts import read_document, read_image, read_unknown, text_or_empty
+from brimful.wires.replies import (
+    Draft,
+    JsonObject,
+    as_count,
+    as_object,
+    as_objects,
+    as_string,
+    join_pieces,
+    make_usage,
+)
+from brimful.wires.rounds import BETWEEN, Event, JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
 from brimful.wires.tools import arguments_text, check_functions, function_tool, json_text, read_function, read_functions
-from brimful.wires.wire import ReasoningRule, Wire, has_limit
+from brimful.wires.wire import CountRequest, ReasoningRule, ServerTraits, Wire, has_limit
 
 DETAILS: Final = ("auto", "low", "high", "original")
 _CONTENT_PARTS: Final = (Text, Media)
@@ -488,6 +502,295 @@ def write_max_output(request: Request, tokens: int, provider: str) -> Request:
     return {**request, "max_completion_tokens" if provider == "openai" else "max_tokens": tokens}
 
 
+# -- replies -----------------------------------------------------------------------------------------------------------
+
+_FINISH_REASONS: Final[dict[str, FinishReason]] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool-calls",
+    "function_call": "tool-calls",
+    "content_filter": "filtered",
+    "model_context_window_exceeded": "overflow",  # Z.ai
+}
+
+_LIMIT_FIELD: Final = "max_completion_tokens"
+_VLLM_COUNT_FIELDS: Final = (
+    "model",
+    "messages",
+    "prompt",
+    "tools",
+    "chat_template",
+    "chat_template_kwargs",
+    "add_generation_prompt",
+    "continue_final_message",
+    "mm_processor_kwargs",
+)
+"""Fields of a request that vLLM counts (`TokenizeChatRequest` and `TokenizeCompletionRequest`)."""
+
+
+def prepare(request: Request, stream: bool, traits: ServerTraits) -> Request:  # noqa: FBT001 - as in a `Wire`
+    """Return a request as a server wants it; a stream should report its usage."""
+    fields = {key: value for key, value in request.items() if key not in ("stream", "stream_options")}
+    if stream:
+        fields["stream"] = True
+        if traits.requests_usage:
+            fields["stream_options"] = as_object(request.get("stream_options")) | {"include_usage": True}
+    if traits.uses_max_tokens:
+        fields = {"max_tokens" if key == _LIMIT_FIELD else key: value for key, value in fields.items()}
+    return fields
+
+
+def list_count_requests(request: Request, path: str) -> tuple[CountRequest, ...]:
+    """Return the requests of llama.cpp and vLLM; OpenAI has none for chat completions."""
+    fields = {key: value for key, value in request.items() if key in _VLLM_COUNT_FIELDS}
+    return (
+        CountRequest(f"{path}/input_tokens", request, "input_tokens"),
+        CountRequest("/tokenize", fields, "count", versioned=False),
+    )
+
+
+class ChatDraft(Draft):
+    """The first choice is the answer."""
+
+    def add(self, data: JsonObject) -> ReplyChunk:
+        """Add a complete answer or a chunk."""
+        self.id = self.id or as_string(data.get("id"))
+        self.model = self.model or as_string(data.get("model"))
+        self.usage = parse_usage(data) or self.usage
+        first = (choice for choice in as_objects(data.get("choices")) if not choice.get("index"))
+        pieces = [self._choice(choice) for choice in first]
+        return join_pieces(pieces)
+
+    def _choice(self, choice: JsonObject) -> ReplyChunk:
+        self.has_started = True
+        message = as_object(choice.get("delta")) or as_object(choice.get("message")) or {"content": choice.get("text")}
+        thought = as_string(message.get("reasoning_content")) or as_string(message.get("reasoning"))
+        text, more = _split_content(message.get("content"))
+        self.add_text(text)
+        refusal = self.add_text(as_string(message.get("refusal")))
+        for position, call in enumerate(as_objects(message.get("tool_calls"))):
+            self._call(call, position)
+        reason = as_string(choice.get("finish_reason"))
+        if refusal:
+            self.finish = "filtered"
+        elif reason and self.finish != "filtered":
+            self.finish = _FINISH_REASONS.get(reason, "other")
+        return ReplyChunk(text=text + refusal, thought=thought + more)
+
+    def _call(self, call: JsonObject, position: int) -> None:
+        function = as_object(call.get("function"))
+        value = function.get("arguments")
+        arguments = json_text(value) if isinstance(value, dict) else as_string(value)
+        key = as_count(call["index"]) if "index" in call else position
+        self.add_call(key, id=as_string(call.get("id")), name=as_string(function.get("name")), arguments=arguments)
+
+
+def _split_content(content: object) -> tuple[str, str]:
+    """Return text and thought of a content, which is a string, or a list of blocks (Mistral)."""
+    if isinstance(content, str):
+        return content, ""
+    text = thought = ""
+    for block in as_objects(content):
+        text += as_string(block.get("text"))
+        thought += "".join(as_string(inner.get("text")) for inner in as_objects(block.get("thinking")))
+    return text, thought
+
+
+def parse_usage(data: JsonObject) -> Usage | None:
+    """Return the usage from `usage` and from the `timings` of llama.cpp."""
+    usage, timings = as_object(data.get("usage")), as_object(data.get("timings"))
+    if not usage and not timings:
+        return None
+    cached = _first_count(
+        as_object(usage.get("prompt_tokens_details")).get("cached_tokens"),
+        usage.get("prompt_cache_hit_tokens"),  # DeepSeek
+        usage.get("cached_tokens"),  # Moonshot
+        timings.get("cache_n"),
+    )
+    prompt = _first_count(
+        usage.get("prompt_tokens"), as_count(timings.get("prompt_n")) + as_count(timings.get("cache_n"))
+    )
+    completion = _first_count(usage.get("completion_tokens"), timings.get("predicted_n"))
+    reasoning = as_count(as_object(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    if as_count(usage.get("total_tokens")) == prompt + completion + reasoning:
+        completion += reasoning  # xAI does not include thoughts in the completion, all others do
+    return make_usage(prompt=prompt, cached=cached, completion=completion, reasoning=reasoning)
+
+
+def _first_count(*values: object) -> int:
+    return next((tokens for value in values if (tokens := as_count(value))), 0)
+
+
+# -- rounds ------------------------------------------------------------------------------------------------------------
+
+_RETURNED_FIELDS: Final = ("reasoning_content", "reasoning_details")  # that servers want back between tool calls
+
+
+class ChatAnswer(JoinedAnswer):
+    """Joins chat completions."""
+
+    def __init__(self) -> None:
+        self._head: JsonObject = {}
+        self._texts: list[str] = []
+        super().__init__()
+
+    def _start(self) -> None:
+        super()._start()
+        self._message: JsonObject = {}
+        self._calls: list[JsonObject] = []
+        self._usage_fields: JsonObject = {}
+        self._has_text = False
+
+    def add(self, body: JsonObject) -> None:
+        """Add the complete answer of a round."""
+        self._message = as_object(_first_choice(body).get("message"))
+        self._calls = [dict(call) for call in as_objects(self._message.get("tool_calls"))]
+        self._usage_fields = as_object(body.get("usage"))
+
+    def whole(self, body: JsonObject) -> JsonObject:
+        """Return the answer of the last round, joined with those before it."""
+        own = self._own_calls()
+        if not self._round and own is None:
+            return body
+        first, *others = as_objects(body.get("choices")) or [{}]
+        message = as_object(first.get("message"))
+        texts = [text for text in (*self._texts, as_string(message.get("content"))) if text]
+        message = message | {"content": BETWEEN.join(texts) if texts else message.get("content")}
+        if own is not None:
+            message = {
+                key: own if key == "tool_calls" else value
+                for key, value in message.items()
+                if own or key != "tool_calls"
+            }
+            first = first | {"finish_reason": _finish(first.get("finish_reason"), own)}
+        usage = {"usage": add_usage(self._usage, self._usage_fields)} if self._usage or self._usage_fields else {}
+        return body | {"choices": [first | {"message": message}, *others]} | usage
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls of the current round."""
+        found = []
+        for at, call in enumerate(self._calls):
+            function = as_object(call.get("function"))
+            arguments = function.get("arguments")
+            written = arguments_text(arguments) if isinstance(arguments, str) else json_text(as_object(arguments))
+            id = as_string(call.get("id")) or f"call_{self._round}_{at}"
+            found.append(ToolCall(id=id, name=as_string(function.get("name")), arguments=written))
+        return found
+
+    def step(self, results: Mapping[str, str]) -> list[JsonObject]:
+        """Return the messages to add to the request."""
+        calls = [
+            {key: value for key, value in call.items() if key != "index"}
+            | {"id": read.id, "type": "function"}
+            | {"function": as_object(call.get("function")) | {"arguments": read.arguments}}
+            for call, read in zip(self._calls, self.calls, strict=True)
+        ]
+        thoughts = {key: self._message[key] for key in _RETURNED_FIELDS if self._message.get(key)}
+        content = self._message.get("content") or None
+        return [
+            {"role": "assistant", "content": content, **thoughts, "tool_calls": calls},
+            *({"role": "tool", "tool_call_id": call.id, "content": results[call.id]} for call in self.calls),
+        ]
+
+    def _remember(self) -> None:
+        text = as_string(self._message.get("content"))
+        self._texts += [text] if text else []
+
+    def _own_usage(self) -> JsonObject:
+        return self._usage_fields
+
+    def _passes(self, data: JsonObject) -> bool:
+        return "error" in data and self._state != "held"
+
+    def _begins_call(self, data: JsonObject) -> bool:
+        return bool(as_objects(as_object(_first_choice(data).get("delta")).get("tool_calls")))
+
+    def _is_end(self, data: JsonObject) -> bool:
+        return bool(_first_choice(data).get("finish_reason"))
+
+    def _write_held(self, held: Sequence[Event]) -> bytes:
+        own = self._own_calls()
+        if own is None:
+            return super()._write_held(held)
+        indexed = [{**call, "index": at} for at, call in enumerate(own)]
+        return b"".join([self._write(event, indexed if event is held[-1] else []) for event in held])
+
+    def _own_calls(self) -> list[JsonObject] | None:
+        """Return the calls without those of the recall tool; None if there is none of those."""
+        own = [call for call, read in zip(self._calls, self.calls, strict=True) if read.name != RECALL.name]
+        return own if len(own) < len(self._calls) else None
+
+    def _merge(self, data: JsonObject) -> None:
+        self._head = self._head or {key: data[key] for key in ("id", "created") if key in data}
+        self._usage_fields = as_object(data.get("usage")) or self._usage_fields
+        for choice in as_objects(data.get("choices"))[:1]:
+            for key, value in as_object(choice.get("delta")).items():
+                if key == "tool_calls":
+                    for at, call in enumerate(as_objects(value)):
+                        self._merge_call(call, at)
+                elif isinstance(value, str):
+                    self._message[key] = as_string(self._message.get(key)) + value
+                elif isinstance(value, list):
+                    before = self._message.get(key)
+                    self._message[key] = [*(before if isinstance(before, list) else ()), *value]
+
+    def _merge_call(self, delta: JsonObject, position: int) -> None:
+        index = as_count(delta["index"]) if "index" in delta else position
+        id = as_string(delta.get("id"))
+        known = [
+            call for call in self._calls if call["index"] == index and (not id or call.get("id") in ("", id, None))
+        ]
+        if not known:  # some servers give all calls one index
+            known = [{"index": index, "function": {"name": "", "arguments": ""}}]
+            self._calls += known
+        call, function = known[-1], as_object(delta.get("function"))
+        before, arguments = call["function"], function.get("arguments")
+        more = json_text(arguments) if isinstance(arguments, dict) else as_string(arguments)
+        call |= {key: value for key, value in delta.items() if key != "index" and value is not None}
+        call["function"] = {
+            "name": before["name"] or as_string(function.get("name")),
+            "arguments": before["arguments"] + more,
+        }
+
+    def _write(self, event: Event, calls: list[JsonObject] | None = None) -> bytes:
+        """Return an event as the client sees it; `calls` replace the tool calls in it."""
+        if not self._round and calls is None:
+            return event.raw
+        chunk: JsonObject = as_object(event.data) | self._head
+        if as_object(chunk.get("usage")):
+            chunk["usage"] = add_usage(self._usage, chunk["usage"])
+        choices = as_objects(chunk.get("choices"))
+        if choices:
+            choice = self._write_choice(choices[0], calls)
+            if not any(choice["delta"].values()) and not choice.get("finish_reason") and not chunk.get("usage"):
+                return b""
+            chunk["choices"] = [choice, *choices[1:]]
+        return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+
+    def _write_choice(self, choice: JsonObject, calls: list[JsonObject] | None) -> JsonObject:
+        delta = {
+            key: value for key, value in as_object(choice.get("delta")).items() if key != "role" or not self._round
+        }
+        if delta.get("content") and self._texts and not self._has_text:
+            delta["content"] = BETWEEN + delta["content"]
+        self._has_text = self._has_text or bool(delta.get("content"))
+        if calls is None:
+            return choice | {"delta": delta}
+        delta = {key: value for key, value in delta.items() if key != "tool_calls"} | (
+            {"tool_calls": calls} if calls else {}
+        )
+        return choice | {"delta": delta, "finish_reason": _finish(choice.get("finish_reason"), self._own_calls() or [])}
+
+
+def _first_choice(data: JsonObject) -> JsonObject:
+    return next(iter(as_objects(data.get("choices"))), {})
+
+
+def _finish(reason: Any, own_calls: list[JsonObject]) -> Any:
+    return "stop" if reason == "tool_calls" and not own_calls else reason
+
+
 WIRE: Final = Wire(
     name="openai",
     provider="openai",
@@ -509,4 +812,12 @@ WIRE: Final = Wire(
         why="DeepSeek rejects requests that lack the reasoning of any message with tool calls",
         source="https://api-docs.deepseek.com/guides/thinking_mode",
     ),
+    make_draft=ChatDraft,
+    read_usage=lambda usage: parse_usage({"usage": usage}),
+    usage_key="prompt_tokens",
+    join_rounds=ChatAnswer,
+    get_path=lambda request, stream: "/chat/completions",  # noqa: ARG005 - called by position
+    prepare=prepare,
+    count_requests=lambda request: list_count_requests(request, "/chat/completions"),
+    models_path="/models",
 )

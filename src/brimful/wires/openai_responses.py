@@ -4,7 +4,7 @@ An item is a message, a call of a tool, the output of one, or something that onl
 reasoning. Items of an unknown type are passed on as they are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -12,7 +12,10 @@ import msgspec
 
 from brimful.core.content import OPAQUE_TYPE, Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Request, Tool
+from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text
+from brimful.records import Usage
+from brimful.records.reply import FinishReason, ReplyChunk
 from brimful.wires.parts import (
     AUDIO_TYPES,
     read_document,
@@ -22,8 +25,18 @@ from brimful.wires.parts import (
     read_unknown,
     text_or_empty,
 )
+from brimful.wires.replies import (
+    Draft,
+    JsonObject,
+    as_count,
+    as_object,
+    as_objects,
+    as_string,
+    make_usage,
+)
+from brimful.wires.rounds import Event, JoinedAnswer, add_usage
 from brimful.wires.tools import json_text
-from brimful.wires.wire import ReasoningRule, Wire, has_limit, has_role_and_content
+from brimful.wires.wire import CountRequest, ReasoningRule, ServerTraits, Wire, has_limit, has_role_and_content
 
 Item = dict[str, Any]
 
@@ -256,6 +269,269 @@ def _write_max_output(request: Request, tokens: int, provider: str) -> Request:
     return request if has_limit(request) else {**request, "max_output_tokens": tokens}
 
 
+# -- replies -----------------------------------------------------------------------------------------------------------
+
+PREAMBLE_EVENTS: Final = ("response.created", "response.queued", "response.in_progress")
+"""Events before anything was generated. An overlong prompt is reported after them."""
+WHOLE_EVENTS: Final = ("response.completed", "response.incomplete", "response.failed", "error")
+"""Events that end a stream. All but the error repeat the whole response."""
+_TEXT_EVENTS: Final = ("response.output_text.delta", "response.refusal.delta")
+_THOUGHT_EVENTS: Final = ("response.reasoning_text.delta", "response.reasoning_summary_text.delta")
+_CALL_EVENTS: Final = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
+_CALL_FIELDS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
+_INCOMPLETE_REASONS: Final[dict[str, FinishReason]] = {"max_output_tokens": "length", "content_filter": "filtered"}
+_COUNTED_FIELDS: Final = ("model", "input", "instructions", "tools", "tool_choice", "reasoning", "text", "truncation")
+"""Fields of a request that OpenAI counts."""
+
+
+def _prepare(request: Request, stream: bool, traits: ServerTraits) -> Request:  # noqa: FBT001 - as in a `Wire`
+    """Return a request as a server wants it. One for chat completions, without tools, is written in this API's form."""
+    del traits
+    own = _from_chat(request) if "messages" in request else request
+    return own | {"stream": True} if stream else own
+
+
+def _list_count_requests(request: Request) -> tuple[CountRequest, ...]:
+    fields = {key: value for key, value in request.items() if key in _COUNTED_FIELDS}
+    return (CountRequest("/responses/input_tokens", fields, "input_tokens"),)
+
+
+def _can_join(body: Request, streams: bool) -> bool:  # noqa: FBT001 - as in a `Wire`
+    """Whether the answers of several rounds can be joined.
+
+    A stream names the first response, and if the provider stores that, it has a call without a result. An answer that
+    is made in the background never comes here.
+    """
+    return not body.get("background") and not (streams and body.get("store") is not False)
+
+
+class _Draft(Draft):
+    """A whole response, or the events of one."""
+
+    def add(self, data: JsonObject) -> ReplyChunk:
+        kind, delta = as_string(data.get("type")), as_string(data.get("delta"))
+        if kind in _TEXT_EVENTS:
+            return self._add_text(delta, refused=kind != _TEXT_EVENTS[0])
+        if kind in _CALL_EVENTS:
+            self.add_call(as_count(data.get("output_index")), arguments=delta)
+        elif kind == "response.output_item.added":
+            self._add_call(as_object(data.get("item")), as_count(data.get("output_index")))
+        elif isinstance(data.get("response"), dict):
+            self._add_response(data["response"])
+        elif "output" in data:
+            self._add_response(data)
+        return ReplyChunk(thought=delta if kind in _THOUGHT_EVENTS else "")
+
+    def _add_response(self, response: JsonObject) -> None:
+        """Add a response; one that is complete repeats what was streamed."""
+        self.id = self.id or as_string(response.get("id"))
+        self.model = self.model or as_string(response.get("model"))
+        self.usage = _read_usage(as_object(response.get("usage"))) or self.usage
+        status = response.get("status", "completed")  # not every server sends it
+        if status not in ("completed", "incomplete"):
+            return
+        if not self.has_started:
+            for item in as_objects(response.get("output")):
+                self._add_item(item)
+        self.has_started = True
+        reason = as_string(as_object(response.get("incomplete_details")).get("reason"))
+        ending: FinishReason = "stop" if status == "completed" else _INCOMPLETE_REASONS.get(reason, "other")
+        self.finish = self.finish or ending
+
+    def _add_item(self, item: JsonObject) -> None:
+        for block in as_objects(item.get("content")) if item.get("type") == "message" else ():
+            self._add_text(as_string(block.get("text")))
+            self._add_text(as_string(block.get("refusal")), refused=True)
+        self._add_call(item, None)
+
+    def _add_text(self, text: str, *, refused: bool = False) -> ReplyChunk:
+        if text:
+            self.has_started = True
+            self.finish = "filtered" if refused else self.finish
+        return ReplyChunk(text=self.add_text(text))
+
+    def _add_call(self, item: JsonObject, key: int | None) -> None:
+        field = _CALL_FIELDS.get(as_string(item.get("type")))
+        if field is not None:
+            self.has_started = True
+            name, arguments = as_string(item.get("name")), as_string(item.get(field))
+            self.add_call(key, id=as_string(item.get("call_id")), name=name, arguments=arguments)
+
+
+def _read_usage(usage: JsonObject) -> Usage | None:
+    if not usage:
+        return None
+    return make_usage(
+        prompt=as_count(usage.get("input_tokens")),
+        cached=as_count(as_object(usage.get("input_tokens_details")).get("cached_tokens")),
+        completion=as_count(usage.get("output_tokens")),
+        reasoning=as_count(as_object(usage.get("output_tokens_details")).get("reasoning_tokens")),
+    )
+
+
+def _from_chat(request: Request) -> Request:
+    """Return a request for chat completions in the form of this API.
+
+    >>> _from_chat({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]})
+    {'model': 'm', 'max_output_tokens': 9, 'input': [{'role': 'user', 'content': 'Hi'}]}
+    """
+    names = {"messages": "input", "max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
+    return {names.get(key, key): value for key, value in request.items()}
+
+
+# -- rounds ------------------------------------------------------------------------------------------------------------
+
+_ANSWERED_CALLS: Final = ("function_call", "custom_tool_call")  # items that take a text as result
+_OTHER_CALLS: Final = frozenset(
+    ("computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request")
+)
+"""Items that only the client can answer."""
+
+
+class ResponsesAnswer(JoinedAnswer):
+    """Joins responses of OpenAI's Responses API.
+
+    A reasoning item is not valid without the item that follows it, so it is held back until that is known. A stream
+    has the id of its first response. A whole answer has that of the last one, which can be continued by its id.
+    """
+
+    def __init__(self) -> None:
+        self._seen: list[JsonObject] = []  # items of earlier rounds that the client sees
+        self._sequence = 0  # the number of the next event
+        self._id: JsonObject = {}  # of the first response of a stream
+        super().__init__()
+
+    def _start(self) -> None:
+        super()._start()
+        self._response: JsonObject = {}
+        self._kinds: dict[int, str] = {}  # of items that were begun
+        self._indexes: dict[int, int] = {}
+
+    def add(self, body: JsonObject) -> None:
+        """Add the complete answer of a round."""
+        self._response = body
+
+    def whole(self, body: JsonObject) -> JsonObject:
+        """Return the answer of the last round, joined with those before it."""
+        own = self._own_items()
+        if not self._round and len(own) == len(self._items):
+            return body
+        usage = add_usage(self._usage, as_object(body.get("usage"))) or None
+        return body | {"output": [*self._seen, *(item for _, item in own)], "usage": usage}
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls of the current round; none if not all of them can be answered."""
+        kinds = {as_string(item.get("type")) for item in self._items}
+        if self._response.get("status", "completed") != "completed" or kinds & _OTHER_CALLS:
+            return []
+        return [
+            ToolCall(
+                id=as_string(item.get("call_id")),
+                name=as_string(item.get("name")),
+                arguments=as_string(item.get("arguments")) or "{}",
+            )
+            for item in self._items
+            if item.get("type") in _ANSWERED_CALLS
+        ]
+
+    def step(self, results: Mapping[str, str]) -> list[JsonObject]:
+        """Return the items to add to the request. What the provider does not store needs no id."""
+        items = self._items
+        if self._response.get("store") is False:
+            items = [item for item in items if item.get("type") != "reasoning" or item.get("encrypted_content")]
+            items = [{key: value for key, value in item.items() if key != "id"} for item in items]
+        answers = [
+            {"type": f"{item['type']}_output", "call_id": item["call_id"], "output": results[item["call_id"]]}
+            for item in self._items
+            if item.get("type") in _ANSWERED_CALLS
+        ]
+        return [*items, *answers]
+
+    def _remember(self) -> None:
+        calls = [at for at, item in enumerate(self._items) if item.get("type") in _ANSWERED_CALLS]
+        self._seen += _without_last_reasoning(self._items[: calls[0]] if calls else self._items)
+
+    def _own_usage(self) -> JsonObject:
+        return as_object(self._response.get("usage"))
+
+    def _passes(self, data: JsonObject) -> bool:
+        return not as_string(data.get("type")).startswith("response.")
+
+    def _begins_call(self, data: JsonObject) -> bool:
+        del data
+        kinds = tuple(self._kinds.values())
+        return kinds[-1:] == ("reasoning",) or not set(kinds).isdisjoint(_ANSWERED_CALLS)
+
+    def _is_end(self, data: JsonObject) -> bool:
+        return data.get("type") in WHOLE_EVENTS
+
+    @property
+    def _items(self) -> list[JsonObject]:
+        return as_objects(self._response.get("output"))
+
+    def _own_items(self) -> list[tuple[int, JsonObject]]:
+        """Return the items of this round without calls of the recall tool, with their indices."""
+        own = [(at, item) for at, item in enumerate(self._items) if not _is_recall(item)]
+        return own if len(own) == len(self._items) else own[: len(_without_last_reasoning([item for _, item in own]))]
+
+    def _add_event(self, event: Event) -> bytes:
+        """Add an event. What is held for the sake of a reasoning item is shown if a message follows that."""
+        data, shown = as_object(event.data), b""
+        if data.get("type") == "response.output_item.added":
+            self._kinds[as_count(data.get("output_index"))] = as_string(as_object(data.get("item")).get("type"))
+            if not self._begins_call(data):
+                held, self._held, self._state = self._held, [], "open"
+                shown = b"".join(map(self._write, held))
+        return shown + super()._add_event(event)
+
+    def _merge(self, data: JsonObject) -> None:
+        if data["type"] in WHOLE_EVENTS:
+            self._response = as_object(data.get("response"))
+            self._state = "held"  # until the next line: it is clear now whose the calls are
+
+    def _write_held(self, held: Sequence[Event]) -> bytes:
+        own = {at for at, _ in self._own_items()} if self._items else set(self._kinds)
+        return b"".join([self._write(each) for each in held if self._is_shown(each, own)])
+
+    def _is_shown(self, event: Event, own: set[int]) -> bool:
+        data = as_object(event.data)
+        return self._is_end(data) or as_count(data.get("output_index")) in own
+
+    def _write(self, event: Event) -> bytes:
+        """Return an event as the client sees it, with the index that its item has there."""
+        data = as_object(event.data)
+        kind = as_string(data.get("type"))
+        if kind in PREAMBLE_EVENTS:
+            if self._round:
+                return b""
+            self._id = {"id": as_object(data.get("response")).get("id")}
+        if kind in WHOLE_EVENTS:
+            data = data | {"response": self.whole(self._response) | self._id}
+        elif "output_index" in data:
+            index = as_count(data["output_index"])
+            self._indexes.setdefault(index, len(self._seen) + len(self._indexes))
+            data = data | {"output_index": self._indexes[index]}
+        if "sequence_number" in data:
+            data = data | {"sequence_number": self._sequence}
+        self._sequence += 1
+        if data == event.data:
+            return event.raw
+        return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+
+
+def _is_recall(item: JsonObject) -> bool:
+    return item.get("type") == "function_call" and item.get("name") == RECALL.name
+
+
+def _without_last_reasoning(items: list[JsonObject]) -> list[JsonObject]:
+    """Return items without reasoning at their end."""
+    end = len(items)
+    while end and items[end - 1].get("type") == "reasoning":
+        end -= 1
+    return items[:end]
+
+
 WIRE: Final = Wire(
     name="responses",
     provider="openai",
@@ -281,4 +557,12 @@ WIRE: Final = Wire(
     ),
     find_reasoning=find_reasoning,
     find_removable=find_unlinked_reasoning,
+    make_draft=_Draft,
+    preamble_events=PREAMBLE_EVENTS,
+    whole_events=WHOLE_EVENTS,
+    join_rounds=ResponsesAnswer,
+    can_join=_can_join,
+    get_path=lambda request, stream: "/responses",  # noqa: ARG005 - called by position
+    prepare=_prepare,
+    count_requests=_list_count_requests,
 )

@@ -13,6 +13,7 @@ from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
 from brimful.core.labels import fold, line_prefix, quote_lines, speaker_name
 from brimful.core.prompt import Message, Prompt, Request, Tool
 from brimful.wires.normalize import normalize_messages, placeholder
+from brimful.wires.openai_chat import ChatDraft, list_count_requests, prepare
 from brimful.wires.rules import Report
 from brimful.wires.tools import json_text, object_schema
 from brimful.wires.wire import Wire
@@ -118,4 +119,9 @@ WIRE: Final = Wire(
     read=read_request,
     find_violations=find_violations,
     is_templated=True,
+    make_draft=ChatDraft,
+    get_path=lambda request, stream: "/completions",  # noqa: ARG005 - called by position
+    prepare=prepare,
+    count_requests=lambda request: list_count_requests(request, "/completions"),
+    models_path="/models",
 )

@@ -5,8 +5,9 @@ functions of a wire are pure. Writing and reading a request share no code: what 
 read.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -14,7 +15,10 @@ from brimful.core.content import Media, Role, Text
 from brimful.core.prompt import Message, Prompt, Request, Tool
 from brimful.core.validation import is_whole_number
 from brimful.errors import InvalidRequest, InvalidValue
+from brimful.records import Usage
 from brimful.wires.normalize import decode_data_url, placeholder
+from brimful.wires.replies import Draft
+from brimful.wires.rounds import JoinedAnswer
 
 JsonObject = dict[str, Any]
 ReadTurn = Callable[..., tuple[Message, ...]]
@@ -23,12 +27,53 @@ LIMIT_FIELDS: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens
 _CONTENT_FIELDS: Final = ("content", "tool_calls", "function_call")
 
 
+KeyHeader = Literal["authorization", "x-api-key", "api-key"]
+"""The header of an API key: as a bearer token, as Anthropic has it, or as Azure has it."""
+
+
+class ServerTraits(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server differs from others that speak the same format.
+
+    OpenAI itself wants the limit of a completion as `max_completion_tokens`. Other servers may accept, ignore or reject
+    that name, but all know `max_tokens`: `uses_max_tokens` is True for them. `requests_usage` is False for servers that
+    reject a request for the usage of a stream. `key_header` is that of the API key, if it is not the usual one.
+    """
+
+    uses_max_tokens: bool = False
+    requests_usage: bool = True
+    key_header: KeyHeader | None = None
+
+
+class CountRequest(msgspec.Struct, frozen=True):
+    """A request for the token count of a prompt, which is in a `field` of the answer.
+
+    If not `versioned`, the path replaces the API version at the end of the server's URL.
+    """
+
+    path: str
+    body: Request
+    field: str
+    versioned: bool = True
+
+
 class ReasoningRule(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a request may lack the reasoning of turns before the last answer. That of the last answer must stay."""
 
     is_removable: bool
     why: str
     source: str
+
+
+def set_stream(request: Request, stream: bool, traits: ServerTraits) -> Request:  # noqa: FBT001 - as in a `Wire`
+    """Return a request whose field `stream` says whether its answer is streamed."""
+    del traits
+    fields = {key: value for key, value in request.items() if key != "stream"}
+    return fields | {"stream": True} if stream else fields
+
+
+def no_draft() -> Draft:
+    """Refuse to read replies."""
+    raise InvalidValue("wire", "replies in this format cannot be read")
 
 
 def has_role_and_content(message: JsonObject) -> bool:
@@ -75,6 +120,16 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     **Requests that are written again**, with some of their messages: `write_text` makes a message of a role and a text,
     `get_role` reads a role, `text_type` is the type of a text block, `repair` changes a message in which a text stands
     for media, and `user_first` says that the user must speak first.
+
+    **Replies.** `make_draft` makes what a reply is read into, whole or streamed; `read_usage` reads a usage as an SDK
+    returns it, which has the field `usage_key`. A stream consists of server-sent events, or of lines if
+    `is_json_lines`, or of the items of one array if `streams_arrays` and the client asks for no events.
+    `preamble_events` come before anything was generated, and `whole_events` repeat the whole answer. `join_rounds`
+    joins the answers of several rounds into one, if `can_join` says so for the body of a request and whether its answer
+    is streamed.
+
+    **Servers.** `headers` and `key_header` come with every request, which is sent to `get_path` as `prepare` returns
+    it. `count_requests` let a server count the tokens of a prompt, and `models_path` lists its models and windows.
 
     **Reasoning** of the model: `find_reasoning` returns the parts of a message with it, by index, and
     `find_removable` the messages that may be sent without it.
@@ -125,6 +180,23 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     find_reasoning: Callable[[JsonObject], tuple[int, ...]] = lambda _: ()
     find_removable: Callable[[Sequence[JsonObject]], Iterable[int]] = lambda messages: range(len(messages))
     without_reasoning: Callable[[JsonObject], JsonObject] = lambda message: message
+
+    make_draft: Callable[[], Draft] = no_draft
+    read_usage: Callable[[JsonObject], Usage | None] = lambda _: None
+    usage_key: str = ""
+    is_json_lines: bool = False
+    streams_arrays: bool = False
+    preamble_events: tuple[str, ...] = ()
+    whole_events: tuple[str, ...] = ()
+    join_rounds: Callable[[], JoinedAnswer] | None = None
+    can_join: Callable[[JsonObject, bool], bool] = lambda body, streams: True  # noqa: ARG005 - called by position
+
+    headers: Mapping[str, str] = MappingProxyType({})
+    key_header: str = "authorization"
+    get_path: Callable[[Request, bool], str] = lambda request, stream: "/"  # noqa: ARG005 - called by position
+    prepare: Callable[[Request, bool, ServerTraits], Request] = set_stream
+    count_requests: Callable[[Request], Sequence[CountRequest]] = lambda _: ()
+    models_path: str = ""
 
     def render(self, prompt: Prompt, *, window: int) -> Request:
         """Write the request. The same prompt gives the same bytes, and a valid prompt gives a valid request.

@@ -29,7 +29,7 @@ from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState,
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
 from brimful.server.proxy.upstreams import get_response_headers, upstream_errors
 from brimful.server.telemetry import Telemetry
-from brimful.wires.rounds import wants_recall
+from brimful.wires.rounds import JoinedAnswer
 
 CONTEXT_HEADER: Final = "x-brimful-context"
 DROPPED_HEADER: Final = "x-brimful-dropped"
@@ -207,7 +207,7 @@ class StreamingAnswer(Response):
 
     async def _pump(self, send: Send) -> None:
         await self._pump_round(send)
-        while self._session is not None and wants_recall(self._session.joined) and not self._is_interrupted():
+        while self._session is not None and self._session.joined.wants_recall and not self._is_interrupted():
             await self._follow(self._session)
             await self._pump_round(send)
 
@@ -322,8 +322,9 @@ class Relay:
                 stopping=self._stopping,
                 clock=self._clock,
             )
-            if session is None and context is not None and context.inputs.recall:
-                session = self._start_session(request, mode, context)
+            join = request.wire.join_rounds
+            if session is None and context is not None and context.inputs.recall and join is not None:
+                session = self._start_session(request, mode, context, join())
             if session is not None and context is not None:
                 session.context = context
             if stream.is_event_stream:
@@ -331,11 +332,14 @@ class Relay:
             body = await stream.read()
         return await _make_response(body, stream, answer, session)
 
-    def _start_session(self, request: ProxyRequest, mode: Mode, context: Context) -> RecallSession:
+    def _start_session(
+        self, request: ProxyRequest, mode: Mode, context: Context, joined: JoinedAnswer
+    ) -> RecallSession:
         """Return the session in which the recalls of a request are answered."""
         session = RecallSession(
             request,
             context,
+            joined,
             self._recall,
             rebuild=mode.rebuild,
             emit=self._telemetry.emitter(request.client.tenant).emit,
@@ -379,7 +383,7 @@ async def _make_response(
         if session is not None:
             whole = msgspec.json.decode(body)
             session.joined.add(whole)
-            if wants_recall(session.joined):
+            if session.joined.wants_recall:
                 following = await session.next_round()
                 answer.record_round(reply, following.recalls)
                 return await session.send(following)

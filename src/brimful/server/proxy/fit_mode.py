@@ -25,7 +25,6 @@ from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.writer import new_id
 from brimful.errors import StoreError, StoreUnavailable
 from brimful.policies import load_policy
-from brimful.providers import Dialect
 from brimful.records import Response, Snapshot, Usage
 from brimful.records.usage import UsageReport
 from brimful.server.background import BackgroundTasks, log_failure
@@ -35,7 +34,7 @@ from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_di
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.recall import can_join
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
-from brimful.server.proxy.stream import EdgeListener, LineEdgeListener, StreamListener, WholeEventListener
+from brimful.server.proxy.stream import EdgeListener, StreamListener, WholeEventListener
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
 from brimful.stores import Database
@@ -61,13 +60,6 @@ _MEDIA_MARKERS: Final = (b'"image', b"audio", b'"file', b'"document', b'"video',
 _TEXT_FIELDS: Final = frozenset(("role", "content", "name", "tool_calls", "tool_call_id"))
 """Fields of a text-only message."""
 _PLAIN_ITEMS: Final = ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
-
-
-_LISTENERS: Final[dict[str, Callable[[Dialect, str], StreamListener]]] = {
-    "responses": WholeEventListener,
-    "ollama": LineEdgeListener,
-}
-"""What listens to the streams of a wire format, if it is not an `EdgeListener`."""
 
 
 class _Batch(msgspec.Struct, frozen=True):
@@ -281,7 +273,7 @@ class FitMode:
 
     def listen(self, request: ProxyRequest) -> StreamListener:
         """Listen for usage and finish only."""
-        listener = _LISTENERS.get(request.wire.name, EdgeListener)
+        listener = WholeEventListener if request.wire.whole_events else EdgeListener
         return listener(request.upstream.dialect, request.upstream.route)
 
     async def record(self, request: ProxyRequest, result: ProxyResult) -> None:

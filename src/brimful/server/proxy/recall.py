@@ -17,23 +17,14 @@ from brimful.engine.exchange import Emit, PreparedRequest
 from brimful.errors import BudgetExceeded, InvalidValue
 from brimful.server.proxy.request import ProxyRequest
 from brimful.threads import run_in_thread
-from brimful.wires.dialect import JsonObject, as_object
-from brimful.wires.piece_rounds import ContentAnswer, OllamaAnswer
-from brimful.wires.rounds import ChatAnswer, JoinedAnswer, MessageAnswer, ResponsesAnswer
+from brimful.wires.replies import JsonObject, as_object
+from brimful.wires.rounds import JoinedAnswer
 from brimful.wires.tools import arguments_object
 
 _MAX_SHARE: Final = 0.25  # of the prompt that the results of a round may take, so that they do not displace the task
 NOT_RUN: Final = "Not run, because it was called together with recall. Call it again if it is still needed."
 _NO_ROOM: Final = "Error: there is no room for a result. Answer with what you have."
 
-JOINED_ANSWERS: Final[dict[str, Callable[[], JoinedAnswer]]] = {
-    "openai": ChatAnswer,
-    "anthropic": MessageAnswer,
-    "responses": ResponsesAnswer,
-    "gemini": ContentAnswer,
-    "ollama": OllamaAnswer,
-}
-"""How the answers of rounds are joined."""
 _NO_CALLS: Final[dict[str, JsonObject]] = {
     "openai": {"tool_choice": "none"},
     "responses": {"tool_choice": "none"},
@@ -48,15 +39,9 @@ Rebuild = Callable[[ProxyRequest, Context, int, Notice], Awaitable[PreparedReque
 
 
 def can_join(request: ProxyRequest) -> bool:
-    """Whether the answers of several rounds can be joined.
-
-    Two texts are not one JSON document. A stream of the Responses API names the first response, and if the provider
-    stores that, it has a call without a result. An answer that is made in the background never comes here.
-    """
-    body = request.body
-    if request.wire.name == "responses" and (
-        body.get("background") or (request.streams and body.get("store") is not False)
-    ):
+    """Whether the answers of several rounds can be joined. Two texts are not one JSON document."""
+    body, wire = request.body, request.wire
+    if wire.join_rounds is None or not wire.can_join(body, request.streams):
         return False
     described = [body.get("response_format"), body.get("output_format")]
     described += [as_object(body.get(field)).get("format") for field in ("text", "output_config")]
@@ -92,6 +77,7 @@ class RecallSession:
         self,
         request: ProxyRequest,
         context: Context,
+        joined: JoinedAnswer,
         limits: RecallLimits,
         *,
         rebuild: Rebuild,
@@ -100,7 +86,7 @@ class RecallSession:
         clock: Callable[[], float],
     ) -> None:
         self.first = self.context = context
-        self.joined = JOINED_ANSWERS[request.wire.name]()
+        self.joined = joined
         self._request = request
         self._limits = limits
         self._rebuild = rebuild

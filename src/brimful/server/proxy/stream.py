@@ -20,9 +20,8 @@ from brimful.records.reply import Reply
 from brimful.server.config import ModeName
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.upstreams import Upstream
-from brimful.wires.dialect import Reader
 from brimful.wires.event_stream import EventDecoder, ServerEventDecoder, StreamEvent
-from brimful.wires.responses_replies import PREAMBLE_EVENTS, WHOLE_EVENTS
+from brimful.wires.replies import Reader
 
 COMMENT_SECONDS: Final = 5.0  # after the first comment; then everything is forwarded
 MAX_HELD_BYTES: Final = 1_048_576  # before the first event; the preamble of a response repeats instructions and tools
@@ -47,7 +46,7 @@ async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Cal
         first = first if buffered else clock()
         buffered.append(chunk)
         if (
-            _has_event(chunk, reader, events)
+            _has_event(chunk, reader, events, line.dialect.wire.preamble_events)
             or sum(map(len, buffered)) > MAX_HELD_BYTES
             or clock() - first > COMMENT_SECONDS
         ):
@@ -55,7 +54,7 @@ async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Cal
     answering.chunks = _prepend(buffered, answering.chunks)
 
 
-def _has_event(chunk: bytes, reader: Reader, events: EventDecoder) -> bool:
+def _has_event(chunk: bytes, reader: Reader, events: EventDecoder, preamble: Sequence[str]) -> bool:
     """Return whether anything but comments and the preamble of a response has been received."""
     try:
         reader.feed(chunk)
@@ -63,7 +62,7 @@ def _has_event(chunk: bytes, reader: Reader, events: EventDecoder) -> bool:
         raise
     except ProviderError:
         return True  # any other error is for the client
-    return any(not _names_event(event, PREAMBLE_EVENTS) for event in events.feed(chunk))
+    return any(not _names_event(event, preamble) for event in events.feed(chunk))
 
 
 def _names_event(event: StreamEvent, names: Sequence[str]) -> bool:
@@ -110,10 +109,9 @@ class StreamListener(Protocol):
 class EdgeListener:
     """Keeps only the start and the end of a stream, so that long answers cost little."""
 
-    event_end = _EVENT_END
-
     def __init__(self, dialect: Dialect, route: str, limit: int = _EDGE_BYTES) -> None:
         self._dialect = dialect
+        self._event_end = _LINE_END if dialect.wire.is_json_lines else _EVENT_END
         self._route = route
         self._limit = limit
         self._head = b""
@@ -146,8 +144,8 @@ class EdgeListener:
         tail = b"".join(self._tail)
         if not self._truncated:
             return self._read(self._head + tail)
-        head_ends = [found.end() for found in self.event_end.finditer(self._head)]
-        begun = self.event_end.search(tail)
+        head_ends = [found.end() for found in self._event_end.finditer(self._head)]
+        begun = self._event_end.search(tail)
         return self._read(self._head[: head_ends[-1] if head_ends else 0] + (tail[begun.end() :] if begun else b""))
 
     def _shorten(self) -> None:
@@ -162,12 +160,6 @@ class EdgeListener:
         reply = listener.reply()
         self.complete, self.interrupted = listener.complete, listener.interrupted
         return reply
-
-
-class LineEdgeListener(EdgeListener):
-    """Keeps the start and the end of a stream in which every line is an event."""
-
-    event_end = _LINE_END
 
 
 class FullListener:
@@ -218,6 +210,7 @@ class WholeEventListener(FullListener):
     def __init__(self, dialect: Dialect, route: str) -> None:
         super().__init__(dialect, route)
         self._events = ServerEventDecoder()
+        self._whole = dialect.wire.whole_events
 
     def feed(self, chunk: bytes) -> None:
         """Receive some bytes."""
@@ -230,7 +223,7 @@ class WholeEventListener(FullListener):
 
     def _pass_on(self, events: Sequence[StreamEvent]) -> None:
         for event in events:
-            if _names_event(event, WHOLE_EVENTS):
+            if _names_event(event, self._whole):
                 data = event.data.replace(b"\n", b"\ndata: ")
                 super().feed(b"event: " + event.name.encode() + b"\ndata: " + data + b"\n\n")
 
