@@ -6,6 +6,7 @@ import pytest
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from brimful.server.errors import to_api_error
+from brimful.wires import find_wire
 from brimful.wires.errors import ErrorSource, make_provider_error
 from server.upstream import chat_answer, chat_events, message_events
 
@@ -221,7 +222,7 @@ def test_a_redirecting_upstream(start, upstream, path, status):
 @pytest.mark.parametrize("status", [-1, 0, 100, 200, 600, 699, 2013])
 def test_an_invalid_http_status(status):
     result = to_api_error(
-        make_provider_error(ErrorSource(route="local"), status, b'{"error": {"message": "no"}}'), "openai"
+        make_provider_error(ErrorSource(route="local"), status, b'{"error": {"message": "no"}}'), find_wire("openai")
     )
     assert result.status == 502
     assert result.message.startswith(f"local: answered {status}")

@@ -91,7 +91,7 @@ def read_content(value: object, field: str) -> tuple[str | tuple[Part, ...], Rol
 def _from_langchain(data: dict[str, Any], wire: Wire, field: str) -> dict[str, Any]:
     from brimful.formats.langchain import to_openai  # noqa: PLC0415 - only for LangChain's messages
 
-    if not wire.takes_langchain:
+    if not wire.has_openai_messages:
         reason = f"is a LangChain message, which can be used in OpenAI's wire format, not in {wire.name}"
         raise InvalidValue(field, reason)
     return {key: value for key, value in to_openai(data).items() if key not in ("id", "metadata")}

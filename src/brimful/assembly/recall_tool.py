@@ -1,24 +1,20 @@
 """The recall tool: it lets a model get back what its context shortened or left out."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, get_args
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
 from brimful.core.context import Context, Inputs
-from brimful.core.prompt import Request
 from brimful.core.recall import RECALL, Recalled
 from brimful.core.validation import is_whole_number, preview
 from brimful.errors import BrimfulError, InvalidValue, UnknownRecord
-from brimful.wires.tools import arguments_object, function_tool, object_schema
-
-ToolWire = Literal["openai", "anthropic", "responses", "gemini", "ollama"]
-"""The form in which a tool is described to a model. `responses` is that of OpenAI's Responses API."""
+from brimful.wires.registry import find_incoming_wire
+from brimful.wires.tools import arguments_object
 
 DEFAULT_TOKENS: Final = 1_000  # of a result, if the model does not say how many
 _NOTE_TOKENS: Final = 32  # at most, of the line after a part of an item
 _TOOLS: Final = "tools"
-_CHOICE: Final = "tool_choice"
 
 
 class RecallCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +48,7 @@ class RecallTool(msgspec.Struct, frozen=True, kw_only=True):
         return describe_result(recalled, call)
 
 
-def recall_tool(context: Context, *, wire: ToolWire | None = None, max_tokens: int = 4_000) -> RecallTool:
+def recall_tool(context: Context, *, wire: str | None = None, max_tokens: int = 4_000) -> RecallTool:
     """Return the tool with which a model recalls what a context shortened or left out.
 
     `wire` is the form of its schema, by default that of the context's request. No result has more than `max_tokens`.
@@ -62,31 +58,7 @@ def recall_tool(context: Context, *, wire: ToolWire | None = None, max_tokens: i
     if not is_whole_number(max_tokens):
         raise InvalidValue("max_tokens", f"must be a positive whole number of tokens, not {preview(max_tokens)}")
     form = wire or (context.inputs.model.wire if context.inputs.frame is None else context.inputs.frame.wire)
-    if not isinstance(form, str) or form not in _WRITERS:
-        raise InvalidValue("wire", f"must be one of {', '.join(get_args(ToolWire))}, not {preview(form)}")
-    return RecallTool(context=context, schema=write_schema(form), max_tokens=max_tokens)
-
-
-def write_schema(wire: str) -> dict[str, Any]:
-    """Return the definition of the tool in the form of a wire format.
-
-    >>> write_schema("responses")["name"], write_schema("openai")["function"]["name"]
-    ('recall', 'recall')
-    """
-    return _WRITERS[wire]()
-
-
-def _describe(schema_field: str) -> dict[str, Any]:
-    return {"name": RECALL.name, "description": RECALL.description, schema_field: object_schema(RECALL.parameters)}
-
-
-_WRITERS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
-    "openai": lambda: function_tool(RECALL),
-    "ollama": lambda: function_tool(RECALL),
-    "anthropic": lambda: _describe("input_schema"),
-    "responses": lambda: {"type": "function", **_describe("parameters")},
-    "gemini": lambda: {"functionDeclarations": [_describe("parametersJsonSchema")]},
-}
+    return RecallTool(context=context, schema=find_incoming_wire(form).write_tool(RECALL), max_tokens=max_tokens)
 
 
 # -- answering calls ---------------------------------------------------------------------------------------------------
@@ -154,11 +126,12 @@ def with_recall(inputs: Inputs) -> Inputs | None:
     The tool comes last, so that everything before it, with the caller's own cache breakpoints, stays as it is.
     """
     frame = inputs.frame
-    if frame is None or not inputs.is_fitted or inputs.policy.recall != "tool" or frame.wire not in _WRITERS:
+    if frame is None or not inputs.is_fitted or inputs.policy.recall != "tool":
         return None
-    if _has_fixed_tools(frame.fields) or any(tool.name == RECALL.name for tool in inputs.tools):
+    wire = find_incoming_wire(frame.wire)
+    if wire.has_fixed_tools(frame.fields) or any(tool.name == RECALL.name for tool in inputs.tools):
         return None
-    fields = frame.fields | {_TOOLS: [*(frame.fields.get(_TOOLS) or ()), write_schema(frame.wire)]}
+    fields = frame.fields | {_TOOLS: [*(frame.fields.get(_TOOLS) or ()), wire.write_tool(RECALL)]}
     return msgspec.structs.replace(
         inputs, tools=(*inputs.tools, RECALL), frame=msgspec.structs.replace(frame, fields=fields), recall=True
     )
@@ -174,31 +147,3 @@ def without_recall(inputs: Inputs) -> Inputs:
     return msgspec.structs.replace(
         inputs, tools=inputs.tools[:-1], frame=msgspec.structs.replace(frame, fields=fields), recall=False
     )
-
-
-def _has_fixed_tools(fields: Request) -> bool:
-    """Whether the caller decided which tools may be called, or wants what several rounds cannot give."""
-    if "contents" in fields:
-        return _has_fixed_gemini_tools(fields)
-    choice, tools = fields.get(_CHOICE), fields.get(_TOOLS)
-    is_auto = choice is None or choice == "auto" or (isinstance(choice, dict) and choice.get("type") == "auto")
-    has_older_form = bool(fields.get("functions")) or fields.get("function_call") is not None
-    several = fields.get("n") not in (None, 1) or bool(fields.get("logprobs"))
-    return not is_auto or has_older_form or several or not isinstance(tools, list | None)
-
-
-def _has_fixed_gemini_tools(fields: Request) -> bool:
-    """Whether the same holds in Gemini's form, where functions cannot be combined with Google's own tools."""
-    calling = _field(_field(fields, "toolConfig"), "functionCallingConfig")
-    answers = _field(_field(fields, "generationConfig"), "candidateCount")
-    tools = fields.get(_TOOLS) or []
-    has_functions_only = isinstance(tools, list) and all(_field(tool, "functionDeclarations") for tool in tools)
-    mode = _field(calling, "mode")
-    return mode not in (None, "AUTO", "MODE_UNSPECIFIED") or answers not in (None, 1) or not has_functions_only
-
-
-def _field(value: object, name: str) -> Any:
-    """Return a field of an object, whose name may be written in either case: `toolConfig` or `tool_config`."""
-    if not isinstance(value, dict):
-        return None
-    return value.get(name) or value.get("".join(f"_{each.lower()}" if each.isupper() else each for each in name))

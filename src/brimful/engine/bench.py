@@ -28,6 +28,7 @@ from brimful.formats.openai import write_openai_messages
 from brimful.models import price
 from brimful.protocols import Provider
 from brimful.records import Message
+from brimful.wires import find_wire
 from brimful.wires.openai_chat import read_request
 
 Way = Literal["newest", "fit", "memory"]
@@ -173,7 +174,7 @@ class Reader:
 
     def __init__(self, provider: Provider, model: str, completion: int) -> None:
         """Use a provider for OpenAI's chat completions."""
-        if provider.wire != "openai":
+        if not find_wire(provider.wire).has_openai_messages:
             raise InvalidValue("answers", f"must be a server for OpenAI's chat completions, not {provider.route}")
         self.answers = 0
         self.error: ProviderError | None = None

@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, unquote, unquote_plus, urlsplit
 import msgspec
 
 from brimful.errors import InvalidValue
+from brimful.wires import Wire
 
 _VERSION: Final = re.compile(r"/v\d+(?:beta|alpha)?$")
 
@@ -61,13 +62,13 @@ def remove_version(url: str) -> str:
     return _VERSION.sub("", url)
 
 
-def get_base_url(url: str, wire: str) -> str:
-    """Return the URL that the paths of a wire format are appended to. Anthropic's paths include the version.
+def get_base_url(url: str, wire: Wire) -> str:
+    """Return the URL that the paths of a wire format are appended to. They may include the version.
 
-    >>> get_base_url("http://localhost:8081/v1", "anthropic"), get_base_url("http://localhost:8081/v1", "openai")
-    ('http://localhost:8081', 'http://localhost:8081/v1')
+    >>> [get_base_url("http://localhost:8081/v1", find_wire(name)) for name in ("anthropic", "openai")]
+    ['http://localhost:8081', 'http://localhost:8081/v1']
     """
-    if wire != "anthropic":
+    if wire.paths is None or not wire.paths.is_whole:
         return url
     base, mark, query = url.partition("?")
     return f"{re.sub(r'/v1/?$', '', base)}{mark}{query}"

@@ -203,7 +203,7 @@ def _make_http_provider(
         raise InvalidValue("provider", f"{known.name} needs an API key: set {name}, or pass `key`")
     dialect = make_dialect(wire, url)
     connection = Connection(
-        get_base_url(url, wire),
+        get_base_url(url, dialect.wire),
         headers=dialect.headers(used),
         route=f"{wire}:{get_route(url)}",
         limits=limits,

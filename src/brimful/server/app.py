@@ -42,7 +42,7 @@ from brimful.server.access import (
 from brimful.server.background import BackgroundTasks, Shutdown
 from brimful.server.config import Config, ModeName
 from brimful.server.endpoint import DEPLOYMENT, JSON, Endpoint, Gateway, Handler, error_response, log_request
-from brimful.server.errors import ApiError, get_error_format, method_not_allowed, unknown_path
+from brimful.server.errors import ApiError, method_not_allowed, unknown_path
 from brimful.server.inspector.catalogue import DEFAULT_MODEL, ContentCounter
 from brimful.server.inspector.operation import EVENT_STREAM
 from brimful.server.inspector.operations import OPERATIONS, Inspector
@@ -57,13 +57,14 @@ from brimful.server.proxy.models import ModelResolver
 from brimful.server.proxy.passthrough import FORWARDED_METHODS, Passthrough
 from brimful.server.proxy.recall import RecallLimits
 from brimful.server.proxy.remember_mode import RememberMode
-from brimful.server.proxy.upstreams import WIRE_PATHS, Upstreams
+from brimful.server.proxy.upstreams import Upstreams
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
 from brimful.server.work import WorkPool
 from brimful.stores import connect
 from brimful.stores.urls import parse_url
 from brimful.telemetry.prometheus import METRICS_TYPE
+from brimful.wires.registry import default_wire, find_wire_by_path, served_wires
 
 MAX_EVENT_STREAMS: Final = 1_000
 """Concurrent event streams per API key."""
@@ -349,8 +350,8 @@ def _routes(services: Services) -> list[Route]:
         return Route(path, Endpoint(path, serve, gateway), methods=["GET"])
 
     return [
-        *(post(path, chat.endpoint(wire)) for wire, paths in WIRE_PATHS.items() for path in paths.completions),
-        post("/v1/messages/count_tokens", passthrough.count_tokens),
+        *(post(path, chat.endpoint(wire)) for wire, paths in served_wires() for path in paths.completions),
+        *(post(paths.count, passthrough.count_tokens) for _, paths in served_wires() if paths.count),
         post("/v1/embeddings", passthrough.forward),
         post("/v1beta/models/{model}:countTokens", passthrough.forward),
         get("/v1beta/models", passthrough.forward),
@@ -375,7 +376,7 @@ def _unknown_routes(services: Services) -> Iterator[Route]:
     """Yield the route of all other paths of the APIs, unless they are refused."""
     if services.forwards_unknown_paths:
         passthrough = services.passthrough
-        for root in sorted({paths.root for paths in WIRE_PATHS.values()}):
+        for root in sorted({paths.root for _, paths in served_wires()}):
             path = f"{root}/{{path:path}}"
             endpoint = Endpoint(path, passthrough.forward, services.gateway, serve_upload=passthrough.upload)
             yield Route(path, endpoint, methods=FORWARDED_METHODS)
@@ -417,11 +418,13 @@ def _ready(services: Services) -> Callable[[Request], object]:
         try:
             is_ready = await services.is_ready()
         except StoreError:
-            return error_response(ApiError("shutting_down", "the store is not available", code="not_ready"), "openai")
+            return error_response(
+                ApiError("shutting_down", "the store is not available", code="not_ready"), default_wire()
+            )
         return (
             _status_response("ready")
             if is_ready
-            else error_response(ApiError("shutting_down", "the server is shutting down"), "openai")
+            else error_response(ApiError("shutting_down", "the server is shutting down"), default_wire())
         )
 
     return ready
@@ -449,15 +452,15 @@ def _method_not_allowed(request: Request) -> Response:
     matching = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
     allowed = (method for route in matching for method in route.methods or ())
     error = method_not_allowed(path, request.method, allowed)
-    return error_response(error, get_error_format(path, request.headers))
+    return error_response(error, find_wire_by_path(path, request.headers))
 
 
 def _not_found(request: Request, status: int) -> Response:
     path = request.url.path
-    return error_response(unknown_path(path, request.method, status), get_error_format(path, request.headers))
+    return error_response(unknown_path(path, request.method, status), find_wire_by_path(path, request.headers))
 
 
 async def _server_error(request: Request, error: Exception) -> Response:
     del error
-    error_format = get_error_format(request.url.path, request.headers)
-    return error_response(ApiError("internal", "internal error"), error_format)
+    wire = find_wire_by_path(request.url.path, request.headers)
+    return error_response(ApiError("internal", "internal error"), wire)

@@ -11,6 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from brimful.server.config import Config, ServerLimits
 from brimful.server.errors import ApiError, error_body
+from brimful.wires.registry import default_wire
 
 _OTHER_FILES: Final = 64  # open files of a process besides connections: the store, the log
 _END_OF_HEADERS: Final = re.compile(rb"\n\r?\n")
@@ -101,7 +102,7 @@ class LimitedProtocol(H11Protocol):
             oldest.transport.close()
 
     def _refuse(self, status: HTTPStatus, error: ApiError) -> None:
-        body = error_body(error, "openai")
+        body = error_body(error, default_wire())
         head = f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
         self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
         self.transport.close()

@@ -17,10 +17,12 @@ from brimful.providers.connection import decompress, get_content_codings, split_
 from brimful.server import access
 from brimful.server.access import Authenticator, Client, RateLimiter, require_scope
 from brimful.server.background import log_failure
-from brimful.server.errors import STATUS_CODES, ApiError, ErrorFormat, error_body, get_error_format, to_api_error
+from brimful.server.errors import STATUS_CODES, ApiError, error_body, to_api_error
 from brimful.server.telemetry import Telemetry
 from brimful.server.work import WorkPool
 from brimful.threads import run_in_thread, use_threads
+from brimful.wires import Wire
+from brimful.wires.registry import find_wire_by_path
 
 BODY_TIMEOUT: Final = 60.0  # seconds
 MAX_VALUES: Final = 500_000  # in a JSON body: small values take far more memory and time than their bytes suggest
@@ -247,8 +249,7 @@ class Endpoint:
         except ApiError as error:
             await self._reject(error, request, send)
         except BrimfulError as error:
-            path: str = request.scope["path"]
-            api_error = to_api_error(error, get_error_format(path, request.headers), path)
+            api_error = to_api_error(error, find_wire_by_path(request.scope["path"], request.headers))
             if api_error.kind == "internal":
                 log_failure(f"serving {request.url.path}", error)
             await self._reject(api_error, request, send)
@@ -269,17 +270,17 @@ class Endpoint:
             log_fields["error"] = error.message
         emitter = self._gateway.telemetry.emitter(log_fields.get("tenant", ""))
         await emitter.emit("refused", kind=error.kind, status=error.status)
-        error_format = get_error_format(request.scope["path"], request.headers)
-        await error_response(error, error_format)(request.scope, request.receive, send)
+        wire = find_wire_by_path(request.scope["path"], request.headers)
+        await error_response(error, wire)(request.scope, request.receive, send)
 
 
-def error_response(error: ApiError, error_format: ErrorFormat) -> Response:
+def error_response(error: ApiError, wire: Wire) -> Response:
     """Return the HTTP response for an error."""
     wait = {} if error.retry_after is None else {"retry-after": str(max(1, math.ceil(error.retry_after)))}
     challenge = {"www-authenticate": "Bearer"} if error.status == STATUS_CODES["invalid_key"] else {}
     is_upstreams = error.body is not None and error.headers
     headers = ({} if is_upstreams else {"content-type": JSON}) | wait | challenge | error.headers
-    return Response(error_body(error, error_format), status_code=error.status, headers=headers)
+    return Response(error_body(error, wire), status_code=error.status, headers=headers)
 
 
 async def run_until_disconnect(left: Awaitable[None], stopping: asyncio.Event, handling: Awaitable[T]) -> T:

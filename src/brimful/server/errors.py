@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, assert_never
+from typing import Final
 
 import msgspec
 
@@ -22,26 +22,10 @@ from brimful.errors import (
     UnknownPolicy,
     UnknownRecord,
 )
+from brimful.wires import Wire
+from brimful.wires.registry import served_wires
+from brimful.wires.wire import ErrorFacts, ErrorKind
 
-ErrorKind = Literal[
-    "invalid",
-    "overflow",
-    "invalid_key",
-    "forbidden",
-    "not_found",
-    "too_large",
-    "rate_limited",
-    "too_many_failed_keys",
-    "upstream",
-    "timeout",
-    "shutting_down",
-    "internal",
-]
-ErrorFormat = Literal["openai", "anthropic", "gemini", "ollama"]
-"""The format of error bodies."""
-
-GEMINI_ROOT: Final = "/v1beta/"
-OLLAMA_ROOT: Final = "/api/"
 STATUS_CODES: Final[dict[ErrorKind, int]] = {
     "invalid": 400,
     "overflow": 400,
@@ -55,48 +39,6 @@ STATUS_CODES: Final[dict[ErrorKind, int]] = {
     "timeout": 504,
     "shutting_down": 503,
     "internal": 500,
-}
-_OPENAI_TYPES: Final[dict[ErrorKind, str]] = {
-    "invalid": "invalid_request_error",
-    "overflow": "invalid_request_error",
-    "invalid_key": "invalid_request_error",
-    "forbidden": "permission_error",
-    "not_found": "invalid_request_error",
-    "too_large": "invalid_request_error",
-    "rate_limited": "rate_limit_error",
-    "too_many_failed_keys": "rate_limit_error",
-    "upstream": "server_error",
-    "timeout": "server_error",
-    "shutting_down": "server_error",
-    "internal": "server_error",
-}
-_ANTHROPIC_TYPES: Final[dict[ErrorKind, str]] = {
-    "invalid": "invalid_request_error",
-    "overflow": "invalid_request_error",
-    "invalid_key": "authentication_error",
-    "forbidden": "permission_error",
-    "not_found": "not_found_error",
-    "too_large": "request_too_large",
-    "rate_limited": "rate_limit_error",
-    "too_many_failed_keys": "rate_limit_error",
-    "upstream": "api_error",
-    "timeout": "timeout_error",
-    "shutting_down": "overloaded_error",
-    "internal": "api_error",
-}
-_GEMINI_STATUSES: Final[dict[ErrorKind, str]] = {
-    "invalid": "INVALID_ARGUMENT",
-    "overflow": "INVALID_ARGUMENT",
-    "invalid_key": "UNAUTHENTICATED",
-    "forbidden": "PERMISSION_DENIED",
-    "not_found": "NOT_FOUND",
-    "too_large": "INVALID_ARGUMENT",
-    "rate_limited": "RESOURCE_EXHAUSTED",
-    "too_many_failed_keys": "RESOURCE_EXHAUSTED",
-    "upstream": "UNAVAILABLE",
-    "timeout": "DEADLINE_EXCEEDED",
-    "shutting_down": "UNAVAILABLE",
-    "internal": "INTERNAL",
 }
 _CLIENT_ERRORS: Final[dict[int, ErrorKind]] = {
     401: "invalid_key",
@@ -146,38 +88,23 @@ class ApiError(Exception):
         self.headers = dict(headers or {})
 
 
-def error_body(error: ApiError, error_format: ErrorFormat) -> bytes:
+def error_body(error: ApiError, wire: Wire) -> bytes:
     """Return the JSON body of an error in the format of a provider.
 
-    >>> error_body(ApiError("rate_limited", "too many requests"), "anthropic")
+    >>> error_body(ApiError("rate_limited", "too many requests"), find_wire("anthropic"))
     b'{"type":"error","error":{"type":"rate_limit_error","message":"too many requests"}}'
     """
     if error.body is not None:
         return error.body
-    body: dict[str, Any]
-    match error_format:
-        case "openai":
-            kind = _OPENAI_TYPES[error.kind]
-            body = {
-                "error": {"message": error.message, "type": kind, "param": error.param, "code": error.code},
-            }
-        case "anthropic":
-            body = {"type": "error", "error": {"type": _ANTHROPIC_TYPES[error.kind], "message": error.message}}
-        case "gemini":
-            status = _GEMINI_STATUSES[error.kind]
-            body = {"error": {"code": error.status, "message": error.message, "status": status}}
-        case "ollama":
-            body = {"error": error.message}
-        case _:
-            assert_never(error_format)
-    return msgspec.json.encode(body)
+    facts = ErrorFacts(kind=error.kind, message=error.message, status=error.status, code=error.code, param=error.param)
+    return msgspec.json.encode(wire.write_error(facts))
 
 
-def to_api_error(error: BrimfulError, error_format: ErrorFormat, path: str = "") -> ApiError:  # noqa: PLR0911 - by type
-    """Convert an error to the response that a client of a path gets."""
+def to_api_error(error: BrimfulError, wire: Wire) -> ApiError:  # noqa: PLR0911 - by type
+    """Convert an error to the response that a client gets."""
     match error:
         case BudgetExceeded():
-            return _prompt_too_long(error, error_format, path)
+            return _prompt_too_long(error, wire)
         case InvalidRequest():
             return ApiError("invalid", "; ".join(error.violations))
         case UnknownPolicy():
@@ -195,44 +122,26 @@ def to_api_error(error: BrimfulError, error_format: ErrorFormat, path: str = "")
             code = "context_not_recorded" if isinstance(error, NotRecorded) else f"{error.kind}_not_found"
             return ApiError("not_found", str(error), code=code, param=param)
         case ProviderError():
-            return _upstream_error(error, path)
+            return _upstream_error(error, wire)
         case StoreError():
             return ApiError("internal", "the store is not available", status=503, retry_after=5.0)
         case _:
             return ApiError("internal", "internal error")
 
 
-def _messages_field(path: str) -> str:
-    return "input" if path.endswith("/responses") else "messages"
-
-
-def _prompt_too_long(error: BudgetExceeded, error_format: ErrorFormat, path: str) -> ApiError:
+def _prompt_too_long(error: BudgetExceeded, wire: Wire) -> ApiError:
     """Word the error the way clients expect it."""
     required = ", ".join(f"{id} ({tokens})" for id, tokens in error.required[:5])
     why = f"the required parts alone do not fit: {required}{f'; {error.hint}' if error.hint else ''}"
-    match error_format:
-        case "anthropic":
-            message = f"prompt is too long: {error.needed} tokens > {error.limit} maximum; {why}"
-        case "gemini":
-            message = (
-                f"The input token count ({error.needed}) exceeds the maximum number of tokens allowed ({error.limit}): "
-                f"{why}"
-            )
-        case "openai" | "ollama":
-            message = (
-                f"This model's maximum context length is {error.limit} tokens for the prompt. However, your messages "
-                f"resulted in {error.needed} tokens: {why}. Please reduce the length of the messages."
-            )
-        case _:
-            assert_never(error_format)
-    return ApiError("overflow", message, param=_messages_field(path))
+    message = wire.describe_overflow(error.needed, error.limit, why)
+    return ApiError("overflow", message, param=wire.message_field)
 
 
-def _upstream_error(error: ProviderError, path: str) -> ApiError:
+def _upstream_error(error: ProviderError, wire: Wire) -> ApiError:
     """Return an upstream's error as it came: status, headers and body."""
     overflow = isinstance(error, ContextOverflow)
     if overflow and error.status is None:  # an event of a stream, before anything else was forwarded
-        return ApiError("overflow", error.reason, param=_messages_field(path), body=error.body)
+        return ApiError("overflow", error.reason, param=wire.message_field, body=error.body)
     if error.status is None or error.status not in _ERROR_STATUSES:  # a redirect means that the upstream's URL is wrong
         kind: ErrorKind = "timeout" if isinstance(error, ProviderTimeout) else "upstream"
         return ApiError(kind, str(error))
@@ -258,7 +167,7 @@ def unknown_path(path: str, method: str, status: int = STATUS_CODES["not_found"]
 
 def has_extra_root(path: str) -> bool:
     """Whether a path has a `/v1` too many, as the base URLs of Anthropic, Gemini and Ollama have none."""
-    return path.startswith(("/v1/v1/", "/v1/v1beta/", "/v1/api/"))
+    return path.startswith(tuple(f"/v1{paths.root}/" for _, paths in served_wires()))
 
 
 def method_not_allowed(path: str, method: str, allowed: Iterable[str]) -> ApiError:
@@ -266,14 +175,3 @@ def method_not_allowed(path: str, method: str, allowed: Iterable[str]) -> ApiErr
     methods = ", ".join(sorted(set(allowed)))
     message = f"{path[:200]} does not support {method}: use {methods}"
     return ApiError("not_found", message, status=405, code="method_not_allowed", headers={"allow": methods})
-
-
-def get_error_format(path: str, headers: Mapping[str, str]) -> ErrorFormat:
-    """Return the error format that the client of a path expects. Anthropic's clients send `anthropic-version`."""
-    if path.startswith(GEMINI_ROOT):
-        return "gemini"
-    if path.startswith(OLLAMA_ROOT):
-        return "ollama"
-    is_ours = path.startswith("/brimful/")
-    is_anthropic = path.startswith("/v1/messages") or ("anthropic-version" in headers and not is_ours)
-    return "anthropic" if is_anthropic else "openai"

@@ -20,6 +20,7 @@ from brimful.server.endpoint import JSON, run_until_disconnect, wait_for_disconn
 from brimful.server.errors import ApiError, to_api_error
 from brimful.server.proxy.conversation import USER_HEADER
 from brimful.server.tenants import Tenants
+from brimful.wires.registry import default_wire
 
 
 class McpEndpoint:
@@ -81,7 +82,7 @@ class McpEndpoint:
             can_write="write" in client.scopes,
             write_hint="this API key lacks the scope 'write'",
             user=request.state.user,
-            describe_error=lambda error: to_api_error(error, "openai").message,
+            describe_error=lambda error: to_api_error(error, default_wire()).message,
         )
 
 

@@ -15,7 +15,6 @@ import brimful
 from brimful.policies import policy_names
 from brimful.server.access import KEY_HEADER
 from brimful.server.endpoint import JSON
-from brimful.server.errors import ErrorFormat
 from brimful.server.inspector.operation import EVENT_STREAM, Operation
 from brimful.server.inspector.operations import OPERATIONS
 
@@ -23,7 +22,6 @@ _NonEmpty = Annotated[str, Meta(min_length=1)]
 _Blocks = list[dict[str, Any]]
 _OK: Final = 200
 _FORWARDED: Final = ("get", "post", "put", "patch", "delete")
-_ROOTS: Final[dict[str, ErrorFormat]] = {"/v1": "openai", "/v1beta": "gemini", "/api": "ollama"}
 _REF: Final = "#/components/schemas/{name}"
 _TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 _ERRORS: Final = {
@@ -252,12 +250,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return schema | (choices[0] if len(choices) == 1 else {"anyOf": choices} if choices else {})
 
 
-_ERROR_TYPES: Final[dict[ErrorFormat, type]] = {
-    "openai": OpenAIError,
-    "anthropic": AnthropicError,
-    "gemini": GeminiError,
-    "ollama": OllamaError,
-}
+_ROOTS: Final = {"/v1": OpenAIError, "/v1beta": GeminiError, "/api": OllamaError}
 _TYPES: Final = (
     ChatRequest,
     MessagesRequest,
@@ -266,7 +259,10 @@ _TYPES: Final = (
     ContentsRequest,
     OllamaRequest,
     EmbeddingsRequest,
-    *_ERROR_TYPES.values(),
+    OpenAIError,
+    AnthropicError,
+    GeminiError,
+    OllamaError,
     ServerStatus,
     TokenCount,
     *inspector_types(),
@@ -278,37 +274,37 @@ def openapi_document() -> bytes:
     """Return the OpenAPI description as JSON."""
     _, components = msgspec.json.schema_components(_TYPES, ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {
-        "/v1/chat/completions": {"post": _completion_operation("Create a chat completion", ChatRequest, "openai")},
-        "/v1/messages": {"post": _completion_operation("Create a message", MessagesRequest, "anthropic")},
-        "/v1/responses": {"post": _completion_operation("Create a response", ResponsesRequest, "openai")},
+        "/v1/chat/completions": {"post": _completion_operation("Create a chat completion", ChatRequest, OpenAIError)},
+        "/v1/messages": {"post": _completion_operation("Create a message", MessagesRequest, AnthropicError)},
+        "/v1/responses": {"post": _completion_operation("Create a response", ResponsesRequest, OpenAIError)},
         "/v1/messages/count_tokens": {
             "post": _operation(
-                "Count the tokens of a prompt", "anthropic", answer=_json_content(TokenCount), body=CountRequest
+                "Count the tokens of a prompt", AnthropicError, answer=_json_content(TokenCount), body=CountRequest
             )
         },
-        "/v1/embeddings": {"post": _operation("Create embeddings", "openai", body=EmbeddingsRequest)},
-        "/v1/models": {"get": _operation("List models", "openai")},
-        "/v1/models/{model}": {"get": _operation("Show a model", "openai", parameters=[_path_parameter("model")])},
+        "/v1/embeddings": {"post": _operation("Create embeddings", OpenAIError, body=EmbeddingsRequest)},
+        "/v1/models": {"get": _operation("List models", OpenAIError)},
+        "/v1/models/{model}": {"get": _operation("Show a model", OpenAIError, parameters=[_path_parameter("model")])},
         **{
             f"/v1beta/models/{{model}}:{method}": {
-                "post": _completion_operation(summary, ContentsRequest, "gemini", _path_parameter("model"))
+                "post": _completion_operation(summary, ContentsRequest, GeminiError, _path_parameter("model"))
             }
             for method, summary in (("generateContent", "Create content"), ("streamGenerateContent", "Stream content"))
         },
         "/v1beta/models/{model}:countTokens": {
-            "post": _operation("Count the tokens of contents", "gemini", parameters=[_path_parameter("model")])
+            "post": _operation("Count the tokens of contents", GeminiError, parameters=[_path_parameter("model")])
         },
-        "/v1beta/models": {"get": _operation("List Gemini's models", "gemini")},
+        "/v1beta/models": {"get": _operation("List Gemini's models", GeminiError)},
         "/v1beta/models/{model}": {
-            "get": _operation("Show one of Gemini's models", "gemini", parameters=[_path_parameter("model")])
+            "get": _operation("Show one of Gemini's models", GeminiError, parameters=[_path_parameter("model")])
         },
-        "/api/chat": {"post": _completion_operation("Create a message with Ollama", OllamaRequest, "ollama")},
-        "/api/show": {"post": _operation("Show a model of Ollama", "ollama")},
-        "/api/tags": {"get": _operation("List Ollama's models", "ollama")},
-        "/api/version": {"get": _operation("Ollama's version", "ollama")},
+        "/api/chat": {"post": _completion_operation("Create a message with Ollama", OllamaRequest, OllamaError)},
+        "/api/show": {"post": _operation("Show a model of Ollama", OllamaError)},
+        "/api/tags": {"get": _operation("List Ollama's models", OllamaError)},
+        "/api/version": {"get": _operation("Ollama's version", OllamaError)},
         **{
-            f"{root}/{{path}}": {method: _forward_operation(error_format) for method in _FORWARDED}
-            for root, error_format in _ROOTS.items()
+            f"{root}/{{path}}": {method: _forward_operation(error) for method in _FORWARDED}
+            for root, error in _ROOTS.items()
         },
         "/mcp": {"post": _mcp_operation()},
         "/health": {"get": _status_operation("Liveness")},
@@ -316,7 +312,7 @@ def openapi_document() -> bytes:
         "/openapi.json": {
             "get": _public_operation("This description", {"application/json": {"schema": {"type": "object"}}})
         },
-        "/metrics": {"get": _operation("Prometheus metrics, if enabled", "openai", answer=_TEXT)},
+        "/metrics": {"get": _operation("Prometheus metrics, if enabled", OpenAIError, answer=_TEXT)},
         "/": {"get": _public_operation("The inspector page", {"text/html": {"schema": {"type": "string"}}})},
     }
     for operation in inspector_operations():
@@ -348,21 +344,19 @@ def openapi_document() -> bytes:
     )
 
 
-def _forward_operation(error_format: ErrorFormat) -> dict[str, Any]:
+def _forward_operation(error: type) -> dict[str, Any]:
     parameters = [_path_parameter("path"), _header_parameter("X-Brimful-Upstream", "The upstream's name.")]
-    return _operation("Forward a request for any other path to an upstream", error_format, parameters=parameters)
+    return _operation("Forward a request for any other path to an upstream", error, parameters=parameters)
 
 
-def _completion_operation(
-    summary: str, body: type, error_format: ErrorFormat, *parameters: dict[str, Any]
-) -> dict[str, Any]:
-    stream = "application/x-ndjson" if error_format == "ollama" else "text/event-stream"
+def _completion_operation(summary: str, body: type, error: type, *parameters: dict[str, Any]) -> dict[str, Any]:
+    stream = "application/x-ndjson" if error is OllamaError else "text/event-stream"
     answers = {"application/json": {"schema": {"type": "object"}}, stream: {}}
     headers = [
         {"name": name, "in": "header", "description": what, "schema": {"type": "string"} | schema}
         for name, (what, schema) in _HEADERS.items()
     ]
-    operation = _operation(summary, error_format, answer=answers, body=body, parameters=[*parameters, *headers])
+    operation = _operation(summary, error, answer=answers, body=body, parameters=[*parameters, *headers])
     operation["responses"]["200"]["headers"] = {
         name: {"description": what, "schema": {"type": "string"}} for name, what in ANSWER_HEADERS.items()
     }
@@ -371,18 +365,18 @@ def _completion_operation(
 
 def _operation(
     summary: str,
-    error_format: ErrorFormat,
+    error: type,
     *,
     answer: dict[str, Any] | None = None,
     body: type | None = None,
     parameters: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    error = _json_content(_ERROR_TYPES[error_format])
+    failure = _json_content(error)
     responses: dict[str, Any] = {
         "200": {"description": "Success.", "content": answer or {"application/json": {"schema": {"type": "object"}}}}
     }
-    responses |= {str(status): {"description": why, "content": error} for status, why in _ERRORS.items()}
-    responses["default"] = {"description": "An error of the upstream.", "content": error}
+    responses |= {str(status): {"description": why, "content": failure} for status, why in _ERRORS.items()}
+    responses["default"] = {"description": "An error of the upstream.", "content": failure}
     required = {} if body is None else {"requestBody": {"required": True, "content": _json_content(body)}}
     extra = {} if parameters is None else {"parameters": parameters}
     return {"summary": summary, "responses": responses} | required | extra
@@ -397,7 +391,7 @@ def _inspector_operation(operation: Operation) -> dict[str, Any]:
     if operation.streams:
         answer |= {EVENT_STREAM: {"schema": {"type": "string"}}}
     described = _operation(
-        operation.summary, "openai", answer=answer, body=operation.body, parameters=operation_parameters(operation)
+        operation.summary, OpenAIError, answer=answer, body=operation.body, parameters=operation_parameters(operation)
     )
     described["description"] = f"Requires the scope `{operation.scope}`."
     if operation.status != _OK:

@@ -15,6 +15,7 @@ from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request, Tool
 from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text
+from brimful.errors import InvalidValue
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, ReplyChunk
 from brimful.wires.encode import dump_model
@@ -40,8 +41,9 @@ from brimful.wires.replies import (
 )
 from brimful.wires.rounds import Event, JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
+from brimful.wires.storage import Storage, ToolStep
 from brimful.wires.tools import arguments_object, json_text, object_schema
-from brimful.wires.wire import CountRequest, ReasoningRule, Wire
+from brimful.wires.wire import CountRequest, ErrorFacts, ErrorKind, ReasoningRule, Wire, WirePaths
 
 Block = dict[str, Any]
 
@@ -732,6 +734,116 @@ class MessageAnswer(JoinedAnswer):
         return "end_turn" if reason == "tool_use" and calls <= self._removed else reason
 
 
+# -- errors and models -------------------------------------------------------------------------------------------------
+
+_ERROR_TYPES: Final[dict[ErrorKind, str]] = {
+    "invalid": "invalid_request_error",
+    "overflow": "invalid_request_error",
+    "invalid_key": "authentication_error",
+    "forbidden": "permission_error",
+    "not_found": "not_found_error",
+    "too_large": "request_too_large",
+    "rate_limited": "rate_limit_error",
+    "too_many_failed_keys": "rate_limit_error",
+    "upstream": "api_error",
+    "timeout": "timeout_error",
+    "shutting_down": "overloaded_error",
+    "internal": "api_error",
+}
+_MODELS_PER_PAGE: Final = 20  # by default
+_MAX_MODELS_PER_PAGE: Final = 1_000
+
+
+def _write_error(error: ErrorFacts) -> JsonObject:
+    return {"type": "error", "error": {"type": _ERROR_TYPES[error.kind], "message": error.message}}
+
+
+def _describe_overflow(needed: int, limit: int, why: str) -> str:
+    return f"prompt is too long: {needed} tokens > {limit} maximum; {why}"
+
+
+def get_page(rows: list[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
+    """Return a page of models.
+
+    >>> get_page([{"id": "a"}, {"id": "b"}, {"id": "c"}], {"after_id": "a", "limit": "1"})
+    {'data': [{'id': 'b'}], 'has_more': True, 'first_id': 'b', 'last_id': 'b'}
+    """
+    limit = query.get("limit", str(_MODELS_PER_PAGE))
+    if not limit.isdecimal() or not 1 <= int(limit[:5]) <= _MAX_MODELS_PER_PAGE:
+        raise InvalidValue("limit", f"must be from 1 to {_MAX_MODELS_PER_PAGE}, not {limit[:40]!r}")
+    ids = [row.get("id") for row in rows]
+    for cursor in ("after_id", "before_id"):
+        if cursor in query and query[cursor] not in ids:
+            raise InvalidValue(cursor, f"there is no model {query[cursor][:80]!r}")
+    if "before_id" in query:
+        rest = rows[: ids.index(query["before_id"])]
+        page = rest[-int(limit) :]
+    else:
+        rest = rows[ids.index(query["after_id"]) + 1 :] if "after_id" in query else rows
+        page = rest[: int(limit)]
+    first, last = (page[0].get("id"), page[-1].get("id")) if page else (None, None)
+    return {"data": page, "has_more": len(rest) > len(page), "first_id": first, "last_id": last}
+
+
+# -- storing -----------------------------------------------------------------------------------------------------------
+
+_STORED_BLOCKS: Final = ("text", "image", "tool_use")
+
+
+def _is_stored_image(block: JsonObject) -> bool:
+    match block:
+        case {"type": "image", "source": {"type": "url", "url": str(data)} | {"type": "base64", "data": str(data)}}:
+            return bool(data)
+    return False
+
+
+def _split_stored(message: JsonObject) -> tuple[JsonObject, list[Any]]:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message, []
+    stored = [block for block in content if _is_stored(block)]
+    return message | {"content": stored}, [block for block in content if not _is_stored(block)]
+
+
+def _is_stored(block: object) -> bool:
+    return not isinstance(block, dict) or block.get("type") in _STORED_BLOCKS
+
+
+def _get_calls(message: JsonObject) -> tuple[str, ...]:
+    blocks = as_objects(message.get("content"))
+    return tuple(str(block.get("id")) for block in blocks if block.get("type") == "tool_use")
+
+
+def _restore(turn: JsonObject, steps: Sequence[ToolStep]) -> JsonObject:
+    """Replace blocks within a turn, which may contain several messages."""
+    blocks = turn["content"]
+    for step in steps if isinstance(blocks, list) else ():
+        stored = _split_stored(step.message)[0]["content"]
+        ends = ((at, at + len(stored)) for at in range(len(blocks)))
+        position = next(((start, end) for start, end in ends if _is_same(blocks[start:end], stored)), None)
+        if position is not None:
+            start, end = position
+            blocks = [*blocks[:start], *_with_our_mark(step.message["content"], blocks[start:end]), *blocks[end:]]
+    return turn | {"content": blocks}
+
+
+def _is_same(ours: Sequence[JsonObject], theirs: Sequence[JsonObject]) -> bool:
+    return [_block_key(block) for block in ours] == [_block_key(block) for block in theirs]
+
+
+def _with_our_mark(theirs: Sequence[JsonObject], ours: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the client's blocks with our cache breakpoint, if there is one at the end."""
+    mark = {key: value for key, value in ours[-1].items() if key == "cache_control"}
+    *before, last = [{key: value for key, value in block.items() if key != "cache_control"} for block in theirs]
+    return [*before, last | mark]
+
+
+def _block_key(block: JsonObject) -> tuple[object, ...]:
+    if block.get("type") == "tool_use":
+        return ("tool_use", block.get("id"))
+    return (block.get("type"), str(block.get("text", "")).strip())
+
+
 WIRE: Final = Wire(
     name="anthropic",
     provider="anthropic",
@@ -765,4 +877,27 @@ WIRE: Final = Wire(
     get_path=lambda request, stream: "/v1/messages",  # noqa: ARG005 - called by position
     count_requests=_list_count_requests,
     models_path="/v1/models",
+    models_query=f"limit={_MAX_MODELS_PER_PAGE}",
+    write_models=get_page,
+    paths=WirePaths(
+        root="/v1",
+        completions=("/v1/messages",),
+        is_whole=True,
+        prefixes=("/v1/messages",),
+        header="anthropic-version",
+        count="/v1/messages/count_tokens",
+    ),
+    write_error=_write_error,
+    describe_overflow=_describe_overflow,
+    error_frame=(b"\n\nevent: error\ndata: ", b"\n\n"),
+    write_tool=_write_tool,
+    no_calls={"tool_choice": {"type": "none"}},
+    storage=Storage(
+        roles=("user", "assistant", "system"),
+        is_image=_is_stored_image,
+        is_result=_is_client_result,
+        split=_split_stored,
+        get_calls=_get_calls,
+        restore=_restore,
+    ),
 )

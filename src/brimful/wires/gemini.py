@@ -44,7 +44,7 @@ from brimful.wires.replies import (
 from brimful.wires.rounds import BETWEEN, PieceAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
 from brimful.wires.tools import arguments_object, json_text, object_schema
-from brimful.wires.wire import CountRequest, ReasoningRule, Wire, has_role_and_content
+from brimful.wires.wire import CountRequest, ErrorFacts, ErrorKind, ReasoningRule, Wire, WirePaths, has_role_and_content
 
 _MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"gemini-[12](?!\d)")
 """Models without thought signatures. Later models refuse calls in the current turn that have none."""
@@ -386,6 +386,9 @@ _CHECKS: Final[dict[str, Callable[[Report, CallPairing, str, object], None]]] = 
 # -- requests of clients -----------------------------------------------------------------------------------------------
 
 _SNAKE: Final = {
+    "candidateCount": "candidate_count",
+    "functionCallingConfig": "function_calling_config",
+    "toolConfig": "tool_config",
     "cachedContent": "cached_content",
     "codeExecutionResult": "code_execution_result",
     "executableCode": "executable_code",
@@ -760,6 +763,47 @@ def _id_of(call: JsonObject) -> JsonObject:
     return {"id": call["id"]} if call.get("id") else {}
 
 
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+_ERROR_STATUSES: Final[dict[ErrorKind, str]] = {
+    "invalid": "INVALID_ARGUMENT",
+    "overflow": "INVALID_ARGUMENT",
+    "invalid_key": "UNAUTHENTICATED",
+    "forbidden": "PERMISSION_DENIED",
+    "not_found": "NOT_FOUND",
+    "too_large": "INVALID_ARGUMENT",
+    "rate_limited": "RESOURCE_EXHAUSTED",
+    "too_many_failed_keys": "RESOURCE_EXHAUSTED",
+    "upstream": "UNAVAILABLE",
+    "timeout": "DEADLINE_EXCEEDED",
+    "shutting_down": "UNAVAILABLE",
+    "internal": "INTERNAL",
+}
+
+
+def _write_error(error: ErrorFacts) -> JsonObject:
+    return {"error": {"code": error.status, "message": error.message, "status": _ERROR_STATUSES[error.kind]}}
+
+
+def _describe_overflow(needed: int, limit: int, why: str) -> str:
+    return f"The input token count ({needed}) exceeds the maximum number of tokens allowed ({limit}): {why}"
+
+
+def _read_call(path: str, parameters: Mapping[str, str], body: JsonObject) -> tuple[str, bool]:
+    del body
+    return parameters.get("model", ""), path.endswith(":streamGenerateContent")
+
+
+def _has_fixed_tools(fields: Request) -> bool:
+    """Whether the tools may not be changed: functions cannot be combined with Google's own tools."""
+    calling = _get(_get(fields, "toolConfig"), "functionCallingConfig")
+    answers = _get(_get(fields, "generationConfig"), "candidateCount")
+    tools = fields.get("tools") or []
+    has_functions_only = isinstance(tools, list) and all(_get(tool, "functionDeclarations") for tool in tools)
+    mode = _get(calling, "mode")
+    return mode not in (None, "AUTO", "MODE_UNSPECIFIED") or answers not in (None, 1) or not has_functions_only
+
+
 WIRE: Final = Wire(
     name="gemini",
     provider="gemini",
@@ -801,4 +845,17 @@ WIRE: Final = Wire(
     ),
     prepare=lambda request, *_: {key: value for key, value in request.items() if key != "model"},
     count_requests=_list_count_requests,
+    paths=WirePaths(
+        root="/v1beta",
+        completions=("/v1beta/models/{model}:generateContent", "/v1beta/models/{model}:streamGenerateContent"),
+        has_one_version=True,
+        prefixes=("/v1beta/",),
+    ),
+    read_call=_read_call,
+    key_parameter="key",
+    write_error=_write_error,
+    describe_overflow=_describe_overflow,
+    write_tool=lambda tool: {"functionDeclarations": [_write_tool(tool)]},
+    has_fixed_tools=_has_fixed_tools,
+    no_calls={"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}},
 )

@@ -40,7 +40,7 @@ from brimful.wires.tools import (
     read_function,
     read_functions,
 )
-from brimful.wires.wire import ReasoningRule, Wire
+from brimful.wires.wire import ReasoningRule, Wire, WirePaths, read_call
 
 _ROLES: Final = ("system", "user", "assistant", "tool")
 
@@ -477,4 +477,7 @@ WIRE: Final = Wire(
     join_rounds=OllamaAnswer,
     get_path=lambda request, stream: "/api/chat",  # noqa: ARG005 - called by position
     prepare=lambda request, stream, _: request | {"stream": stream},
+    paths=WirePaths(root="/api", completions=("/api/chat",), is_whole=True, has_one_version=True, prefixes=("/api/",)),
+    read_call=lambda path, parameters, body: read_call(path, parameters, {"stream": True, **body}),
+    error_frame=(b"\n", b"\n"),
 )

@@ -42,8 +42,19 @@ from brimful.wires.replies import (
 )
 from brimful.wires.rounds import BETWEEN, Event, JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
+from brimful.wires.storage import Storage, ToolStep
 from brimful.wires.tools import arguments_text, check_functions, function_tool, json_text, read_function, read_functions
-from brimful.wires.wire import CountRequest, ReasoningRule, ServerTraits, Wire, has_limit
+from brimful.wires.wire import (
+    CountRequest,
+    ErrorFacts,
+    ErrorKind,
+    ReasoningRule,
+    ServerTraits,
+    UsageOption,
+    Wire,
+    WirePaths,
+    has_limit,
+)
 
 DETAILS: Final = ("auto", "low", "high", "original")
 _CONTENT_PARTS: Final = (Text, Media)
@@ -791,6 +802,61 @@ def _finish(reason: Any, own_calls: list[JsonObject]) -> Any:
     return "stop" if reason == "tool_calls" and not own_calls else reason
 
 
+# -- errors and usage --------------------------------------------------------------------------------------------------
+
+_ERROR_TYPES: Final[dict[ErrorKind, str]] = {
+    "invalid": "invalid_request_error",
+    "overflow": "invalid_request_error",
+    "invalid_key": "invalid_request_error",
+    "forbidden": "permission_error",
+    "not_found": "invalid_request_error",
+    "too_large": "invalid_request_error",
+    "rate_limited": "rate_limit_error",
+    "too_many_failed_keys": "rate_limit_error",
+    "upstream": "server_error",
+    "timeout": "server_error",
+    "shutting_down": "server_error",
+    "internal": "server_error",
+}
+
+
+def write_error(error: ErrorFacts) -> JsonObject:
+    """Write an error."""
+    kind = _ERROR_TYPES[error.kind]
+    return {"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}}
+
+
+def _is_usage_only(chunk: JsonObject) -> bool:
+    return chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
+
+
+# -- storing -----------------------------------------------------------------------------------------------------------
+
+_NOT_STORED: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
+_CALL_FIELDS: Final = frozenset(("id", "type", "function", "index"))
+
+
+def _is_stored_image(block: JsonObject) -> bool:
+    match block:
+        case {"type": "image_url", "image_url": str(url) | {"url": str(url)}}:
+            return bool(url)
+    return False
+
+
+def _split_stored(message: JsonObject) -> tuple[JsonObject, JsonObject]:
+    stored = {key: value for key, value in message.items() if key not in _NOT_STORED}
+    return stored, {key: value for key, value in message.items() if key in _NOT_STORED}
+
+
+def _get_calls(message: JsonObject) -> tuple[str, ...]:
+    return tuple(str(call.get("id")) for call in as_objects(message.get("tool_calls")))
+
+
+def _restore(message: JsonObject, steps: Sequence[ToolStep]) -> JsonObject:
+    calls = _get_calls(message)
+    return next((step.message for step in steps if calls and step.calls == calls), message)
+
+
 WIRE: Final = Wire(
     name="openai",
     provider="openai",
@@ -803,7 +869,7 @@ WIRE: Final = Wire(
     detail_provider="openai",
     read_turn=_read_turn,
     takes_fields=True,
-    takes_langchain=True,
+    has_openai_messages=True,
     tool_fields=("tools", "functions"),
     read_tools=read_functions,
     write_max_output=write_max_output,
@@ -820,4 +886,16 @@ WIRE: Final = Wire(
     prepare=prepare,
     count_requests=lambda request: list_count_requests(request, "/chat/completions"),
     models_path="/models",
+    paths=WirePaths(root="/v1", completions=("/v1/chat/completions",)),
+    usage_option=UsageOption("stream_options", "include_usage", _is_usage_only),
+    write_error=write_error,
+    no_calls={"tool_choice": "none"},
+    storage=Storage(
+        roles=("system", "developer", "user", "assistant", "tool", "function"),
+        is_image=_is_stored_image,
+        split=_split_stored,
+        get_calls=_get_calls,
+        needs_original=lambda message: not all(map(_CALL_FIELDS.issuperset, as_objects(message.get("tool_calls")))),
+        restore=_restore,
+    ),
 )

@@ -16,6 +16,7 @@ from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, ReplyChunk
+from brimful.wires.openai_chat import write_error
 from brimful.wires.parts import (
     AUDIO_TYPES,
     read_document,
@@ -35,8 +36,16 @@ from brimful.wires.replies import (
     make_usage,
 )
 from brimful.wires.rounds import Event, JoinedAnswer, add_usage
-from brimful.wires.tools import json_text
-from brimful.wires.wire import CountRequest, ReasoningRule, ServerTraits, Wire, has_limit, has_role_and_content
+from brimful.wires.tools import json_text, object_schema
+from brimful.wires.wire import (
+    CountRequest,
+    ReasoningRule,
+    ServerTraits,
+    Wire,
+    WirePaths,
+    has_limit,
+    has_role_and_content,
+)
 
 Item = dict[str, Any]
 
@@ -52,6 +61,8 @@ _NOT_CONTENT: Final = frozenset(("type", "id", "status", "call_id", "caller", "d
 _TOOL_LISTS: Final = ("mcp_list_tools", "additional_tools")
 _TEXTS: Final = ("input_text", "output_text", "text")  # types of a block with a text
 _CALL_TEXTS: Final = {"function_call": "arguments", "custom_tool_call": "input"}  # where the arguments are
+_PLAIN_ITEMS: Final = ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
+"""Items that hold all of their content: the provider may have stored reasoning, and has what is referenced."""
 _PLAIN_OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")  # a text or a list of blocks
 
 
@@ -262,6 +273,11 @@ def _read_strings(value: object) -> Iterator[Part]:
 
 def _as_opaque(part: Part) -> Part:
     return msgspec.structs.replace(part, media_type=OPAQUE_TYPE) if isinstance(part, Media) else part
+
+
+def _write_tool(tool: Tool) -> Item:
+    schema = object_schema(tool.parameters)
+    return {"type": "function", "name": tool.name, "description": tool.description, "parameters": schema}
 
 
 def _write_max_output(request: Request, tokens: int, provider: str) -> Request:
@@ -565,4 +581,9 @@ WIRE: Final = Wire(
     get_path=lambda request, stream: "/responses",  # noqa: ARG005 - called by position
     prepare=_prepare,
     count_requests=_list_count_requests,
+    paths=WirePaths(root="/v1", completions=("/v1/responses",), prefixes=("/v1/responses",)),
+    holds_content=lambda item: "role" in item or item.get("type") in _PLAIN_ITEMS,
+    write_error=write_error,
+    write_tool=_write_tool,
+    no_calls={"tool_choice": "none"},
 )

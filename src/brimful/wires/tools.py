@@ -148,3 +148,12 @@ def _list_functions(tools: object) -> Iterator[dict[str, Any]]:
         match tool:
             case {"function": dict(function)} | dict(function):
                 yield function
+
+
+def has_fixed_tools(fields: Request) -> bool:
+    """Whether the caller decided which tools may be called, or wants what several rounds cannot give."""
+    choice, tools = fields.get("tool_choice"), fields.get("tools")
+    is_auto = choice is None or choice == "auto" or (isinstance(choice, dict) and choice.get("type") == "auto")
+    has_older_form = bool(fields.get("functions")) or fields.get("function_call") is not None
+    several = fields.get("n") not in (None, 1) or bool(fields.get("logprobs"))
+    return not is_auto or has_older_form or several or not isinstance(tools, list | None)

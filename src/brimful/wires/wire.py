@@ -19,6 +19,8 @@ from brimful.records import Usage
 from brimful.wires.normalize import decode_data_url, placeholder
 from brimful.wires.replies import Draft
 from brimful.wires.rounds import JoinedAnswer
+from brimful.wires.storage import Storage
+from brimful.wires.tools import function_tool, has_fixed_tools
 
 JsonObject = dict[str, Any]
 ReadTurn = Callable[..., tuple[Message, ...]]
@@ -54,6 +56,82 @@ class CountRequest(msgspec.Struct, frozen=True):
     body: Request
     field: str
     versioned: bool = True
+
+
+class WirePaths(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a wire format is served: `completions` are the paths of its requests at the proxy.
+
+    Its paths begin with `root`. The URL of an upstream has that root as well, unless `is_whole`: then the paths at the
+    upstream are those at the proxy. `has_one_version` says that the root replaces any version in an upstream's URL.
+
+    Other requests are in this format if their path begins with one of `prefixes`, or if they have the `header`. Under
+    `count` the tokens of a prompt are counted.
+    """
+
+    root: str
+    completions: tuple[str, ...]
+    is_whole: bool = False
+    has_one_version: bool = False
+    prefixes: tuple[str, ...] = ()
+    header: str = ""
+    count: str = ""
+
+    def at_upstream(self, path: str) -> str:
+        """Return the path of a request at the upstream.
+
+        >>> WirePaths(root="/v1", completions=("/v1/chat/completions",)).at_upstream("/v1/files")
+        '/files'
+        """
+        return path if self.is_whole else path.removeprefix(self.root)
+
+
+ErrorKind = Literal[
+    "invalid",
+    "overflow",
+    "invalid_key",
+    "forbidden",
+    "not_found",
+    "too_large",
+    "rate_limited",
+    "too_many_failed_keys",
+    "upstream",
+    "timeout",
+    "shutting_down",
+    "internal",
+]
+
+
+class ErrorFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with a request: its kind, a message, the HTTP status, a code, and the field."""
+
+    kind: ErrorKind
+    message: str
+    status: int
+    code: str | None = None
+    param: str | None = None
+
+
+class UsageOption(msgspec.Struct, frozen=True):
+    """How a request asks for the usage of a stream, and which extra event it gets for that."""
+
+    field: str
+    option: str
+    is_extra: Callable[[JsonObject], bool]
+
+
+def read_call(path: str, parameters: Mapping[str, str], body: JsonObject) -> tuple[str, bool]:
+    """Return the model that a request names, and whether its answer is streamed, from the fields of its body."""
+    del path, parameters
+    model = body.get("model")
+    return model if isinstance(model, str) else "", body.get("stream") is True
+
+
+def describe_overflow(needed: int, limit: int, why: str) -> str:
+    """Return the message about a prompt that is too long, as OpenAI words it."""
+    return (
+        f"This model's maximum context length is {limit} tokens for the prompt. However, your messages "
+        f"resulted in {needed} tokens: {why}. Please reduce the length of the messages."
+    )
 
 
 class ReasoningRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,11 +193,15 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     `pairs_by_name` says that tool results may name the function only. `find_state` returns the field that adds what
     only the provider has, and `find_uncounted` a notice about content that cannot be counted. `read_window` and
     `write_window` are for formats in which a request asks for its window. `takes_fields` says that a caller can pass
-    fields of its own beside the messages that we write.
+    fields of its own beside the messages that we write, and `has_openai_messages` that messages have OpenAI's form.
 
     **Requests that are written again**, with some of their messages: `write_text` makes a message of a role and a text,
     `get_role` reads a role, `text_type` is the type of a text block, `repair` changes a message in which a text stands
     for media, and `user_first` says that the user must speak first.
+
+    **Tools.** `write_tool` describes one as an item of the field `tools`, and `no_calls` are fields that forbid calls.
+    `has_fixed_tools` tells whether the caller decided which tools may be called, or wants what several rounds cannot
+    give.
 
     **Replies.** `make_draft` makes what a reply is read into, whole or streamed; `read_usage` reads a usage as an SDK
     returns it, which has the field `usage_key`. A stream consists of server-sent events, or of lines if
@@ -130,6 +212,13 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     **Servers.** `headers` and `key_header` come with every request, which is sent to `get_path` as `prepare` returns
     it. `count_requests` let a server count the tokens of a prompt, and `models_path` lists its models and windows.
+    `models_query` gets as many of them as possible at once, and `write_models` lists those of several servers.
+
+    **The proxy.** `paths` are where requests come in. `read_call` returns the model and whether to stream, given the
+    path, its parameters and the body; `key_parameter` is the API key in a query, `usage_option` asks for the usage of a
+    stream, and `holds_content` tells whether a message has all of its content. `write_error` and `describe_overflow`
+    word errors as clients expect them; in a stream, an error stands in the `error_frame`. With `storage`, conversations
+    can be stored.
 
     **Reasoning** of the model: `find_reasoning` returns the parts of a message with it, by index, and
     `find_removable` the messages that may be sent without it.
@@ -152,7 +241,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     message_field: str = "messages"
     takes_text: bool = False
     takes_fields: bool = False
-    takes_langchain: bool = False
+    has_openai_messages: bool = False
     needs_role: bool = True
     is_message: Callable[[JsonObject], bool] = has_role_and_content
     own_blocks: frozenset[str] = frozenset()
@@ -181,6 +270,10 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     find_removable: Callable[[Sequence[JsonObject]], Iterable[int]] = lambda messages: range(len(messages))
     without_reasoning: Callable[[JsonObject], JsonObject] = lambda message: message
 
+    write_tool: Callable[[Tool], JsonObject] = function_tool
+    has_fixed_tools: Callable[[Request], bool] = has_fixed_tools
+    no_calls: Mapping[str, Any] = MappingProxyType({})
+
     make_draft: Callable[[], Draft] = no_draft
     read_usage: Callable[[JsonObject], Usage | None] = lambda _: None
     usage_key: str = ""
@@ -197,6 +290,21 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     prepare: Callable[[Request, bool, ServerTraits], Request] = set_stream
     count_requests: Callable[[Request], Sequence[CountRequest]] = lambda _: ()
     models_path: str = ""
+    models_query: str = ""
+    write_models: Callable[[list[JsonObject], Mapping[str, str]], JsonObject] = lambda rows, _: {
+        "object": "list",
+        "data": rows,
+    }
+
+    paths: WirePaths | None = None
+    read_call: Callable[[str, Mapping[str, str], JsonObject], tuple[str, bool]] = read_call
+    key_parameter: str = ""
+    usage_option: UsageOption | None = None
+    holds_content: Callable[[JsonObject], bool] = lambda _: True
+    write_error: Callable[[ErrorFacts], JsonObject] = lambda error: {"error": error.message}
+    describe_overflow: Callable[[int, int, str], str] = describe_overflow
+    error_frame: tuple[bytes, bytes] = (b"\n\ndata: ", b"\n\n")
+    storage: Storage | None = None
 
     def render(self, prompt: Prompt, *, window: int) -> Request:
         """Write the request. The same prompt gives the same bytes, and a valid prompt gives a valid request.

@@ -12,8 +12,9 @@ from brimful.errors import ContextOverflow, ProviderError
 from brimful.records import Usage
 from brimful.records.reply import Reply
 from brimful.server.config import parse_config
-from brimful.server.proxy.upstreams import WIRE_PATHS, Upstreams
+from brimful.server.proxy.upstreams import Upstreams
 from brimful.testing import ScriptedServer
+from brimful.wires.registry import served_wires
 from server.upstream import serving
 
 FIRST = "code-0"
@@ -400,5 +401,5 @@ OPENAI = "https://api.openai.com"
 def test_the_formats_and_base_urls_of_an_upstream(url, wires):
     config = parse_config({"upstreams": [{"name": "up", "url": url}]}, "brimful.toml")
     upstreams = Upstreams(config, environ={})
-    spoken = {wire: each.connection.url for wire in WIRE_PATHS for each in upstreams.of(wire)}
+    spoken = {wire.name: each.connection.url for wire, _ in served_wires() for each in upstreams.of(wire)}
     assert spoken == wires

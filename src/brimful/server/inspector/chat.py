@@ -54,6 +54,7 @@ from brimful.server.inspector.views import (
 from brimful.server.proxy.upstreams import upstream_errors
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
+from brimful.wires.registry import default_wire
 
 
 class AssembledView(View, frozen=True, kw_only=True):
@@ -382,7 +383,7 @@ class ReplyEvents(HttpResponse):
         except ApiError as error:
             last = _encode_error(error)
         except BrimfulError as error:
-            last = _encode_error(to_api_error(error, "openai"))
+            last = _encode_error(to_api_error(error, default_wire()))
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
     async def _pump(self, send: Send) -> None:
@@ -398,4 +399,4 @@ def _encode_event(name: str, value: msgspec.Struct) -> bytes:
 
 
 def _encode_error(error: ApiError) -> bytes:
-    return b"event: error\ndata: " + error_body(error, "openai") + b"\n\n"
+    return b"event: error\ndata: " + error_body(error, default_wire()) + b"\n\n"

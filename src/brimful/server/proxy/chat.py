@@ -1,7 +1,7 @@
 """The endpoints of chat completions, Anthropic's messages, OpenAI's responses, Gemini's contents and Ollama's chat."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
@@ -15,8 +15,8 @@ from brimful.server.errors import ApiError
 from brimful.server.proxy.exchange import CONTEXT_HEADER, Mode, Relay
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.stream import with_usage_requested
-from brimful.server.proxy.upstreams import WIRE_PATHS, Upstreams
-from brimful.wires import find_wire
+from brimful.server.proxy.upstreams import Upstreams, get_paths
+from brimful.wires import Wire
 
 MODE_HEADER: Final = "x-brimful-mode"
 NOTICE_HEADER: Final = "x-brimful-notice"
@@ -44,9 +44,8 @@ class ChatEndpoints:
         self._tasks = tasks
         self._clock = clock
 
-    def endpoint(self, name: str) -> Handler:
+    def endpoint(self, wire: Wire) -> Handler:
         """Return the handler for a wire format."""
-        wire = find_wire(name)
 
         async def serve(request: Request, client: Client, raw: bytes) -> Response:
             await self._tasks.wait_for_capacity()
@@ -54,17 +53,17 @@ class ChatEndpoints:
             body = await read_json_object(raw)
             if field := wire.find_state(body):
                 return await self._pass_on(request, client, raw, field)
-            model, streams = _READERS.get(wire.name, _read_body)(request, body)
+            model, streams = wire.read_call(request.scope["path"], request.path_params, body)
             if "\0" in model:
                 raise ApiError("invalid", "model: contains a null character", param="model")
             upstream = self._upstreams.find(wire, model)
             query = upstream.query(request.url.query)
             incoming = ProxyRequest(
                 wire=wire,
-                path=WIRE_PATHS[wire.name].at_upstream(request.scope["raw_path"].decode("latin-1")),
+                path=get_paths(wire).at_upstream(request.scope["raw_path"].decode("latin-1")),
                 model=model,
                 streams=streams,
-                in_array=wire.name == "gemini" and streams and "alt=sse" not in query.split("&"),
+                in_array=wire.streams_arrays and streams and "alt=sse" not in query.split("&"),
                 raw=raw,
                 body=body,
                 headers={name: _decode_header(value) for name, value in request.headers.items()},
@@ -105,29 +104,6 @@ def _with_window(request: ProxyRequest) -> ProxyRequest:
     return (
         request if body is request.body else msgspec.structs.replace(request, body=body, raw=msgspec.json.encode(body))
     )
-
-
-def _read_body(request: Request, body: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return the model that a request names, and whether its answer is streamed."""
-    del request
-    model = body.get("model")
-    return model if isinstance(model, str) else "", body.get("stream") is True
-
-
-def _read_gemini_path(request: Request, body: Mapping[str, Any]) -> tuple[str, bool]:
-    del body
-    return request.path_params["model"], request.scope["path"].endswith(":streamGenerateContent")
-
-
-def _read_ollama_body(request: Request, body: Mapping[str, Any]) -> tuple[str, bool]:
-    return _read_body(request, {"stream": True, **body})
-
-
-_READERS: Final[dict[str, Callable[[Request, Mapping[str, Any]], tuple[str, bool]]]] = {
-    "gemini": _read_gemini_path,
-    "ollama": _read_ollama_body,
-}
-"""Where a request names its model and whether to stream, if not in the fields `model` and `stream`."""
 
 
 def _decode_header(value: str) -> str:

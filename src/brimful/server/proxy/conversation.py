@@ -12,10 +12,11 @@ from brimful.core.prompt import Tool
 from brimful.records import Message
 from brimful.server.access import find_user
 from brimful.server.errors import ApiError
-from brimful.server.proxy.reasoning import ToolStep, tool_steps, without_reasoning
+from brimful.server.proxy.reasoning import tool_steps, without_reasoning
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.storable import check_storable
 from brimful.wires.incoming import read_incoming
+from brimful.wires.storage import Storage, ToolStep
 
 CONVERSATION_HEADER: Final = "x-brimful-conversation"
 USER_HEADER: Final = "x-brimful-user"
@@ -41,14 +42,22 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     completion: int | None
 
 
+def get_storage(request: ProxyRequest) -> Storage:
+    """Return how the conversation of a request is stored."""
+    if request.wire.storage is None:
+        name = request.wire.name
+        message = f"the wire format {name!r} is not supported in remember mode: set X-Brimful-Mode to fit"
+        raise ApiError("invalid", message, param="x-brimful-mode")
+    return request.wire.storage
+
+
 def parse_conversation(request: ProxyRequest) -> Conversation:
     """Parse a request as part of a conversation."""
-    read_incoming(request.body, request.wire.name)
+    name, storage = request.wire.name, get_storage(request)
+    read_incoming(request.body, name)
     messages = request.body["messages"]
-    check_storable(messages, request.wire.name)
-    incoming = read_incoming(
-        request.body | {"messages": without_reasoning(messages, request.wire.name)}, request.wire.name
-    )
+    check_storable(messages, storage)
+    incoming = read_incoming(request.body | {"messages": without_reasoning(messages, storage)}, name)
     room = conversation_room(request)
     numbered = [(at, message) for at, turn in enumerate(incoming.turns) for message in turn.messages]
     prompts = [*incoming.system, *(message for _, message in numbered if message.role == "system")]
@@ -62,7 +71,7 @@ def parse_conversation(request: ProxyRequest) -> Conversation:
         messages=tuple([_to_message(message, room, request.at) for _, message in turns]),
         positions=tuple([at for at, _ in turns]),
         tools=incoming.tools,
-        steps=tool_steps(messages, request.wire.name),
+        steps=tool_steps(messages, storage),
         completion=incoming.completion,
     )
 

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 import msgspec
 from starlette.requests import ClientDisconnect
@@ -23,24 +23,18 @@ from brimful.records.reply import FinishReason, Reply
 from brimful.records.usage import UsageReport
 from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import run_until_disconnect, wait_for_disconnect
-from brimful.server.errors import ApiError, ErrorFormat, error_body, to_api_error
+from brimful.server.errors import ApiError, error_body, to_api_error
 from brimful.server.proxy.recall import RecallLimits, RecallSession
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
 from brimful.server.proxy.upstreams import get_response_headers, upstream_errors
 from brimful.server.telemetry import Telemetry
+from brimful.wires import Wire
 from brimful.wires.rounds import JoinedAnswer
 
 CONTEXT_HEADER: Final = "x-brimful-context"
 DROPPED_HEADER: Final = "x-brimful-dropped"
 RECORD_HEADER: Final = "x-brimful-record"
-
-
-_ERROR_FRAMES: Final[dict[ErrorFormat, tuple[bytes, bytes]]] = {
-    "anthropic": (b"\n\nevent: error\ndata: ", b"\n\n"),
-    "ollama": (b"\n", b"\n"),
-}
-"""What is around an error in a stream, if it is not just the data of an event."""
 
 
 class Mode(Protocol):
@@ -146,11 +140,11 @@ def describe_dropped(context: Context) -> dict[str, str]:
     return {DROPPED_HEADER: f"messages={messages} tokens={tokens}"} if messages or tokens else {}
 
 
-def make_error_event(error: ApiError | ProviderError, error_format: ErrorFormat) -> bytes:
+def make_error_event(error: ApiError | ProviderError, wire: Wire) -> bytes:
     """Return the event that ends a stream with an error."""
-    api_error = to_api_error(error, error_format) if isinstance(error, ProviderError) else error
-    before, after = _ERROR_FRAMES.get(error_format, (b"\n\ndata: ", b"\n\n"))
-    return before + error_body(api_error, error_format) + after
+    api_error = to_api_error(error, wire) if isinstance(error, ProviderError) else error
+    before, after = wire.error_frame
+    return before + error_body(api_error, wire) + after
 
 
 class StreamingAnswer(Response):
@@ -177,8 +171,8 @@ class StreamingAnswer(Response):
         self._answer = answer
         self._listener = listener
         self._session = session
-        self._error_format = cast("ErrorFormat", answer.request.wire.provider)
-        self._usage_filter = UsageFilter() if answer.request.hides_usage else None
+        option = answer.request.wire.usage_option
+        self._usage_filter = UsageFilter(option) if option and answer.request.hides_usage else None
         self._recorded = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -254,7 +248,7 @@ class StreamingAnswer(Response):
             await send({"type": "http.response.body", "body": self._rest(), "more_body": False})
 
     async def _end_with_error(self, send: Send, error: ApiError | ProviderError) -> None:
-        last = self._rest() + make_error_event(error, self._error_format)
+        last = self._rest() + make_error_event(error, self._answer.request.wire)
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
     def _rest(self) -> bytes:

@@ -59,7 +59,6 @@ _MEDIA_MARKERS: Final = (b'"image', b"audio", b'"file', b'"document', b'"video',
 """Marks of content that may cost more tokens than it has bytes."""
 _TEXT_FIELDS: Final = frozenset(("role", "content", "name", "tool_calls", "tool_call_id"))
 """Fields of a text-only message."""
-_PLAIN_ITEMS: Final = ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
 
 
 class _Batch(msgspec.Struct, frozen=True):
@@ -513,16 +512,11 @@ def _may_hold_media(request: ProxyRequest) -> bool:
     if all(map(_is_text_only, request.messages)):
         field = request.wire.message_field
         rest = msgspec.json.encode({key: value for key, value in request.body.items() if key != field})
-    elif request.wire.name == "responses" and not all(_is_plain_item(item) for item in request.messages):
+    elif not all(map(request.wire.holds_content, request.messages)):
         return True
     else:
         rest = request.raw
     return any(mark in rest for mark in _MEDIA_MARKERS)
-
-
-def _is_plain_item(item: dict[str, Any]) -> bool:
-    """Whether an item holds all of its content: the provider may have stored reasoning, and has what is referenced."""
-    return "role" in item or item.get("type") in _PLAIN_ITEMS
 
 
 def _is_text_only(message: dict[str, Any]) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -20,20 +20,21 @@ from brimful.providers import HttpResponse, HttpStream
 from brimful.providers.connection import split_tokens
 from brimful.server.access import Client
 from brimful.server.endpoint import JSON, Upload, read_json_object, run_until_disconnect, wait_for_disconnect
-from brimful.server.errors import ApiError, ErrorFormat, get_error_format, has_extra_root, unknown_path
+from brimful.server.errors import ApiError, has_extra_root, unknown_path
 from brimful.server.proxy.exchange import make_error_event
 from brimful.server.proxy.upstreams import (
     UPSTREAM_HEADER,
-    WIRE_PATHS,
     Upstream,
     Upstreams,
+    get_paths,
     get_response_headers,
     upstream_errors,
 )
 from brimful.server.telemetry import Telemetry
 from brimful.threads import run_in_thread
-from brimful.wires import Wire, find_wire
+from brimful.wires import Wire
 from brimful.wires.incoming import read_incoming
+from brimful.wires.registry import find_wire_by_path
 
 FORWARDED_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 """Methods of paths that Brimful does not know; HEAD comes with GET."""
@@ -42,8 +43,6 @@ _MODEL_PATH: Final = re.compile(r"(?P<root>/v1|/v1beta)/models/(?P<name>.+)")
 _PATH: Final = re.compile(r"[\w!$&'()*+,;=:@%.~/-]*", re.ASCII)  # RFC 3986
 _UNSUPPORTED: Final = (404, 405, 501)
 _NOT_IMPLEMENTED: Final = 501
-_MODELS_PER_PAGE: Final = 20  # Anthropic's default
-_MAX_MODELS_PER_PAGE: Final = 1_000
 _MAX_MODEL_PAGES: Final = 20  # of one upstream
 
 
@@ -76,7 +75,7 @@ class Passthrough:
         return await self._forward(request, client, "", upload)
 
     async def models(self, request: Request, client: Client, raw: bytes) -> Response:
-        """List the models of all upstreams of a wire format. Anthropic clients send `anthropic-version`."""
+        """List the models of all upstreams of a wire format."""
         del client, raw
         wire = _get_wire(request)
         upstreams = self._upstreams.of(wire)
@@ -92,8 +91,7 @@ class Passthrough:
         for row in (row for rows in lists for row in rows):
             models.setdefault(str(row.get("id")), row)
         rows = list(models.values())
-        answer = {"object": "list", "data": rows} if wire.name != "anthropic" else get_page(rows, request.query_params)
-        return Response(msgspec.json.encode(answer), media_type=JSON)
+        return Response(msgspec.json.encode(wire.write_models(rows, request.query_params)), media_type=JSON)
 
     async def model(self, request: Request, client: Client, raw: bytes) -> Response:
         """Show one model."""
@@ -111,8 +109,9 @@ class Passthrough:
         """Count a prompt at the upstream, or here if it cannot."""
         del client
         body = await read_json_object(raw)
-        upstream = self._upstreams.find(find_wire("anthropic"), _model_name(body))
-        path = f"/v1/messages/count_tokens{_query(request, upstream)}"
+        wire = _get_wire(request)
+        upstream = self._upstreams.find(wire, _model_name(body))
+        path = get_paths(wire).at_upstream(request.scope["path"]) + _query(request, upstream)
         try:
             with upstream_errors(upstream):
                 headers = upstream.headers(request.headers)
@@ -125,7 +124,7 @@ class Passthrough:
 
     def _count(self, upstream: Upstream, body: dict[str, Any]) -> int:
         info = self._registry.resolve(upstream.config.like or _model_name(body))
-        return counter_for(info).prompt(read_incoming(body, "anthropic").prompt).tokens
+        return counter_for(info).prompt(read_incoming(body, upstream.wire.name).prompt).tokens
 
     async def _forward(self, request: Request, client: Client, model: str, body: bytes | Upload | None) -> Response:
         started = self._clock()
@@ -148,7 +147,7 @@ class Passthrough:
                     path, body, method=request.method, headers=headers | self._telemetry.trace_headers()
                 )
             )
-            return ForwardedResponse(stream, connection.pop_all(), self._stopping, cast("ErrorFormat", wire.provider))
+            return ForwardedResponse(stream, connection.pop_all(), self._stopping, wire)
 
 
 class ForwardedResponse(Response):
@@ -157,16 +156,14 @@ class ForwardedResponse(Response):
     If it breaks off, an event stream ends with an error event; of any other answer, the client's connection is closed.
     """
 
-    def __init__(
-        self, stream: HttpStream, connection: AsyncExitStack, stopping: asyncio.Event, error_format: ErrorFormat
-    ) -> None:
+    def __init__(self, stream: HttpStream, connection: AsyncExitStack, stopping: asyncio.Event, wire: Wire) -> None:
         super().__init__(status_code=stream.status, headers=get_response_headers(stream.headers))
         length = [] if stream.length is None else [(b"content-length", str(stream.length).encode())]
         self.raw_headers = [header for header in self.raw_headers if header[0] != b"content-length"] + length
         self._stream = stream
         self._connection = connection
         self._stopping = stopping
-        self._error_format: ErrorFormat = error_format
+        self._wire = wire
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
@@ -179,7 +176,7 @@ class ForwardedResponse(Response):
                 scope["brimful"]["error"] = str(error)
                 if not self._stream.is_event_stream:
                     return
-                last = make_error_event(error, self._error_format)
+                last = make_error_event(error, self._wire)
             await send({"type": "http.response.body", "body": last, "more_body": False})
         except ClientDisconnect:
             pass
@@ -202,7 +199,7 @@ def get_upstream_path(path: str, wire: Wire) -> str:
     ...
     brimful.server.errors.ApiError: invalid path '/v1/%2e%2e/admin'
     """
-    paths = WIRE_PATHS[wire.name]
+    paths = get_paths(wire)
     inner = path.removeprefix(f"{paths.root}/")
     if inner == path or not _PATH.fullmatch(inner) or _leaves_its_folder(inner.removesuffix("/")):
         raise ApiError("not_found", f"invalid path {path[:80]!r}")
@@ -217,33 +214,10 @@ def _leaves_its_folder(path: str) -> bool:
     return not path.isprintable() or unquote(path) != path or any(part.strip() in ("", ".", "..") for part in parts)
 
 
-def get_page(rows: list[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
-    """Return a page of models in Anthropic's format.
-
-    >>> get_page([{"id": "a"}, {"id": "b"}, {"id": "c"}], {"after_id": "a", "limit": "1"})
-    {'data': [{'id': 'b'}], 'has_more': True, 'first_id': 'b', 'last_id': 'b'}
-    """
-    limit = query.get("limit", str(_MODELS_PER_PAGE))
-    if not limit.isdecimal() or not 1 <= int(limit[:5]) <= _MAX_MODELS_PER_PAGE:
-        raise ApiError("invalid", f"limit: must be from 1 to {_MAX_MODELS_PER_PAGE}, not {limit[:40]!r}", param="limit")
-    ids = [row.get("id") for row in rows]
-    for cursor in ("after_id", "before_id"):
-        if cursor in query and query[cursor] not in ids:
-            raise ApiError("invalid", f"{cursor}: there is no model {query[cursor][:80]!r}", param=cursor)
-    if "before_id" in query:
-        rest = rows[: ids.index(query["before_id"])]
-        page = rest[-int(limit) :]
-    else:
-        rest = rows[ids.index(query["after_id"]) + 1 :] if "after_id" in query else rows
-        page = rest[: int(limit)]
-    first, last = (page[0].get("id"), page[-1].get("id")) if page else (None, None)
-    return {"data": page, "has_more": len(rest) > len(page), "first_id": first, "last_id": last}
-
-
 async def _list_models(upstream: Upstream, headers: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return all models of an upstream. Anthropic lists them in pages."""
+    """Return all models of an upstream, which may list them in pages."""
     rows: list[dict[str, Any]] = []
-    query = f"?limit={_MAX_MODELS_PER_PAGE}" if upstream.wire.name == "anthropic" else ""
+    query = f"?{upstream.wire.models_query}" if upstream.wire.models_query else ""
     path = _models_path(upstream.wire) + query
     for _ in range(_MAX_MODEL_PAGES):
         answer = await _get(upstream, path, headers)
@@ -254,7 +228,7 @@ async def _list_models(upstream: Upstream, headers: Mapping[str, str]) -> list[d
         listed = data.get("data") if isinstance(data, dict) else None
         rows += [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
         last = data.get("last_id") if isinstance(data, dict) and data.get("has_more") else None
-        if not isinstance(last, str) or upstream.wire.name != "anthropic":
+        if not isinstance(last, str) or not query:
             break
         path = f"{_models_path(upstream.wire)}{query}&after_id={quote(last, safe='')}"
     return rows
@@ -266,12 +240,11 @@ async def _get(upstream: Upstream, path: str, headers: Mapping[str, str]) -> Htt
 
 
 def _get_wire(request: Request) -> Wire:
-    path = request.scope["path"]
-    return find_wire("responses" if path.startswith("/v1/responses") else get_error_format(path, request.headers))
+    return find_wire_by_path(request.scope["path"], request.headers)
 
 
 def _models_path(wire: Wire) -> str:
-    return WIRE_PATHS[wire.name].at_upstream(f"{WIRE_PATHS[wire.name].root}/models")
+    return get_paths(wire).at_upstream(f"{get_paths(wire).root}/models")
 
 
 def _query(request: Request, upstream: Upstream) -> str:

@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from brimful.assembly.assemble import counter_of
-from brimful.assembly.recall_tool import RecallCall, read_call, recall_tool, write_schema
+from brimful.assembly.recall_tool import RecallCall, read_call, recall_tool
 from brimful.core.content import ToolCall
 from brimful.core.context import Context
 from brimful.core.notice import Notice
@@ -24,15 +24,6 @@ from brimful.wires.tools import arguments_object
 _MAX_SHARE: Final = 0.25  # of the prompt that the results of a round may take, so that they do not displace the task
 NOT_RUN: Final = "Not run, because it was called together with recall. Call it again if it is still needed."
 _NO_ROOM: Final = "Error: there is no room for a result. Answer with what you have."
-
-_NO_CALLS: Final[dict[str, JsonObject]] = {
-    "openai": {"tool_choice": "none"},
-    "responses": {"tool_choice": "none"},
-    "anthropic": {"tool_choice": {"type": "none"}},
-    "gemini": {"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}},
-    "ollama": {},  # it has no such field; calls in the last round are removed from the answer
-}
-"""The fields that forbid tool calls."""
 
 Rebuild = Callable[[ProxyRequest, Context, int, Notice], Awaitable[PreparedRequest[bytes] | None]]
 """Fits a request in the way of an earlier context."""
@@ -159,11 +150,11 @@ class RecallSession:
 
     def _continue(self, steps: list[JsonObject], *, is_last: bool) -> ProxyRequest:
         """Return the request with the model's calls and their results; the last one does not allow more recalls."""
-        body = self._request.body
+        body, wire = self._request.body, self._request.wire
         if is_last and not body.get("tools"):
             # Providers want the tools of past calls to be defined.
-            body = body | {"tools": [write_schema(self._request.wire.name)]} | _NO_CALLS[self._request.wire.name]
-        body = body | {self._request.wire.message_field: [*self._request.messages, *steps]}
+            body = {**body, "tools": [wire.write_tool(RECALL)], **wire.no_calls}
+        body = body | {wire.message_field: [*self._request.messages, *steps]}
         return msgspec.structs.replace(
             self._request,
             body=body,

@@ -20,12 +20,18 @@ from brimful.errors import BudgetExceeded
 from brimful.records import Message, Room
 from brimful.records.usage import UsageReport
 from brimful.server.errors import ApiError
-from brimful.server.proxy.conversation import Conversation, assign_ids, conversation_room, parse_conversation
+from brimful.server.proxy.conversation import (
+    Conversation,
+    assign_ids,
+    conversation_room,
+    get_storage,
+    parse_conversation,
+)
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
 from brimful.server.proxy.overlap import Overlap, RoomTail, find_overlap, load_tail
 from brimful.server.proxy.reasoning import reasoning_tokens, restore_steps
 from brimful.server.proxy.request import RECALL_HEADER, ProxyRequest, ProxyResult, RecordState
-from brimful.server.proxy.storable import STORED_WIRES, check_tool_results
+from brimful.server.proxy.storable import check_tool_results
 from brimful.server.proxy.stream import FullListener, StreamListener
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
@@ -78,11 +84,7 @@ class RememberMode:
 
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
         """Store the new messages of a request, and build one from the whole conversation."""
-        if request.wire.name not in STORED_WIRES:
-            message = (
-                f"the wire format {request.wire.name!r} is not supported in remember mode: set X-Brimful-Mode to fit"
-            )
-            raise ApiError("invalid", message, param="x-brimful-mode")
+        get_storage(request)
         if request.recall == "tool":
             message = "the recall tool is not supported in remember mode, which looks up what a request needs itself"
             raise ApiError("invalid", f"{RECALL_HEADER}: {message}: set X-Brimful-Mode to fit", param=RECALL_HEADER)
@@ -184,7 +186,7 @@ class RememberMode:
                 raise
             context = await build(None, *notices, notice)
         payload = await run_in_thread(
-            lambda: msgspec.json.encode(restore_steps(context.request, conversation.steps, request.wire.name))
+            lambda: msgspec.json.encode(restore_steps(context.request, conversation.steps, get_storage(request)))
         )
         return PreparedRequest(payload, context)
 
@@ -236,7 +238,7 @@ def _reserve_reasoning(
     request: ProxyRequest, conversation: Conversation, model: ResolvedModel, notices: tuple[Notice, ...]
 ) -> tuple[ResolvedModel, tuple[Notice, ...]]:
     """Reserve space for reasoning, which is sent but is not part of the context."""
-    tokens = reasoning_tokens(conversation.steps, request.wire.name, counter_for(model.model))
+    tokens = reasoning_tokens(conversation.steps, get_storage(request), counter_for(model.model))
     if not tokens:
         return model, notices
     text = f"{tokens:,} tokens are reserved for the model's reasoning between tool calls"

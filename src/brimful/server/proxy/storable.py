@@ -1,36 +1,30 @@
 """Check that the messages of a request can be stored."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from brimful.core.content import ToolCall, ToolResult
 from brimful.core.validation import preview
 from brimful.records import Message
 from brimful.server.errors import ApiError
-
-_ROLES: Final[dict[str, tuple[str, ...]]] = {
-    "openai": ("system", "developer", "user", "assistant", "tool", "function"),
-    "anthropic": ("user", "assistant", "system"),
-}
-
-STORED_WIRES: Final = frozenset(_ROLES)
-"""The wire formats whose conversations can be stored."""
+from brimful.wires.storage import Storage
 
 
-def check_storable(messages: Sequence[dict[str, Any]], wire: str) -> None:
+def check_storable(messages: Sequence[dict[str, Any]], storage: Storage) -> None:
     """Reject unknown roles, empty questions, and parts that are neither text, images nor tool data.
 
-    >>> check_storable([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}], "openai")
+    >>> from brimful.wires import find_wire
+    >>> check_storable([{"role": "user", "content": "Hi"}], find_wire("openai").storage)
     """
     for at, message in enumerate(messages):
         path, role, content = f"messages[{at}]", message["role"], message.get("content")
-        if role not in _ROLES[wire]:
-            raise _invalid(f"{path}.role", f"must be one of {', '.join(_ROLES[wire])}, not {preview(role)}")
+        if role not in storage.roles:
+            raise _invalid(f"{path}.role", f"must be one of {', '.join(storage.roles)}, not {preview(role)}")
         if role == "tool" and not isinstance(message.get("tool_call_id"), str):
             raise _invalid(f"{path}.tool_call_id", "must name the tool call")
         if not isinstance(content, str | list) and not (role == "assistant" and content is None):
             raise _invalid(f"{path}.content", f"must be a string or a list of parts, not {preview(content)}")
-        if role != "assistant" and not _check_content(content, f"{path}.content", wire) and role == "user":
+        if role != "assistant" and not _check_content(content, f"{path}.content", storage) and role == "user":
             raise _invalid(f"{path}.content", "is empty")
 
 
@@ -47,25 +41,21 @@ def check_tool_results(messages: Sequence[Message], positions: Sequence[int], ta
                 )
 
 
-def _check_content(content: object, path: str, wire: str) -> bool:
+def _check_content(content: object, path: str, storage: Storage) -> bool:
     """Return whether content is not empty; reject parts that cannot be stored."""
     blocks = content if isinstance(content, list) else [content]
-    filled = [_check_block(block, f"{path}[{at}]", wire) for at, block in enumerate(blocks)]
+    filled = [_check_block(block, f"{path}[{at}]", storage) for at, block in enumerate(blocks)]
     return any(filled)
 
 
-def _check_block(block: object, path: str, wire: str) -> bool:
-    match wire, block:
-        case _, str(text) | {"type": "text", "text": str(text)}:
+def _check_block(block: object, path: str, storage: Storage) -> bool:
+    match block:
+        case str(text) | {"type": "text", "text": str(text)}:
             return bool(text.strip())
-        case "openai", {"type": "image_url", "image_url": str(url) | {"url": str(url)}} if url:
+        case dict() if storage.is_image(block):
             return True
-        case "anthropic", {"type": "image", "source": {"type": "url", "url": str(data)}} if data:
-            return True
-        case "anthropic", {"type": "image", "source": {"type": "base64", "data": str(data)}} if data:
-            return True
-        case "anthropic", {"type": "tool_result", "tool_use_id": str(), **rest}:
-            _check_content(rest.get("content") or "", f"{path}.content", wire)
+        case dict() if storage.is_result(block):
+            _check_content(block.get("content") or "", f"{path}.content", storage)
             return True
         case _:
             kind = block.get("type") if isinstance(block, dict) else block

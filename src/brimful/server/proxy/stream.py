@@ -8,7 +8,7 @@ removes the extra event, which the client may not expect.
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -22,6 +22,7 @@ from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.upstreams import Upstream
 from brimful.wires.event_stream import EventDecoder, ServerEventDecoder, StreamEvent
 from brimful.wires.replies import Reader
+from brimful.wires.wire import UsageOption
 
 COMMENT_SECONDS: Final = 5.0  # after the first comment; then everything is forwarded
 MAX_HELD_BYTES: Final = 1_048_576  # before the first event; the preamble of a response repeats instructions and tools
@@ -29,11 +30,8 @@ _EDGE_BYTES: Final = 16_384  # of the start and of the end, which contain finish
 _MAX_LISTENED: Final = 268_435_456  # bytes; answers are far shorter, even with log probabilities
 _EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
 _LINE_END: Final = re.compile(rb"\n")
-_STREAM_OPTIONS: Final = "stream_options"
-_INCLUDE_USAGE: Final = "include_usage"
 _SSE_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LONGEST_SEPARATOR: Final = b"\r\n\r\n"
-_USAGE_KEY: Final = b'"usage"'
 _MAX_BUFFERED: Final = 8_192  # bytes; usage events are far shorter
 
 
@@ -233,37 +231,36 @@ def with_usage_requested(request: ProxyRequest, mode: ModeName) -> ProxyRequest:
 
     One field is appended; everything else stays exactly as the client wrote it.
     """
-    options = request.body.get(_STREAM_OPTIONS)
-    applies = request.streams and request.wire.name == "openai" and request.upstream.requests_usage(mode)
-    if not applies or _mentions_usage(options):
+    usage = request.wire.usage_option
+    if usage is None or not request.streams or not request.upstream.requests_usage(mode):
         return request
-    with_usage = (options if isinstance(options, dict) else {}) | {_INCLUDE_USAGE: True}
-    body = request.body | {_STREAM_OPTIONS: with_usage}
-    raw = _append_field(request.raw, with_usage) if _STREAM_OPTIONS not in request.body else msgspec.json.encode(body)
+    options = request.body.get(usage.field)
+    if options is not None and (not isinstance(options, dict) or usage.option in options):
+        return request  # the client set it itself, or something invalid that the upstream has to reject
+    added = {usage.field: (options or {}) | {usage.option: True}}
+    body = request.body | added
+    raw = _append_field(request.raw, added) if usage.field not in request.body else msgspec.json.encode(body)
     return msgspec.structs.replace(request, body=body, raw=raw, hides_usage=True)
 
 
-def _mentions_usage(options: object) -> bool:
-    """Return whether the client set the option itself, or something invalid that the upstream has to reject."""
-    return options is not None and (not isinstance(options, dict) or _INCLUDE_USAGE in options)
-
-
-def _append_field(raw: bytes, option: dict[str, object]) -> bytes:
+def _append_field(raw: bytes, field: Mapping[str, object]) -> bytes:
     """Append a field to a JSON object."""
-    return raw[: raw.rindex(b"}")].rstrip() + b"," + msgspec.json.encode({_STREAM_OPTIONS: option})[1:]
+    return raw[: raw.rindex(b"}")].rstrip() + b"," + msgspec.json.encode(field)[1:]
 
 
 class UsageFilter:
     r"""Removes the event that contains nothing but usage from a stream.
 
-    >>> usage_filter = UsageFilter()
+    >>> from brimful.wires import find_wire
+    >>> usage_filter = UsageFilter(find_wire("openai").usage_option)
     >>> usage_filter.feed(b'data: {"choices":[{}],"usage":null}\n\ndata: {"choices":[],"usage":{"prompt_tokens":9}}')
     b'data: {"choices":[{}],"usage":null}\n\n'
     >>> usage_filter.feed(b'\n\ndata: [DONE]\n\n') + usage_filter.end()
     b'data: [DONE]\n\n'
     """
 
-    def __init__(self) -> None:
+    def __init__(self, usage: UsageOption) -> None:
+        self._usage = usage
         self._buffer = b""
 
     def feed(self, chunk: bytes) -> bytes:
@@ -271,7 +268,7 @@ class UsageFilter:
         data, done, events = self._buffer + chunk, 0, []
         for end in _SSE_EVENT_END.finditer(data, max(0, len(self._buffer) - len(_LONGEST_SEPARATOR))):
             event = data[done : end.end()]
-            if not _is_usage_only(event):
+            if not self._is_extra(event):
                 events.append(event)
             done = end.end()
         self._buffer = data[done:]
@@ -283,14 +280,13 @@ class UsageFilter:
     def end(self) -> bytes:
         """Return what came after the last complete event."""
         buffered, self._buffer = self._buffer, b""
-        return b"" if _is_usage_only(buffered) else buffered
+        return b"" if self._is_extra(buffered) else buffered
 
-
-def _is_usage_only(event: bytes) -> bool:
-    if _USAGE_KEY not in event:
-        return False
-    try:
-        data = decode_json(event.strip().removeprefix(b"data:"))
-    except ValueError:
-        return False
-    return isinstance(data, dict) and data.get("choices") == [] and isinstance(data.get("usage"), dict)
+    def _is_extra(self, event: bytes) -> bool:
+        if b'"usage"' not in event:
+            return False
+        try:
+            data = decode_json(event.strip().removeprefix(b"data:"))
+        except ValueError:
+            return False
+        return isinstance(data, dict) and self._usage.is_extra(data)

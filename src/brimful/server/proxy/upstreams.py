@@ -20,41 +20,12 @@ from brimful.server.config import Config, ModeName, UpstreamConfig
 from brimful.server.errors import ApiError
 from brimful.stores.admin.api_keys import PREFIX, parse_api_key
 from brimful.wires import Wire, find_wire
+from brimful.wires.registry import served_wires
+from brimful.wires.wire import WirePaths
 
 UPSTREAM_HEADER: Final = "x-brimful-upstream"
 
 
-class WirePaths(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a wire format is served: `completions` are the paths of its requests at the proxy.
-
-    Its paths begin with `root`. The URL of an upstream has that root as well, unless `is_whole`: then the paths at the
-    upstream are those at the proxy.
-    """
-
-    root: str
-    completions: tuple[str, ...]
-    is_whole: bool = False
-
-    def at_upstream(self, path: str) -> str:
-        """Return the path of a request at the upstream.
-
-        >>> WIRE_PATHS["openai"].at_upstream("/v1/files"), WIRE_PATHS["anthropic"].at_upstream("/v1/files")
-        ('/files', '/v1/files')
-        """
-        return path if self.is_whole else path.removeprefix(self.root)
-
-
-WIRE_PATHS: Final[dict[str, WirePaths]] = {
-    "openai": WirePaths(root="/v1", completions=("/v1/chat/completions",)),
-    "anthropic": WirePaths(root="/v1", completions=("/v1/messages",), is_whole=True),
-    "responses": WirePaths(root="/v1", completions=("/v1/responses",)),
-    "gemini": WirePaths(
-        root="/v1beta",
-        completions=("/v1beta/models/{model}:generateContent", "/v1beta/models/{model}:streamGenerateContent"),
-    ),
-    "ollama": WirePaths(root="/api", completions=("/api/chat",), is_whole=True),
-}
-"""The paths of each wire format. Gemini's name the model, and whether the answer is streamed."""
 _NOT_FORWARDED: Final = HOP_BY_HOP_HEADERS | {
     "accept-encoding",
     "content-encoding",
@@ -77,7 +48,13 @@ _OWN_HEADERS: Final = ("date", "server")  # set by our own server
 _INERT_TYPES: Final = ("application/json", "text/event-stream", "application/x-ndjson")  # browsers run none of them
 _KEY_REFUSED: Final = 401
 _KEY_HEADERS: Final = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
-_KEY_PARAMETER: Final = "key"  # of Gemini's clients, in the query
+
+
+def get_paths(wire: Wire) -> WirePaths:
+    """Return the paths of a wire format that the proxy serves."""
+    if wire.paths is None:
+        raise ApiError("not_found", f"the wire format {wire.name!r} is not served")
+    return wire.paths
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,13 +107,12 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     def query(self, client_query: str) -> str:
         """Return the client's query to forward, which may hold an API key as well."""
         parameters = [each for each in client_query.split("&") if each]
-        if self.wire.name == "gemini":
-            parameters = [each for each in parameters if not self._is_dropped_key(each)]
-        return "&".join(parameters)
+        return "&".join(each for each in parameters if not self._is_dropped_key(each))
 
     def _is_dropped_key(self, parameter: str) -> bool:
         name, _, value = parameter.partition("=")
-        return name == _KEY_PARAMETER and (self.config.authorization == "server" or _has_our_key(unquote(value)))
+        is_key = bool(name) and name == self.wire.key_parameter
+        return is_key and (self.config.authorization == "server" or _has_our_key(unquote(value)))
 
 
 def get_response_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -266,9 +242,9 @@ def _wires(config: UpstreamConfig) -> Sequence[Wire]:
         return [find_wire(name) for name in config.wires]
     known = find_server_by_url(config.url)
     if known is None:
-        return [find_wire(name) for name in WIRE_PATHS]
+        return [wire for wire, _ in served_wires()]
     wires = (_COMPATIBLE,) if _is_compatible(config.url) else (known.wire, *known.other_wires)
-    return [wire for wire in map(find_wire, WIRE_PATHS) if wire.provider in wires]
+    return [wire for wire, _ in served_wires() if wire.provider in wires]
 
 
 def _make_upstream(config: UpstreamConfig, wire: Wire, file: str, environ: Mapping[str, str]) -> Upstream:
@@ -294,11 +270,11 @@ def _make_upstream(config: UpstreamConfig, wire: Wire, file: str, environ: Mappi
 
 def _base_url(url: str, wire: Wire) -> str:
     """Return the base URL: it has the root of the paths of a wire format, unless those include it."""
-    provider, paths = wire.provider, WIRE_PATHS[wire.name]
-    base, mark, query = get_base_url(url, provider).partition("?")
+    paths = get_paths(wire)
+    base, mark, query = get_base_url(url, wire).partition("?")
     base = base.rstrip("/")
     is_bare = parse_address(url).url.partition("://")[2].count("/") == 0
-    if is_bare or provider not in ("openai", "anthropic"):
+    if is_bare or paths.has_one_version:
         base = remove_version(base) + ("" if paths.is_whole else paths.root)
     return f"{base}{mark}{query}"
 
