@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import msgspec
@@ -14,6 +14,11 @@ from brimful.core.tokens import Count
 from brimful.errors import ContextOverflow, ProviderError
 from brimful.records import Usage
 from brimful.records.reply import Reply, ReplyChunk
+from brimful.wires import Wire, find_wire
+from brimful.wires.openai_responses import find_broken_item
+from brimful.wires.registry import served_wires
+from brimful.wires.replies import split_words
+from brimful.wires.wire import ErrorFacts
 
 if TYPE_CHECKING:
     import asyncio
@@ -202,7 +207,7 @@ class ScriptedProvider:
         await self._wait_until_released()
         reply, whole = self._next(request), False
         try:
-            for word in _words(reply.text):
+            for word in split_words(reply.text):
                 yield ReplyChunk(text=word)
                 await self._wait_until_released()
             whole = True
@@ -314,11 +319,10 @@ class FakeAzure:
 
 
 class ScriptedServer:
-    """An ASGI app that answers from a script, whole or as a stream: as OpenAI's, Anthropic's, Gemini's or Ollama's API.
+    """An ASGI app that answers from a script, whole or as a stream, in any wire format that can write replies.
 
     The script, `tokens` and `window` are those of `ScriptedProvider`. `requests` are the bodies that came. An overflow
-    has the status and the error of OpenAI or Gemini, any other error its own status or 500, and any other path the
-    status 404.
+    is worded as OpenAI's, any other error has its own status or 500, and any other path the status 404.
 
     >>> server = ScriptedServer(["Hello.", lambda request: request["messages"][-1]["content"].upper()])
     >>> server.answer({"messages": [{"role": "user", "content": "Hi"}]}).text
@@ -343,18 +347,20 @@ class ScriptedServer:
             return
         body = await _read_body(receive)
         status, kind = 200, b"application/json"
-        api = next((api for path, api in _SCRIPTED_APIS.items() if re.fullmatch(path, scope["path"])), None)
-        if api is None:
+        wire = _find_scripted_wire(scope["path"])
+        if wire is None or wire.write_reply is None:
             status, chunks = 404, [b"{}"]
         else:
             request = msgspec.json.decode(body, type=dict[str, Any])
             try:
-                whole, events = api.write(self.answer(request))
+                whole, events = wire.write_reply(self.answer(request))
             except ProviderError as error:
-                status, chunks = error.status or 500, [msgspec.json.encode({"error": api.describe_error(error)})]
+                status = error.status or 500
+                chunks = [msgspec.json.encode(wire.write_error(_describe_error(error, status)))]
             else:
-                streams = api.streams if api.streams is not None else request.get("stream", api.kind == _JSON_LINES)
-                kind = api.kind if streams else kind
+                _, streams = wire.read_call(scope["path"], {}, request)
+                if streams:
+                    kind = b"application/x-ndjson" if wire.is_json_lines else b"text/event-stream"
                 chunks = events if streams else [msgspec.json.encode(whole)]
         await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
         for chunk in chunks:
@@ -367,153 +373,24 @@ class ScriptedServer:
         return _next_reply(self._script, request, route="scripted", tokens=self._tokens, window=self._window)
 
 
-def _describe_error(error: ProviderError) -> dict[str, str]:
+def _describe_error(error: ProviderError, status: int) -> ErrorFacts:
     if isinstance(error, ContextOverflow):
         message = (
             f"This model's maximum context length is {error.window} tokens. However, your messages resulted in "
             f"{error.prompt} tokens. Please reduce the length of the messages."
         )
-        return {"message": message, "type": "invalid_request_error", "code": "context_length_exceeded"}
-    return {"message": str(error), "type": "server_error"}
+        return ErrorFacts(kind="overflow", message=message, status=status, code="context_length_exceeded")
+    return ErrorFacts(kind="upstream", message=str(error), status=status)
 
 
-def _chat_answer(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
-    """Return a reply as a chat completion, and as the events of one."""
-    usage = reply.usage or Usage(prompt=10, completion=2)
-    head = {"id": reply.id or "chatcmpl-1", "created": 1, "model": reply.model or "scripted"}
-    counts = {
-        "prompt_tokens": usage.prompt,
-        "completion_tokens": usage.completion,
-        "total_tokens": usage.prompt + usage.completion,
-    }
-    calls: list[dict[str, Any]] = [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for call in reply.calls
-    ]
-    finish: dict[str, Any] = {"finish_reason": "tool_calls" if calls else "stop"}
-    message = {"role": "assistant", "content": reply.text or None} | ({"tool_calls": calls} if calls else {})
-    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-    deltas += [{"content": word} for word in _words(reply.text)]
-    for at, call in enumerate(calls):
-        function = call["function"]
-        deltas.append({"tool_calls": [{**call, "index": at, "function": function | {"arguments": ""}}]})
-        for piece in (function["arguments"][:5], function["arguments"][5:]):
-            deltas.append({"tool_calls": [{"index": at, "function": {"arguments": piece}}]})
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
-    choices.append({"index": 0, "delta": {}, **finish})
-    chunks = [head | {"object": "chat.completion.chunk", "choices": [choice]} for choice in choices]
-    chunks.append(head | {"object": "chat.completion.chunk", "choices": [], "usage": counts})
-    events = [*(b"data: %b\n\n" % msgspec.json.encode(chunk) for chunk in chunks), b"data: [DONE]\n\n"]
-    whole = {"object": "chat.completion", "choices": [{"index": 0, "message": message, **finish}], "usage": counts}
-    return head | whole, events
-
-
-def _message_answer(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
-    """Return a reply as one of Anthropic's messages, and as the events of one."""
-    usage = reply.usage or Usage(prompt=10, completion=2)
-    stop = {"stop_reason": "tool_use" if reply.calls else "end_turn", "stop_sequence": None}
-    blocks: list[dict[str, Any]] = [
-        {"type": "text", "text": part.text}
-        if isinstance(part, Text)
-        else {"type": "tool_use", "id": part.id, "name": part.name, "input": msgspec.json.decode(part.arguments)}
-        for part in reply.parts
-    ]
-    whole: dict[str, Any] = {
-        "id": reply.id or "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": reply.model or "scripted",
-    }
-    counts = {"input_tokens": usage.prompt, "output_tokens": usage.completion}
-    start = whole | {"content": [], "stop_reason": None, "stop_sequence": None, "usage": counts | {"output_tokens": 1}}
-    events: list[dict[str, Any]] = [{"type": "message_start", "message": start}, {"type": "ping"}]
-    for at, block in enumerate(blocks):
-        is_text = block["type"] == "text"
-        empty = {**block, "text": ""} if is_text else {**block, "input": {}}
-        events.append({"type": "content_block_start", "index": at, "content_block": empty})
-        pieces = _words(block["text"]) if is_text else (msgspec.json.encode(block["input"]).decode(),)
-        kind, field = ("text_delta", "text") if is_text else ("input_json_delta", "partial_json")
-        deltas = ({"type": kind, field: piece} for piece in pieces)
-        events += [{"type": "content_block_delta", "index": at, "delta": delta} for delta in deltas]
-        events.append({"type": "content_block_stop", "index": at})
-    events.append({"type": "message_delta", "delta": stop, "usage": {"output_tokens": usage.completion}})
-    events.append({"type": "message_stop"})
-    written = [b"event: %b\ndata: %b\n\n" % (each["type"].encode(), msgspec.json.encode(each)) for each in events]
-    return whole | stop | {"content": blocks, "usage": counts}, written
-
-
-def _content_answer(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
-    """Return a reply as Gemini's content, and as the events of one."""
-    usage = reply.usage or Usage(prompt=10, completion=2)
-    counts = {
-        "promptTokenCount": usage.prompt,
-        "candidatesTokenCount": usage.completion,
-        "totalTokenCount": usage.prompt + usage.completion,
-    }
-    head = {"modelVersion": reply.model or "scripted", "responseId": reply.id or "resp-1"}
-
-    def piece(parts: list[dict[str, Any]], **finish: str) -> dict[str, Any]:
-        content = {"role": "model", "parts": parts}
-        return {"candidates": [{"index": 0, "content": content, **finish}], "usageMetadata": counts, **head}
-
-    calls: list[dict[str, Any]] = [
-        {"functionCall": {"name": call.name, "args": msgspec.json.decode(call.arguments)}} for call in reply.calls
-    ]
-    texts = [{"text": reply.text}] if reply.text else []
-    events = [piece([{"text": word}]) for word in _words(reply.text)] + [piece([call]) for call in calls]
-    events.append(piece([{"text": ""}], finishReason="STOP"))
-    written = [b"data: %b\r\n\r\n" % msgspec.json.encode(each) for each in events]
-    return piece([*texts, *calls], finishReason="STOP"), written
-
-
-def _describe_content_error(error: ProviderError) -> dict[str, Any]:
-    message = str(error)
-    if isinstance(error, ContextOverflow):
-        message = (
-            f"The input token count ({error.prompt}) exceeds the maximum number of tokens allowed ({error.window})."
-        )
-    return {"code": error.status or 500, "message": message, "status": "INVALID_ARGUMENT"}
-
-
-def _ollama_answer(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
-    """Return a reply as Ollama's message, and as the lines of one."""
-    usage = reply.usage or Usage(prompt=10, completion=2)
-    head = {"model": reply.model or "scripted", "created_at": "2026-11-17T00:00:00Z"}
-    calls = [
-        {"function": {"name": call.name, "arguments": msgspec.json.decode(call.arguments)}} for call in reply.calls
-    ]
-    end = {"done": True, "done_reason": "stop", "prompt_eval_count": usage.prompt, "eval_count": usage.completion}
-
-    def piece(text: str, **more: Any) -> dict[str, Any]:
-        return {**head, "message": {"role": "assistant", "content": text, **more}, "done": False}
-
-    lines = [piece(word) for word in _words(reply.text)] + [piece("", tool_calls=[call]) for call in calls]
-    lines.append(piece("") | end)
-    whole = (piece(reply.text, tool_calls=calls) if calls else piece(reply.text)) | end
-    return whole, [msgspec.json.encode(line) + b"\n" for line in lines]
-
-
-class _ScriptedApi(msgspec.Struct, frozen=True, kw_only=True):
-    """How replies and errors are written. If `streams` is None, the request says whether its answer is streamed."""
-
-    write: Callable[[Reply], tuple[dict[str, Any], list[bytes]]]
-    describe_error: Callable[[ProviderError], Any] = _describe_error
-    kind: bytes = b"text/event-stream"
-    streams: bool | None = None
-
-
-_JSON_LINES: Final = b"application/x-ndjson"
-_SCRIPTED_APIS: Final = {
-    "(/v1)?/chat/completions": _ScriptedApi(write=_chat_answer),
-    "(/v1)?/messages": _ScriptedApi(write=_message_answer),
-    "/v1beta/models/.+:generateContent": _ScriptedApi(
-        write=_content_answer, describe_error=_describe_content_error, streams=False
-    ),
-    "/v1beta/models/.+:streamGenerateContent": _ScriptedApi(
-        write=_content_answer, describe_error=_describe_content_error, streams=True
-    ),
-    "/api/chat": _ScriptedApi(write=_ollama_answer, describe_error=str, kind=_JSON_LINES),
-}
+def _find_scripted_wire(path: str) -> Wire | None:
+    """Return the wire of a path. The version is optional, since clients have it in their base URL."""
+    for wire, paths in served_wires():
+        for served in paths.completions:
+            pattern = served.replace("{model}", ".+")
+            if re.fullmatch(pattern, path) or re.fullmatch(pattern.removeprefix(paths.root), path):
+                return wire
+    return None
 
 
 class FakeResponses:
@@ -633,27 +510,7 @@ class FakeResponses:
         >>> FakeResponses().find_broken_item([{"type": "function_call", "call_id": "c1"}])
         'No tool output found for function call c1.'
         """
-        ids = {item.get("id") for item in items}
-        calls = [item.get("call_id") for item in items if str(item.get("type")).endswith("_call")]
-        outputs = [item.get("call_id") for item in items if str(item.get("type")).endswith("_call_output")]
-        for call in calls:
-            if call is not None and call not in outputs:
-                return f"No tool output found for function call {call}."
-        for output in outputs:
-            if output not in calls:
-                return f"No tool call found for function call output with call_id {output}."
-        for at, item in enumerate(items):
-            following = items[at + 1] if at + 1 < len(items) else {"role": "user"}
-            is_alone = following.get("role", "assistant") != "assistant" or str(following.get("type")).endswith(
-                "output"
-            )
-            if item.get("type") == "reasoning" and is_alone:
-                return f"Item '{item.get('id')}' of type 'reasoning' was provided without its required following item."
-            needed = self._reasoning.get(str(item.get("id")))
-            if needed is not None and needed not in ids:
-                named = f"Item '{item['id']}' of type '{item.get('type')}'"
-                return f"{named} was provided without its required 'reasoning' item: '{needed}'."
-        return None
+        return find_broken_item(items, self._reasoning)
 
 
 def _frame_events(
@@ -673,7 +530,7 @@ def _item_events(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for index, block in enumerate(item["content"] if is_message else ()):
         inside = place | {"content_index": index}
         yield {"type": "response.content_part.added", "part": block | {"text": ""}, **inside}
-        for word in _words(block["text"]):
+        for word in split_words(block["text"]):
             yield {"type": "response.output_text.delta", "delta": word, "logprobs": [], **inside}
         yield {"type": "response.output_text.done", "text": block["text"], "logprobs": [], **inside}
         yield {"type": "response.content_part.done", "part": block, **inside}
@@ -703,20 +560,6 @@ def _azure_error(code: str, message: str) -> dict[str, Any]:
     return {"error": {"code": code, "message": message}}
 
 
-def _words(text: str) -> Iterator[str]:
-    """Yield the words of a text, each with the space after it.
-
-    >>> list(_words("Tea at four."))
-    ['Tea ', 'at ', 'four.']
-    """
-    head, space, rest = text.partition(" ")
-    while space:
-        yield head + space
-        head, space, rest = rest.partition(" ")
-    if head:
-        yield head
-
-
 def find_violations(request: Request, wire: str) -> list[str]:
     """Return what a provider would refuse in the conversation of a request that a client wrote.
 
@@ -726,115 +569,5 @@ def find_violations(request: Request, wire: str) -> list[str]:
     >>> find_violations({"messages": [{"role": "user", "content": "Hi"}, call]}, "anthropic")
     ['turn 1: tool calls without their results: t1']
     """
-    rules = {
-        "openai": _openai_violations,
-        "anthropic": _anthropic_violations,
-        "gemini": _gemini_violations,
-        "responses": _responses_violations,
-    }
-    return list(rules[wire](request))
-
-
-def _responses_violations(request: Request) -> Iterator[str]:
-    broken = None if isinstance(request["input"], str) else FakeResponses().find_broken_item(request["input"])
-    if broken:
-        yield broken
-
-
-def _openai_violations(request: Request) -> Iterator[str]:
-    waiting: set[str] = set()
-    for at, message in enumerate(request["messages"]):
-        if message["role"] == "tool":
-            if message["tool_call_id"] not in waiting:
-                yield f"message {at}: a result without its call"
-            waiting.discard(message["tool_call_id"])
-            continue
-        if waiting:
-            yield f"message {at}: tool calls without their results: {', '.join(sorted(waiting))}"
-        waiting = {call["id"] for call in message.get("tool_calls") or ()}
-    if waiting:
-        yield f"the end: tool calls without their results: {', '.join(sorted(waiting))}"
-
-
-def _anthropic_violations(request: Request) -> Iterator[str]:
-    turns: list[tuple[str, list[dict[str, Any]]]] = []
-    for message in request["messages"]:
-        content = message["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        if turns and turns[-1][0] == message["role"]:  # the API joins them
-            turns[-1][1].extend(blocks)
-        else:
-            turns.append((message["role"], [*blocks]))
-    if not turns or turns[0][0] != "user":
-        yield "turn 0: must be the user's"
-    for at, (role, blocks) in enumerate(turns):
-        if not all(block["text"].strip() for block in blocks if block["type"] == "text"):
-            yield f"turn {at}: an empty text"
-        before = turns[at - 1][1] if at else []
-        after = turns[at + 1][1] if at + 1 < len(turns) else []
-        yield from _anthropic_pairing(at, role, blocks, before, after)
-    thinks = (request.get("thinking") or {}).get("type") == "enabled"
-    calls = turns[-2][1] if len(turns) > 1 and any(map(_is_client_result, turns[-1][1])) else []
-    if thinks and calls and calls[0]["type"] not in ("thinking", "redacted_thinking"):
-        yield f"turn {len(turns) - 2}: must begin with what the model thought before the call"
-
-
-def _anthropic_pairing(
-    at: int, role: str, blocks: list[dict[str, Any]], before: list[dict[str, Any]], after: list[dict[str, Any]]
-) -> Iterator[str]:
-    calls = {block["id"] for block in blocks if block["type"] == "tool_use"}
-    missing = calls.difference(block.get("tool_use_id", "") for block in after)
-    if missing:
-        yield f"turn {at}: tool calls without their results: {', '.join(sorted(missing))}"
-    own = {block["id"] for block in blocks if block["type"] in ("server_tool_use", "mcp_tool_use")}
-    results = {block["tool_use_id"] for block in blocks if "tool_use_id" in block and not _is_client_result(block)}
-    if own != results and (after or results - own):
-        yield f"turn {at}: calls of the server's tools without their results, or results without calls"
-    answers = [block["tool_use_id"] for block in blocks if _is_client_result(block)]
-    called = {block["id"] for block in before if block["type"] == "tool_use"}
-    if len(answers) != len(set(answers)) or not called.issuperset(answers) or (answers and role != "user"):
-        yield f"turn {at}: results without their calls"
-    if not all(map(_is_client_result, blocks[: len(answers)])):
-        yield f"turn {at}: results must come first"
-
-
-def _is_client_result(block: dict[str, Any]) -> bool:
-    return bool(block["type"] == "tool_result")
-
-
-def _gemini_violations(request: Request) -> Iterator[str]:
-    contents = request["contents"]
-    calls: list[str] = []
-    before = "model"
-    for at, content in enumerate(contents):
-        role = "model" if content.get("role") == "model" else "user"
-        parts = [_camel_keys(part) for part in content["parts"]]
-        answers = [part["functionResponse"]["name"] for part in parts if "functionResponse" in part]
-        if sorted(answers) != sorted(calls):
-            yield f"content {at}: the results {answers} do not answer the calls {calls}"
-        calls = [part["functionCall"]["name"] for part in parts if "functionCall" in part]
-        if role == before == "model" and (calls or not at):
-            yield f"content {at}: must come after a turn of the user"
-        if not parts or any("text" in part and not part["text"] for part in parts):
-            yield f"content {at}: an empty part"
-        before = role
-    if before == "model":
-        yield "the end: must be a turn of the user"
-    yield from _missing_signatures(contents)
-
-
-def _missing_signatures(contents: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the calls since the user's last words that lack the signature of a thought, if there are any at all."""
-    if "thoughtSignature" not in str(contents) and "thought_signature" not in str(contents):
-        return
-    for at in reversed(range(len(contents))):
-        parts = [_camel_keys(part) for part in contents[at]["parts"]]
-        if contents[at].get("role") != "model" and any("text" in part for part in parts):
-            return
-        call = next((part for part in parts if "functionCall" in part), None)
-        if call is not None and "thoughtSignature" not in call:
-            yield f"content {at}: a call without the signature of its thought"
-
-
-def _camel_keys(part: dict[str, Any]) -> dict[str, Any]:
-    return {re.sub("_([a-z])", lambda found: found[1].upper(), key): value for key, value in part.items()}
+    find_broken = find_wire(wire).find_broken
+    return [] if find_broken is None else list(find_broken(request))

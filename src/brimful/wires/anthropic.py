@@ -17,7 +17,7 @@ from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text
 from brimful.errors import InvalidValue
 from brimful.records import Usage
-from brimful.records.reply import FinishReason, ReplyChunk
+from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.wires.encode import dump_model
 from brimful.wires.normalize import (
     Turn,
@@ -38,6 +38,7 @@ from brimful.wires.replies import (
     as_string,
     join_pieces,
     make_usage,
+    split_words,
 )
 from brimful.wires.rounds import Event, JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
@@ -844,6 +845,89 @@ def _block_key(block: JsonObject) -> tuple[object, ...]:
     return (block.get("type"), str(block.get("text", "")).strip())
 
 
+# -- for tests: written replies, and the rules of conversations --------------------------------------------------------
+
+
+def _write_reply(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
+    """Return a reply as one of Anthropic's messages, and as the events of one."""
+    usage = reply.usage or Usage(prompt=10, completion=2)
+    stop = {"stop_reason": "tool_use" if reply.calls else "end_turn", "stop_sequence": None}
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": part.text}
+        if isinstance(part, Text)
+        else {"type": "tool_use", "id": part.id, "name": part.name, "input": msgspec.json.decode(part.arguments)}
+        for part in reply.parts
+    ]
+    whole: dict[str, Any] = {
+        "id": reply.id or "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model or "scripted",
+    }
+    counts = {"input_tokens": usage.prompt, "output_tokens": usage.completion}
+    start = whole | {"content": [], "stop_reason": None, "stop_sequence": None, "usage": counts | {"output_tokens": 1}}
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": start}, {"type": "ping"}]
+    for at, block in enumerate(blocks):
+        is_text = block["type"] == "text"
+        empty = {**block, "text": ""} if is_text else {**block, "input": {}}
+        events.append({"type": "content_block_start", "index": at, "content_block": empty})
+        pieces = split_words(block["text"]) if is_text else (msgspec.json.encode(block["input"]).decode(),)
+        kind, field = ("text_delta", "text") if is_text else ("input_json_delta", "partial_json")
+        deltas = ({"type": kind, field: piece} for piece in pieces)
+        events += [{"type": "content_block_delta", "index": at, "delta": delta} for delta in deltas]
+        events.append({"type": "content_block_stop", "index": at})
+    events.append({"type": "message_delta", "delta": stop, "usage": {"output_tokens": usage.completion}})
+    events.append({"type": "message_stop"})
+    written = [b"event: %b\ndata: %b\n\n" % (each["type"].encode(), msgspec.json.encode(each)) for each in events]
+    return whole | stop | {"content": blocks, "usage": counts}, written
+
+
+def _find_broken(request: Request) -> Iterator[str]:
+    turns: list[tuple[str, list[dict[str, Any]]]] = []
+    for message in request["messages"]:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if turns and turns[-1][0] == message["role"]:  # the API joins them
+            turns[-1][1].extend(blocks)
+        else:
+            turns.append((message["role"], [*blocks]))
+    if not turns or turns[0][0] != "user":
+        yield "turn 0: must be the user's"
+    for at, (role, blocks) in enumerate(turns):
+        if not all(block["text"].strip() for block in blocks if block["type"] == "text"):
+            yield f"turn {at}: an empty text"
+        before = turns[at - 1][1] if at else []
+        after = turns[at + 1][1] if at + 1 < len(turns) else []
+        yield from _find_broken_pairs(at, role, blocks, before, after)
+    thinks = (request.get("thinking") or {}).get("type") == "enabled"
+    calls = turns[-2][1] if len(turns) > 1 and any(map(_is_result, turns[-1][1])) else []
+    if thinks and calls and calls[0]["type"] not in ("thinking", "redacted_thinking"):
+        yield f"turn {len(turns) - 2}: must begin with what the model thought before the call"
+
+
+def _find_broken_pairs(
+    at: int, role: str, blocks: list[dict[str, Any]], before: list[dict[str, Any]], after: list[dict[str, Any]]
+) -> Iterator[str]:
+    calls = {block["id"] for block in blocks if block["type"] == "tool_use"}
+    missing = calls.difference(block.get("tool_use_id", "") for block in after)
+    if missing:
+        yield f"turn {at}: tool calls without their results: {', '.join(sorted(missing))}"
+    own = {block["id"] for block in blocks if block["type"] in ("server_tool_use", "mcp_tool_use")}
+    results = {block["tool_use_id"] for block in blocks if "tool_use_id" in block and not _is_result(block)}
+    if own != results and (after or results - own):
+        yield f"turn {at}: calls of the server's tools without their results, or results without calls"
+    answers = [block["tool_use_id"] for block in blocks if _is_result(block)]
+    called = {block["id"] for block in before if block["type"] == "tool_use"}
+    if len(answers) != len(set(answers)) or not called.issuperset(answers) or (answers and role != "user"):
+        yield f"turn {at}: results without their calls"
+    if not all(map(_is_result, blocks[: len(answers)])):
+        yield f"turn {at}: results must come first"
+
+
+def _is_result(block: dict[str, Any]) -> bool:
+    return bool(block["type"] == "tool_result")
+
+
 WIRE: Final = Wire(
     name="anthropic",
     provider="anthropic",
@@ -900,4 +984,6 @@ WIRE: Final = Wire(
         get_calls=_get_calls,
         restore=_restore,
     ),
+    write_reply=_write_reply,
+    find_broken=_find_broken,
 )

@@ -19,7 +19,7 @@ from brimful.core.prompt import Message, Prompt, Request, Tool
 from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text, is_whole_number
 from brimful.records import Usage
-from brimful.records.reply import FinishReason, ReplyChunk
+from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.wires.call_names import NAME_ID, number_calls
 from brimful.wires.normalize import (
     Turn,
@@ -40,6 +40,7 @@ from brimful.wires.replies import (
     as_string,
     join_pieces,
     make_usage,
+    split_words,
 )
 from brimful.wires.rounds import BETWEEN, PieceAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
@@ -804,6 +805,71 @@ def _has_fixed_tools(fields: Request) -> bool:
     return mode not in (None, "AUTO", "MODE_UNSPECIFIED") or answers not in (None, 1) or not has_functions_only
 
 
+# -- for tests: written replies, and the rules of conversations --------------------------------------------------------
+
+
+def _write_reply(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
+    """Return a reply as Gemini's content, and as the events of one."""
+    usage = reply.usage or Usage(prompt=10, completion=2)
+    counts = {
+        "promptTokenCount": usage.prompt,
+        "candidatesTokenCount": usage.completion,
+        "totalTokenCount": usage.prompt + usage.completion,
+    }
+    head = {"modelVersion": reply.model or "scripted", "responseId": reply.id or "resp-1"}
+
+    def piece(parts: list[dict[str, Any]], **finish: str) -> dict[str, Any]:
+        content = {"role": "model", "parts": parts}
+        return {"candidates": [{"index": 0, "content": content, **finish}], "usageMetadata": counts, **head}
+
+    calls: list[dict[str, Any]] = [
+        {"functionCall": {"name": call.name, "args": msgspec.json.decode(call.arguments)}} for call in reply.calls
+    ]
+    texts = [{"text": reply.text}] if reply.text else []
+    events = [piece([{"text": word}]) for word in split_words(reply.text)] + [piece([call]) for call in calls]
+    events.append(piece([{"text": ""}], finishReason="STOP"))
+    written = [b"data: %b\r\n\r\n" % msgspec.json.encode(each) for each in events]
+    return piece([*texts, *calls], finishReason="STOP"), written
+
+
+def _find_broken(request: Request) -> Iterator[str]:
+    contents = request["contents"]
+    calls: list[str] = []
+    before = "model"
+    for at, content in enumerate(contents):
+        role = "model" if content.get("role") == "model" else "user"
+        parts = [_camel_keys(part) for part in content["parts"]]
+        answers = [part["functionResponse"]["name"] for part in parts if "functionResponse" in part]
+        if sorted(answers) != sorted(calls):
+            yield f"content {at}: the results {answers} do not answer the calls {calls}"
+        calls = [part["functionCall"]["name"] for part in parts if "functionCall" in part]
+        if role == before == "model" and (calls or not at):
+            yield f"content {at}: must come after a turn of the user"
+        if not parts or any("text" in part and not part["text"] for part in parts):
+            yield f"content {at}: an empty part"
+        before = role
+    if before == "model":
+        yield "the end: must be a turn of the user"
+    yield from _missing_signatures(contents)
+
+
+def _missing_signatures(contents: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the calls since the user's last words that lack the signature of a thought, if there are any at all."""
+    if "thoughtSignature" not in str(contents) and "thought_signature" not in str(contents):
+        return
+    for at in reversed(range(len(contents))):
+        parts = [_camel_keys(part) for part in contents[at]["parts"]]
+        if contents[at].get("role") != "model" and any("text" in part for part in parts):
+            return
+        call = next((part for part in parts if "functionCall" in part), None)
+        if call is not None and "thoughtSignature" not in call:
+            yield f"content {at}: a call without the signature of its thought"
+
+
+def _camel_keys(part: dict[str, Any]) -> dict[str, Any]:
+    return {re.sub("_([a-z])", lambda found: found[1].upper(), key): value for key, value in part.items()}
+
+
 WIRE: Final = Wire(
     name="gemini",
     provider="gemini",
@@ -858,4 +924,6 @@ WIRE: Final = Wire(
     write_tool=lambda tool: {"functionDeclarations": [_write_tool(tool)]},
     has_fixed_tools=_has_fixed_tools,
     no_calls={"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}},
+    write_reply=_write_reply,
+    find_broken=_find_broken,
 )

@@ -17,7 +17,7 @@ from brimful.core.prompt import Message, Prompt, Request
 from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text, is_whole_number
 from brimful.records import Usage
-from brimful.records.reply import FinishReason, ReplyChunk
+from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.wires.call_names import NAME_ID, number_calls
 from brimful.wires.normalize import normalize_messages, with_name_in_text
 from brimful.wires.parts import read_unknown, text_or_empty
@@ -29,6 +29,7 @@ from brimful.wires.replies import (
     as_objects,
     as_string,
     make_usage,
+    split_words,
 )
 from brimful.wires.rounds import BETWEEN, Lines, PieceAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools
@@ -451,6 +452,27 @@ class OllamaAnswer(PieceAnswer):
         return msgspec.json.encode(piece) + b"\n"
 
 
+# -- for tests: written replies ----------------------------------------------------------------------------------------
+
+
+def _write_reply(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
+    """Return a reply as Ollama's message, and as the lines of one."""
+    usage = reply.usage or Usage(prompt=10, completion=2)
+    head = {"model": reply.model or "scripted", "created_at": "2026-11-17T00:00:00Z"}
+    calls = [
+        {"function": {"name": call.name, "arguments": msgspec.json.decode(call.arguments)}} for call in reply.calls
+    ]
+    end = {"done": True, "done_reason": "stop", "prompt_eval_count": usage.prompt, "eval_count": usage.completion}
+
+    def piece(text: str, **more: Any) -> dict[str, Any]:
+        return {**head, "message": {"role": "assistant", "content": text, **more}, "done": False}
+
+    lines = [piece(word) for word in split_words(reply.text)] + [piece("", tool_calls=[call]) for call in calls]
+    lines.append(piece("") | end)
+    whole = (piece(reply.text, tool_calls=calls) if calls else piece(reply.text)) | end
+    return whole, [msgspec.json.encode(line) + b"\n" for line in lines]
+
+
 WIRE: Final = Wire(
     name="ollama",
     provider="ollama",
@@ -480,4 +502,5 @@ WIRE: Final = Wire(
     paths=WirePaths(root="/api", completions=("/api/chat",), is_whole=True, has_one_version=True, prefixes=("/api/",)),
     read_call=lambda path, parameters, body: read_call(path, parameters, {"stream": True, **body}),
     error_frame=(b"\n", b"\n"),
+    write_reply=_write_reply,
 )

@@ -18,7 +18,7 @@ from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text
 from brimful.errors import InvalidRequest
 from brimful.records import Usage
-from brimful.records.reply import FinishReason, ReplyChunk
+from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.wires.call_names import NAME_ID
 from brimful.wires.normalize import (
     data_url,
@@ -39,6 +39,7 @@ from brimful.wires.replies import (
     as_string,
     join_pieces,
     make_usage,
+    split_words,
 )
 from brimful.wires.rounds import BETWEEN, Event, JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
@@ -857,6 +858,55 @@ def _restore(message: JsonObject, steps: Sequence[ToolStep]) -> JsonObject:
     return next((step.message for step in steps if calls and step.calls == calls), message)
 
 
+# -- for tests: written replies, and the rules of conversations --------------------------------------------------------
+
+
+def _write_reply(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
+    """Return a reply as a chat completion, and as the events of one."""
+    usage = reply.usage or Usage(prompt=10, completion=2)
+    head = {"id": reply.id or "chatcmpl-1", "created": 1, "model": reply.model or "scripted"}
+    counts = {
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.completion,
+        "total_tokens": usage.prompt + usage.completion,
+    }
+    calls: list[dict[str, Any]] = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in reply.calls
+    ]
+    finish: dict[str, Any] = {"finish_reason": "tool_calls" if calls else "stop"}
+    message = {"role": "assistant", "content": reply.text or None} | ({"tool_calls": calls} if calls else {})
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": word} for word in split_words(reply.text)]
+    for at, call in enumerate(calls):
+        function = call["function"]
+        deltas.append({"tool_calls": [{**call, "index": at, "function": function | {"arguments": ""}}]})
+        for piece in (function["arguments"][:5], function["arguments"][5:]):
+            deltas.append({"tool_calls": [{"index": at, "function": {"arguments": piece}}]})
+    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices.append({"index": 0, "delta": {}, **finish})
+    chunks = [head | {"object": "chat.completion.chunk", "choices": [choice]} for choice in choices]
+    chunks.append(head | {"object": "chat.completion.chunk", "choices": [], "usage": counts})
+    events = [*(b"data: %b\n\n" % msgspec.json.encode(chunk) for chunk in chunks), b"data: [DONE]\n\n"]
+    whole = {"object": "chat.completion", "choices": [{"index": 0, "message": message, **finish}], "usage": counts}
+    return head | whole, events
+
+
+def _find_broken(request: Request) -> Iterator[str]:
+    waiting: set[str] = set()
+    for at, message in enumerate(request["messages"]):
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                yield f"message {at}: a result without its call"
+            waiting.discard(message["tool_call_id"])
+            continue
+        if waiting:
+            yield f"message {at}: tool calls without their results: {', '.join(sorted(waiting))}"
+        waiting = {call["id"] for call in message.get("tool_calls") or ()}
+    if waiting:
+        yield f"the end: tool calls without their results: {', '.join(sorted(waiting))}"
+
+
 WIRE: Final = Wire(
     name="openai",
     provider="openai",
@@ -898,4 +948,6 @@ WIRE: Final = Wire(
         needs_original=lambda message: not all(map(_CALL_FIELDS.issuperset, as_objects(message.get("tool_calls")))),
         restore=_restore,
     ),
+    write_reply=_write_reply,
+    find_broken=_find_broken,
 )

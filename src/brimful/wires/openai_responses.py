@@ -548,6 +548,44 @@ def _without_last_reasoning(items: list[JsonObject]) -> list[JsonObject]:
     return items[:end]
 
 
+# -- for tests: the rules of conversations -----------------------------------------------------------------------------
+
+
+def find_broken_item(items: Sequence[Mapping[str, Any]], reasoning: Mapping[str, str]) -> str | None:
+    """Return OpenAI's message for an item without another one that it requires; None if there is no such item.
+
+    `reasoning` are the ids of reasoning items by the items that need them.
+
+    >>> find_broken_item([{"type": "function_call", "call_id": "c1"}], {})
+    'No tool output found for function call c1.'
+    """
+    ids = {item.get("id") for item in items}
+    calls = [item.get("call_id") for item in items if str(item.get("type")).endswith("_call")]
+    outputs = [item.get("call_id") for item in items if str(item.get("type")).endswith("_call_output")]
+    for call in calls:
+        if call is not None and call not in outputs:
+            return f"No tool output found for function call {call}."
+    for output in outputs:
+        if output not in calls:
+            return f"No tool call found for function call output with call_id {output}."
+    for at, item in enumerate(items):
+        following = items[at + 1] if at + 1 < len(items) else {"role": "user"}
+        is_alone = following.get("role", "assistant") != "assistant" or str(following.get("type")).endswith("output")
+        if item.get("type") == "reasoning" and is_alone:
+            return f"Item '{item.get('id')}' of type 'reasoning' was provided without its required following item."
+        needed = reasoning.get(str(item.get("id")))
+        if needed is not None and needed not in ids:
+            named = f"Item '{item['id']}' of type '{item.get('type')}'"
+            return f"{named} was provided without its required 'reasoning' item: '{needed}'."
+    return None
+
+
+def _find_broken(request: Request) -> Iterator[str]:
+    items = request["input"]
+    if broken := None if isinstance(items, str) else find_broken_item(items, {}):
+        yield broken
+
+
 WIRE: Final = Wire(
     name="responses",
     provider="openai",
@@ -586,4 +624,5 @@ WIRE: Final = Wire(
     write_error=write_error,
     write_tool=_write_tool,
     no_calls={"tool_choice": "none"},
+    find_broken=_find_broken,
 )

@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -240,3 +240,17 @@ def feed_draft(draft: Draft, data: bytes, route: str, *, failed: bool = False) -
     if value.get("error") or value.get("type") == "error":
         raise make_provider_error(ErrorSource(route=route), None, data)
     return draft.add(value)
+
+
+def split_words(text: str) -> Iterator[str]:
+    """Yield the words of a text, each with the space after it.
+
+    >>> list(split_words("Tea at four."))
+    ['Tea ', 'at ', 'four.']
+    """
+    head, space, rest = text.partition(" ")
+    while space:
+        yield head + space
+        head, space, rest = rest.partition(" ")
+    if head:
+        yield head

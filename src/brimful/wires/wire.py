@@ -16,6 +16,7 @@ from brimful.core.prompt import Message, Prompt, Request, Tool
 from brimful.core.validation import is_whole_number
 from brimful.errors import InvalidRequest, InvalidValue
 from brimful.records import Usage
+from brimful.records.reply import Reply
 from brimful.wires.normalize import decode_data_url, placeholder
 from brimful.wires.replies import Draft
 from brimful.wires.rounds import JoinedAnswer
@@ -220,6 +221,9 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     word errors as clients expect them; in a stream, an error stands in the `error_frame`. With `storage`, conversations
     can be stored.
 
+    **Tests.** `write_reply` returns a reply as a server writes it: whole, and as the chunks of a stream. `find_broken`
+    yields what a provider would refuse in the conversation of a client's request.
+
     **Reasoning** of the model: `find_reasoning` returns the parts of a message with it, by index, and
     `find_removable` the messages that may be sent without it.
     """
@@ -305,6 +309,9 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     describe_overflow: Callable[[int, int, str], str] = describe_overflow
     error_frame: tuple[bytes, bytes] = (b"\n\ndata: ", b"\n\n")
     storage: Storage | None = None
+
+    write_reply: Callable[[Reply], tuple[JsonObject, list[bytes]]] | None = None
+    find_broken: Callable[[Request], Iterator[str]] | None = None
 
     def render(self, prompt: Prompt, *, window: int) -> Request:
         """Write the request. The same prompt gives the same bytes, and a valid prompt gives a valid request.
