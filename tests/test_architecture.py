@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,34 @@ def complexity(function):
 def test_no_function_of_the_core_has_many_branches(path):
     functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
     assert {each.name: complexity(each) for each in functions if complexity(each) > MAX_COMPLEXITY} == {}
+
+
+CONTRACTS = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+LAYERS = [re.findall(r"brimful\.(\w+)", layer) for layer in CONTRACTS[0]["layers"]]
+LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def imported_packages(tree):
+    """Yield the packages of ours that a module imports, also those that it names in a string."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                yield from (f"{module}.{alias.name}" for alias in names)
+            case ast.Constant(value=str(text)) if re.fullmatch(r"brimful(\.\w+)+\.?", text):
+                yield text
+            case ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]) if text.startswith("brimful."):
+                yield text
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.glob("*/**/*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_layer_imports_only_the_ones_below_it_also_by_name(path):
+    own = path.relative_to(SOURCE).parts[0]
+    names = imported_packages(ast.parse(path.read_text()))
+    imported = {name.split(".")[1] for name in names if name.startswith("brimful.")}
+    above = {name for name in imported & LEVELS.keys() if name != own and LEVELS[name] <= LEVELS[own]}
+    assert not above
 
 
 def test_every_public_name_can_be_imported():

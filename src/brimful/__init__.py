@@ -13,6 +13,8 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from brimful.core.higher import set_loader
+
 if TYPE_CHECKING:
     from brimful import errors, packagers
     from brimful.assembly.assemble import assemble, budget, conversation, count, counter, package, replay
@@ -116,6 +118,17 @@ _MODULES: Final = {
     "window_for": "brimful.assembly.whatif",
 }
 """The module of each public name. It is imported when the name is first used, so that `import brimful` is fast."""
+
+
+_METHODS: Final = {
+    "describe_decision": "brimful.views",
+    "recall": "brimful.assembly.assemble",
+    "report": "brimful.views",
+    "window_html": "brimful.views",
+}
+"""The module of each function that a context offers as a method."""
+
+set_loader(lambda name: getattr(import_module(_METHODS[name]), name))
 
 
 def __getattr__(name: str) -> Any:

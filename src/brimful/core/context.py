@@ -3,8 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from importlib import import_module
-from typing import Final, Literal, Protocol, Self, cast
+from typing import Final, Literal, Self
 
 import msgspec
 
@@ -15,6 +14,7 @@ from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision, explain_search
 from brimful.core.frame import Frame, is_message_id, message_index
 from brimful.core.handles import Handles, hash_handle
+from brimful.core.higher import find_function
 from brimful.core.labels import HISTORY_OPEN
 from brimful.core.media import candidate_ids, make_media_package, media_parts
 from brimful.core.model import ModelInfo
@@ -103,21 +103,6 @@ class Component(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str
     tokens: int
     items: int
-
-
-class _Views(Protocol):
-    def describe_decision(self, context: "Context", decision: Decision) -> str: ...
-    def report(self, context: "Context") -> str: ...
-    def window_html(self, context: "Context") -> str: ...
-
-
-def _views() -> _Views:
-    """Return `brimful.views`, by name: the record does not depend on how it is shown, and most are never shown."""
-    return cast("_Views", import_module("brimful.views"))
-
-
-class _Assembly(Protocol):
-    def recall(self, context: "Context", handle: str, *, query: str, max_tokens: int) -> Recalled: ...
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -297,7 +282,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def explain(self, id: str) -> str:
         """Return one line that says what happened to a candidate, and why."""
-        return _views().describe_decision(self, self.decision(id))
+        return str(find_function("describe_decision")(self, self.decision(id)))
 
     def handle(self, id: str) -> str:
         """Return the short name by which a candidate is recalled. It stays the same from turn to turn."""
@@ -334,16 +319,16 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         If it does not fit, the parts that match the query are returned. Without a handle, everything that was shortened
         or left out is searched, and the best passages are returned with their handles.
         """
-        assembly = cast("_Assembly", import_module("brimful.assembly.assemble"))
-        return assembly.recall(self, handle, query=query, max_tokens=max_tokens)
+        recalled: Recalled = find_function("recall")(self, handle, query=query, max_tokens=max_tokens)
+        return recalled
 
     def report(self) -> str:
         """Return the budget report."""
-        return _views().report(self)
+        return str(find_function("report")(self))
 
     def _repr_html_(self) -> str:
         """Return the window as a picture for notebooks."""
-        return _views().window_html(self)
+        return str(find_function("window_html")(self))
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""

@@ -8,6 +8,7 @@ overflow.
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -129,61 +130,53 @@ def _get_plain_text(body: bytes) -> str:
     return " ".join(body[:_MAX_MESSAGE].decode(errors="replace").split())
 
 
+@cache
 def _compile_pattern(sentence: str) -> re.Pattern[str]:
     for hole, name in _PLACEHOLDERS.items():
         sentence = sentence.replace(hole, f"(?P<{name}>{_NUMBER_PATTERN})")
     return re.compile(sentence, re.IGNORECASE)
 
 
-_TOTAL_PATTERNS: Final = tuple(
-    _compile_pattern(sentence)
-    for sentence in (
-        r"maximum (?:context|model) length\D{1,8}«W»",  # OpenAI, vLLM, DeepSeek, OpenRouter, SGLang, Fireworks
-        r"too long: «P» tokens > «W» maximum",  # Anthropic
-        r"exceed context limit: «P» \+ «C» > «W»",  # Anthropic
-        r"(?:request \(«P» tokens\) )?exceeds the available context size(?: \(«W» tokens\))?",  # llama.cpp
-        r"requested tokens \(«P»\) exceed context window of «W»",  # llama-cpp-python
-        r"contains «P» tokens.{0,40} too large for model with «W» maximum",  # Mistral
-        r"\(«P» tokens\) is longer than the model'?s context length \(«W»",  # SGLang, Together
-        r"must be <= «W»\. Given: «P» `inputs` tokens and «C» `max_new_tokens`",  # TGI
-        r"n_keep: «P» ?>= ?n_ctx: «W»",  # LM Studio
-        r"loaded with context length of only «W»",  # LM Studio
-        r"has «P» tokens, but the configured context size is «W»",  # ds4
-        r"exceeded model token limit(?:: «W»)?(?: \(requested: «P»\))?",  # Moonshot
-        r"tokens in the request cannot exceed «W» - received «P»",  # Cohere
-    )
+_TOTAL_PATTERNS: Final = (
+    r"maximum (?:context|model) length\D{1,8}«W»",  # OpenAI, vLLM, DeepSeek, OpenRouter, SGLang, Fireworks
+    r"too long: «P» tokens > «W» maximum",  # Anthropic
+    r"exceed context limit: «P» \+ «C» > «W»",  # Anthropic
+    r"(?:request \(«P» tokens\) )?exceeds the available context size(?: \(«W» tokens\))?",  # llama.cpp
+    r"requested tokens \(«P»\) exceed context window of «W»",  # llama-cpp-python
+    r"contains «P» tokens.{0,40} too large for model with «W» maximum",  # Mistral
+    r"\(«P» tokens\) is longer than the model'?s context length \(«W»",  # SGLang, Together
+    r"must be <= «W»\. Given: «P» `inputs` tokens and «C» `max_new_tokens`",  # TGI
+    r"n_keep: «P» ?>= ?n_ctx: «W»",  # LM Studio
+    r"loaded with context length of only «W»",  # LM Studio
+    r"has «P» tokens, but the configured context size is «W»",  # ds4
+    r"exceeded model token limit(?:: «W»)?(?: \(requested: «P»\))?",  # Moonshot
+    r"tokens in the request cannot exceed «W» - received «P»",  # Cohere
 )
 """Messages whose limit applies to prompt and completion together, or is not specified."""
 
-_INPUT_PATTERNS: Final = tuple(
-    _compile_pattern(sentence)
-    for sentence in (
-        r"input token count \(«P»\) exceeds the maximum number of tokens allowed \(?«W»",  # Gemini
-        r"input token count exceeds the maximum number of tokens allowed \(?«W»",  # Gemini, older
-        r"maximum prompt length is «W» but the request contains «P»",  # xAI
-        r"`inputs` must have less than «W» tokens\. Given: «P»",  # TGI
-        r"range of input length should be \[\d+, ?«W»\]",  # Alibaba
-        r"prompt token count of «P» exceeds the limit of «W»",  # GitHub Copilot
-        r"request body too large for .{1,80} model\. max size: «W» tokens",  # GitHub Models
-        r"maximum allowed input length of «W» tokens",
-    )
+_INPUT_PATTERNS: Final = (
+    r"input token count \(«P»\) exceeds the maximum number of tokens allowed \(?«W»",  # Gemini
+    r"input token count exceeds the maximum number of tokens allowed \(?«W»",  # Gemini, older
+    r"maximum prompt length is «W» but the request contains «P»",  # xAI
+    r"`inputs` must have less than «W» tokens\. Given: «P»",  # TGI
+    r"range of input length should be \[\d+, ?«W»\]",  # Alibaba
+    r"prompt token count of «P» exceeds the limit of «W»",  # GitHub Copilot
+    r"request body too large for .{1,80} model\. max size: «W» tokens",  # GitHub Models
+    r"maximum allowed input length of «W» tokens",
 )
 """Messages whose limit applies to the prompt alone."""
 
 
-_DETAIL_PATTERNS: Final = tuple(
-    _compile_pattern(sentence)
-    for sentence in (
-        r"messages resulted in «P» tokens",
-        r"\(«P» (?:in the messages|in your prompt|of text input)\b",
-        r"(?:prompt contains|request has) (?:at least )?«P» input tokens",
-        r"«P» tokens from the input messages and «C» tokens for the completion",  # SGLang
-        r"prompt \(length «P»\) is longer",  # vLLM
-        r"prompt is too long: «P»\b",  # Fireworks
-        r"«C» (?:in the completion|for the completion|in the output)\b",
-        r"requested «C» output tokens",
-        r"is too large: «C»\.",  # vLLM
-    )
+_DETAIL_PATTERNS: Final = (
+    r"messages resulted in «P» tokens",
+    r"\(«P» (?:in the messages|in your prompt|of text input)\b",
+    r"(?:prompt contains|request has) (?:at least )?«P» input tokens",
+    r"«P» tokens from the input messages and «C» tokens for the completion",  # SGLang
+    r"prompt \(length «P»\) is longer",  # vLLM
+    r"prompt is too long: «P»\b",  # Fireworks
+    r"«C» (?:in the completion|for the completion|in the output)\b",
+    r"requested «C» output tokens",
+    r"is too large: «C»\.",  # vLLM
 )
 """Further numbers in a message with a limit."""
 
@@ -232,7 +225,7 @@ def _parse_overflow(error: ErrorBody) -> Overflow | None:
         return Overflow(window=window, prompt=prompt)
     for forms, input_only in ((_INPUT_PATTERNS, True), (_TOTAL_PATTERNS, False)):
         for form in forms:
-            found = form.search(error.message)
+            found = _compile_pattern(form).search(error.message)
             if found:
                 numbers = _parse_details(error.message) | _parse_numbers(found)
                 return Overflow(**numbers, input_only=input_only, quote=found[0])
@@ -242,7 +235,7 @@ def _parse_overflow(error: ErrorBody) -> Overflow | None:
 def _parse_details(message: str) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for form in _DETAIL_PATTERNS:
-        found = form.search(message)
+        found = _compile_pattern(form).search(message)
         if found:
             numbers = _parse_numbers(found) | numbers
     return numbers
