@@ -7,11 +7,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import brimful
 from brimful import errors
+from brimful.wires.registry import IncomingWire, WrittenWire
 
 SOURCE = Path(brimful.__file__).parent
 ERRORS = [
@@ -96,6 +98,56 @@ def test_a_layer_imports_only_the_ones_below_it_also_by_name(path):
     imported = {name.split(".")[1] for name in names if name.startswith("brimful.")}
     above = {name for name in imported & LEVELS.keys() if name != own and LEVELS[name] <= LEVELS[own]}
     assert not above
+
+
+WIRE_NAMES = {*get_args(WrittenWire), *get_args(IncomingWire)}
+KNOWS_WIRES = ("wires", "models")  # and data: what servers speak is in providers/directory.py
+UNLIKE_WIRES = ("counting/overheads.py",)  # families of costs, some of which are called like a wire
+
+
+def compared_wires(tree):
+    """Yield where a module decides something by the name of a wire."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(left=left, comparators=comparators):
+                sides = [left, *comparators]
+                if any(map(is_wire_name, sides)) and any("wire" in ast.unparse(side) for side in sides):
+                    yield ast.unparse(node)
+            case ast.match_case(pattern=pattern):
+                values = [each.value for each in ast.walk(pattern) if isinstance(each, ast.MatchValue)]
+                if sum(map(is_wire_name, values)) > 1 or (values and all(map(is_wire_name, values))):
+                    yield ast.unparse(pattern)
+            case ast.Dict(keys=keys) if sum(map(is_wire_name, filter(None, keys))) > 1:
+                yield ast.unparse(node)
+
+
+def is_wire_name(node):
+    match node:
+        case ast.Constant(value=value):
+            return value in WIRE_NAMES - {"text"}  # which is mostly the type of a block
+        case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Set(elts=items):
+            return any(map(is_wire_name, items))
+        case _:
+            return False
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_nobody_compares_the_name_of_a_wire(path):
+    if path.relative_to(SOURCE).parts[0] not in KNOWS_WIRES and str(path.relative_to(SOURCE)) not in UNLIKE_WIRES:
+        assert list(compared_wires(ast.parse(path.read_text()))) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'wire == "openai"',
+        'request.wire in ("anthropic", "gemini")',
+        '{"openai": 1, "ollama": 2}[wire]',
+        'match wire:\n    case "openai" | "text":\n        pass',
+    ],
+)
+def test_the_rule_finds_the_name_of_a_wire(code):
+    assert list(compared_wires(ast.parse(code)))
 
 
 def test_every_public_name_can_be_imported():
