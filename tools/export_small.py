@@ -1,4 +1,4 @@
-"""Make src/brimful/embedding/data/small.onnx from the weights that `tools/train_embedders.py small:SEED` wrote.
+"""Make the weights of packages/brimful-small from those that `tools/train_embedders.py small:SEED` wrote.
 
     python tools/export_small.py OUT/small-1.npz
 
@@ -18,7 +18,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-TARGET = Path(__file__).parent.parent / "src" / "brimful" / "embedding" / "data" / "small.onnx"
+TARGET = Path(__file__).parent.parent / "packages/brimful-small/src/brimful_small/small.onnx"
 HEADS, WIDTH = 12, 384
 OPSET = 20  # the first one with Gelu
 EPSILON = 1e-12  # of the model's layer norm

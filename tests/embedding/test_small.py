@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from brimful_small import FILE
 
 from brimful.embedding import SmallEmbedder
 from brimful.embedding.registry import list_embedders
-from brimful.embedding.small import FILE
 from brimful.errors import EmbeddingError, MissingExtra
 
 SENTENCES = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium.", "tea"]
@@ -25,7 +25,7 @@ EXACT = [
 ]
 
 
-def embed(*texts, file=FILE):
+def embed(*texts, file=None):
     async def once():
         embedder = SmallEmbedder(file)
         rows = await embedder.embed(texts, "passage")
@@ -82,8 +82,9 @@ def test_it_is_on_offer():
     assert next(offer for offer in list_embedders() if offer.name == "small").missing == ""
 
 
-def test_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+@pytest.mark.parametrize("module", ["onnxruntime", "brimful_small"])
+def test_the_extra_is_named(monkeypatch, module):
+    monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=r"brimful\[small\]"):
         embed("tea")
 
@@ -109,5 +110,5 @@ def test_a_file_that_cannot_be_loaded_is_named(tmp_path, content):
     file = tmp_path / "small.onnx"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(EmbeddingError, match=r"small\.onnx cannot be loaded\. Install brimful again"):
+    with pytest.raises(EmbeddingError, match=r"small\.onnx cannot be loaded\. Install brimful-small again"):
         embed("tea", file=file)

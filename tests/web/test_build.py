@@ -47,3 +47,4 @@ def test_a_wheel_contains_the_page(built, tmp_path):
         if file.is_file():
             assert f"brimful/server/static/{file.relative_to(built).as_posix()}" in inside
     assert not [name for name in inside if "node_modules" in name]
+    assert not [name for name in inside if name.endswith(".onnx")]  # the weights of `small` are another distribution

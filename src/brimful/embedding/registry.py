@@ -71,7 +71,7 @@ def list_embedders() -> list[EmbedderInfo]:
             name="small",
             id=ID,
             dims=DIMENSIONS,
-            missing=_missing_extra("onnxruntime", EXTRA),
+            missing=_missing_extra("onnxruntime", EXTRA) or _missing_extra("brimful_small", EXTRA),
             megabytes=12,
             per_second=200,
             languages=(ENGLISH,),

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +25,6 @@ ID: Final = "small-int8-384@2"
 DIMENSIONS: Final = 384
 MAX_TOKENS: Final = 256  # including [CLS] and [SEP]; longer texts are truncated
 EXTRA: Final = "small"
-FILE: Final = Path(__file__).with_name("data") / "small.onnx"
 _BATCH_SIZE: Final = 16  # texts; cancellation takes effect between batches
 
 
@@ -37,8 +37,8 @@ class SmallEmbedder:
     id: Final = ID
     languages: Final = frozenset({ENGLISH})
 
-    def __init__(self, file: Path = FILE, *, threads: int = 1) -> None:
-        """Use this model file, by default the one that ships with the package."""
+    def __init__(self, file: Path | None = None, *, threads: int = 1) -> None:
+        """Use this model file, by default the one in the package `brimful-small`, which the extra installs."""
         self._file = file
         self._threads = threads
         self._loading = threading.Lock()
@@ -101,9 +101,11 @@ def _special_ids() -> tuple[int, int, int]:
     return unknown, begin, end
 
 
-def _load(file: Path, threads: int) -> _Model:
+def _load(file: Path | None, threads: int) -> _Model:
     try:
         import onnxruntime  # noqa: PLC0415 - an extra
+
+        file = file or import_module("brimful_small").FILE
     except ImportError as error:
         raise MissingExtra(EXTRA, "the embedder 'small'") from error
     options = onnxruntime.SessionOptions()
@@ -113,4 +115,4 @@ def _load(file: Path, threads: int) -> _Model:
     try:
         return _Model(onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"]))
     except Exception as error:  # onnxruntime's own errors have no common base
-        raise EmbeddingError(ID, f"{file} cannot be loaded. Install brimful again") from error
+        raise EmbeddingError(ID, f"{file} cannot be loaded. Install brimful-small again") from error
