@@ -14,11 +14,11 @@ BICYCLES = 60
 
 @pytest.fixture
 def why(run, new_engine):
-    """Return a function that builds a context in a room of Ada's, and says why an id was no candidate."""
+    """Return a function that builds a context in a room of Ada's, and says why some ids were no candidates."""
 
-    def ask(id, **settings):
+    def ask(*ids):
         async def story():
-            async with new_engine(model="gpt-4", **settings) as engine:
+            async with new_engine(model="gpt-4") as engine:
                 await engine.put(Room(id="hall", user="ada", lorebooks=("book",)))
                 await engine.put(Lorebook(id="book"))
                 entries = [
@@ -46,47 +46,38 @@ def why(run, new_engine):
                 await engine.post(room="hall", text="And then?", id="later", at=NOW + 20)
                 snapshot = await engine.store.snapshot(context.id)
                 archived = (await engine.list_memories(archived=True)).memories
-                name = archived[0].id if id == "archived" else id
-                return await find_absence(engine.store, snapshot, name)
+                names = [archived[0].id if id == "archived" else id for id in ids]
+                return [await find_absence(engine.store, snapshot, name) for name in names]
 
         return run(story())
 
     return ask
 
 
-@pytest.mark.parametrize(
-    ("id", "reason", "text"),
-    [
-        ("bobs", "other-owner", "it belongs to the user 'bob'; this context has the user 'ada'"),
-        ("novas", "other-owner", "it belongs to the persona 'nova'; this context has no persona"),
-        ("late", "later", "it was written after this context was built"),
-        ("archived", "archived", "it is archived: a newer memory superseded it, or the janitor archived it"),
-        (
-            "elsewhere",
-            "other-room",
-            "it was posted in room 'street', which was not searched or had no better results",
-        ),
-        (
-            "private",
-            "other-room",
-            "it was posted in room 'cellar' of the user 'bob'; this context has the user 'ada'",
-        ),
-        ("draft", "archived", "a later version of it superseded it"),
-        ("hidden", "hidden", "it is hidden, so no context includes it"),
-        ("later", "later", "it was posted after this context was built"),
-        ("dragon", "no-keyword", "none of its keywords appeared, and search did not find it"),
-        ("elf", "other-lorebook", "its lorebook 'other' belongs to neither the room nor the persona nor the user"),
-        ("off", "disabled", "it is disabled"),
-    ],
-)
-def test_each_reason_is_given_with_what_to_do(why, id, reason, text):
-    absence = why(id)
-    assert (absence.reason, absence.why) == (reason, text)
-    assert absence.fix
+REASONS = {
+    "bobs": ("other-owner", "it belongs to the user 'bob'; this context has the user 'ada'"),
+    "novas": ("other-owner", "it belongs to the persona 'nova'; this context has no persona"),
+    "late": ("later", "it was written after this context was built"),
+    "archived": ("archived", "it is archived: a newer memory superseded it, or the janitor archived it"),
+    "elsewhere": ("other-room", "it was posted in room 'street', which was not searched or had no better results"),
+    "private": ("other-room", "it was posted in room 'cellar' of the user 'bob'; this context has the user 'ada'"),
+    "draft": ("archived", "a later version of it superseded it"),
+    "hidden": ("hidden", "it is hidden, so no context includes it"),
+    "later": ("later", "it was posted after this context was built"),
+    "dragon": ("no-keyword", "none of its keywords appeared, and search did not find it"),
+    "elf": ("other-lorebook", "its lorebook 'other' belongs to neither the room nor the persona nor the user"),
+    "off": ("disabled", "it is disabled"),
+}
+
+
+def test_each_reason_is_given_with_what_to_do(why):
+    absences = why(*REASONS)
+    assert {id: (each.reason, each.why) for id, each in zip(REASONS, absences, strict=True)} == REASONS
+    assert all(each.fix for each in absences)
 
 
 def test_a_record_that_search_did_not_find(why):
-    found = why("bees")
+    [found] = why("bees")
     assert (found.kind, found.text) == ("memory-semantic", "Ada keeps bees.")
     assert found.reason == "not-found"
     assert re.fullmatch(r"search offered \d+ other memories instead \(relevance .+ %\)", found.why)
@@ -94,4 +85,4 @@ def test_a_record_that_search_did_not_find(why):
 
 
 def test_an_unknown_record_has_no_absence(why):
-    assert why("nothing") is None
+    assert why("nothing") == [None]
