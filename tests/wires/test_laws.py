@@ -4,6 +4,7 @@ import copy
 import json
 from itertools import groupby
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,8 +15,11 @@ from brimful.wires import find_wire, request_bytes
 from brimful.wires.normalize import decode_data_url, placeholder, safe_tool_name
 from brimful.wires.tools import arguments_object
 from strategies import examples
+from toy_wire import toy
 
-WIRES = ("openai", "anthropic", "gemini", "ollama", "text")
+WIRES = ("openai", "anthropic", "gemini", "ollama", "text", "toy")
+__all__ = ["toy"]
+pytestmark = pytest.mark.usefixtures("toy")
 WINDOW = 8192
 
 few = settings(max_examples=examples(40), deadline=None)
@@ -222,8 +226,6 @@ def test_a_longer_conversation_begins_with_the_shorter_one(prompt, more):
 def units(wire, request):
     """Return what the provider's cache compares, piece by piece."""
     match wire:
-        case "openai" | "ollama":
-            return request["messages"]
         case "anthropic":
             blocks = [block for turn in request["messages"] for block in turn["content"]]
             return [request.get("system"), *({**block, "cache_control": None} for block in blocks)]
@@ -232,8 +234,10 @@ def units(wire, request):
                 request.get("systemInstruction"),
                 *(part for content in request["contents"] for part in content["parts"]),
             ]
-        case _:
+        case "text":
             return request["prompt"].rpartition("\n\n")[0]
+        case _:
+            return request[find_wire(wire).message_field]
 
 
 @few
@@ -243,7 +247,7 @@ def test_what_was_read_is_written_the_same_again(prompt):
         renderer = find_wire(wire)
         request = render(wire, prompt)
         again = render(wire, renderer.parse(request))
-        if wire in ("openai", "gemini", "ollama"):
+        if wire in ("openai", "gemini", "ollama", "toy"):
             assert request_bytes(again) == request_bytes(request)
         else:  # Anthropic's blocks of one turn are joined; a transcript is one text
             assert renderer.check(again) == []
@@ -255,7 +259,7 @@ json_values = st.recursive(
     max_leaves=8,
 )
 keyed = st.dictionaries(
-    st.sampled_from(["model", "messages", "contents", "system", "tools", "max_tokens", "options", "prompt"]),
+    st.sampled_from(["model", "messages", "contents", "lines", "system", "tools", "max_tokens", "options", "prompt"]),
     json_values,
 )
 
