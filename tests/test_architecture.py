@@ -115,7 +115,7 @@ def compared_wires(tree):
                     yield ast.unparse(node)
             case ast.match_case(pattern=pattern):
                 values = [each.value for each in ast.walk(pattern) if isinstance(each, ast.MatchValue)]
-                if sum(map(is_wire_name, values)) > 1 or (values and all(map(is_wire_name, values))):
+                if any(map(is_wire_name, values)):
                     yield ast.unparse(pattern)
             case ast.Dict(keys=keys) if sum(map(is_wire_name, filter(None, keys))) > 1:
                 yield ast.unparse(node)
