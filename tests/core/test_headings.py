@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from brimful.core.decision import Score, make_scorer
 from brimful.core.forms import Shaper
 from brimful.core.handles import Handles
-from brimful.core.select import Room, choose_best_forms, choose_best_set, drop_worst, select, total_score
+from brimful.core.select import Allowance, choose_best_forms, choose_best_set, drop_worst, select, total_score
 from brimful.core.units import Unit, make_units, total_cost, with_heading_costs
 from brimful.packagers import memory, message, package
 from brimful.policies import load_policy
@@ -67,7 +67,7 @@ def test_a_best_set_is_never_over_nor_worse_than_going_down_the_list(units, toke
 def test_nor_is_a_best_set_of_forms(units, tokens):
     shaper = Shaper(COUNTER, load_policy("default").forms, "", Handles([]))
     menus = [shaper.own_menu(each) for each in units]
-    chosen = choose_best_forms(units, Room(tokens=tokens, hard=0), (), menus, shaper)
+    chosen = choose_best_forms(units, Allowance(tokens=tokens, hard=0), (), menus, shaper)
     assert total_cost(chosen) <= tokens
     taken = []
     for each in units:
@@ -79,7 +79,7 @@ def test_the_better_set_of_forms_is_taken_and_not_the_first_that_fits():
     units = [unit(0, 0.1, 50, "mon"), unit(1, 0.9, 40, "tue")]
     shaper = Shaper(COUNTER, load_policy("default").forms, "", Handles([]))
     menus = [shaper.own_menu(each) for each in units]
-    assert keys(choose_best_forms(units, Room(tokens=60, hard=0), (), menus, shaper)) == ["u01"]
+    assert keys(choose_best_forms(units, Allowance(tokens=60, hard=0), (), menus, shaper)) == ["u01"]
 
 
 def test_what_is_shortened_into_the_last_gap_leaves_room_for_its_heading():
@@ -99,7 +99,7 @@ def test_what_is_shortened_into_the_last_gap_leaves_room_for_its_heading():
         make_scorer(policy.weights, NOW),
     )
     tokens = total_cost(units[:-1]) + 70
-    chosen = select(policy.pool("related"), units, Room(tokens=tokens, hard=0), shaper)
+    chosen = select(policy.pool("related"), units, Allowance(tokens=tokens, hard=0), shaper)
     assert {each.key: each.form for each in chosen} == {id: "excerpt" if id == "long" else "full" for id in texts}
     assert total_cost(chosen) <= tokens
 

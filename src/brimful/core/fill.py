@@ -26,8 +26,8 @@ from brimful.core.media import charge_lines, choose_media, is_media, line_costs
 from brimful.core.policy import Policy, Pool
 from brimful.core.select import (
     NEWEST_SHARE,
+    Allowance,
     Queues,
-    Room,
     drop_worst,
     grow_shrunk,
     make_queue,
@@ -96,7 +96,7 @@ class Pick(msgspec.Struct, frozen=True, kw_only=True):
     says what these kept out. `borrowed` tokens came from other pools.
     """
 
-    room: Room | None = None
+    room: Allowance | None = None
     order: Sequence[Unit] = ()
     chosen: list[Unit] = []
     duplicates: Sequence[tuple[Unit, str]] = ()
@@ -113,7 +113,7 @@ class Pick(msgspec.Struct, frozen=True, kw_only=True):
         """Return the reasons, with this one for some of the units."""
         return self.reasons | dict.fromkeys(keys, reason)
 
-    def choose(self, choice: Choice, room: Room, duplicates: Sequence[tuple[Unit, str]]) -> "Pick":
+    def choose(self, choice: Choice, room: Allowance, duplicates: Sequence[tuple[Unit, str]]) -> "Pick":
         """Return the pick after another choice. That history made a step, or went on, stays true."""
         return msgspec.structs.replace(
             self,
@@ -177,7 +177,7 @@ class _Filling:
     def fixed_in(self, pool: Pool) -> list[Unit]:
         return [unit for unit in self.fixed if unit.pool == pool.name]
 
-    def room(self, pool: Pool, *, own_limit: bool = True, within_total: bool = True) -> Room:
+    def room(self, pool: Pool, *, own_limit: bool = True, within_total: bool = True) -> Allowance:
         """Return what the pool may use, besides its required units and what is in other pools."""
         fixed = self.fixed_in(pool)
         others = sum(total_cost(pick.chosen) for name, pick in self.picks.items() if name != pool.name)
@@ -187,7 +187,7 @@ class _Filling:
         tokens = min([limit] * own_limit + [left] * within_total)
         hard = self.budget.hard_limit - total
         items = sum(unit.items for unit in fixed)
-        return Room(tokens=tokens, hard=hard, items=items, price=self.policy.token_price)
+        return Allowance(tokens=tokens, hard=hard, items=items, price=self.policy.token_price)
 
     def change(self, pool: Pool, **changes: Any) -> None:
         self.picks[pool.name] = msgspec.structs.replace(self.picks[pool.name], **changes)
@@ -324,7 +324,7 @@ class _Filling:
 
     # -- one pool ----------------------------------------------------------------------------------------------------
 
-    def _pick(self, pool: Pool, room: Room, balance: Balance | None = None) -> None:
+    def _pick(self, pool: Pool, room: Allowance, balance: Balance | None = None) -> None:
         """Choose the units of a pool, and drop what repeats its turns, here and in other pools."""
         self._choose(pool, room, balance)
         turns = self.picks[pool.name].chosen
@@ -335,7 +335,7 @@ class _Filling:
                 chosen = [unit for unit in pick.chosen if unit.key not in gone]
                 self.change(other, chosen=chosen, duplicates=[*pick.duplicates, *copies])
 
-    def _choose(self, pool: Pool, room: Room, balance: Balance | None) -> None:
+    def _choose(self, pool: Pool, room: Allowance, balance: Balance | None) -> None:
         unique = self.queues[pool.name].unique
         if unique.owners:  # otherwise this pool has no duplicates
             included = content_owners([*self.fixed, *self.others(pool)])
@@ -366,7 +366,7 @@ class _Filling:
         room = self.room(pool, own_limit=False)
         return Balance(self.queues[pool.name].ranking, found, room.tokens, self.policy.token_price)
 
-    def _high_water(self, pool: Pool, room: Room) -> int:
+    def _high_water(self, pool: Pool, room: Allowance) -> int:
         """Return the pool's room plus what the pools after it are certain to leave."""
         if not pool.borrow:
             return room.tokens

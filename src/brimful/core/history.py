@@ -33,7 +33,7 @@ from brimful.core.forms import Shaper
 from brimful.core.ledger import LedgerWriter, is_from_user
 from brimful.core.policy import NO_HISTORY_LIMITS, Pool
 from brimful.core.select import (
-    Room,
+    Allowance,
     at_low_water,
     cap_large,
     limit_history,
@@ -59,7 +59,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     `balance` weighs them, and history gets `min_tokens` in any case.
     """
 
-    room: Room
+    room: Allowance
     fixed: Sequence[Unit]
     shaper: Shaper
     summaries: Summaries
@@ -116,7 +116,7 @@ def choose_units(pool: Pool, order: list[Unit], setting: Setting) -> Choice:
     return msgspec.structs.replace(choice, divided=target < room.tokens)
 
 
-def _select(pool: Pool, order: list[Unit], room: Room, setting: Setting) -> Choice:
+def _select(pool: Pool, order: list[Unit], room: Allowance, setting: Setting) -> Choice:
     replaced: dict[str, Unit] = {}
     if pool.summarize:
         order, replaced = _summarize(pool, order, room, setting)
@@ -128,21 +128,21 @@ def _select(pool: Pool, order: list[Unit], room: Room, setting: Setting) -> Choi
 
 
 def _limit(
-    pool: Pool, order: list[Unit], room: Room, setting: Setting
+    pool: Pool, order: list[Unit], room: Allowance, setting: Setting
 ) -> tuple[Pool | None, list[Unit], dict[str, Reason]]:
     if pool.history == NO_HISTORY_LIMITS:
         return None, order, {}
     return limit_history(pool, order, room, setting.fixed_in(pool))
 
 
-def _with_tokens(room: Room, tokens: int) -> Room:
+def _with_tokens(room: Allowance, tokens: int) -> Allowance:
     return msgspec.structs.replace(room, tokens=tokens)
 
 
 # -- summaries -------------------------------------------------------------------------------------------------------
 
 
-def _summarize(pool: Pool, order: list[Unit], room: Room, setting: Setting) -> tuple[list[Unit], dict[str, Unit]]:
+def _summarize(pool: Pool, order: list[Unit], room: Allowance, setting: Setting) -> tuple[list[Unit], dict[str, Unit]]:
     """Replace clusters by summaries until the pool fits, as far back as summaries reach."""
     swaps = setting.find_swaps(order, protected=[unit.key for unit in order[: pool.min_items]])
     if not swaps or total_cost(order) <= room.tokens:

@@ -28,7 +28,7 @@ _NO_LIMITS: Final[Mapping[str, int]] = MappingProxyType({})
 _MAX_SHRINK_TRIES = 8  # candidates to try to shrink into the last gap of an optimized pool
 
 
-class Room(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Allowance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a pool may use: `tokens` by its limit, `hard` for its minimum items. `items` are already in it.
 
     In a best set, each token costs `price`.
@@ -58,7 +58,7 @@ def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] =
 
 
 def choose_best_forms(
-    units: Sequence[Unit], room: Room, beside: Sequence[Unit], menus: Sequence[Menu], shaper: Shaper
+    units: Sequence[Unit], room: Allowance, beside: Sequence[Unit], menus: Sequence[Menu], shaper: Shaper
 ) -> list[Unit]:
     """Return the best set with at most one form of each unit, from a menu for each.
 
@@ -81,7 +81,7 @@ def choose_best_forms(
     return max(sets, key=lambda chosen: total_score(chosen, price))
 
 
-def _make_forms(units: Sequence[Unit], menus: Sequence[Menu], room: Room, shaper: Shaper) -> dict[int, Unit]:
+def _make_forms(units: Sequence[Unit], menus: Sequence[Menu], room: Allowance, shaper: Shaper) -> dict[int, Unit]:
     """Return the best set with at most one form of each unit, by index."""
     picked = choose_options([menu.values for menu in menus], [menu.costs for menu in menus], room.tokens)
     forms = {at: shaper.shrink(units[at], menus[at].limits[row]) if row else units[at] for at, row in picked.items()}
@@ -158,7 +158,7 @@ def _newest_first(unit: Unit) -> tuple[float, int, str]:
 
 
 def select(
-    pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper, limits: Mapping[str, int] = _NO_LIMITS
+    pool: Pool, order: Sequence[Unit], room: Allowance, shaper: Shaper, limits: Mapping[str, int] = _NO_LIMITS
 ) -> list[Unit]:
     """Return the units that get in, shrunk if necessary. `limits` are those of the last context."""
     if pool.optimize:
@@ -167,7 +167,7 @@ def select(
 
 
 def select_unique(
-    pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper, limits: Mapping[str, int] = _NO_LIMITS
+    pool: Pool, order: Sequence[Unit], room: Allowance, shaper: Shaper, limits: Mapping[str, int] = _NO_LIMITS
 ) -> tuple[list[Unit], list[tuple[Unit, str]]]:
     """Return the units that get in, without those that repeat a turn among them, and those that do.
 
@@ -182,7 +182,7 @@ def select_unique(
         tried = gone.union(unit.key for unit in chosen)
         order = [unit for unit in order if unit.key not in gone]
         used = total_cost(chosen)
-        left = Room(
+        left = Allowance(
             tokens=room.tokens - used,
             hard=room.hard - used,
             items=room.items + sum(unit.items for unit in chosen),
@@ -193,7 +193,7 @@ def select_unique(
 
 
 def limit_history(
-    pool: Pool, order: Sequence[Unit], room: Room, fixed: Sequence[Unit]
+    pool: Pool, order: Sequence[Unit], room: Allowance, fixed: Sequence[Unit]
 ) -> tuple[Pool, list[Unit], dict[str, Reason]]:
     """Apply a pool's limits for history, newest first, beside the `fixed` units of the pool.
 
@@ -226,11 +226,11 @@ def _is_history(unit: Unit) -> bool:
     return kind in ("message-recent", "message-current") or kind.startswith("tool-")
 
 
-def at_low_water(pool: Pool, room: Room) -> tuple[Pool, Room]:
+def at_low_water(pool: Pool, room: Allowance) -> tuple[Pool, Allowance]:
     """Return a pool and its room reduced to low water."""
     share = 1.0 if pool.low_water is None else pool.low_water
     max_items = None if pool.max_items is None else max(1, int(pool.max_items * share))
-    low = Room(tokens=int(room.tokens * share), hard=room.hard, items=room.items)
+    low = Allowance(tokens=int(room.tokens * share), hard=room.hard, items=room.items)
     return msgspec.structs.replace(pool, max_items=max_items), low
 
 
@@ -254,7 +254,9 @@ def _cap(tokens: int, rank: int) -> int:
     return int(tokens * (NEWEST_SHARE if rank < _NEWEST else ITEM_SHARE))
 
 
-def regrow(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high: int, shaper: Shaper) -> list[Unit]:
+def regrow(
+    pool: Pool, span: list[Unit], older: Sequence[Unit], room: Allowance, high: int, shaper: Shaper
+) -> list[Unit]:
     """Return history as it is, or with older units before it if much of it is gone.
 
     It grows to low water of `high`, as if it had been trimmed, so that it stays there for many turns.
@@ -298,7 +300,7 @@ def take_within(units: Iterable[Unit], tokens: int) -> list[Unit]:
 
 
 def _select_in_order(
-    pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper, limits: Mapping[str, int] = _NO_LIMITS
+    pool: Pool, order: Sequence[Unit], room: Allowance, shaper: Shaper, limits: Mapping[str, int] = _NO_LIMITS
 ) -> list[Unit]:
     chosen: list[Unit] = []
     used, items = 0, room.items
@@ -369,7 +371,7 @@ def grow_shrunk(
     return grown
 
 
-def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shaper) -> list[Unit]:
+def _select_best_set(pool: Pool, order: Sequence[Unit], room: Allowance, shaper: Shaper) -> list[Unit]:
     """Choose the minimum in order, the best set of the rest, and one more unit that shrinks into the last gap."""
     forced = _select_in_order(pool, order[: max(0, pool.min_items - room.items)], room, shaper)
     keys = {unit.key for unit in forced}
@@ -388,7 +390,7 @@ def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shaper: Shap
     return grow_shrunk(chosen, room.tokens - total_cost(chosen), shaper, price=price)
 
 
-def _choose_beside(units: Sequence[Unit], room: Room, beside: Sequence[Unit], shaper: Shaper) -> list[Unit]:
+def _choose_beside(units: Sequence[Unit], room: Allowance, beside: Sequence[Unit], shaper: Shaper) -> list[Unit]:
     if menus := _make_menus(units, room.tokens, shaper, room.price):
         return choose_best_forms(units, room, beside, menus, shaper)
     return choose_best_set([unit for unit in units if unit.is_worth(room.price)], room.tokens, beside)
@@ -418,7 +420,7 @@ def _limit_items(chosen: Sequence[Unit], max_items: int) -> list[Unit]:
     return kept
 
 
-def _fill_gap(order: Sequence[Unit], chosen: Sequence[Unit], room: Room, shaper: Shaper) -> list[Unit]:
+def _fill_gap(order: Sequence[Unit], chosen: Sequence[Unit], room: Allowance, shaper: Shaper) -> list[Unit]:
     """Shrink the best unit that was left out into the remaining tokens, if that is worth them."""
     taken, headings = {unit.key for unit in chosen}, {unit.heading for unit in chosen}
     left = room.tokens - total_cost(chosen)
