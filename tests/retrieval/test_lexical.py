@@ -120,6 +120,11 @@ def test_of_a_long_question_the_rarest_terms_count():
     assert list(covered(rows, terms=len(found), found=found, conversation=False)) == [40]
 
 
+def test_terms_that_no_text_has_leave_room_for_others_in_a_long_question():
+    found = (2, *[0] * MAX_TERMS)
+    assert list(covered([(10, 0, 1, 10)], terms=len(found), found=found, conversation=False)) == [10]
+
+
 def test_a_term_of_which_no_rows_are_given_is_part_of_the_question():
     assert covered([(10, 0, 1, 10)], found=(1, 0, 5000), documents=9000)[10] < covered([(10, 0, 1, 10)], terms=1)[10]
 

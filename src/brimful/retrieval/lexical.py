@@ -19,7 +19,7 @@ REACH: Final = 6  # turns; a term also counts for this many turns before and aft
 NEXT_TURN: Final = 0.5  # weight of a term in an adjacent turn; divided by the distance for turns farther away
 # Texts without any term that are added to each scope: a word in all texts of a small one need not be a common word.
 ELSEWHERE: Final = 30
-MAX_TERMS: Final = 32  # the rarest terms of a long query
+MAX_TERMS: Final = 32  # the rarest terms of a long query that the scope has
 MAX_CENTRES: Final = 200  # best positions by their own terms; only positions around them are scored
 
 UNKNOWN_DOC: Final = 0  # of a position without any term of the query
@@ -201,10 +201,13 @@ def count_records(postings: Postings, *, conversation: bool) -> Postings:
 def _query_terms(postings: Postings, *, conversation: bool) -> tuple[Values, _Rows]:
     """Return each rare term's share of the query, and the rows of these terms."""
     idf = np.array([_idf(frequency, postings.documents) for frequency in postings.document_frequency])
-    rarest = np.argsort(-idf, kind="stable")[:MAX_TERMS]
+    term = np.asarray(postings.term, np.int64)
+    # A long query has many terms that the scope does not have. They are the rarest, and would leave room for no other.
+    is_missing = (np.asarray(postings.document_frequency) == 0) & (np.bincount(term, minlength=len(idf)) == 0)
+    rarest = np.lexsort((-idf, is_missing))[:MAX_TERMS]
     numbers = np.full(len(idf), -1)
     numbers[rarest] = np.arange(len(rarest))
-    term = numbers[np.asarray(postings.term, np.int64)]
+    term = numbers[term]
     doc = np.asarray(postings.doc, np.int64)
     position = to_positions(doc, np.asarray(postings.seq, np.int64), conversation=conversation)
     selected = (term >= 0) & (position >= FIRST_POSITION)
