@@ -22,11 +22,12 @@ BANKING = "tau2_bench/data/tau2/domains/banking_knowledge"
 PREFERENCES = "prefeval/benchmark_dataset/explicit_preference"
 CHATS = "prefeval/benchmark_dataset/filtered_inter_turns.json"
 STEPS = "memdaily/data_generation/final_dataset/messages_and_QAs"
-ROOMS = 10  # of PrefEval, each with one preference of each topic
-USERS = 3  # of PrefEval, each with so many memories of each topic:
-OF_EACH_TOPIC = 5
+ROOMS = 5  # of PrefEval, each with one preference of each topic
+MEMORIES = 30  # preferences of each topic that a user has
+ASKED_OF_USER = 200  # questions about them
+UNRELATED = 2  # questions about each topic that go to the bank
 PEOPLE = 50  # of MemDaily; each file has the same number of trajectories for each, in this order
-ASKED = 12  # questions of a person of MemDaily
+ASKED = 6  # questions of a person of MemDaily
 PLANS = ("01_simple_events", "03_comparative_events")  # of MemDaily: each question names an event
 
 
@@ -44,7 +45,7 @@ def collections(data: Path) -> list[Collection]:
     """Return the collections that are in the folder."""
     found = [
         Collection("tau2-bench, 698 documents as memories", "memories", "en", list(_banking(data))),
-        Collection("PrefEval, 100 preferences as memories", "memories", "en", list(_preferences(data))),
+        Collection("PrefEval, 600 preferences as memories", "memories", "en", list(_preferences(data))),
         Collection("PrefEval, 20 preferences in a chat", "room", "en", list(_chats(data))),
         Collection("MemDaily, a person's messages", "room", "zh", list(_steps(data))),
     ]
@@ -59,18 +60,17 @@ def _banking(data: Path) -> Iterator[Talk]:
     documents, tasks = files
     turns = [Turn(each["id"], "", f"{each['title']}\n{each['content']}", None) for each in documents]
     asked = [Asked(each["user_scenario"]["instructions"], frozenset(each["required_documents"])) for each in tasks]
-    others = [Asked(each["question"], frozenset()) for topic in _topics(data) for each in topic[:OF_EACH_TOPIC]]
+    others = [Asked(each["question"], frozenset()) for topic in _topics(data) for each in topic[:UNRELATED]]
     if turns:
         yield Talk("bank", turns, [*asked, *others])
 
 
 def _preferences(data: Path) -> Iterator[Talk]:
-    """Yield users with several preferences of each topic."""
+    """Yield a user with many preferences of each topic."""
+    said = [each for topic in _topics(data) for each in topic[:MEMORIES]]
     others = [Asked(text, frozenset()) for split in ("dev", "held") for text in unanswerable("en", split)]
-    topics = _topics(data)
-    for user in range(USERS if topics else 0):
-        said = [each for topic in topics for each in topic[user * OF_EACH_TOPIC :][:OF_EACH_TOPIC]]
-        yield Talk(f"user {user}", _said(said), [*_asked(said), *others])
+    if said:
+        yield Talk("user", _said(said), [*spread(_asked(said), ASKED_OF_USER), *others])
 
 
 def _chats(data: Path) -> Iterator[Talk]:

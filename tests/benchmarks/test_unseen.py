@@ -43,7 +43,7 @@ def test_documents_of_a_bank_are_found(banking):
     section = unseen.report(banking, quick=True)
     [table] = section.tables
     rows = [line for line in table.splitlines() if "Brimful" in line]
-    assert len(rows) == 2
+    assert len(rows) == 3
     assert all(row.split("|")[2].strip() == "100.0" for row in rows)
     assert all(row.split("|")[4].strip() == "–" for row in rows)  # nothing was asked that it cannot answer
 
