@@ -13,7 +13,7 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from brimful.core.higher import set_loader
+from brimful.core import higher
 
 if TYPE_CHECKING:
     from brimful import errors, packagers
@@ -128,7 +128,7 @@ _METHODS: Final = {
 }
 """The module of each function that a context offers as a method."""
 
-set_loader(lambda name: getattr(import_module(_METHODS[name]), name))
+higher.find_function = lambda name: getattr(import_module(_METHODS[name]), name)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Final, Literal, Self
 
 import msgspec
 
+from brimful.core import higher
 from brimful.core.arrange import NOTE_KIND, note_depth
 from brimful.core.budget import ContextBudget
 from brimful.core.candidates import dedupe_by_id
@@ -14,7 +15,6 @@ from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision, explain_search
 from brimful.core.frame import Frame, is_message_id, message_index
 from brimful.core.handles import Handles, hash_handle
-from brimful.core.higher import find_function
 from brimful.core.labels import HISTORY_OPEN
 from brimful.core.media import candidate_ids, make_media_package, media_parts
 from brimful.core.model import ModelInfo
@@ -282,7 +282,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def explain(self, id: str) -> str:
         """Return one line that says what happened to a candidate, and why."""
-        return str(find_function("describe_decision")(self, self.decision(id)))
+        return str(higher.find_function("describe_decision")(self, self.decision(id)))
 
     def handle(self, id: str) -> str:
         """Return the short name by which a candidate is recalled. It stays the same from turn to turn."""
@@ -319,16 +319,16 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         If it does not fit, the parts that match the query are returned. Without a handle, everything that was shortened
         or left out is searched, and the best passages are returned with their handles.
         """
-        recalled: Recalled = find_function("recall")(self, handle, query=query, max_tokens=max_tokens)
+        recalled: Recalled = higher.find_function("recall")(self, handle, query=query, max_tokens=max_tokens)
         return recalled
 
     def report(self) -> str:
         """Return the budget report."""
-        return str(find_function("report")(self))
+        return str(higher.find_function("report")(self))
 
     def _repr_html_(self) -> str:
         """Return the window as a picture for notebooks."""
-        return str(find_function("window_html")(self))
+        return str(higher.find_function("window_html")(self))
 
     def to_json(self) -> bytes:
         """Return the record as JSON."""

@@ -26,7 +26,7 @@ from brimful.providers.server_counter import ServerCounter
 from brimful.records.reply import Reply, ReplyChunk
 from brimful.wires import find_wire
 from brimful.wires.dialect import Dialect
-from brimful.wires.registry import DEFAULT_WIRE, is_written_wire
+from brimful.wires.registry import DEFAULT_WIRE, all_wires
 from brimful.wires.wire import KeyHeader, ServerTraits
 
 PROVIDER_FORMS: Final = (*KNOWN_SERVERS, "WIRE:URL", "URL")
@@ -139,9 +139,10 @@ def make_provider(
         known = KNOWN_SERVERS[spec]
         return _make_http_provider(known.wire, known.url, key, limits, environ)
     found = _WIRE_URL.fullmatch(spec.strip())
-    if found is None or not is_written_wire(wire := found["wire"] or DEFAULT_WIRE):
+    written = {wire.name for wire in all_wires() if wire.write is not None}
+    if found is None or (found["wire"] or DEFAULT_WIRE) not in written:
         raise InvalidValue("provider", f"must be one of {', '.join(PROVIDER_FORMS)}, not {hide_credentials(spec)!r}")
-    return _make_http_provider(wire, found["url"], key, limits, environ)
+    return _make_http_provider(found["wire"] or DEFAULT_WIRE, found["url"], key, limits, environ)
 
 
 def make_provider_for_model(

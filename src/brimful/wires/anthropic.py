@@ -28,7 +28,14 @@ from brimful.wires.normalize import (
     split_system,
     with_name_in_text,
 )
-from brimful.wires.parts import read_document, read_image, read_tool_definition, read_unknown, text_or_empty
+from brimful.wires.parts import (
+    name_results,
+    read_document,
+    read_image,
+    read_tool_definition,
+    read_unknown,
+    text_or_empty,
+)
 from brimful.wires.replies import (
     Draft,
     JsonObject,
@@ -45,8 +52,6 @@ from brimful.wires.rules import CallPairing, Object, Report, check_tools, descri
 from brimful.wires.storage import Storage, ToolStep
 from brimful.wires.tools import arguments_object, json_text, object_schema
 from brimful.wires.wire import CountRequest, ErrorFacts, ErrorKind, ReasoningRule, Wire, WirePaths
-
-Block = dict[str, Any]
 
 IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _MAX_BREAKPOINTS: Final = 4
@@ -69,7 +74,7 @@ def write_request(prompt: Prompt, window: int) -> Request:
     messages = [with_name_in_text(message) for message in normalize_messages(prompt.messages, accepts_media)]
     first, rest = split_system(messages)
     tools = [_write_tool(tool) for tool in prompt.tools]
-    marked: list[Block] = []
+    marked: list[JsonObject] = []
     system = _write_blocks(first, marked)
     turns = [_write_turn(turn, marked) for turn in alternating_turns(rest, system_turns=prompt.system_turns)]
     _set_breakpoints(tools, marked)
@@ -92,16 +97,16 @@ def accepts_media(media: Media) -> bool:
     return media.url.startswith("https://") or (bool(media.data) and mime_type(media) in IMAGE_TYPES)
 
 
-def _write_tool(tool: Tool) -> Block:
+def _write_tool(tool: Tool) -> JsonObject:
     described = {"description": tool.description} if tool.description else {}
     return {"name": tool.name, **described, "input_schema": object_schema(tool.parameters)}
 
 
-def _write_turn(turn: Turn, marked: list[Block]) -> dict[str, Any]:
+def _write_turn(turn: Turn, marked: list[JsonObject]) -> JsonObject:
     return {"role": turn.speaker, "content": _write_blocks(turn.messages, marked)}
 
 
-def _write_blocks(messages: Iterable[Message], marked: list[Block]) -> list[Block]:
+def _write_blocks(messages: Iterable[Message], marked: list[JsonObject]) -> list[JsonObject]:
     """Write the blocks of messages, and add those that end with a breakpoint to `marked`."""
     written = []
     for message in messages:
@@ -112,7 +117,7 @@ def _write_blocks(messages: Iterable[Message], marked: list[Block]) -> list[Bloc
     return list(chain.from_iterable(written))
 
 
-def _write_block(part: Part) -> Block:
+def _write_block(part: Part) -> JsonObject:
     match part:
         case Text(text=text):
             return {"type": "text", "text": text}
@@ -131,7 +136,7 @@ def _write_source(media: Media) -> dict[str, str]:
     return {"type": "base64", "media_type": mime_type(media), "data": media.data}
 
 
-def _set_breakpoints(tools: Sequence[Block], marked: Sequence[Block]) -> None:
+def _set_breakpoints(tools: Sequence[JsonObject], marked: Sequence[JsonObject]) -> None:
     """Mark the first block, the most stable one, and the latest, which save the most; also tools if a mark is left.
 
     Tools come first, so they stay cached if the system prompt changes.
@@ -144,9 +149,6 @@ def _set_breakpoints(tools: Sequence[Block], marked: Sequence[Block]) -> None:
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
-
-WireBlock = dict[str, Any]
-Content = str | list[WireBlock]
 
 
 def read_request(request: Request) -> Prompt:
@@ -168,20 +170,20 @@ def read_request(request: Request) -> Prompt:
     )
 
 
-def _read_tool(tool: WireBlock) -> Tool:
+def _read_tool(tool: JsonObject) -> Tool:
     return Tool(name=tool["name"], description=tool.get("description") or "", parameters=tool["input_schema"])
 
 
-def _call_names(turns: list[dict[str, Any]]) -> dict[str, str]:
+def _call_names(turns: list[JsonObject]) -> dict[str, str]:
     blocks = (block for turn in turns for block in _content_blocks(turn["content"]))
     return {block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"}
 
 
-def _content_blocks(content: Content) -> list[WireBlock]:
+def _content_blocks(content: str | list[JsonObject]) -> list[JsonObject]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _read_turn(turn: dict[str, Any], names: dict[str, str]) -> Iterator[Message]:
+def _read_turn(turn: JsonObject, names: dict[str, str]) -> Iterator[Message]:
     blocks = _content_blocks(turn["content"])
     results = [block for block in blocks if block["type"] == "tool_result"]
     rest = [block for block in blocks if block["type"] != "tool_result"]
@@ -191,32 +193,10 @@ def _read_turn(turn: dict[str, Any], names: dict[str, str]) -> Iterator[Message]
         yield _read_message(turn["role"], rest, names)
 
 
-def _read_message(role: Role, blocks: list[WireBlock], names: dict[str, str]) -> Message:
+def _read_message(role: Role, blocks: list[JsonObject], names: dict[str, str]) -> Message:
     marked = any(block.get("cache_control") for block in blocks)
-    return Message(
-        role=role, parts=tuple([part for block in blocks for part in _read_parts(block, names)]), cache=marked
-    )
-
-
-def _read_parts(block: WireBlock, names: dict[str, str]) -> Iterator[Part]:
-    match block["type"]:
-        case "text":
-            yield Text(text=block["text"])
-        case "image":
-            yield _read_image(block["source"])
-        case "tool_use":
-            yield ToolCall(id=block["id"], name=block["name"], arguments=json_text(block["input"]))
-        case _:
-            id, inner = block["tool_use_id"], _content_blocks(block.get("content") or [])
-            text = "".join(each["text"] for each in inner if each["type"] == "text")
-            yield ToolResult(id=id, content=text, name=names.get(id, ""), is_error=block.get("is_error") or False)
-            yield from (_read_image(each["source"]) for each in inner if each["type"] == "image")
-
-
-def _read_image(source: dict[str, str]) -> Media:
-    if source["type"] == "url":
-        return Media(modality="image", url=source["url"])
-    return Media(modality="image", data=source["data"], media_type=source["media_type"])
+    read = (_client_result(block) if _is_client_result(block) else _client_block(block) for block in blocks)
+    return Message(role=role, parts=name_results(chain.from_iterable(read), names), cache=marked)
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
@@ -389,7 +369,7 @@ def _read_system(system: object) -> tuple[Message, ...]:
     return (Message(role="system", parts=parts, cache=_has_cache_mark(blocks)),)
 
 
-def _read_client_turn(message: dict[str, Any], *, current: bool) -> tuple[Message, ...]:
+def _read_client_turn(message: JsonObject, *, current: bool) -> tuple[Message, ...]:
     """Read a turn: tool results first, then everything else."""
     del current
     blocks = _client_blocks(message.get("content"))
@@ -403,14 +383,14 @@ def _read_client_turn(message: dict[str, Any], *, current: bool) -> tuple[Messag
     return (results, turn) if rest else (results,)
 
 
-def _find_reasoning(message: dict[str, Any]) -> tuple[int, ...]:
+def _find_reasoning(message: JsonObject) -> tuple[int, ...]:
     """Return the indices of parts with reasoning; none if a message has nothing else."""
     blocks = _client_blocks(message.get("content"))
     kinds = [block.get("type") in _REASONING_TYPES for block in blocks for _ in _client_block(block)]
     return () if all(kinds) else tuple(at for at, is_reasoning in enumerate(kinds) if is_reasoning)
 
 
-def _find_ties(messages: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int]]:
+def _find_ties(messages: Sequence[JsonObject]) -> Iterator[tuple[int, int]]:
     """Yield calls of the provider's own tools whose result is in a later turn, as after a pause."""
     called: dict[str, int] = {}
     for at, message in enumerate(messages):
@@ -422,7 +402,7 @@ def _find_ties(messages: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int]]:
                     yield called[id], at
 
 
-def _find_pinned(messages: Sequence[dict[str, Any]]) -> Iterator[int]:
+def _find_pinned(messages: Sequence[JsonObject]) -> Iterator[int]:
     """Yield the index of the last summary by the provider, which ignores all that comes before it."""
     for at in reversed(range(len(messages))):
         for block in _blocks_of(messages[at]):
@@ -432,7 +412,7 @@ def _find_pinned(messages: Sequence[dict[str, Any]]) -> Iterator[int]:
                     return
 
 
-def _blocks_of(message: dict[str, Any]) -> Sequence[object]:
+def _blocks_of(message: JsonObject) -> Sequence[object]:
     blocks = message.get("content")
     return [_plain_block(block) for block in blocks] if isinstance(blocks, list) else ()
 
@@ -441,23 +421,23 @@ def _plain_block(block: Any) -> object:
     return block if isinstance(block, dict) or not hasattr(block, "model_dump") else dump_model(block)
 
 
-def _read_tools(offered: dict[str, Any]) -> Iterator[Tool]:
+def _read_tools(offered: JsonObject) -> Iterator[Tool]:
     """Read the tools. Those that the provider runs itself are counted as JSON."""
     return (read_tool_definition(tool, "input_schema") for tool in _client_blocks(offered.get("tools")))
 
 
-def _has_cache_mark(blocks: list[dict[str, Any]]) -> bool:
+def _has_cache_mark(blocks: list[JsonObject]) -> bool:
     """Whether the client set a cache breakpoint."""
     return any(block.get("cache_control") is not None for block in blocks)
 
 
-def _client_blocks(content: object) -> list[dict[str, Any]]:
+def _client_blocks(content: object) -> list[JsonObject]:
     if isinstance(content, list):
         return [block if isinstance(block, dict) else {"type": "text", "text": block} for block in content]
     return [] if content is None else [{"type": "text", "text": content}]
 
 
-def _client_block(block: dict[str, Any]) -> Iterator[Part]:
+def _client_block(block: JsonObject) -> Iterator[Part]:
     match block:
         case {"type": "text", "text": str(text)}:
             yield Text(text=clean_text(text))
@@ -479,11 +459,11 @@ def _client_block(block: dict[str, Any]) -> Iterator[Part]:
             yield from read_unknown(block)
 
 
-def _is_client_result(block: dict[str, Any]) -> bool:
+def _is_client_result(block: JsonObject) -> bool:
     return block.get("type") == "tool_result" and isinstance(block.get("tool_use_id"), str)
 
 
-def _client_result(block: dict[str, Any]) -> Iterator[Part]:
+def _client_result(block: JsonObject) -> Iterator[Part]:
     """Yield a tool result and the images in it."""
     inner = [part for each in _client_blocks(block.get("content")) for part in _client_block(each)]
     text = "".join(part.text for part in inner if isinstance(part, Text))
@@ -491,7 +471,7 @@ def _client_result(block: dict[str, Any]) -> Iterator[Part]:
     yield from (part for part in inner if isinstance(part, Media))
 
 
-def without_reasoning(message: dict[str, Any]) -> dict[str, Any]:
+def without_reasoning(message: JsonObject) -> JsonObject:
     """Return a message without the model's reasoning.
 
     >>> thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
@@ -738,8 +718,6 @@ class MessageAnswer(JoinedAnswer):
 # -- errors and models -------------------------------------------------------------------------------------------------
 
 _ERROR_TYPES: Final[dict[ErrorKind, str]] = {
-    "invalid": "invalid_request_error",
-    "overflow": "invalid_request_error",
     "invalid_key": "authentication_error",
     "forbidden": "permission_error",
     "not_found": "not_found_error",
@@ -751,19 +729,21 @@ _ERROR_TYPES: Final[dict[ErrorKind, str]] = {
     "shutting_down": "overloaded_error",
     "internal": "api_error",
 }
+"""All others are invalid requests."""
 _MODELS_PER_PAGE: Final = 20  # by default
 _MAX_MODELS_PER_PAGE: Final = 1_000
 
 
 def _write_error(error: ErrorFacts) -> JsonObject:
-    return {"type": "error", "error": {"type": _ERROR_TYPES[error.kind], "message": error.message}}
+    kind = _ERROR_TYPES.get(error.kind, "invalid_request_error")
+    return {"type": "error", "error": {"type": kind, "message": error.message}}
 
 
 def _describe_overflow(needed: int, limit: int, why: str) -> str:
     return f"prompt is too long: {needed} tokens > {limit} maximum; {why}"
 
 
-def get_page(rows: list[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
+def get_page(rows: list[JsonObject], query: Mapping[str, str]) -> JsonObject:
     """Return a page of models.
 
     >>> get_page([{"id": "a"}, {"id": "b"}, {"id": "c"}], {"after_id": "a", "limit": "1"})
@@ -848,17 +828,17 @@ def _block_key(block: JsonObject) -> tuple[object, ...]:
 # -- for tests: written replies, and the rules of conversations --------------------------------------------------------
 
 
-def _write_reply(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
+def _write_reply(reply: Reply) -> tuple[JsonObject, list[bytes]]:
     """Return a reply as one of Anthropic's messages, and as the events of one."""
     usage = reply.usage or Usage(prompt=10, completion=2)
     stop = {"stop_reason": "tool_use" if reply.calls else "end_turn", "stop_sequence": None}
-    blocks: list[dict[str, Any]] = [
+    blocks: list[JsonObject] = [
         {"type": "text", "text": part.text}
         if isinstance(part, Text)
         else {"type": "tool_use", "id": part.id, "name": part.name, "input": msgspec.json.decode(part.arguments)}
         for part in reply.parts
     ]
-    whole: dict[str, Any] = {
+    whole: JsonObject = {
         "id": reply.id or "msg_1",
         "type": "message",
         "role": "assistant",
@@ -866,7 +846,7 @@ def _write_reply(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
     }
     counts = {"input_tokens": usage.prompt, "output_tokens": usage.completion}
     start = whole | {"content": [], "stop_reason": None, "stop_sequence": None, "usage": counts | {"output_tokens": 1}}
-    events: list[dict[str, Any]] = [{"type": "message_start", "message": start}, {"type": "ping"}]
+    events: list[JsonObject] = [{"type": "message_start", "message": start}, {"type": "ping"}]
     for at, block in enumerate(blocks):
         is_text = block["type"] == "text"
         empty = {**block, "text": ""} if is_text else {**block, "input": {}}
@@ -883,7 +863,7 @@ def _write_reply(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
 
 
 def _find_broken(request: Request) -> Iterator[str]:
-    turns: list[tuple[str, list[dict[str, Any]]]] = []
+    turns: list[tuple[str, list[JsonObject]]] = []
     for message in request["messages"]:
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -906,7 +886,7 @@ def _find_broken(request: Request) -> Iterator[str]:
 
 
 def _find_broken_pairs(
-    at: int, role: str, blocks: list[dict[str, Any]], before: list[dict[str, Any]], after: list[dict[str, Any]]
+    at: int, role: str, blocks: list[JsonObject], before: list[JsonObject], after: list[JsonObject]
 ) -> Iterator[str]:
     calls = {block["id"] for block in blocks if block["type"] == "tool_use"}
     missing = calls.difference(block.get("tool_use_id", "") for block in after)
@@ -924,7 +904,7 @@ def _find_broken_pairs(
         yield f"turn {at}: results must come first"
 
 
-def _is_result(block: dict[str, Any]) -> bool:
+def _is_result(block: JsonObject) -> bool:
     return bool(block["type"] == "tool_result")
 
 

@@ -114,7 +114,7 @@ def accepts_media(media: Media) -> bool:
     return known and (bool(media.data) or media.url.startswith(("https://", "gs://")))
 
 
-def _write_tool(tool: Tool) -> dict[str, Any]:
+def _write_tool(tool: Tool) -> JsonObject:
     described = {"description": tool.description} if tool.description else {}
     return {"name": tool.name, **described, "parametersJsonSchema": object_schema(tool.parameters)}
 
@@ -123,7 +123,7 @@ def _message_parts(messages: Iterable[Message]) -> Iterable[Part]:
     return (part for message in messages for part in message.parts)
 
 
-def _write_content(turn: Turn, *, signed: bool, scaled: bool) -> dict[str, Any]:
+def _write_content(turn: Turn, *, signed: bool, scaled: bool) -> JsonObject:
     parts = _write_parts(turn.parts, scaled=scaled)
     first_call = next((part for part in parts if "functionCall" in part), None)
     if signed and first_call is not None:
@@ -131,17 +131,17 @@ def _write_content(turn: Turn, *, signed: bool, scaled: bool) -> dict[str, Any]:
     return {"role": _WIRE_ROLES[turn.speaker], "parts": parts}
 
 
-def _write_parts(parts: Iterable[Part], *, scaled: bool = False) -> list[dict[str, Any]]:
+def _write_parts(parts: Iterable[Part], *, scaled: bool = False) -> list[JsonObject]:
     return [_write_part(part) | (_write_resolution(part) if scaled else {}) for part in join_texts(parts)]
 
 
-def _write_resolution(part: Part) -> dict[str, Any]:
+def _write_resolution(part: Part) -> JsonObject:
     if not isinstance(part, Media) or part.modality != "image" or part.detail not in _RESOLUTIONS:
         return {}
     return {"mediaResolution": {"level": _RESOLUTIONS[part.detail]}}
 
 
-def _write_part(part: Part) -> dict[str, Any]:
+def _write_part(part: Part) -> JsonObject:
     match part:
         case Text(text=text):
             return {"text": text}
@@ -158,8 +158,6 @@ def _write_part(part: Part) -> dict[str, Any]:
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
-
-WirePart = dict[str, Any]
 
 
 def read_request(request: Request) -> Prompt:
@@ -181,12 +179,12 @@ def read_request(request: Request) -> Prompt:
     )
 
 
-def _read_tool(tool: dict[str, Any]) -> Tool:
+def _read_tool(tool: JsonObject) -> Tool:
     schema = tool.get("parametersJsonSchema") or tool.get("parameters") or {}
     return Tool(name=tool["name"], description=tool.get("description") or "", parameters=schema)
 
 
-def _read_content(content: dict[str, Any]) -> Iterator[Message]:
+def _read_content(content: JsonObject) -> Iterator[Message]:
     parts = [_read_part(part) for part in content["parts"]]
     results = tuple(part for part in parts if isinstance(part, ToolResult))
     rest = tuple(part for part in parts if not isinstance(part, ToolResult))
@@ -196,7 +194,7 @@ def _read_content(content: dict[str, Any]) -> Iterator[Message]:
         yield Message(role=_READ_ROLES[content["role"]], parts=rest)
 
 
-def _read_part(part: WirePart) -> Part:
+def _read_part(part: JsonObject) -> Part:
     match part:
         case {"text": text}:
             return Text(text=text)
@@ -211,14 +209,14 @@ def _read_part(part: WirePart) -> Part:
             return _read_result(part["functionResponse"])
 
 
-def _read_media(part: WirePart, mime_type: str, *, url: str = "", data: str = "") -> Media:
+def _read_media(part: JsonObject, mime_type: str, *, url: str = "", data: str = "") -> Media:
     level = (part.get("mediaResolution") or {}).get("level")
     detail = next((detail for detail, name in _RESOLUTIONS.items() if name == level), "auto")
     modality = cast("Modality", mime_type.partition("/")[0])
     return Media(modality=modality, url=url, data=data, media_type=mime_type, detail=detail)
 
 
-def _read_result(answer: dict[str, Any]) -> ToolResult:
+def _read_result(answer: JsonObject) -> ToolResult:
     response = answer["response"]
     id = answer.get("id") or answer["name"]
     match response:
@@ -478,7 +476,7 @@ def _find_uncounted(request: Request) -> str:
     return "the cached content is not counted, since only Gemini has it: choose a window that leaves room for it"
 
 
-def _without_response_texts(content: dict[str, Any]) -> dict[str, Any]:
+def _without_response_texts(content: JsonObject) -> JsonObject:
     """Return a content without texts among the media of a response, where no text is allowed."""
     parts = content.get("parts")
     if not isinstance(parts, list) or not any(_get(_get(part, "functionResponse"), "parts") for part in parts):
@@ -582,14 +580,14 @@ def _split_results(parts: Iterator[Part]) -> tuple[list[Part], list[Part]]:
     return own, results
 
 
-def _without_reasoning(content: dict[str, Any]) -> dict[str, Any]:
+def _without_reasoning(content: JsonObject) -> JsonObject:
     """Return a content without the model's thoughts and their signatures."""
     parts = [part for part in content["parts"] if not part.get("thought")]
     signed = [{key: value for key, value in part.items() if key not in _SIGNATURE_FIELDS} for part in parts]
     return {**content, "parts": signed}
 
 
-def _write_text(role: str, text: str) -> dict[str, Any]:
+def _write_text(role: str, text: str) -> JsonObject:
     return {"role": "model" if role == "assistant" else "user", "parts": [{"text": text}]}
 
 
@@ -767,12 +765,9 @@ def _id_of(call: JsonObject) -> JsonObject:
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 _ERROR_STATUSES: Final[dict[ErrorKind, str]] = {
-    "invalid": "INVALID_ARGUMENT",
-    "overflow": "INVALID_ARGUMENT",
     "invalid_key": "UNAUTHENTICATED",
     "forbidden": "PERMISSION_DENIED",
     "not_found": "NOT_FOUND",
-    "too_large": "INVALID_ARGUMENT",
     "rate_limited": "RESOURCE_EXHAUSTED",
     "too_many_failed_keys": "RESOURCE_EXHAUSTED",
     "upstream": "UNAVAILABLE",
@@ -780,10 +775,12 @@ _ERROR_STATUSES: Final[dict[ErrorKind, str]] = {
     "shutting_down": "UNAVAILABLE",
     "internal": "INTERNAL",
 }
+"""All others are invalid arguments."""
 
 
 def _write_error(error: ErrorFacts) -> JsonObject:
-    return {"error": {"code": error.status, "message": error.message, "status": _ERROR_STATUSES[error.kind]}}
+    status = _ERROR_STATUSES.get(error.kind, "INVALID_ARGUMENT")
+    return {"error": {"code": error.status, "message": error.message, "status": status}}
 
 
 def _describe_overflow(needed: int, limit: int, why: str) -> str:
@@ -808,7 +805,7 @@ def _has_fixed_tools(fields: Request) -> bool:
 # -- for tests: written replies, and the rules of conversations --------------------------------------------------------
 
 
-def _write_reply(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
+def _write_reply(reply: Reply) -> tuple[JsonObject, list[bytes]]:
     """Return a reply as Gemini's content, and as the events of one."""
     usage = reply.usage or Usage(prompt=10, completion=2)
     counts = {
@@ -818,11 +815,11 @@ def _write_reply(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
     }
     head = {"modelVersion": reply.model or "scripted", "responseId": reply.id or "resp-1"}
 
-    def piece(parts: list[dict[str, Any]], **finish: str) -> dict[str, Any]:
+    def piece(parts: list[JsonObject], **finish: str) -> JsonObject:
         content = {"role": "model", "parts": parts}
         return {"candidates": [{"index": 0, "content": content, **finish}], "usageMetadata": counts, **head}
 
-    calls: list[dict[str, Any]] = [
+    calls: list[JsonObject] = [
         {"functionCall": {"name": call.name, "args": msgspec.json.decode(call.arguments)}} for call in reply.calls
     ]
     texts = [{"text": reply.text}] if reply.text else []
@@ -853,7 +850,7 @@ def _find_broken(request: Request) -> Iterator[str]:
     yield from _missing_signatures(contents)
 
 
-def _missing_signatures(contents: list[dict[str, Any]]) -> Iterator[str]:
+def _missing_signatures(contents: list[JsonObject]) -> Iterator[str]:
     """Yield the calls since the user's last words that lack the signature of a thought, if there are any at all."""
     if "thoughtSignature" not in str(contents) and "thought_signature" not in str(contents):
         return
@@ -866,7 +863,7 @@ def _missing_signatures(contents: list[dict[str, Any]]) -> Iterator[str]:
             yield f"content {at}: a call without the signature of its thought"
 
 
-def _camel_keys(part: dict[str, Any]) -> dict[str, Any]:
+def _camel_keys(part: JsonObject) -> JsonObject:
     return {re.sub("_([a-z])", lambda found: found[1].upper(), key): value for key, value in part.items()}
 
 

@@ -303,16 +303,8 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
     wire: Wire
     frame: Frame
     raw: Sequence[bytes] = ()
-
-    @property
-    def names_in_text(self) -> bool:
-        """Names stay where the client put them."""
-        return False
-
-    @property
-    def is_templated(self) -> bool:
-        """Texts stay as the client wrote them."""
-        return False
+    names_in_text: bool = False  # names and texts stay as the client wrote them
+    is_templated: bool = False
 
     @property
     def detail_provider(self) -> str:

@@ -77,7 +77,7 @@ def accepts_media(media: Media) -> bool:
     return media.modality == "image" and bool(media.data)
 
 
-def _write_message(message: Message) -> Iterator[dict[str, Any]]:
+def _write_message(message: Message) -> Iterator[JsonObject]:
     if message.role != "tool":
         yield _write_spoken(message)
         return
@@ -86,11 +86,11 @@ def _write_message(message: Message) -> Iterator[dict[str, Any]]:
             yield {"role": "tool", "tool_name": part.name, "tool_call_id": part.id, "content": part.content}
 
 
-def _write_spoken(message: Message) -> dict[str, Any]:
+def _write_spoken(message: Message) -> JsonObject:
     texts = [part.text for part in message.parts if isinstance(part, Text)]
     images = [part.data for part in message.parts if isinstance(part, Media)]
     calls = [_write_call(part) for part in message.parts if isinstance(part, ToolCall)]
-    written: dict[str, Any] = {"role": message.role, "content": "\n\n".join(texts)}
+    written: JsonObject = {"role": message.role, "content": "\n\n".join(texts)}
     if images:
         written["images"] = images
     if calls:
@@ -98,7 +98,7 @@ def _write_spoken(message: Message) -> dict[str, Any]:
     return written
 
 
-def _write_call(call: ToolCall) -> dict[str, Any]:
+def _write_call(call: ToolCall) -> JsonObject:
     return {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call.arguments)}}
 
 
@@ -113,28 +113,10 @@ def read_request(request: Request) -> Prompt:
     """
     return Prompt(
         model=request["model"],
-        messages=tuple(_read_message(message) for message in request["messages"]),
+        messages=tuple(read for message in request["messages"] for read in _read_turn(message, current=False)),
         tools=tuple(read_function(tool["function"]) for tool in request.get("tools") or ()),
         max_output=request["options"].get("num_predict"),
     )
-
-
-def _read_message(message: dict[str, Any]) -> Message:
-    content = message.get("content") or ""
-    if message["role"] == "tool":
-        name = message["tool_name"]
-        id = message.get("tool_call_id") or name
-        return Message(role="tool", parts=(ToolResult(id=id, name=name, content=content),))
-    text = (Text(text=content),) if content else ()
-    images = (Media(modality="image", data=data) for data in message.get("images") or ())
-    calls = (_read_call(call) for call in message.get("tool_calls") or ())
-    return Message(role=message["role"], parts=(*text, *images, *calls))
-
-
-def _read_call(call: dict[str, Any]) -> ToolCall:
-    function = call["function"]
-    arguments = json_text(function.get("arguments") or {})
-    return ToolCall(id=call.get("id") or function["name"], name=function["name"], arguments=arguments)
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
@@ -275,7 +257,7 @@ def _read_calls(calls: object) -> Iterator[Part]:
                 yield from read_unknown(call)
 
 
-def with_image_texts(message: dict[str, Any]) -> dict[str, Any]:
+def with_image_texts(message: JsonObject) -> JsonObject:
     r"""Return a message in which texts that replace images are part of its content.
 
     >>> with_image_texts({"role": "user", "content": "Look:", "images": ["aGk=", {"type": "text", "text": "[image]"}]})
@@ -455,7 +437,7 @@ class OllamaAnswer(PieceAnswer):
 # -- for tests: written replies ----------------------------------------------------------------------------------------
 
 
-def _write_reply(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
+def _write_reply(reply: Reply) -> tuple[JsonObject, list[bytes]]:
     """Return a reply as Ollama's message, and as the lines of one."""
     usage = reply.usage or Usage(prompt=10, completion=2)
     head = {"model": reply.model or "scripted", "created_at": "2026-11-17T00:00:00Z"}
@@ -464,7 +446,7 @@ def _write_reply(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
     ]
     end = {"done": True, "done_reason": "stop", "prompt_eval_count": usage.prompt, "eval_count": usage.completion}
 
-    def piece(text: str, **more: Any) -> dict[str, Any]:
+    def piece(text: str, **more: Any) -> JsonObject:
         return {**head, "message": {"role": "assistant", "content": text, **more}, "done": False}
 
     lines = [piece(word) for word in split_words(reply.text)] + [piece("", tool_calls=[call]) for call in calls]

@@ -29,7 +29,7 @@ from brimful.wires.normalize import (
     normalize_messages,
     with_name_in_text,
 )
-from brimful.wires.parts import read_document, read_image, read_unknown, text_or_empty
+from brimful.wires.parts import AUDIO_TYPES, name_results, read_document, read_image, read_unknown, text_or_empty
 from brimful.wires.replies import (
     Draft,
     JsonObject,
@@ -66,7 +66,6 @@ _READ_ROLES: Final[dict[str, Role]] = {
     "user": "user",
     "assistant": "assistant",
 }
-_AUDIO_TYPES: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 _MAX_ID_CHARACTERS: Final = 40  # from OpenAI's error message
 _MAX_CALLS: Final = 128  # in one message, from OpenAI's error message
@@ -103,7 +102,7 @@ def accepts_media(media: Media) -> bool:
             return False
 
 
-def _write_message(message: Message) -> Iterator[dict[str, Any]]:
+def _write_message(message: Message) -> Iterator[JsonObject]:
     if message.role == "tool":
         for part in message.parts:
             if isinstance(part, ToolResult):
@@ -112,8 +111,8 @@ def _write_message(message: Message) -> Iterator[dict[str, Any]]:
     yield _write_spoken(message if not message.name or fits_name_field(message.name) else with_name_in_text(message))
 
 
-def _write_spoken(message: Message) -> dict[str, Any]:
-    written: dict[str, Any] = {"role": message.role}
+def _write_spoken(message: Message) -> JsonObject:
+    written: JsonObject = {"role": message.role}
     if message.name:
         written["name"] = message.name
     match message.parts:
@@ -127,7 +126,7 @@ def _write_spoken(message: Message) -> dict[str, Any]:
     return written
 
 
-def _write_content(parts: list[Text | Media]) -> str | list[dict[str, Any]] | None:
+def _write_content(parts: list[Text | Media]) -> str | list[JsonObject] | None:
     match parts:
         case []:
             return None
@@ -137,7 +136,7 @@ def _write_content(parts: list[Text | Media]) -> str | list[dict[str, Any]] | No
             return [_write_block(part) for part in parts]
 
 
-def _write_block(part: Text | Media) -> dict[str, Any]:
+def _write_block(part: Text | Media) -> JsonObject:
     match part:
         case Text(text=text):
             return {"type": "text", "text": text}
@@ -149,7 +148,7 @@ def _write_block(part: Text | Media) -> dict[str, Any]:
             return {"type": "image_url", "image_url": {"url": data_url(part), "detail": detail}}
 
 
-def _write_call(call: ToolCall) -> dict[str, Any]:
+def _write_call(call: ToolCall) -> JsonObject:
     function = {"name": call.name, "arguments": arguments_text(call.arguments)}
     return {"id": call.id, "type": "function", "function": function}
 
@@ -172,43 +171,17 @@ def read_request(request: Request) -> Prompt:
     )
 
 
-def _call_names(messages: list[dict[str, Any]]) -> dict[str, str]:
+def _call_names(messages: list[JsonObject]) -> dict[str, str]:
     calls = (call for message in messages for call in message.get("tool_calls") or ())
     return {call["id"]: call["function"]["name"] for call in calls}
 
 
-def _read_message(message: dict[str, Any], names: dict[str, str]) -> Message:
-    content = message.get("content")
-    if message["role"] == "tool":
-        id = message["tool_call_id"]
-        parts = list(_read_parts(content))
-        text = "".join(part.text for part in parts if isinstance(part, Text))
-        media = (part for part in parts if isinstance(part, Media))
-        return Message(role="tool", parts=(ToolResult(id=id, content=text, name=names.get(id, "")), *media))
-    role, name = _READ_ROLES[message["role"]], message.get("name") or ""
-    if isinstance(content, str) and not message.get("tool_calls"):
-        return Message(role=role, name=name, parts=(Text(text=content),))
-    calls = (
-        ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
-        for call in message.get("tool_calls") or ()
-    )
-    return Message(role=role, name=name, parts=(*_read_parts(content), *calls))
-
-
-def _read_parts(content: str | list[dict[str, Any]] | None) -> Iterator[Part]:
-    if isinstance(content, str):
-        yield Text(text=content)
-        return
-    for block in content or ():
-        match block["type"]:
-            case "text":
-                yield Text(text=block["text"])
-            case "image_url":
-                image = block["image_url"]
-                yield decode_data_url(Media(modality="image", url=image["url"], detail=image.get("detail") or "auto"))
-            case _:
-                audio = block["input_audio"]
-                yield Media(modality="audio", data=audio["data"], media_type=_AUDIO_TYPES[audio["format"]])
+def _read_message(message: JsonObject, names: dict[str, str]) -> Message:
+    content, role = message.get("content"), _READ_ROLES.get(message["role"], "tool")
+    if isinstance(content, str) and role != "tool" and not message.get("tool_calls"):  # most messages
+        return Message(role=role, name=message.get("name") or "", parts=(Text(text=content),))
+    [read] = _read_turn(message, current=False)
+    return msgspec.structs.replace(read, parts=name_results(read.parts, names))
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
@@ -415,12 +388,11 @@ def _sender_name(message: Any) -> str:
 
 # -- requests of clients -----------------------------------------------------------------------------------------------
 
-_CLIENT_ROLES: Final[dict[str, Role]] = {"developer": "system", "system": "system", "assistant": "assistant"}
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
 """Where servers put a model's reasoning. Templates repeat it only until the next user message."""
 
 
-def _read_turn(message: dict[str, Any], *, current: bool) -> tuple[Message, ...]:
+def _read_turn(message: JsonObject, *, current: bool) -> tuple[Message, ...]:
     """Read a message. `current` means that no user message follows it."""
     if (id := _answered_call_id(message)) is not None:
         return (_client_result(message, id),)
@@ -429,11 +401,11 @@ def _read_turn(message: dict[str, Any], *, current: bool) -> tuple[Message, ...]
     )
     parts = (*thoughts, *_client_parts(message.get("content")), *read_unknown(message.get("refusal")))
     calls = (*_client_calls(message.get("tool_calls")), *_client_function_call(message.get("function_call")))
-    role = _CLIENT_ROLES.get(message["role"], "user")
+    role = _READ_ROLES.get(message["role"], "user")
     return (Message(role=role, name=text_or_empty(message.get("name")), parts=(*parts, *calls)),)
 
 
-def _answered_call_id(message: dict[str, Any]) -> str | None:
+def _answered_call_id(message: JsonObject) -> str | None:
     """Return the id of the call that a message answers. Calls of the older kind have no id and are matched by name."""
     match message:
         case {"role": "tool", "tool_call_id": str(id)}:
@@ -444,7 +416,7 @@ def _answered_call_id(message: dict[str, Any]) -> str | None:
             return None
 
 
-def _client_result(message: dict[str, Any], id: str) -> Message:
+def _client_result(message: JsonObject, id: str) -> Message:
     parts = list(_client_parts(message.get("content")))
     text = "".join(part.text for part in parts if isinstance(part, Text))
     media = (part for part in parts if isinstance(part, Media))
@@ -464,7 +436,7 @@ def _client_parts(content: object) -> Iterator[Part]:
             yield from read_unknown(block)
 
 
-def _client_block(block: dict[str, Any]) -> Iterator[Part]:
+def _client_block(block: JsonObject) -> Iterator[Part]:
     match block:
         case {"type": "text", "text": str(text)}:
             yield Text(text=clean_text(text))
@@ -479,7 +451,7 @@ def _client_block(block: dict[str, Any]) -> Iterator[Part]:
         case {"type": "audio_url", "audio_url": {"url": str(url)}} if url:
             yield decode_data_url(Media(modality="audio", url=clean_text(url)))
         case {"type": "input_audio", "input_audio": {"data": str(data), **rest}} if data:
-            form = _AUDIO_TYPES.get(text_or_empty(rest.get("format")), "")
+            form = AUDIO_TYPES.get(text_or_empty(rest.get("format")), "")
             yield Media(modality="audio", data=clean_text(data), media_type=form)
         case _:
             yield from read_unknown(block)
@@ -527,15 +499,8 @@ _FINISH_REASONS: Final[dict[str, FinishReason]] = {
 
 _LIMIT_FIELD: Final = "max_completion_tokens"
 _VLLM_COUNT_FIELDS: Final = (
-    "model",
-    "messages",
-    "prompt",
-    "tools",
-    "chat_template",
-    "chat_template_kwargs",
-    "add_generation_prompt",
-    "continue_final_message",
-    "mm_processor_kwargs",
+    *("model", "messages", "prompt", "tools", "chat_template", "chat_template_kwargs"),
+    *("add_generation_prompt", "continue_final_message", "mm_processor_kwargs"),
 )
 """Fields of a request that vLLM counts (`TokenizeChatRequest` and `TokenizeCompletionRequest`)."""
 
@@ -806,12 +771,7 @@ def _finish(reason: Any, own_calls: list[JsonObject]) -> Any:
 # -- errors and usage --------------------------------------------------------------------------------------------------
 
 _ERROR_TYPES: Final[dict[ErrorKind, str]] = {
-    "invalid": "invalid_request_error",
-    "overflow": "invalid_request_error",
-    "invalid_key": "invalid_request_error",
     "forbidden": "permission_error",
-    "not_found": "invalid_request_error",
-    "too_large": "invalid_request_error",
     "rate_limited": "rate_limit_error",
     "too_many_failed_keys": "rate_limit_error",
     "upstream": "server_error",
@@ -819,11 +779,12 @@ _ERROR_TYPES: Final[dict[ErrorKind, str]] = {
     "shutting_down": "server_error",
     "internal": "server_error",
 }
+"""All others are invalid requests."""
 
 
 def write_error(error: ErrorFacts) -> JsonObject:
     """Write an error."""
-    kind = _ERROR_TYPES[error.kind]
+    kind = _ERROR_TYPES.get(error.kind, "invalid_request_error")
     return {"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}}
 
 
@@ -861,7 +822,7 @@ def _restore(message: JsonObject, steps: Sequence[ToolStep]) -> JsonObject:
 # -- for tests: written replies, and the rules of conversations --------------------------------------------------------
 
 
-def _write_reply(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
+def _write_reply(reply: Reply) -> tuple[JsonObject, list[bytes]]:
     """Return a reply as a chat completion, and as the events of one."""
     usage = reply.usage or Usage(prompt=10, completion=2)
     head = {"id": reply.id or "chatcmpl-1", "created": 1, "model": reply.model or "scripted"}
@@ -870,13 +831,13 @@ def _write_reply(reply: Reply) -> tuple[dict[str, Any], list[bytes]]:
         "completion_tokens": usage.completion,
         "total_tokens": usage.prompt + usage.completion,
     }
-    calls: list[dict[str, Any]] = [
+    calls: list[JsonObject] = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in reply.calls
     ]
-    finish: dict[str, Any] = {"finish_reason": "tool_calls" if calls else "stop"}
+    finish: JsonObject = {"finish_reason": "tool_calls" if calls else "stop"}
     message = {"role": "assistant", "content": reply.text or None} | ({"tool_calls": calls} if calls else {})
-    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas: list[JsonObject] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": word} for word in split_words(reply.text)]
     for at, call in enumerate(calls):
         function = call["function"]

@@ -1,9 +1,11 @@
 """Parts of a client's messages, read tolerantly: texts, images, documents, blocks of unknown form, and tools."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from brimful.core.content import Media, Part, Text
+import msgspec
+
+from brimful.core.content import Media, Part, Text, ToolResult
 from brimful.core.frame import NOT_CONTENT
 from brimful.core.prompt import Tool
 from brimful.core.validation import clean_text
@@ -65,6 +67,16 @@ def read_string(text: str) -> Part:
         return decode_data_url(Media(modality="image", url=text))
     is_image = text.startswith(IMAGE_STARTS)
     return Media(modality="image", data=text) if is_image else read_document(text)
+
+
+def name_results(parts: Iterable[Part], names: Mapping[str, str]) -> tuple[Part, ...]:
+    """Return parts in which results have the names of the tools that were called, by the ids of the calls."""
+    return tuple(
+        [
+            msgspec.structs.replace(part, name=names.get(part.id, "")) if isinstance(part, ToolResult) else part
+            for part in parts
+        ]
+    )
 
 
 def read_document(reference: str) -> Media:

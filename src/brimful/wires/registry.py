@@ -63,11 +63,6 @@ def _find_suitable(name: str, is_suitable: Callable[[Wire], bool]) -> Wire:
     return wire
 
 
-def is_written_wire(name: str) -> bool:
-    """Whether there is a wire with this name in whose format we write requests."""
-    return name in _wires and find_wire(name).write is not None
-
-
 def all_wires() -> Iterator[Wire]:
     """Yield all wires."""
     return map(find_wire, tuple(_wires))

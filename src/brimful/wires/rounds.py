@@ -56,31 +56,33 @@ class Events:
     """Splits a stream into events, and keeps their bytes."""
 
     def __init__(self) -> None:
-        self._buffer = b""
+        self.rest = b""  # an event that is not complete
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """Yield the events that are complete now."""
-        data, done = self._buffer + chunk, 0
-        for end in _EVENT_END.finditer(data, max(0, len(self._buffer) - 3)):
+        data, done = self.rest + chunk, 0
+        for end in _EVENT_END.finditer(data, max(0, len(self.rest) - 3)):
             yield _read_event(data[done : end.end()])
             done = end.end()
-        self._buffer = data[done:]
+        self.rest = data[done:]
 
     def end(self) -> Iterator[Event]:
         """Yield an unterminated last event."""
-        rest, self._buffer = self._buffer, b""
+        rest, self.rest = self.rest, b""
         if rest.strip():
             yield _read_event(rest.rstrip() + b"\n\n")
 
 
 def _read_event(raw: bytes) -> Event:
     events = ServerEventDecoder().feed(raw)
-    if not events:
-        return Event(raw)
+    return _make_event(raw, events[0].data) if events else Event(raw)
+
+
+def _make_event(raw: bytes, data: bytes) -> Event:
     try:
-        value = decode_json(events[0].data)
+        value = decode_json(data)
     except ValueError:
-        return Event(raw, is_done=events[0].data.strip() == _DONE)
+        return Event(raw, is_done=data.strip() == _DONE)
     return Event(raw, value if isinstance(value, dict) else None)
 
 
@@ -92,19 +94,11 @@ class Lines:
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """Yield the lines that are complete now."""
-        return (_read_line(event.data) for event in self._lines.feed(chunk))
+        return (_make_event(event.data + b"\n", event.data) for event in self._lines.feed(chunk))
 
     def end(self) -> Iterator[Event]:
         """Yield an unterminated last line."""
-        return (_read_line(event.data) for event in self._lines.end())
-
-
-def _read_line(line: bytes) -> Event:
-    try:
-        value = decode_json(line)
-    except ValueError:
-        value = None
-    return Event(line + b"\n", value if isinstance(value, dict) else None)
+        return (_make_event(event.data + b"\n", event.data) for event in self._lines.end())
 
 
 class JoinedAnswer(ABC):

@@ -96,6 +96,6 @@ def test_only_the_usage_event_is_removed_in_any_chunking(kinds, size, crlf):
     )
     if crlf:
         data, kept = (text.replace(b"\n", b"\r\n") for text in (data, kept))
-    withheld = UsageFilter()
+    withheld = UsageFilter(find_wire("openai").usage_option)
     fed = b"".join(withheld.feed(data[at : at + size]) for at in range(0, len(data), size))
     assert fed + withheld.end() == kept

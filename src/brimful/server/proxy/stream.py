@@ -13,7 +13,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from brimful.core.validation import decode_json
 from brimful.errors import ContextOverflow, ProviderError
 from brimful.providers import Dialect, HttpStream
 from brimful.records.reply import Reply
@@ -22,6 +21,7 @@ from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.upstreams import Upstream
 from brimful.wires.event_stream import EventDecoder, ServerEventDecoder, StreamEvent
 from brimful.wires.replies import Reader
+from brimful.wires.rounds import Event, Events
 from brimful.wires.wire import UsageOption
 
 COMMENT_SECONDS: Final = 5.0  # after the first comment; then everything is forwarded
@@ -30,9 +30,6 @@ _EDGE_BYTES: Final = 16_384  # of the start and of the end, which contain finish
 _MAX_LISTENED: Final = 268_435_456  # bytes; answers are far shorter, even with log probabilities
 _EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
 _LINE_END: Final = re.compile(rb"\n")
-_SSE_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-_LONGEST_SEPARATOR: Final = b"\r\n\r\n"
-_MAX_BUFFERED: Final = 8_192  # bytes; usage events are far shorter
 
 
 async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Callable[[], float]) -> None:
@@ -261,32 +258,16 @@ class UsageFilter:
 
     def __init__(self, usage: UsageOption) -> None:
         self._usage = usage
-        self._buffer = b""
+        self._events = Events()
 
     def feed(self, chunk: bytes) -> bytes:
         """Return all complete events except that one."""
-        data, done, events = self._buffer + chunk, 0, []
-        for end in _SSE_EVENT_END.finditer(data, max(0, len(self._buffer) - len(_LONGEST_SEPARATOR))):
-            event = data[done : end.end()]
-            if not self._is_extra(event):
-                events.append(event)
-            done = end.end()
-        self._buffer = data[done:]
-        if len(self._buffer) > _MAX_BUFFERED:
-            events.append(self._buffer)
-            self._buffer = b""
-        return b"".join(events)
+        return b"".join([event.raw for event in self._events.feed(chunk) if not self._is_extra(event)])
 
     def end(self) -> bytes:
         """Return what came after the last complete event."""
-        buffered, self._buffer = self._buffer, b""
-        return b"" if self._is_extra(buffered) else buffered
+        rest = self._events.rest
+        return b"" if any(map(self._is_extra, self._events.end())) else rest
 
-    def _is_extra(self, event: bytes) -> bool:
-        if b'"usage"' not in event:
-            return False
-        try:
-            data = decode_json(event.strip().removeprefix(b"data:"))
-        except ValueError:
-            return False
-        return isinstance(data, dict) and self._usage.is_extra(data)
+    def _is_extra(self, event: Event) -> bool:
+        return event.data is not None and self._usage.is_extra(event.data)
