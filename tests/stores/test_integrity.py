@@ -188,7 +188,7 @@ def test_every_table_is_copied(sqlite_url, run):
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     connection.close()
     own = {name for name in tables if name.startswith(("text_index", "vector_log", "vector_blocks", "sqlite_"))}
-    ephemeral = {"rate_limits", "trimmed_requests", "placements"}
+    ephemeral = {"rate_limits", "trimmed_requests"}
     assert tables - own - ephemeral - {"migrations", "vectors", "term_counts"} == set(COPIED_TABLES)
 
 

@@ -180,7 +180,7 @@ def test_a_store_of_the_first_version_keeps_its_memories(new_sqlite_url, run):
     )
 
 
-WITH_NUMBERS = Tuning(migrations=lambda dialect: load_migrations(dialect)[:14])
+WITH_NUMBERS = Tuning(migrations=lambda dialect: load_migrations(dialect)[:13])
 
 
 def test_messages_that_wait_for_a_vector_still_wait_after_their_rows_became_smaller(new_sqlite_url, run):

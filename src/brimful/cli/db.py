@@ -29,9 +29,6 @@ KeyTask = Callable[["Encryption"], Awaitable[object]]
 """Does something with the keys of one tenant."""
 AllTenants = Annotated[bool, typer.Option("--all", help="Apply to all tenants.")]
 
-MOVE_EXAMPLES: Final = """\
-Examples:
-  brimful db move acme --to eu2 --db directory:///stores.toml"""
 KEYS_EXAMPLES: Final = """\
 Examples:
   brimful db keys --all
@@ -238,7 +235,6 @@ def register(app: typer.Typer) -> None:
         export_command(Record, "Write all records of a tenant as JSON lines.")
     )
     group.command("tenants", epilog=TENANTS_EXAMPLES)(list_tenants)
-    group.command("move", epilog=MOVE_EXAMPLES)(move)
     group.command("keys", epilog=KEYS_EXAMPLES)(keys)
     group.command("rotate", epilog=ROTATE_EXAMPLES)(rotate)
     group.command("encrypt", epilog=ENCRYPT_EXAMPLES)(encrypt)
@@ -327,26 +323,6 @@ def restore(
     else:
         some = _name_some(list(map(output.one_line, tenants)))
         output.write(f"restored {output.one_line(str(file))}: {some or 'no tenants'}")
-
-
-def move(
-    *,
-    tenant: Annotated[str, typer.Argument(metavar="TENANT", help="The tenant to move.")],
-    to: Annotated[str, typer.Option("--to", metavar="STORE", help="The name of a store in the directory.")],
-    db: Db = DEFAULT_DB,
-    as_json: Json = False,
-) -> None:
-    """Move a tenant to another store of a directory.
-
-    Meanwhile, the tenant can be read but not written; programs that try get
-    an error that tells them to try again. Servers need no restart. If the
-    move is interrupted, run it again.
-    """
-    asyncio.run(_with_database(db, lambda database: database.move(tenant, to)))
-    if as_json:
-        output.show_json({"tenant": tenant, "store": to})
-    else:
-        output.write(f"{output.one_line(tenant)} is in {to}")
 
 
 def list_tenants(

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +23,7 @@ from brimful.stores.session import Row, Session, validate_limit
 from brimful.stores.store import Store
 from brimful.stores.tables.jobs import ALL_JOBS, DUE_JOBS, DUE_JOBS_OF_KIND, FAILED_JOBS, Job, JobKind
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
-from brimful.stores.urls import Target, parse_url, read_store_list
+from brimful.stores.urls import Target, parse_url
 
 if TYPE_CHECKING:
     from brimful.stores.admin.api_keys import ApiKeys
@@ -158,7 +158,7 @@ class Database:
     async def tenants(self, *, after: str = "", limit: int = 1_000) -> list[str]:
         """Return the names of tenants with data that come after `after`, in order of name."""
         rows = await self.driver.read_all(_TENANTS, after=after, limit=validate_limit(limit))
-        return sorted({name for (name,) in rows})[:limit]  # while a tenant is moved, it is in two stores
+        return [name for (name,) in rows]
 
     async def has_tenant(self, name: str) -> bool:
         """Return whether a tenant has data."""
@@ -179,12 +179,12 @@ class Database:
             rows = await self.driver.read_all(DUE_JOBS_OF_KIND, **chosen)
         else:
             rows = await self.driver.read_all(DUE_JOBS, subject=subject, **chosen)
-        return _decode_jobs(rows, limit)
+        return list(map(_decode_job, rows))
 
     async def list_jobs(self, *, failed: bool = False, limit: int = 100) -> list[Job]:
         """Return jobs of all tenants in the order in which they are due; with `failed`, those whose last try failed."""
         sql = FAILED_JOBS if failed else ALL_JOBS
-        return _decode_jobs(await self.driver.read_all(sql, limit=validate_limit(limit)), limit)
+        return list(map(_decode_job, await self.driver.read_all(sql, limit=validate_limit(limit))))
 
     async def check(self) -> list[Finding]:
         """Return problems with the file, with references between rows, and with the totals of the index."""
@@ -213,15 +213,7 @@ class Database:
         await run_cancellable(lambda go_on: self._restore(Path(path), _with_cancellation(progress, go_on), go_on))
 
     def _make_driver(self) -> Driver:
-        if self._target.kind != "directory":
-            return self._make_single_driver(self._target)
-        from brimful.stores.backends.directory import DirectoryDriver  # noqa: PLC0415 - rarely used
-
-        listed = read_store_list(self._target.list_file)
-        make = {name: partial(self._make_single_driver, parse_url(url)) for name, url in listed.stores.items()}
-        return DirectoryDriver(self._target.shown, listed.home, make)
-
-    def _make_single_driver(self, target: Target) -> Driver:
+        target = self._target
         wait = target.wait if self._wait is None else self._wait
         if target.kind == "sqlite":
             return SqliteDriver(target, wait=wait, tuning=self._tuning)
@@ -276,22 +268,6 @@ class Database:
                 ) as copy:
                     await copy._restore(path, _with_cancellation(_ignore_progress, go_on), go_on)
                     await copy._copy_to(self, progress, go_on, copy.driver)
-
-    async def move(self, tenant: str, to: str) -> None:
-        """Move a tenant to another store of a directory. Meanwhile, the tenant can be read but not written.
-
-        If it is interrupted, call it again: the tenant is in one of the stores, and nothing is lost.
-        """
-        from brimful.stores.admin.move import move_tenant  # noqa: PLC0415 - see above
-        from brimful.stores.backends.directory import DirectoryDriver  # noqa: PLC0415 - rarely used
-
-        driver = self.driver
-        if not isinstance(driver, DirectoryDriver):
-            raise InvalidValue(
-                "url", f"{self._target.shown} is one store; tenants can be moved in a directory of stores"
-            )
-        name = _validate_tenant(tenant)
-        await run_cancellable(lambda go_on: move_tenant(driver, self._keyring, name, to, go_on))
 
     async def optimize(self) -> None:
         """Build what speeds up large databases: HNSW indexes in PostgreSQL, vector blocks in SQLite."""
@@ -430,11 +406,6 @@ def connect(
     Open it with `async with connect("sqlite:///chat.db") as database` or `await database.open()`.
     """
     return Database(url, migrate=migrate, wait=wait, replica=replica, keys=keys, tuning=tuning)
-
-
-def _decode_jobs(rows: Sequence[Row], limit: int) -> list[Job]:
-    """Return jobs of one or several stores, the longest due first."""
-    return sorted(map(_decode_job, rows), key=lambda job: (job.due, job.tenant))[:limit]
 
 
 def _decode_job(row: Row) -> Job:

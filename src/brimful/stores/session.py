@@ -176,10 +176,6 @@ class TextIndex(Protocol):
         """Return the number of tokens whose documents in the index are wrong, or their number."""
         ...
 
-    def clear(self, session: "Session") -> None:
-        """Remove all documents of the tenant that are in no table with a column `tenant`."""
-        ...
-
     def compact(self, session: "Session") -> None:
         """Erase remnants of removed tokens."""
         ...

@@ -1,7 +1,6 @@
 """Parse store URLs."""
 
 import re
-from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import parse_qsl, unquote
 
@@ -10,10 +9,7 @@ import msgspec
 from brimful.core.validation import preview
 from brimful.errors import InvalidValue
 
-URL_FORMS = (
-    "sqlite:///chat.db, sqlite:////var/lib/chat.db, sqlite:// (in memory), postgresql://user@host/name, "
-    "directory:///stores.toml"
-)
+URL_FORMS = "sqlite:///chat.db, sqlite:////var/lib/chat.db, sqlite:// (in memory), postgresql://user@host/name"
 _SERVER: Final = r"(?:\[[^]/@]*]|[^][:/@,]*)(?::\d*)?"
 _HOSTS: Final = re.compile(rf"{_SERVER}(?:,{_SERVER})*(?:/[^@]*)?")
 """Hosts with ports, and the name of a database."""
@@ -30,43 +26,18 @@ _CONNECTIONS: Final = re.compile(r"[1-9]\d{0,2}", re.ASCII)
 _SECONDS: Final = re.compile(r"\d{1,6}(\.\d{1,6})?", re.ASCII)
 
 
-class StoreList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The stores among which tenants are divided: their URLs by name, and which one new tenants get."""
-
-    home: str
-    stores: dict[str, str]
-
-
-def read_store_list(path: str) -> StoreList:
-    """Read the file of a directory of stores."""
-    try:
-        found = msgspec.toml.decode(Path(path).read_text(encoding="utf-8"), type=StoreList)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InvalidValue("url", f"{path} is not a list of stores: {reason}") from None
-    if found.home not in found.stores:
-        raise InvalidValue("url", f"{path}: home must be one of the stores, not {preview(found.home)}")
-    for name, url in found.stores.items():
-        if parse_url(url).kind == "directory" or parse_url(url).in_memory:
-            raise InvalidValue("url", f"{path}: stores.{name} must be a PostgreSQL database or a SQLite file")
-    return found
-
-
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The location of a store. `shown` has no password, for errors and logs.
 
-    `path` is that of a SQLite file, and `list_file` that of the file which lists the stores of a directory.
-
-    `wait` is the number of seconds to wait for a lock or a connection. PostgreSQL gets up to `connections`, and
-    prepares statements if `prepare` says so; None: if there is no pooler in between. A replica is not read if it lags
-    more than `max_lag` seconds.
+    `path` is that of a SQLite file. `wait` is the number of seconds to wait for a lock or a connection. PostgreSQL gets
+    up to `connections`, and prepares statements if `prepare` says so; None: if there is no pooler in between. A replica
+    is not read if it lags more than `max_lag` seconds.
     """
 
-    kind: Literal["sqlite", "postgres", "directory"]
+    kind: Literal["sqlite", "postgres"]
     shown: str
     path: str = ""
     url: str = ""
-    list_file: str = ""
     wait: float = DEFAULT_WAIT
     connections: int = DEFAULT_CONNECTIONS
     prepare: bool | None = None
@@ -97,16 +68,13 @@ def parse_url(url: str) -> Target:
     Traceback (most recent call last):
     ...
     brimful.errors.InvalidValue: url: must be one of sqlite:///chat.db, sqlite:////var/lib/chat.db, \
-sqlite:// (in memory), postgresql://user@host/name, directory:///stores.toml, not 'mysql://…'
+sqlite:// (in memory), postgresql://user@host/name, not 'mysql://…'
     """
     scheme = url.partition("://")[0] if isinstance(url, str) and "://" in url else ""
     if scheme == "sqlite":
         return _sqlite(url)
     if scheme in ("postgresql", "postgres"):
         return _postgres(url)
-    if scheme == "directory":
-        path = url.removeprefix("directory://").removeprefix("/")
-        return Target(kind="directory", shown=url, list_file=path)
     if isinstance(url, str) and _FILE_NAME.fullmatch(url):
         raise InvalidValue("url", f"{url!r} is not a store URL. Did you mean sqlite:///{url}?")
     shown = f"{scheme}://…" if scheme else "text without ://"  # the rest may contain a password

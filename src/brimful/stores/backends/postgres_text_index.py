@@ -181,9 +181,6 @@ class PostgresTextIndex:
         """Return the number of tokens whose documents in the index are not those that contain it."""
         return sum(_count_mismatches(session, scope) for (scope,) in session.rows(_SCOPES))
 
-    def clear(self, session: Session) -> None:
-        """Do nothing: all tables have a column `tenant`."""
-
     def compact(self, session: Session) -> None:
         """Do nothing: the server vacuums removed rows."""
 

@@ -60,9 +60,6 @@ INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder,
 _FIND: Final = """
 SELECT hash, number FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages
 """
-_TERMS: Final = """
-SELECT doc, scope, terms FROM documents WHERE tenant = :tenant AND doc > :after ORDER BY doc LIMIT :limit
-"""
 _LIST: Final = """
 SELECT hash, vector FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash > :after
 ORDER BY hash LIMIT :limit
@@ -101,14 +98,6 @@ class SqliteTextIndex:
     def count_mismatches(self, session: Session) -> int:
         """Return the number of tokens whose stored document count is wrong."""
         return terms.count_mismatches(session, _DOCUMENT_COUNTS)
-
-    def clear(self, session: Session) -> None:
-        """Remove the tenant's documents from the index, which all tenants share."""
-        after, size = 0, session.dialect.tuning.copy_rows
-        while rows := session.rows(_TERMS, after=after, limit=size):
-            decoded = ((doc, session.dialect.decode_terms(scope, stored)) for doc, scope, stored in rows)
-            session.many(_REMOVE_DOCUMENT, ({"doc": doc, "terms": " ".join(tokens)} for doc, tokens in decoded))
-            after = rows[-1][0]
 
     def compact(self, session: Session) -> None:
         """Merge the index into one segment, without removed tokens."""
