@@ -62,8 +62,6 @@ SELECT sum(split_part(result, ' ', 1)::int) || ' ' || sum(split_part(result, ' '
 FROM run_command_on_workers($$SELECT count(*) || ' ' || coalesce(sum(idx_scan), 0) FROM pg_stat_user_indexes
     WHERE indexrelname LIKE 'vectors\_near\_%\_%'$$)  -- those of shards end with a number
 """
-FIRST_DISTRIBUTED = 10  # migrations before the tables that had rows to move
-EARLIER = Tuning(migrations=lambda dialect: load_migrations(dialect)[:FIRST_DISTRIBUTED])
 LATER = Tuning(migrations=lambda dialect: (*load_migrations(dialect), NOTES))
 
 
@@ -149,23 +147,6 @@ def test_a_later_migration_distributes_its_tables(postgres_url, run):
     assert execute(postgres_url, NOT_DISTRIBUTED) == []
     assert execute(postgres_url, "SELECT count(*) FROM rooms WHERE color = 'green'") == [(len(TENANTS),)]
     assert execute(postgres_url, "SELECT count(*) FROM citus_tables WHERE table_name = 'notes'::regclass") == [(1,)]
-
-
-def test_a_distributed_store_of_an_earlier_version_is_migrated(nodes, run):
-    async def distribute_earlier():
-        async with connect(nodes[0], tuning=EARLIER) as database:
-            await database.distribute(shards=4)
-
-    run(distribute_earlier())
-    for tenant in TENANTS:
-        execute(nodes[0], "INSERT INTO tenants (tenant) VALUES (%s)", [tenant])
-        execute(nodes[0], "INSERT INTO scopes (tenant, number, scope) VALUES (%s, 7, 'room general')", [tenant])
-        execute(nodes[0], "INSERT INTO embedders (tenant, id, since) VALUES (%s, 'static', 1)", [tenant])
-    run(post(nodes[0], ["acme"], "m1"))
-    assert execute(nodes[0], NOT_DISTRIBUTED) == []
-    unpacked = execute(nodes[0], "SELECT tenant FROM term_scopes WHERE unpacked > 0 ORDER BY tenant")
-    graphs = execute(nodes[0], "SELECT tenant FROM jobs WHERE kind = 'graph' ORDER BY tenant")
-    assert unpacked == graphs == [(tenant,) for tenant in TENANTS]
 
 
 def test_jobs_of_all_servers_are_done_by_one_worker(postgres_url, run):

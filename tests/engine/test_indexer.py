@@ -7,10 +7,8 @@ import pytest
 from brimful.engine import Engine, Retrieval
 from brimful.errors import InvalidValue
 from brimful.records import Memory, Message
-from brimful.records.search import IndexEntry
 from brimful.retrieval.documents import make_document
 from brimful.testing import HashEmbedder
-from stores.test_migrations import change
 
 NOW = 1_794_000_000.0
 
@@ -401,40 +399,33 @@ def make_long(word):
     return " ".join(f"Sentence {number} is about {word}." for number in range(200))
 
 
-def whole(record):
-    """Return the index entry that a record had before there were passages."""
-    return (record, IndexEntry(terms=tuple(record.content.lower().split()), passage=record.content))
-
-
-async def write_old_store(url):
-    messages = [Message(id=f"m{number}", room="r", content=make_long(f"tea{number}")) for number in range(40)]
+async def write_unindexed(url):
+    messages = [Message(id=f"m{number}", room="r", content=make_long(f"tea{number}")) for number in range(60)]
     async with Engine(url, embedder=None, indexing=False) as engine:
-        await engine.store.post([whole(message) for message in messages])
-        await engine.store.save_memories([whole(Memory(id="k", content=make_long("milk")))])
-    change(url, "UPDATE documents SET part = -1")
+        await engine.store.load_records(messages, make_document, defer=True)
 
 
 @pytest.mark.parametrize("embedder", [HashEmbedder(), None])
-def test_long_texts_of_an_older_store_are_divided_while_it_is_in_use(run, url, embedder):
+def test_imported_messages_are_indexed_while_the_store_is_in_use(run, url, embedder):
     async def story():
-        await write_old_store(url)
+        await write_unindexed(url)
         async with Engine(url, embedder=embedder) as engine:
             await engine.post(room="r", text="short")
             progress = await engine.wait_indexed()
-            (hit,) = await engine.search("milk 150")
+            hit, *_ = await engine.search("tea7 150", room="r")
             return progress, await engine.store.count_undivided(), hit, await engine.database.check()
 
     progress, undivided, hit, problems = run(story())
     assert (undivided, problems) == (0, [])
-    assert (progress.done > 41, progress.waiting) == (embedder is not None, 0)
-    assert "Sentence 150 is about milk." in hit.record.content[hit.passage.start : hit.passage.stop]
+    assert (progress.done > 61, progress.waiting) == (embedder is not None, 0)
+    assert "Sentence 150 is about tea7." in hit.record.content[hit.passage.start : hit.passage.stop]
 
 
-def test_the_backlog_has_the_long_texts_of_an_older_store(run, sqlite_url):
+def test_the_backlog_has_the_imported_messages(run, sqlite_url):
     reports = []
 
     async def story():
-        await write_old_store(sqlite_url)
+        await write_unindexed(sqlite_url)
         async with Engine(sqlite_url, embedder=HashEmbedder(), indexing=False) as engine:
             return await engine.index(reports.append), await engine.store.count_undivided()
 
@@ -490,7 +481,7 @@ def test_a_very_long_text_whose_writer_was_killed_is_indexed_by_the_next_engine(
 
 def test_an_engine_that_is_closed_leaves_the_rest_to_the_next(run, sqlite_url):
     async def story():
-        await write_old_store(sqlite_url)
+        await write_unindexed(sqlite_url)
         async with Engine(sqlite_url, embedder=None):
             pass
         async with Engine(sqlite_url, embedder=None) as engine:

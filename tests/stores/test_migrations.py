@@ -4,12 +4,10 @@ import asyncio
 import re
 import sqlite3
 
-import numpy as np
 import psycopg
 import pytest
 
 from brimful.errors import MigrationError
-from brimful.records import Memory
 from brimful.stores import connect
 from brimful.stores.migrations import Migration, load_migrations, split_statements
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
@@ -157,66 +155,6 @@ def test_a_backup_of_an_older_version_is_migrated_when_it_is_restored(url, tmp_p
     run(backed_up())
     assert run(restored()) == ["m1"]
     assert rows(url, "SELECT count(*) FROM migrations") == [(len(load_migrations("sqlite")) + 1,)]
-
-
-FIRST = Tuning(migrations=lambda dialect: load_migrations(dialect)[:1])
-
-
-def test_a_store_of_the_first_version_keeps_its_memories(new_sqlite_url, run):
-    async def remembered():
-        async with connect(new_sqlite_url) as database:
-            return await database.tenant("acme").memories()
-
-    run(_opened(new_sqlite_url, tuning=FIRST))
-    change(
-        new_sqlite_url,
-        "INSERT INTO memories (tenant, id, scope, type, hash, at, pinned, accesses, accessed, detail) VALUES "
-        "('acme', 'k', 'memory:::', 'semantic', 'of an erased text', 5, 1, 2, 6, "
-        """CAST('[0.25,"chat",{}]' AS BLOB))""",
-    )
-    (memory,) = run(remembered())
-    assert memory == Memory(
-        id="k", content="", importance=0.25, source="chat", at=5.0, pinned=True, accesses=2, accessed=6.0
-    )
-
-
-WITH_NUMBERS = Tuning(migrations=lambda dialect: load_migrations(dialect)[:13])
-
-
-def test_messages_that_wait_for_a_vector_still_wait_after_their_rows_became_smaller(new_sqlite_url, run):
-    run(_opened(new_sqlite_url, tuning=WITH_NUMBERS))
-    for statement in (
-        (
-            "INSERT INTO rooms (tenant, number, id, body, last) VALUES "
-            """('acme', 1, 'general', CAST('{"id": "general"}' AS BLOB), 1)"""
-        ),
-        "INSERT INTO contents (tenant, hash, body, uses) VALUES ('acme', 'b2:1', CAST('\"tea\"' AS BLOB), 1)",
-        (
-            "INSERT INTO messages (tenant, room, seq, id, hash, at, detail) VALUES ('acme', 1, 1, 'm1', 'b2:1', 5, "
-            """CAST('["ada","user",{},null,false,false]' AS BLOB))"""
-        ),
-        "INSERT INTO scopes (tenant, number, scope, documents) VALUES ('acme', 1, 'room:general', 1)",
-        (
-            "INSERT INTO documents (tenant, doc, scope, kind, item, seq, at, length, passage, terms) VALUES "
-            "('acme', 7, 1, 'message', 'm1', 1, 5, 0, 'b2:1', '[]')"
-        ),
-        "INSERT INTO embedders (tenant, id, since) VALUES ('acme', 'e', 1)",
-        "INSERT INTO embedding_queue (tenant, embedder, doc, passage) VALUES ('acme', 'e', 7, 'b2:1')",
-        "INSERT INTO token_counts (tenant, tokenizer, hash, tokens) VALUES ('acme', 't', 'b2:1', 3)",
-    ):
-        change(new_sqlite_url, statement)
-
-    async def embedded():
-        async with connect(new_sqlite_url) as database:
-            store = database.tenant("acme")
-            (waiting,) = await store.backlog("e")
-            await store.save_vectors("e", [waiting.doc], np.ones((1, 8), dtype=np.float32))
-            (counted,) = await store.history("general", tokenizer="t")
-            return waiting.item, counted, await store.backlog("e")
-
-    item, counted, rest = run(embedded())
-    assert (item, rest) == ("m1", [])
-    assert (counted.message.sender, counted.message.content, counted.tokens) == ("ada", "tea", None)
 
 
 def test_many_may_open_a_new_database_at_once(new_sqlite_url, run):

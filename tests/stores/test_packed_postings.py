@@ -1,4 +1,4 @@
-"""Packed postings of PostgreSQL: the same documents after any merge, removal, conversion and interruption."""
+"""Packed postings of PostgreSQL: the same documents after any merge and removal."""
 
 import asyncio
 import random
@@ -13,19 +13,13 @@ from brimful.records import Message
 from brimful.records.search import IndexEntry
 from brimful.stores import connect
 from brimful.stores.index import packing
-from brimful.stores.index.terms import make_tokens, normalize_term, pack_terms, unpack_terms
+from brimful.stores.index.terms import normalize_term, pack_terms, unpack_terms
 from brimful.stores.session import IndexedDocument
 from brimful.stores.tuning import Tuning
-from stores.samples import occurring, words
+from stores.samples import occurring
 
 SMALL = Tuning(tail_writes=3, segment_documents=40)  # many segments of few documents
 TERMS = [f"w{n}" for n in range(30)]
-BACK = """
-INSERT INTO postings (tenant, token, doc, seq, length, times)
-SELECT d.tenant, t.token, d.doc, d.seq, d.length, count(*) FROM documents d
-CROSS JOIN unnest(d.terms) AS t (token)
-GROUP BY d.tenant, t.token, d.doc, d.seq, d.length
-"""
 numbers = st.integers(1, 2**40)
 documents = st.lists(
     st.builds(
@@ -76,10 +70,6 @@ def test_a_common_term_has_rows_of_its_own():
 def test_terms_are_the_same_after_packing(terms):
     stored = sorted(map(normalize_term, terms))
     assert unpack_terms(pack_terms(stored)) == stored
-
-
-def test_terms_of_the_first_packed_stores_are_read():
-    assert unpack_terms(" cake tea tea") == ["cake", "tea", "tea"]
 
 
 def text(seed):
@@ -199,31 +189,3 @@ def test_several_writers_lose_nothing(small, run):
     assert run(search(store, "c")) == expected(range(25), "c")
     held = [text(f"a{n}") for n in range(9, 40)]
     assert run(search(store, "a"))[0] == tuple(sum(term in each for each in held) for term in TERMS)
-
-
-def test_a_store_from_before_is_packed_step_by_step(small, postgres_url, run):
-    store = small.tenant("acme")
-    run(post(store, 0, 50))
-    with psycopg.connect(postgres_url) as connection:
-        for doc, scope, [packed] in connection.execute("SELECT doc, scope, terms FROM documents").fetchall():
-            tokens = make_tokens(scope, unpack_terms(packed))
-            connection.execute("UPDATE documents SET terms = %s WHERE doc = %s", (tokens, doc))
-        connection.execute(BACK)
-        connection.execute("DELETE FROM term_blocks")
-        connection.execute("UPDATE term_scopes SET segments = '{}', unpacked = 9223372036854775807")
-    newest = [row for row in expected(range(50))[1] if row[0] == 0][:-4:-1]
-    assert run(search(store, terms=TERMS[:1], limit=3))[1] == newest
-    run(post(store, 50, 60))
-    assert run(search(store)) == expected(range(60))
-    run(store.delete("r4"))
-    rest = expected([n for n in range(60) if n != 4])
-    assert run(search(store)) == rest
-    assert run(store.count_undivided()) == 59
-    assert run(small.driver.write("acme", lambda session: session.dialect.text_index.convert(session, 20))) == 20
-    assert run(search(store)) == rest
-    assert run(small.check()) == []
-    while run(store.divide_documents(lambda record, _start: words(record.content))):
-        assert run(search(store)) == rest
-    assert rows(postgres_url, "SELECT count(*) FROM postings") == [(0,)]
-    assert run(store.count_undivided()) == 0
-    assert run(small.check()) == []

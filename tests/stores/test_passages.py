@@ -1,18 +1,14 @@
 """Passages: a long text has several documents, which come and go together."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from brimful.records import Memory, Message
 from brimful.records.search import IndexEntry
 from brimful.stores import connect
-from brimful.stores.migrations import load_migrations
-from brimful.stores.tuning import Tuning
 from stores.encrypted import kek
-from stores.samples import known, make_entry, make_message, nearest, occurring, summed, words
-from stores.test_migrations import change, rows
+from stores.samples import known, make_message, nearest, occurring, words
+from stores.test_migrations import change
 
 LONG = ("first tea", "second coffee", "third cocoa")
 TEXT = " ".join(LONG)
@@ -141,125 +137,3 @@ def test_encrypted_passages_are_found_as_far_as_the_store_may_be_searched(sqlite
 
     hits = [] if search == "none" else [("m1", 1, "second coffee")]
     assert run(story()) == (hits, passages, [])
-
-
-UNDIVIDED = "UPDATE documents SET part = -1, start = 0, stop = 0 WHERE item LIKE 'long%'"
-
-
-def test_long_texts_of_an_older_store_are_divided_and_found_meanwhile(url, run):
-    async def story():
-        whole = words(TEXT)
-        async with connect(url) as database:
-            store = database.tenant("acme")
-            await store.post([make_message("m0"), (long_message("long")[0], whole), (long_message("gone")[0], whole)])
-            await store.save_memories([known("long", TEXT), known("short")])
-            await store.save_lore([make_entry("long", TEXT)])
-            await store.save_summaries([summed("long", TEXT)])
-            await embed_all(store)
-        change(url, UNDIVIDED)
-        async with connect(url) as database:
-            store = database.tenant("acme")
-            scopes = ["room:general", "memory:::", "lorebook:world"]
-            before = await occurring(store, scopes, ["coffee"])
-            counts = [await store.count_undivided()]
-            counts += [await store.divide_documents(divide), await store.divide_documents(divide)]
-            counts += [await store.count_undivided(), (await store.index_progress("e")).waiting]
-            after = await found(store, scopes, "coffee")
-            return len(before.doc), counts, sorted(set(after)), await database.check()
-
-    before, counts, after, problems = run(story())
-    assert before == 5
-    assert counts == [4, 4, 0, 0, 12]
-    assert after == [("gone", 0, ""), ("long", 1, "second coffee")]
-    assert problems == []
-
-
-def test_a_text_that_changed_meanwhile_is_not_divided_as_it_was(url, run):
-    async def story():
-        async with connect(url) as database:
-            await database.tenant("acme").post([(long_message("long1")[0], words(TEXT)), make_message("long2")])
-        change(url, UNDIVIDED)
-        async with connect(url) as database:
-            store = database.tenant("acme")
-            await store.edit("long1", "only milk", words("only milk"), at=2.0)
-            await store.delete("long2")
-            divisions = await store.divide_documents(divide)
-            return divisions, await found(store, ["room:general"], "milk", "coffee"), await database.check()
-
-    assert run(story()) == (0, [("long1", 0, "")], [])
-
-
-OLD_ROWS = """
-INSERT INTO documents (tenant, scope, kind, item, seq, at, length, passage, terms)
-VALUES ('acme', 1, 'memory', 'short', 0, 0, 59, '', '{0}'), ('acme', 1, 'memory', 'long', 0, 0, 60, '', '{0}')
-"""
-DOWNGRADE = (
-    "ALTER TABLE documents DROP COLUMN part, DROP COLUMN start, DROP COLUMN stop",
-    "ALTER TABLE documents ADD UNIQUE (tenant, kind, item)",
-)
-
-
-def test_every_text_of_an_older_store_is_to_be_indexed_again(url, run):
-    first = Tuning(migrations=lambda dialect: load_migrations(dialect)[:1])
-
-    async def opened(**options):
-        async with connect(url, **options):
-            pass
-
-    if url.startswith("sqlite"):
-        Path(url.removeprefix("sqlite:///")).unlink()
-        run(opened(tuning=first))
-        change(url, OLD_ROWS.format("[]"))
-        change(url, "DELETE FROM documents WHERE item = 'last'")
-    else:
-        for statement in DOWNGRADE:
-            change(url, statement)
-        change(url, "DELETE FROM migrations WHERE name LIKE '%_passages' OR name LIKE '%_language'")
-        change(url, OLD_ROWS.format("{}"))
-    run(opened())
-    assert sorted(rows(url, "SELECT item, part, start, stop FROM documents")) == [
-        ("long", -1, 0, 0),
-        ("short", -1, 0, 0),
-    ]
-
-
-def test_texts_whose_terms_stay_the_same_keep_their_vectors(url, run):
-    async def story():
-        async with connect(url) as database:
-            store = database.tenant("acme")
-            await store.post([long_message("same"), make_message("short"), make_message("other")])
-            await embed_all(store)
-            before = await found(store, ["room:general"], "coffee")
-        change(url, "UPDATE documents SET part = -1 WHERE part = 0")
-        async with connect(url) as database:
-            store = database.tenant("acme")
-            meanwhile = await found(store, ["room:general"], "coffee")
-            problems = await database.check()
-            counts = [await store.count_undivided(), await store.divide_documents(divide_otherwise)]
-            counts += [await store.count_undivided(), (await store.index_progress("e")).waiting]
-            after = await found(store, ["room:general"], "coffee")
-            return [before, meanwhile, after], counts, problems + await database.check()
-
-    hits, counts, problems = run(story())
-    assert hits == [[("same", 1, "second coffee")]] * 3
-    assert counts == [3, 3, 0, 1]
-    assert problems == []
-
-
-def divide_otherwise(record, _start=0):
-    return words("new terms") if record.id == "other" else divide(record)
-
-
-def test_numbers_of_removed_documents_are_not_used_again_after_the_migration(new_sqlite_url, run):
-    first = Tuning(migrations=lambda dialect: load_migrations(dialect)[:1])
-
-    async def story():
-        async with connect(new_sqlite_url, tuning=first):
-            pass
-        change(new_sqlite_url, OLD_ROWS.format("[]"))
-        change(new_sqlite_url, "DELETE FROM documents")
-        async with connect(new_sqlite_url) as database:
-            await database.tenant("acme").post([make_message("m1")])
-
-    run(story())
-    assert rows(new_sqlite_url, "SELECT doc FROM documents") == [(3,)]

@@ -1,24 +1,15 @@
 """Records of builds are small: candidates are packed by column, and found again without a row for each."""
 
-import sqlite3
-import zlib
-from contextlib import closing
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.core.content import content_hash
 from brimful.errors import InvalidRecord
 from brimful.packagers import memory, message
 from brimful.records import Room, Snapshot
-from brimful.stores import connect
 from brimful.stores.log.columns import pack, unpack
-from brimful.stores.log.contexts import make_build
-from brimful.stores.migrations import load_migrations
-from brimful.stores.tuning import DEFAULT_TUNING, Tuning
-from stores.samples import known, make_message
+from stores.samples import make_message
 from stores.test_migrations import rows
 from strategies import COUNTER, NOW
 from support import build
@@ -45,18 +36,6 @@ def test_a_column_comes_back(values):
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES)))
 def test_dictionaries_come_back_with_their_keys_in_order(values):
     assert repr(unpack(stored(pack(values)), len(values))) == repr(values)
-
-
-@pytest.mark.parametrize(
-    ("packed", "values"),
-    [
-        ([2, ["tea", "ink"], b"\0\1\0"], ["tea", "ink", "tea"]),
-        ([7, b"\x0d", [2, ["a"], b"\0\0"]], ["a", None, "a"]),
-        ([6, {"a": [1, 7], "b": [8, b"\x0d", [3, [5, 1]]]}], [{"a": 7, "b": 5}, {"a": 7}, {"a": 7, "b": 6}]),
-    ],
-)
-def test_forms_of_columns_that_are_no_longer_written_can_be_read(packed, values):
-    assert unpack(packed, 3) == values
 
 
 @pytest.mark.parametrize("packed", [[99], [2, ["a"], b"\1"], [3, ["a"]], [0, [1]], [4, b"123"], [7, b"", [0, []]]])
@@ -134,66 +113,3 @@ def test_what_contexts_share_is_stored_once_and_no_message_can_erase_it(store, r
     run(store.post([make_message("m1", policy, room="r1")]))
     run(store.delete("m1", erase=True))
     assert run(store.snapshot("s1")).context.inputs.policy == contexts[1].context.inputs.policy
-
-
-BEFORE = Tuning(
-    migrations=lambda dialect: [each for each in load_migrations(dialect) if not each.name.endswith("_records")]
-)
-OLD_INCLUSIONS = """
-INSERT INTO inclusions (tenant, snapshot, position, item, kind, outcome, reason, tokens)
-SELECT tenant, number, 0, 'k1', 'memory-semantic', 'kept', 'fits', 5 FROM snapshots
-"""
-
-
-def old_body(context):
-    """Return a context as it was stored before: compressed JSON, without contents."""
-    packages = [{**msgspec.to_builtins(each), "content": ""} for each in context.inputs.packages]
-    inputs = {**msgspec.to_builtins(context.inputs), "packages": packages}
-    written = {**msgspec.to_builtins(context), "inputs": inputs, "request": {}}
-    texts = [[[at, 0]] for at in range(len(packages))]
-    request = msgspec.to_builtins(context.request)
-    request["messages"][-1]["content"] = f"\0{len(packages) - 1}"
-    return zlib.compress(msgspec.json.encode([written, request, texts, [0]]), 1)
-
-
-def test_a_store_with_a_row_for_each_candidate_is_migrated(new_sqlite_url, run):
-    context = build([memory("Ada drinks tea.", counter=COUNTER, id="k1", timestamp=NOW - 50), question()])
-    snapshot = Snapshot(id="s1", room="general", context=context, at=7.0)
-    contents = {content_hash(each.content): msgspec.json.encode(each.content) for each in context.inputs.packages}
-
-    async def opened(tuning):
-        async with connect(new_sqlite_url, tuning=tuning) as database:
-            store = database.tenant("acme")
-            return [
-                await store.snapshot("s1"),
-                *[await store.inclusions(**by) for by in ({"item": "k1"}, {"snapshot": "s1"})],
-            ]
-
-    async def erased():
-        async with connect(new_sqlite_url) as database:
-            store = database.tenant("acme")
-            await store.save_memories([known("k1", "Ada drinks tea.")])
-            await store.remove_memory("k1", erase=True)
-            return await store.snapshot("s1")
-
-    async def migrated(tuning):
-        async with connect(new_sqlite_url, tuning=tuning):
-            pass
-
-    run(migrated(BEFORE))
-    with closing(sqlite3.connect(new_sqlite_url.removeprefix("sqlite:///"))) as old:
-        old.executemany(
-            "INSERT INTO contents (tenant, hash, body, uses, seen) VALUES ('acme', ?, ?, 0, 1)", contents.items()
-        )
-        old.execute(
-            "INSERT INTO snapshots (tenant, id, room, at, digest, refs, body) "
-            "VALUES ('acme', 's1', 'general', 7, ?, ?, ?)",
-            (msgspec.json.encode(make_build(snapshot)), msgspec.json.encode(list(contents)), old_body(context)),
-        )
-        old.execute(OLD_INCLUSIONS)
-        old.commit()
-    found, of_item, of_context = run(opened(DEFAULT_TUNING))
-    assert found.context.to_json() == context.to_json()
-    assert [each.snapshot for each in of_item] == ["s1"]
-    assert [each.item for each in of_context] == [each.id for each in context.decisions]
-    assert b"drinks tea" not in run(erased()).context.to_json()

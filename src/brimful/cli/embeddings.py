@@ -150,10 +150,9 @@ def index(
 ) -> None:
     """Embed all stored records that have no vector yet.
 
-    Long texts of an older store are divided into passages, too. If a run is
-    interrupted, the next one continues where it stopped. From then on, any
-    program with an open engine embeds new records with this embedder in the
-    background.
+    If a run is interrupted, the next one continues where it stopped. From
+    then on, any program with an open engine embeds new records with this
+    embedder in the background.
     """
     if status and drop is not None:
         raise typer.BadParameter("cannot be combined with --status", param_hint="'--drop'")

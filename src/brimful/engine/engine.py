@@ -151,7 +151,7 @@ class EngineParts:
         self._dividing: asyncio.Task[None] | None = None
 
     async def start_indexing(self) -> None:
-        """Index in the background. Without an embedder, only the long texts of an older store need work."""
+        """Index in the background. Without an embedder, only imported and very long texts need work."""
         if self.indexer is not None:
             await self.indexer.start()
         else:

@@ -1,4 +1,4 @@
-"""Index in the background: index the texts of older stores again, and embed what has no vector yet.
+"""Index in the background: finish the index of imported and very long texts, and embed what has no vector yet.
 
 Both work in batches from a backlog in the store, so that a restart loses nothing.
 """
@@ -50,7 +50,7 @@ class Indexer:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._skipped: set[int] = set()
-        self._undivided: int | None = None  # texts of an older store to index again; None: not known yet
+        self._undivided: int | None = None  # texts that are not indexed to their end; None: not known yet
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -235,7 +235,7 @@ class Indexer:
 
 
 async def divide_long_texts(store: Store) -> None:
-    """Index the texts of an older store again, where nothing is embedded."""
+    """Finish the index of imported and very long texts, where nothing is embedded."""
     if await store.count_undivided():
         while await store.divide_documents(make_document):
             pass

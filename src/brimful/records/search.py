@@ -46,8 +46,7 @@ class CountedMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Document(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A document of the search index, and the record it belongs to.
 
-    `part` is the number of the passage, from `start` to `stop` in the text; -1 is the first one of a text that is to be
-    indexed again.
+    `part` is the number of the passage, from `start` to `stop` in the text.
     `seq` is the position of a message, or the first document of a memory or lore entry with several passages, or 0.
     """
 

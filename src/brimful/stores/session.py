@@ -164,14 +164,6 @@ class TextIndex(Protocol):
         """Look up tokens."""
         ...
 
-    def convert(self, session: "Session", limit: int) -> int:
-        """Convert some documents of an index of an earlier version, and return their number; 0 if nothing is left."""
-        ...
-
-    def count_unconverted(self, session: "Session") -> int:
-        """Return the number of documents of an index of an earlier version."""
-        ...
-
     def count_mismatches(self, session: "Session") -> int:
         """Return the number of tokens whose documents in the index are wrong, or their number."""
         ...

@@ -51,7 +51,7 @@ SELECT count(*) FROM documents d WHERE d.tenant = :tenant AND (
 """
 _PASSAGES: Final = """
 SELECT count(*) FROM (
-  SELECT kind, item FROM documents WHERE tenant = :tenant AND part >= -1 GROUP BY kind, item
+  SELECT kind, item FROM documents WHERE tenant = :tenant AND part >= 0 GROUP BY kind, item
   HAVING count(*) <> max(part) - min(part) + 1 AND count(*) <> max(part) + 1 OR min(part) > 0
 ) incomplete
 """

@@ -1,4 +1,4 @@
-"""Finish the index: imported messages, the rest of very long texts, and texts that an older version indexed."""
+"""Finish the index: imported messages, and the rest of very long texts."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -12,17 +12,12 @@ from brimful.stores.session import Session
 from brimful.stores.tables import entities, lore_entries, memories, messages, summaries
 
 DEFERRED_BATCH: Final = 512  # messages per transaction that were imported without their terms
-BATCH: Final = 16  # records per transaction, so that other writers do not wait long
-CONVERTED: Final = 500  # documents of an index of an earlier version per transaction
-_AGAIN: Final = -1  # the first part of a text that is to be indexed again; smaller numbers are for the rest of a text
-_UNDIVIDED: Final = "SELECT kind, item, part FROM documents WHERE tenant = :tenant AND part < 0 LIMIT :limit"
+_UNDIVIDED: Final = "SELECT kind, item FROM documents WHERE tenant = :tenant AND part < 0 LIMIT 1"
 _UNDIVIDED_ITEMS: Final = """
-SELECT kind, item, part FROM documents WHERE tenant = :tenant AND kind IN :kinds AND item IN :items AND part < 0
-LIMIT :limit
+SELECT kind, item FROM documents WHERE tenant = :tenant AND kind IN :kinds AND item IN :items AND part < 0 LIMIT 1
 """
 _STILL_UNDIVIDED: Final = """
-SELECT item, part, start, seq FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items AND part < 0
-ORDER BY part DESC
+SELECT part, start, seq FROM documents WHERE tenant = :tenant AND kind = :kind AND item = :item AND part < 0
 """
 _COUNT_UNDIVIDED: Final = "SELECT count(*) FROM documents WHERE tenant = :tenant AND part < 0"
 _UNINDEXED: Final = """
@@ -34,9 +29,6 @@ _COUNT_UNINDEXED: Final = """
 SELECT count(*) FROM rooms r JOIN messages m ON m.tenant = r.tenant AND m.room = r.number AND m.seq >= r.unindexed
 WHERE r.tenant = :tenant AND r.unindexed IS NOT NULL AND m.deleted = 0
 """
-_KEEP: Final = """
-UPDATE documents SET part = 0 WHERE tenant = :tenant AND kind = :kind AND item = :item AND part = -1
-"""
 _TABLES: Final[dict[DocumentKind, str]] = {
     "message": "messages",
     "memory": "memories",
@@ -46,45 +38,34 @@ _TABLES: Final[dict[DocumentKind, str]] = {
 
 
 def count_undivided(session: Session) -> int:
-    """Return the number of texts that are not indexed yet, not to their end, or are to be indexed again."""
-    counts = [int(session.rows(sql)[0][0]) for sql in (_COUNT_UNDIVIDED, _COUNT_UNINDEXED)]
-    return sum(counts) + session.dialect.text_index.count_unconverted(session)
+    """Return the number of texts that are not indexed yet, or not to their end."""
+    return sum(int(session.rows(sql)[0][0]) for sql in (_COUNT_UNDIVIDED, _COUNT_UNINDEXED))
 
 
 def divide_documents(session: Session, make_entry: Callable[[Any, int], IndexEntry], items: Sequence[str] = ()) -> int:
     """Index some such texts, or a piece of one of them, and return their number; 0 if nothing is left.
 
-    Until then, a text is found by what was indexed before. A text whose terms and passages stay the same keeps its
-    documents, and so its vectors. With `items`, only texts with these ids are indexed.
+    With `items`, only texts with these ids are indexed.
     """
-    if not items and (converted := session.dialect.text_index.convert(session, CONVERTED)):
-        return converted
-    if not items and (deferred := _index_deferred(session, make_entry)):
-        return deferred
     if items:
-        found = session.rows(_UNDIVIDED_ITEMS, kinds=list(_TABLES), items=list(items), limit=BATCH)
+        found = session.row(_UNDIVIDED_ITEMS, kinds=list(_TABLES), items=list(items))
+    elif deferred := _index_deferred(session, make_entry):
+        return deferred
     else:
-        found = session.rows(_UNDIVIDED, limit=BATCH)
-    found = [row for row in found if row[2] < _AGAIN][:1] or found
-    for kind, table in _TABLES.items():
-        ids = sorted(item for each, item, _ in found if each == kind)
-        if ids:
-            # Lock the records, so that nobody else changes their documents, and look again.
-            session.run(f"UPDATE {table} SET hash = hash WHERE tenant = :tenant AND id IN :ids", ids=ids)  # noqa: S608 - our own tables
-            first = {row[0]: row for row in reversed(session.rows(_STILL_UNDIVIDED, kind=kind, items=ids))}
-            for item, part, start, seq in first.values():
-                entries = _make_documents(session, kind, item, start if part < _AGAIN else 0, make_entry)
-                if part < _AGAIN:
-                    next_part = documents.rest_part(part)
-                    entries = [msgspec.structs.replace(each, part=next_part, seq=seq) for each in entries]
-                    documents.remove_documents(session, kind, [item], before_part=0)
-                elif documents.are_unchanged(session, kind, item, entries):
-                    session.run(_KEEP, kind=kind, item=item)
-                    continue
-                else:
-                    documents.remove_documents(session, kind, [item])
-                documents.add_documents(session, entries)
-    return len(found)
+        found = session.row(_UNDIVIDED)
+    if found is None:
+        return 0
+    kind, item = found
+    # Lock the record, so that nobody else changes its documents, and look again.
+    session.run(f"UPDATE {_TABLES[kind]} SET hash = hash WHERE tenant = :tenant AND id = :item", item=item)  # noqa: S608 - our own tables
+    rest = session.row(_STILL_UNDIVIDED, kind=kind, item=item)
+    if rest is not None:
+        part, start, seq = rest
+        entries = _make_documents(session, kind, item, start, make_entry)
+        next_part = documents.rest_part(part)
+        documents.remove_documents(session, kind, [item], before_part=0)
+        documents.add_documents(session, [msgspec.structs.replace(each, part=next_part, seq=seq) for each in entries])
+    return 1
 
 
 def _index_deferred(session: Session, make_entry: Callable[[Any, int], IndexEntry]) -> int:

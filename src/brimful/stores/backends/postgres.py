@@ -193,9 +193,8 @@ class PostgresDialect:
         return [pack_terms(bare_terms(tokens))] if tokens else []
 
     def decode_terms(self, scope: int, stored: list[str]) -> list[str]:
-        """Return the tokens. Those of earlier versions are elements."""
-        is_packed = bool(stored) and ":" not in stored[0]
-        return [f"{scope:x}:{term}" for term in unpack_terms(stored[0])] if is_packed else stored
+        """Return the tokens."""
+        return [f"{scope:x}:{term}" for packed in stored for term in unpack_terms(packed)]
 
     def next_doc_numbers(self, session: Session, count: int) -> list[int]:
         """Reserve document numbers from the sequence."""

@@ -19,7 +19,7 @@ from msgspec.structs import astuple
 
 from brimful.core.validation import MAX_INTEGER
 from brimful.stores.index.terms import split_token
-from brimful.stores.session import IndexedDocument, Session, prefix_end
+from brimful.stores.session import IndexedDocument, Session
 
 if TYPE_CHECKING:
     from brimful.stores.index.packing import Listing, Row
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 _LOCK: Final = """
 INSERT INTO term_scopes (tenant, scope, writes) VALUES {rows}
 ON CONFLICT (tenant, scope) DO UPDATE SET writes = term_scopes.writes + 1
-RETURNING scope, writes, unpacked, segments
+RETURNING scope, writes, segments
 """
 _READ: Final = """
-SELECT scope, writes, unpacked, segments FROM term_scopes WHERE tenant = :tenant AND scope IN :scopes
+SELECT scope, writes, segments FROM term_scopes WHERE tenant = :tenant AND scope IN :scopes
 """
 _SAVE: Final = "UPDATE term_scopes SET segments = :segments WHERE tenant = :tenant AND scope = :scope"
 _INSERT: Final = """
@@ -79,34 +79,6 @@ _SCOPES: Final = "SELECT number FROM scopes WHERE tenant = :tenant ORDER BY numb
 _READ_DOCUMENTS: Final = """
 SELECT doc, terms FROM documents WHERE tenant = :tenant AND scope = :scope
 """
-# Postings of a store from before segments, one row each.
-_COUNT_UNPACKED: Final = """
-SELECT token, count(*) FROM postings WHERE tenant = :tenant AND token IN :tokens GROUP BY token
-"""
-_READ_UNPACKED: Final = """
-SELECT token, doc, seq, length, times FROM postings WHERE tenant = :tenant AND token IN :tokens ORDER BY doc
-"""
-_NEWEST_UNPACKED: Final = """
-SELECT doc, seq, length, times FROM postings WHERE tenant = :tenant AND token = :token ORDER BY doc DESC LIMIT :limit
-"""
-_LIST_UNPACKED: Final = """
-SELECT token, doc FROM postings WHERE tenant = :tenant AND token >= :begin AND token < :end
-"""
-_TAKE_UNPACKED: Final = """
-DELETE FROM postings WHERE tenant = :tenant AND token IN :tokens AND doc IN :docs
-RETURNING token, doc, seq, length, times
-"""
-_NEXT_UNPACKED: Final = """
-SELECT scope FROM term_scopes WHERE tenant = :tenant AND unpacked > 0 ORDER BY scope LIMIT 1
-"""
-_NEXT_DOCUMENTS: Final = """
-SELECT doc, terms FROM documents WHERE tenant = :tenant AND scope = :scope AND doc <= :unpacked
-ORDER BY doc DESC LIMIT :limit
-"""
-_COUNT_UNCONVERTED: Final = """
-SELECT coalesce(sum(s.documents), 0) FROM term_scopes t
-JOIN scopes s ON s.tenant = t.tenant AND s.number = t.scope WHERE t.tenant = :tenant AND t.unpacked > 0
-"""
 _LOCKED_SCOPES: Final = 64  # by one statement
 _MERGE_RATIO: Final = 2  # a segment is merged with an earlier one that has at most so many times as many documents
 
@@ -124,18 +96,17 @@ class _Segment(msgspec.Struct, frozen=True):
 
 
 class _Scope(msgspec.Struct, frozen=True):
-    """The state of a scope's index: documents up to `unpacked` may still be in the table of postings."""
+    """The state of a scope's index."""
 
     number: int
     writes: int
-    unpacked: int
     segments: list[_Segment]
 
     @classmethod
-    def of(cls, number: int, writes: int, unpacked: int, packed: Sequence[int]) -> _Scope:
+    def of(cls, number: int, writes: int, packed: Sequence[int]) -> _Scope:
         fields = iter(packed)
         segments = [_Segment(*each) for each in zip(fields, fields, fields, fields, strict=True)]
-        return cls(number, writes, unpacked, segments)
+        return cls(number, writes, segments)
 
 
 class PostgresTextIndex:
@@ -159,12 +130,8 @@ class PostgresTextIndex:
         scopes = _lock(session, by_scope)
         empty = {number for (number,) in session.rows(_EMPTY, scopes=list(by_scope))}
         for scope in scopes:
-            removed = by_scope[scope.number]
-            unpacked = [each for each in removed if each.doc <= scope.unpacked]
-            if unpacked:
-                _take_unpacked(session, unpacked)
             if scope.number not in empty:
-                _remove(session, scope, removed)
+                _remove(session, scope, by_scope[scope.number])
         session.run(_DELETE_BLOCKS, scopes=list(empty))
         session.run(_DELETE_SCOPES, scopes=list(empty))
 
@@ -172,39 +139,12 @@ class PostgresTextIndex:
         """Look up tokens."""
         return PostgresTerms(session, tokens)
 
-    def count_unconverted(self, session: Session) -> int:
-        """Return the number of documents in scopes that are not packed completely."""
-        row = session.row(_COUNT_UNCONVERTED)
-        return int(row[0]) if row else 0
-
     def count_mismatches(self, session: Session) -> int:
         """Return the number of tokens whose documents in the index are not those that contain it."""
         return sum(_count_mismatches(session, scope) for (scope,) in session.rows(_SCOPES))
 
     def compact(self, session: Session) -> None:
         """Do nothing: the server vacuums removed rows."""
-
-    def convert(self, session: Session, limit: int) -> int:
-        """Pack some documents of a store from before segments, and return their number; 0 if nothing is left."""
-        found = session.row(_NEXT_UNPACKED)
-        if found is None:
-            return 0
-        (scope,) = _lock(session, [found[0]])
-        rows = session.rows(_NEXT_DOCUMENTS, scope=scope.number, unpacked=scope.unpacked, limit=limit)
-        documents = [
-            IndexedDocument(doc=doc, scope=scope.number, seq=0, length=0, tokens=tokens)
-            for doc, terms in rows
-            if (tokens := session.dialect.decode_terms(scope.number, terms))
-        ]
-        taken = _take_unpacked(session, documents)
-        if taken.terms:
-            _add(session, [_Write(scope, taken, len(documents))])
-        session.run(
-            "UPDATE term_scopes SET unpacked = :unpacked WHERE tenant = :tenant AND scope = :scope",
-            scope=scope.number,
-            unpacked=rows[-1][0] - 1 if len(rows) == limit else 0,
-        )
-        return max(1, len(rows))
 
 
 class PostgresTerms:
@@ -218,22 +158,15 @@ class PostgresTerms:
         scopes = [_Scope.of(*row) for row in session.rows(_READ, scopes=numbers)]
         self._last = {(scope.number, each.number): each.last for scope in scopes for each in scope.segments}
         self._listed = _find(session, scopes, set(self._split.values()))
-        unpacked = {scope.number for scope in scopes if scope.unpacked}
-        self._unpacked = [token for token, (scope, _) in self._split.items() if scope in unpacked]
-        self.totals = self._count()
+        self.totals = {token: sum(each.count for each in self._listed[at]) for token, at in self._split.items()}
 
     def occurrences(self, tokens: Sequence[str]) -> dict[str, Occurrences]:
         """Return all documents that contain each token, oldest first."""
         listed = {token: self._listed[self._split[token]] for token in tokens}
         parts = _read_parts(self._session, [key for found in listed.values() for each in found for key in each.parts])
-        unpacked: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
-        if chosen := [token for token in tokens if token in self._unpacked]:
-            for token, *row in self._session.rows(_READ_UNPACKED, tokens=chosen):
-                unpacked[token].append(tuple(row))
         return {
             token: _in_order(
                 [
-                    *([_columns(unpacked[token])] if token in unpacked else ()),
                     *(each.rows for each in found if not each.parts),
                     *(parts[key] for each in found for key in each.parts),
                 ]
@@ -245,8 +178,6 @@ class PostgresTerms:
         """Return the newest documents that contain a token, oldest first."""
         found = self._listed[self._split[token]]
         rows = [each.rows for each in found]
-        if token in self._unpacked:
-            rows.append(_columns(self._session.rows(_NEWEST_UNPACKED, token=token, limit=limit)[::-1]))
         # Parts are in order of their documents, and segments nearly so: the latest ones are read until older ones
         # cannot contain a newer document.
         common = sorted((each for each in found if each.parts), key=lambda each: self._last[each.segment], reverse=True)
@@ -256,13 +187,6 @@ class PostgresTerms:
                 break
             rows += _read_parts(self._session, each.parts[-_parts_for(limit) :]).values()
         return _last(_in_order(rows), limit)
-
-    def _count(self) -> dict[str, int]:
-        totals = {token: sum(each.count for each in self._listed[where]) for token, where in self._split.items()}
-        if self._unpacked:
-            for token, documents in self._session.rows(_COUNT_UNPACKED, tokens=self._unpacked):
-                totals[token] += documents
-        return totals
 
 
 class _Listed(msgspec.Struct, frozen=True):
@@ -455,17 +379,6 @@ def _by_scope(documents: Iterable[IndexedDocument]) -> dict[int, list[IndexedDoc
     return found
 
 
-def _take_unpacked(session: Session, documents: Sequence[IndexedDocument]) -> Listing:
-    """Remove documents from the table of postings, and return those that were there."""
-    from brimful.stores.index import packing  # noqa: PLC0415 - numpy
-
-    tokens = sorted({token for each in documents for token in each.tokens})
-    rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
-    for token, *row in session.rows(_TAKE_UNPACKED, tokens=tokens, docs=[each.doc for each in documents]):
-        rows[token].append(tuple(row))
-    return packing.merge([packing.list_term(split_token(token)[1], _columns(found)) for token, found in rows.items()])
-
-
 def _count_mismatches(session: Session, scope: int) -> int:
     """Return the number of terms of a scope whose documents in the index are not those that contain it."""
     from brimful.stores.index import packing  # noqa: PLC0415 - numpy
@@ -476,10 +389,6 @@ def _count_mismatches(session: Session, scope: int) -> int:
         for term, count, rows in listing.split():
             listed[term] += rows[0].tolist()
             totals[term] += count if key[2] < packing.FIRST_PART else 0
-    begin = f"{scope:x}:"
-    for token, doc in session.rows(_LIST_UNPACKED, begin=begin, end=prefix_end(begin)):
-        listed[split_token(token)[1]].append(doc)
-        totals[split_token(token)[1]] += 1
     actual: dict[str, list[int]] = defaultdict(list)
     for doc, terms in session.rows(_READ_DOCUMENTS, scope=scope):
         for token in set(session.dialect.decode_terms(scope, terms)):
@@ -488,12 +397,6 @@ def _count_mismatches(session: Session, scope: int) -> int:
         totals[term] != len(actual[term]) or sorted(listed[term]) != sorted(actual[term])
         for term in {*totals, *listed, *actual}
     )
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> Occurrences:
-    import numpy as np  # noqa: PLC0415 - only where something is searched
-
-    return np.array(rows, np.int64).reshape(-1, 4).T
 
 
 def _last(rows: Occurrences, limit: int) -> Occurrences:

@@ -85,16 +85,6 @@ class SqliteTextIndex:
         """Look up tokens."""
         return SqliteTerms(session, tokens)
 
-    def convert(self, session: Session, limit: int) -> int:
-        """Do nothing: there was no other index."""
-        del session, limit
-        return 0
-
-    def count_unconverted(self, session: Session) -> int:
-        """Return 0."""
-        del session
-        return 0
-
     def count_mismatches(self, session: Session) -> int:
         """Return the number of tokens whose stored document count is wrong."""
         return terms.count_mismatches(session, _DOCUMENT_COUNTS)

@@ -1,7 +1,6 @@
 """The search index: documents, the scopes they belong to, and the queue of documents without a vector."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -261,20 +260,6 @@ def replace_documents(session: Session, entries: Sequence[NewDocument]) -> None:
     if entries:
         remove_documents(session, entries[0].kind, [entry.item for entry in entries])
         add_documents(session, entries)
-
-
-def are_unchanged(session: Session, kind: DocumentKind, item: str, entries: Sequence[NewDocument]) -> bool:
-    """Return whether the documents of a record have the same tokens and passages as these entries."""
-    stored = session.rows(
-        "SELECT scope, passage, terms FROM documents WHERE tenant = :tenant AND kind = :kind AND item = :item "
-        "ORDER BY part",
-        kind=kind,
-        item=item,
-    )
-    rows = [_row(session, each, 0, stored[0][0]) for entry in entries for each in _divide(session, entry)]
-    return [(row["passage"], sorted(row["terms"])) for row in sorted(rows, key=itemgetter("part"))] == [
-        (passage, sorted(session.dialect.decode_terms(scope, terms))) for scope, passage, terms in stored
-    ]
 
 
 def get_documents(session: Session, docs: Sequence[int]) -> list[Document]:

@@ -18,7 +18,7 @@ from brimful.stores.session import Session
 
 _PLAIN_TERM = re.compile(r"[a-z0-9_\u0080-\ud7ff\ue000-\U0010ffff]{1,40}")
 """Terms that every index stores unchanged: short, and neither folded nor split by a tokenizer."""
-_PACKED_TERM = re.compile(r"([A-Z ])([^A-Z ]*)")
+_PACKED_TERM = re.compile(r"([A-Z])([^A-Z]*)")
 _SHARED: Final = ascii_uppercase  # a letter for each number of characters
 _MAX_SHARED: Final = len(_SHARED) - 1
 _INCREASE: Final = """
@@ -89,14 +89,14 @@ def pack_terms(terms: Iterable[str]) -> str:
 
 
 def unpack_terms(packed: str) -> list[str]:
-    """Return the terms of a string, in order. Some are separated by spaces, which share nothing.
+    """Return the terms of a string, in order.
 
     >>> unpack_terms("AcakeAteaDDm")
     ['cake', 'tea', 'tea', 'team']
     """
     terms, before = [], ""
     for begin, rest in _PACKED_TERM.findall(packed):
-        before = before[: max(0, ord(begin) - ord("A"))] + rest
+        before = before[: ord(begin) - ord("A")] + rest
         terms.append(before)
     return terms
 

@@ -156,12 +156,7 @@ def _find_in_room(session: Session, room: str, items: Collection[str]) -> Iterat
         wanted |= {2 * seq + 1: id + RECALLED_SUFFIX} if id + RECALLED_SUFFIX in wanted else {}
     page = session.rows(_NEWEST, room=room, limit=_PAGE)
     while page:
-        # A context that was saved before there were hashes has none, and may have had any item.
-        likely = {
-            number: shared
-            for number, _, stored in page
-            if (shared := hashes.keys() & array("H", stored or b"")) or stored is None
-        }
+        likely = {number: shared for number, _, stored in page if (shared := hashes.keys() & array("H", stored))}
         rows = {row[0]: row for row in session.rows(_CONTEXTS, numbers=list(likely))} if likely else {}
         for number, common in likely.items():
             _, id, _, at, refs, stored = rows[number]

@@ -23,7 +23,7 @@ from brimful.records import Content
 from brimful.stores.log.columns import Packed, pack, pack_few, pack_structs, unpack, unpack_rows
 from brimful.stores.tables.contents import hash_content
 
-_VERSION: Final = b"\2"  # before this one, a body was compressed JSON
+_VERSION: Final = b"\2"
 _LEVEL: Final = 3  # of compression; 6 takes twice as long for 5 % less
 _MARK: Final = "\0"  # starts a reference to a string that is stored in pieces
 _MIN_LENGTH: Final = 8  # characters of a content that is searched within other strings
@@ -42,17 +42,11 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 Piece = str | tuple[int, int]
 """A string, or a reference: the index of a package, and the index of one of its strings."""
+NO_ADDRESSES: Final = b"[]"
+"""The addresses of a context that was not recorded: it has no contents."""
+NO_BODY: Final = b"-"  # of such a context; not empty, since key rotation compares the first bytes
 Name = int | str
 """The id of a candidate. A number stands for a message of the room: twice its `seq`, and one more if it is recalled."""
-
-
-class EncodedContext(msgspec.Struct, frozen=True, array_like=True):
-    """An encoded context as it was stored before. `loose` are packages with content in the request in another form."""
-
-    context: msgspec.Raw
-    request: Any
-    texts: tuple[tuple[Piece, ...], ...]
-    loose: tuple[int, ...]
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True):
@@ -77,7 +71,6 @@ class _Rest(msgspec.Struct, frozen=True, array_like=True):
     loose: tuple[int, ...]
 
 
-_DECODER: Final = msgspec.json.Decoder(EncodedContext)
 _HEAD_DECODER: Final = msgspec.msgpack.Decoder(_Head)
 _REST_DECODER: Final = msgspec.msgpack.Decoder(_Rest, ext_hook=lambda _code, data: _read_integer(data))
 
@@ -127,8 +120,6 @@ def decode_context(
     body: bytes, addresses: Sequence[str], contents: Mapping[str, Content], ids: Mapping[int, str]
 ) -> Context:
     """Decode a context. Contents that are missing are empty. `ids` are the messages of its room by `seq`."""
-    if not body.startswith(_VERSION):
-        return _decode_json(body, addresses, contents)
     head, rest = _read(body)
     *of_packages, shared = addresses
     names = [resolve_name(name, ids) for name in _accumulate(head.names)]
@@ -148,37 +139,25 @@ def decode_context(
 
 def read_names(body: bytes) -> list[Name]:
     """Return the ids of all candidates, packages first."""
-    if body.startswith(_VERSION):
-        return _accumulate(_read_head(body).names)
-    return list(candidate_names(_read_json(body)[0]))
+    return _accumulate(_read_head(body).names)
 
 
 def read_decisions(body: bytes) -> list[dict[str, Any]]:
     """Return the fields of all decisions, but for scores. An `id` is an index in the names."""
-    if body.startswith(_VERSION):
-        return _unpack_decisions(_read_head(body))
-    context = _read_json(body)[0]
-    at = {name: at for at, name in enumerate(candidate_names(context))}
-    return [msgspec.structs.asdict(each) | {"id": at[each.id]} for each in context.decisions]
+    return _unpack_decisions(_read_head(body))
 
 
 def read_relevance(body: bytes) -> list[float | None]:
     """Return the relevance of each package, in the order of the names."""
-    if body.startswith(_VERSION):
-        head, rest = _read(body)
-        return [each.get("relevance") for each in unpack_rows(rest.packages, head.packages)]
-    return [package.relevance for package in _read_json(body)[0].inputs.packages]
+    head, rest = _read(body)
+    return [each.get("relevance") for each in unpack_rows(rest.packages, head.packages)]
 
 
 def without_request(body: bytes, positions: Collection[int]) -> bytes | None:
     """Return a context without its request, if that may contain one of these packages in another form; else None."""
-    if body.startswith(_VERSION):
-        head, rest = _read(body)
-        bare = msgspec.structs.replace(rest, request={}, texts=[], loose=())
-        return _join(head, bare) if set(rest.loose) & set(positions) else None
-    encoded = _read_json(body)[1]
-    bare_json = msgspec.structs.replace(encoded, request={}, texts=(), loose=())
-    return zlib.compress(msgspec.json.encode(bare_json)) if set(encoded.loose) & set(positions) else None
+    head, rest = _read(body)
+    bare = msgspec.structs.replace(rest, request={}, texts=[], loose=())
+    return _join(head, bare) if set(rest.loose) & set(positions) else None
 
 
 def encode_addresses(addresses: Sequence[str]) -> bytes:
@@ -187,6 +166,8 @@ def encode_addresses(addresses: Sequence[str]) -> bytes:
     >>> [decode_addresses(encode_addresses(each)) for each in (["b2:00ff", "p:b2:1234"], ["tea", "k1:00"])]
     [['b2:00ff', 'p:b2:1234'], ['tea', 'k1:00']]
     """
+    if not addresses:
+        return NO_ADDRESSES
     starts = [address[: address.rfind(":") + 1] for address in addresses]
     hashes = [address[len(start) :] for address, start in zip(addresses, starts, strict=True)]
     joined = _unhex("".join(hashes)) if len(set(map(len, hashes))) == 1 else b""
@@ -203,15 +184,10 @@ def _unhex(text: str) -> bytes:
     return data if data.hex() == text else b""
 
 
-NO_ADDRESSES: Final = b"[]"
-"""The addresses of a context that was not recorded: it has no contents."""
-NO_BODY: Final = b"-"  # of such a context; not empty, since key rotation compares the first bytes
-
-
 def decode_addresses(refs: bytes) -> list[str]:
     """Decode the addresses of contents."""
-    if not refs.startswith(_VERSION):
-        return msgspec.json.decode(refs, type=list[str])
+    if refs == NO_ADDRESSES:
+        return []
     count, starts, hashes = msgspec.msgpack.decode(refs[len(_VERSION) :], type=tuple[int, Packed, bytes])
     size = len(hashes) // count
     return [start + hashes[at * size : (at + 1) * size].hex() for at, start in enumerate(unpack(starts, count))]
@@ -219,14 +195,12 @@ def decode_addresses(refs: bytes) -> list[str]:
 
 def package_addresses(refs: bytes) -> list[str]:
     """Return the addresses of packages alone, without that of what contexts share."""
-    addresses = decode_addresses(refs)
-    return addresses[:-1] if refs.startswith(_VERSION) else addresses
+    return decode_addresses(refs)[:-1]
 
 
 def replace_addresses(refs: bytes, moved: Mapping[str, str]) -> bytes:
     """Return references in which these addresses are replaced."""
-    addresses = [moved.get(address, address) for address in decode_addresses(refs)]
-    return encode_addresses(addresses) if refs.startswith(_VERSION) else msgspec.json.encode(addresses)
+    return encode_addresses([moved.get(address, address) for address in decode_addresses(refs)])
 
 
 def content_strings(content: Content) -> list[str]:
@@ -567,25 +541,3 @@ def _unzip(decoder: msgspec.msgpack.Decoder[S], data: bytes) -> S:
         return decoder.decode(zlib.decompress(data))
     except (zlib.error, msgspec.DecodeError) as error:
         raise InvalidRecord("context", f"its record is damaged: {error}") from None
-
-
-# -- compressed JSON, as contexts were stored before -------------------------------------------------------------------
-
-
-def _read_json(body: bytes) -> tuple[Context, EncodedContext]:
-    try:
-        encoded = _DECODER.decode(zlib.decompress(body))
-    except (zlib.error, msgspec.DecodeError) as error:
-        raise InvalidRecord("context", f"its record is damaged: {error}") from None
-    return Context.from_json(bytes(encoded.context)), encoded
-
-
-def _decode_json(body: bytes, addresses: Sequence[str], contents: Mapping[str, Content]) -> Context:
-    context, encoded = _read_json(body)
-    for package, address in zip(context.inputs.packages, addresses, strict=True):
-        if address in contents:
-            msgspec.structs.force_setattr(package, "content", contents[address])
-    erased = any(addresses[at] not in contents for at in encoded.loose)
-    request = {} if erased else _decode_request(context, encoded.request, encoded.texts)
-    msgspec.structs.force_setattr(context, "request", request)
-    return context

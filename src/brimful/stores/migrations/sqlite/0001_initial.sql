@@ -55,11 +55,13 @@ CREATE TABLE rooms (
   owner TEXT,
   last INTEGER NOT NULL DEFAULT 0, -- the seq of its newest message
   last_message_at REAL NOT NULL DEFAULT 0, -- the time of its newest message
+  unindexed INTEGER, -- the seq of the first message that is not indexed yet, NULL: all messages are indexed
   UNIQUE (tenant, id),
   UNIQUE (tenant, number)
 ) STRICT;
 
 CREATE INDEX rooms_by_owner ON rooms (tenant, owner) WHERE owner IS NOT NULL;
+CREATE INDEX rooms_unindexed ON rooms (tenant, number) WHERE unindexed IS NOT NULL;
 
 CREATE TABLE messages (
   tenant TEXT NOT NULL,
@@ -78,6 +80,19 @@ CREATE TABLE messages (
 
 CREATE UNIQUE INDEX messages_by_id ON messages (tenant, id);
 
+-- How many messages a room has, and their tokens, in sums over spans of positions: so nobody has to read all of them. What
+-- is in no span is counted when it is next needed.
+CREATE TABLE room_counts (
+  tenant TEXT NOT NULL,
+  room INTEGER NOT NULL,
+  counter TEXT NOT NULL, -- the tokenizer, and the rules for media
+  first INTEGER NOT NULL, -- seq
+  last INTEGER NOT NULL,
+  messages INTEGER NOT NULL,
+  tokens INTEGER NOT NULL,
+  PRIMARY KEY (tenant, room, counter, first)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE memories (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -89,6 +104,7 @@ CREATE TABLE memories (
   hash TEXT NOT NULL,
   at REAL NOT NULL,
   pinned INTEGER NOT NULL,
+  summary INTEGER NOT NULL DEFAULT 0, -- 1: it summarizes the other memories of its cluster
   accesses INTEGER NOT NULL,
   accessed REAL,
   archived_by INTEGER, -- the janitor run that archived it
@@ -97,7 +113,10 @@ CREATE TABLE memories (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX memories_by_scope ON memories (tenant, scope, at);
+CREATE INDEX memories_by_user ON memories (tenant, user_id);
+CREATE INDEX memories_by_time ON memories (tenant, at DESC, id);
 CREATE INDEX memories_pinned ON memories (tenant, scope) WHERE pinned = 1;
+CREATE INDEX memories_summaries ON memories (tenant, scope) WHERE summary = 1;
 
 CREATE TABLE lore_entries (
   tenant TEXT NOT NULL,
@@ -132,6 +151,7 @@ CREATE TABLE snapshots (
   at REAL NOT NULL,
   message TEXT,
   digest BLOB NOT NULL, -- the context in one line, for lists
+  items BLOB NOT NULL, -- short hashes of its candidates
   refs BLOB NOT NULL, -- the addresses of its contents
   body BLOB NOT NULL,
   UNIQUE (tenant, id),
@@ -140,21 +160,15 @@ CREATE TABLE snapshots (
 
 CREATE INDEX snapshots_by_room ON snapshots (tenant, room, at);
 
-CREATE TABLE inclusions (
+-- The rooms whose contexts had an item as a candidate; messages of the room itself need no row.
+CREATE TABLE context_items (
   tenant TEXT NOT NULL,
-  snapshot INTEGER NOT NULL,
-  position INTEGER NOT NULL,
   item TEXT NOT NULL,
-  kind TEXT NOT NULL,
-  outcome TEXT NOT NULL,
-  reason TEXT NOT NULL,
-  tokens INTEGER NOT NULL,
-  relevance REAL,
-  PRIMARY KEY (tenant, snapshot, position),
-  FOREIGN KEY (tenant, snapshot) REFERENCES snapshots (tenant, number) ON DELETE CASCADE
+  room TEXT NOT NULL,
+  PRIMARY KEY (tenant, item, room)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX inclusions_by_item ON inclusions (tenant, item, snapshot);
+CREATE INDEX context_items_by_room ON context_items (tenant, room);
 
 CREATE TABLE responses (
   tenant TEXT NOT NULL,
@@ -186,15 +200,19 @@ CREATE TABLE documents (
   scope INTEGER NOT NULL,
   kind TEXT NOT NULL,
   item TEXT NOT NULL,
-  seq INTEGER NOT NULL,
+  part INTEGER NOT NULL DEFAULT 0, -- the number of the passage; below 0, the rest of a text that is not indexed yet
+  start INTEGER NOT NULL DEFAULT 0, -- where the passage starts and stops in the text; both are 0 if it is all of it
+  stop INTEGER NOT NULL DEFAULT 0,
+  seq INTEGER NOT NULL, -- a message's position; for a memory or lore entry with several passages, its first document
   at REAL NOT NULL,
   length INTEGER NOT NULL,
   passage TEXT NOT NULL, -- the address of the text to embed, empty if there is none
   terms TEXT NOT NULL, -- the indexed tokens, needed to remove them again
-  UNIQUE (tenant, kind, item)
+  UNIQUE (tenant, kind, item, part)
 ) STRICT;
 
 CREATE INDEX documents_by_passage ON documents (tenant, passage) WHERE passage <> '';
+CREATE INDEX documents_undivided ON documents (tenant) WHERE part < 0;
 
 CREATE TABLE embedders (
   tenant TEXT NOT NULL,
@@ -209,11 +227,8 @@ CREATE TABLE embedding_queue (
   tenant TEXT NOT NULL,
   embedder TEXT NOT NULL,
   doc INTEGER NOT NULL,
-  passage TEXT NOT NULL,
   PRIMARY KEY (tenant, embedder, doc)
 ) STRICT, WITHOUT ROWID;
-
-CREATE INDEX embedding_queue_by_passage ON embedding_queue (tenant, embedder, passage);
 
 CREATE TABLE vectors (
   number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -282,6 +297,7 @@ CREATE TABLE api_keys (
   scopes TEXT NOT NULL, -- separated by spaces
   created REAL NOT NULL,
   revoked REAL,
+  user_id TEXT, -- NULL: it may act for all users
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -329,9 +345,12 @@ CREATE INDEX contents_unused ON contents (tenant, seen) WHERE uses <= 0;
 CREATE INDEX messages_archived ON messages (tenant, archived_by) WHERE archived_by IS NOT NULL;
 CREATE INDEX memories_archived ON memories (tenant, archived_by) WHERE archived_by IS NOT NULL;
 
+-- Runs that can be undone. A learning run adds memories; its rows in janitor_undo are these memories.
+
 CREATE TABLE janitor_runs (
   number INTEGER PRIMARY KEY AUTOINCREMENT,
   tenant TEXT NOT NULL,
+  kind TEXT NOT NULL DEFAULT 'janitor', -- janitor, learning
   state TEXT NOT NULL, -- running, done, undoing, undone, purged
   holder TEXT NOT NULL, -- the process that runs it
   started REAL NOT NULL,
@@ -354,6 +373,53 @@ CREATE TABLE janitor_undo (
 
 CREATE INDEX janitor_undo_by_room ON janitor_undo (tenant, room);
 CREATE INDEX snapshots_by_message ON snapshots (tenant, message) WHERE message IS NOT NULL;
+
+CREATE TABLE learned_messages (
+  tenant TEXT NOT NULL,
+  scope TEXT NOT NULL, -- of the memories
+  message TEXT NOT NULL, -- the hash of a message that was read
+  run INTEGER NOT NULL, -- 0 if nothing was learned
+  PRIMARY KEY (tenant, scope, message)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX learned_messages_by_run ON learned_messages (tenant, run);
+
+-- What several servers share: how many requests a key has left, and where the histories of trimmed requests began.
+
+CREATE TABLE rate_limits (
+  tenant TEXT NOT NULL,
+  name TEXT NOT NULL,
+  remaining REAL NOT NULL,
+  at REAL NOT NULL,
+  PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE trimmed_requests (
+  tenant TEXT NOT NULL,
+  digest TEXT NOT NULL, -- of the messages of the request
+  body BLOB NOT NULL,
+  at REAL NOT NULL,
+  PRIMARY KEY (tenant, digest)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX trimmed_requests_by_time ON trimmed_requests (tenant, at);
+
+-- Work to do in the background: at most one job of a tenant, a kind and a subject, such as an embedder.
+
+CREATE TABLE jobs (
+  tenant TEXT NOT NULL,
+  kind TEXT NOT NULL, -- embed, janitor or retention, for example
+  subject TEXT NOT NULL, -- the embedder; empty for other kinds
+  due REAL NOT NULL, -- not before this time
+  worker TEXT NOT NULL DEFAULT '', -- who claimed it
+  lease REAL NOT NULL DEFAULT 0, -- until then it belongs to that worker
+  attempts INTEGER NOT NULL DEFAULT 0, -- since something was done
+  error TEXT NOT NULL DEFAULT '', -- of the last attempt
+  PRIMARY KEY (tenant, kind, subject)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX jobs_by_due ON jobs (kind, subject, due);
+CREATE INDEX jobs_failed ON jobs (due) WHERE error <> '';
 
 -- Search in SQLite; PostgreSQL has other tables.
 
@@ -398,11 +464,16 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('rooms', 'sqlite_autoindex_rooms_1', '10000 5000 1'),
   ('rooms', 'sqlite_autoindex_rooms_2', '10000 5000 1'),
   ('rooms', 'rooms_by_owner', '10000 5000 10'),
+  ('rooms', 'rooms_unindexed', '100 50 1'),
   ('messages', 'messages', '1000000 500000 1000 1'),
   ('messages', 'messages_by_id', '1000000 500000 1'),
+  ('room_counts', 'room_counts', '10000 5000 10 5 1'),
   ('memories', 'memories', '100000 50000 1'),
   ('memories', 'memories_by_scope', '100000 50000 100 1'),
+  ('memories', 'memories_by_user', '100000 50000 100'),
+  ('memories', 'memories_by_time', '100000 50000 2 1'),
   ('memories', 'memories_pinned', '1000 500 10'),
+  ('memories', 'memories_summaries', '1000 500 10'),
   ('lore_entries', 'lore_entries', '10000 5000 1'),
   ('lore_entries', 'lore_entries_by_lorebook', '10000 5000 100 1'),
   ('summaries', 'summaries', '10000 5000 1'),
@@ -410,16 +481,16 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('snapshots', 'sqlite_autoindex_snapshots_1', '100000 50000 1'),
   ('snapshots', 'sqlite_autoindex_snapshots_2', '100000 50000 1'),
   ('snapshots', 'snapshots_by_room', '100000 50000 100 1'),
-  ('inclusions', 'inclusions', '10000000 5000000 300 1'),
-  ('inclusions', 'inclusions_by_item', '10000000 5000000 20 1'),
+  ('context_items', 'context_items', '1000000 500000 10 1'),
+  ('context_items', 'context_items_by_room', '1000000 500000 100'),
   ('responses', 'responses', '100000 50000 1'),
   ('responses', 'responses_by_room', '100000 50000 100 1'),
   ('responses', 'responses_by_context', '100000 50000 1 1'),
   ('scopes', 'sqlite_autoindex_scopes_1', '10000 5000 1'),
-  ('documents', 'sqlite_autoindex_documents_1', '1000000 500000 250000 1'),
+  ('documents', 'sqlite_autoindex_documents_1', '1000000 500000 250000 1 1'),
   ('documents', 'documents_by_passage', '1000000 500000 1'),
+  ('documents', 'documents_undivided', '1000 500'),
   ('embedding_queue', 'embedding_queue', '100000 50000 50000 1'),
-  ('embedding_queue', 'embedding_queue_by_passage', '100000 50000 50000 1'),
   ('vectors', 'sqlite_autoindex_vectors_1', '1000000 500000 500000 1'),
   ('vector_log', 'vector_log', '1000000 500000 500000 1000 1'),
   ('usage_reports', 'sqlite_autoindex_usage_reports_1', '1000000 500000 1'),
@@ -444,7 +515,12 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('janitor_runs', 'janitor_runs_by_tenant', '10000 5000 1'),
   ('janitor_undo', 'sqlite_autoindex_janitor_undo_1', '100000 50000 100 1'),
   ('janitor_undo', 'janitor_undo_by_room', '100000 50000 100'),
-  ('snapshots', 'snapshots_by_message', '100000 50000 1');
+  ('snapshots', 'snapshots_by_message', '100000 50000 1'),
+  ('learned_messages', 'learned_messages', '100000 50000 100 1'),
+  ('learned_messages', 'learned_messages_by_run', '100000 50000 20'),
+  ('rate_limits', 'rate_limits', '1000 10 1'),
+  ('trimmed_requests', 'trimmed_requests', '100000 1000 1'),
+  ('trimmed_requests', 'trimmed_requests_by_time', '100000 1000 1');
 
 -- Load the statistics now, not only when the file is opened again.
 ANALYZE sqlite_schema;

@@ -1,9 +1,0 @@
--- Terms depend on the language of a text. Every text is indexed again, in the background: until then, its first part is
--- -1. Texts whose terms stay the same keep their documents.
-
--- A migration has no tenant: row-level security would hide every row.
-ALTER TABLE documents NO FORCE ROW LEVEL SECURITY;
-
-UPDATE documents SET part = -1 WHERE part = 0;
-
-ALTER TABLE documents FORCE ROW LEVEL SECURITY;

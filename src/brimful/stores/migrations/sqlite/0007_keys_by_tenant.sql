@@ -1,2 +1,0 @@
--- Every key starts with the tenant in PostgreSQL, where tables can be distributed. A file has nothing to change, but
--- the same version.

@@ -1,1 +1,0 @@
--- PostgreSQL packs its postings. SQLite's index is packed already.

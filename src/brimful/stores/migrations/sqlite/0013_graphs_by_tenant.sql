@@ -1,1 +1,0 @@
--- In PostgreSQL, large tenants get an HNSW graph of their own. A file has nothing to change, but the same version.
