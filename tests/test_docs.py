@@ -83,8 +83,8 @@ PUBLISHED = {
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 TUTORIAL = DOCS / "tutorial"
-SHOWN_ONLY = ("pip ", "make ", "git ", "cd ", "mkdir ", "source ", "python -m venv ")
-"""What a console block may show without running it."""
+SHOWN_ONLY = ("pip ", "make ", "git ", "cd ", "mkdir ", "source ", "python -m venv ", "python tools/sizing.py ")
+"""What a console block may show without running it. The last one runs in test_sizing.py."""
 
 
 # -- reading pages ---------------------------------------------------------------------------------------------------
@@ -577,7 +577,6 @@ COMMAND_PAGES = {
     "lorebooks.md": "## Common options",
     "inspecting.md": "## Common options",
     "workers.md": "## Common options",
-    "scaling.md": "## `brimful sizing`",
     "measuring.md": "## `brimful bench`",
 }
 """Pages on commands, and where each tells of the options that its commands share."""

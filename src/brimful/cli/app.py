@@ -74,7 +74,6 @@ COMMANDS: Final = {
     "work": Entry("work", "Run the background jobs of all tenants."),
     "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
     "bench": Entry("bench", "Measure on your own history what trimming loses and memory finds."),
-    "sizing": Entry("sizing", "Estimate the machines that a load needs."),
     "doctor": Entry("doctor", "Check the installation: versions, extras, store, embedder and servers."),
     "help": Entry("app", "Show help for a command."),
     "version": Entry("app", "Show the version."),
