@@ -13,7 +13,8 @@ import pytest
 
 import brimful
 from brimful import errors
-from brimful.wires.registry import IncomingWire, WrittenWire
+from brimful.core.model import WrittenWire
+from brimful.wires.registry import IncomingWire
 
 SOURCE = Path(brimful.__file__).parent
 ERRORS = [

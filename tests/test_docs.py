@@ -40,7 +40,7 @@ from brimful.cli.app import app
 from brimful.core.content import KNOWN_KINDS, ContentPackage, Flex, Form, Media, ToolCall, ToolResult
 from brimful.core.context import COMPONENTS, Context, Inputs
 from brimful.core.decision import Decision, Outcome, Reason
-from brimful.core.model import CacheRule, ModelInfo, Prior
+from brimful.core.model import CacheRule, ModelInfo, Prior, WrittenWire
 from brimful.core.notice import NOTICE_KINDS
 from brimful.core.policy import Method, Policy
 from brimful.core.tokens import Basis, Count
@@ -68,7 +68,6 @@ from brimful.stores import KeyUsage, Store
 from brimful.stores.encryption import keys as _encryption_keys
 from brimful.stores.encryption.keys import SEARCHES
 from brimful.views.explain import Difference
-from brimful.wires.registry import WrittenWire
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

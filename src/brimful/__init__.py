@@ -13,7 +13,7 @@ True
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from brimful.core import higher
+from brimful import higher
 
 if TYPE_CHECKING:
     from brimful import errors, packagers

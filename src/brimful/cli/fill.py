@@ -43,13 +43,13 @@ from brimful.cli.options import (
 from brimful.cli.output import Failure
 from brimful.core.content import ContentPackage, Form, Part, Role
 from brimful.core.context import Context
+from brimful.core.model import WrittenWire
 from brimful.core.prompt import TokenCounter, Tool
 from brimful.errors import BrimfulError, InvalidRequest
 from brimful.packagers import conversation, package
 from brimful.policies import load_policy
 from brimful.wires import find_wire, request_bytes
 from brimful.wires.openai_chat import read_history
-from brimful.wires.registry import WrittenWire
 
 EntryForm = Literal["whole", "short", "message"]
 

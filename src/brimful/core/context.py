@@ -7,7 +7,7 @@ from typing import Final, Literal, Self
 
 import msgspec
 
-from brimful.core import higher
+from brimful import higher
 from brimful.core.arrange import NOTE_KIND, note_depth
 from brimful.core.budget import ContextBudget
 from brimful.core.candidates import dedupe_by_id

@@ -5,6 +5,9 @@ from typing import Final, Literal, Self
 
 import msgspec
 
+WrittenWire = Literal["openai", "anthropic", "gemini", "ollama", "text"]
+"""The formats in which we write requests."""
+
 Runtime = Literal["transformers", "llama.cpp"]
 """What renders the chat template and tokenizes: Hugging Face's libraries (vLLM, SGLang, TGI …) or llama.cpp."""
 

@@ -31,11 +31,10 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from brimful.core.model import CacheRule, ModelInfo, Prior, Runtime
+from brimful.core.model import CacheRule, ModelInfo, Prior, Runtime, WrittenWire
 from brimful.errors import InvalidModel
 from brimful.models.names import normalize_name
 from brimful.models.registry import Registry, unknown_model
-from brimful.wires.registry import WrittenWire
 
 _MAX_TOKENS: Final = 1_000_000_000  # larger windows are typos
 _MAX_FACTOR: Final = 10  # tokens per token of another tokenizer

@@ -8,8 +8,6 @@ from brimful.core.validation import preview
 from brimful.errors import InvalidValue
 from brimful.wires.wire import Wire, WirePaths
 
-WrittenWire = Literal["openai", "anthropic", "gemini", "ollama", "text"]
-"""The formats in which we write requests."""
 IncomingWire = Literal["openai", "anthropic", "responses", "gemini", "ollama"]
 """The formats in which clients write requests: `responses` is that of OpenAI's Responses API."""
 DEFAULT_WIRE: Final = "openai"
