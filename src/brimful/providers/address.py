@@ -65,6 +65,7 @@ def remove_version(url: str) -> str:
 def get_base_url(url: str, wire: Wire) -> str:
     """Return the URL that the paths of a wire format are appended to. They may include the version.
 
+    >>> from brimful.wires import find_wire
     >>> [get_base_url("http://localhost:8081/v1", find_wire(name)) for name in ("anthropic", "openai")]
     ['http://localhost:8081', 'http://localhost:8081/v1']
     """

@@ -91,6 +91,7 @@ class ApiError(Exception):
 def error_body(error: ApiError, wire: Wire) -> bytes:
     """Return the JSON body of an error in the format of a provider.
 
+    >>> from brimful.wires import find_wire
     >>> error_body(ApiError("rate_limited", "too many requests"), find_wire("anthropic"))
     b'{"type":"error","error":{"type":"rate_limit_error","message":"too many requests"}}'
     """

@@ -192,6 +192,7 @@ class ForwardedResponse(Response):
 def get_upstream_path(path: str, wire: Wire) -> str:
     """Return the path of a request at its upstream; reject one that could lead anywhere else.
 
+    >>> from brimful.wires import find_wire
     >>> get_upstream_path("/v1/files/f1", find_wire("openai"))
     '/files/f1'
     >>> get_upstream_path("/v1/%2e%2e/admin", find_wire("openai"))
