@@ -210,9 +210,10 @@ def test_work_that_waits_is_dropped_if_nobody_waits_for_it():
     assert done == [0, 2]
 
 
-def test_no_exception_is_raised_where_it_could_leave_a_lock_held():
+@pytest.mark.parametrize("name", ["brimful.cache", "weakref"])
+def test_no_exception_is_raised_where_it_could_leave_a_lock_held_or_be_lost(name):
     steps, leave = [0], []
-    module = {"__name__": "brimful.cache", "steps": steps, "leave": leave}
+    module = {"__name__": name, "steps": steps, "leave": leave}
     exec("def in_cache():\n    while not leave:\n        steps[0] += 1", module)  # noqa: S102 - a function of that module
     left = []
 

@@ -20,9 +20,18 @@ from brimful.server.errors import ApiError
 
 _CHECK_SECONDS: Final = 0.05  # between two looks at running work
 _UNSAFE_MODULES: Final = frozenset(
-    {"brimful.cache", "contextlib", "logging", "threading", "_frozen_importlib", "_frozen_importlib_external"}
+    {
+        "_frozen_importlib",
+        "_frozen_importlib_external",
+        "_weakrefset",
+        "brimful.cache",
+        "contextlib",
+        "logging",
+        "threading",
+        "weakref",
+    }
 )
-"""Modules that hold locks in Python code. An exception within them could leave a lock held."""
+"""Modules that hold locks in Python code, which an exception could leave held, or that are called where it is lost."""
 
 T = TypeVar("T")
 
