@@ -4,6 +4,7 @@ Examples are the same ones on every run, so that a run is green or red for what 
 `make search` looks for new ones.
 """
 
+import logging
 import os
 import shutil
 from collections import Counter
@@ -78,3 +79,16 @@ def no_waiting_between_attempts():
     """Let requests to providers be retried at once."""
     with stamina.set_testing(True, attempts=100, cap=True):
         yield
+
+
+LOGGERS = [logging.getLogger(name) for name in ("brimful", "brimful.access", "uvicorn.error")]
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_before():
+    """Undo what a server that a test starts in this process changes about logging: its output is closed afterwards."""
+    before = [(list(logger.handlers), logger.propagate, logger.level) for logger in LOGGERS]
+    yield
+    for logger, (handlers, propagate, level) in zip(LOGGERS, before, strict=True):
+        logger.handlers[:], logger.propagate = handlers, propagate
+        logger.setLevel(level)

@@ -45,7 +45,10 @@ def next_log_line():
 
 @pytest.fixture
 def start(upstream, empty_sqlite, tmp_path):
-    """Return a function that starts a server before the fake upstream, and gives a client of it."""
+    """Return a function that starts a server before the fake upstream, and gives a client of it.
+
+    Its `stop` stops all of them, when their work in the background has ended.
+    """
     running, file = [], tmp_path / "brimful.db"
 
     def begin(environ=_NONE, **config):
@@ -61,6 +64,10 @@ def start(upstream, empty_sqlite, tmp_path):
         running.append(client)
         return client
 
+    def stop():
+        while running:
+            running.pop().__exit__(None, None, None)
+
+    begin.stop = stop
     yield begin
-    for each in reversed(running):
-        each.__exit__(None, None, None)
+    stop()

@@ -246,6 +246,7 @@ def test_records_are_stored_as_configured(start, records, short, long):
 def test_a_learned_window_outlives_the_process(start, upstream):
     upstream.answers = [(400, OVERFLOW), chat_answer()]
     start().post(CHAT, json=body(long_chat(6)))
+    start.stop()
     upstream.answers = []
     start().post(CHAT, json=body(long_chat(6)))
     assert len(upstream.bodies) == 3
