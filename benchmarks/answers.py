@@ -75,9 +75,9 @@ model words its own: a change counts only if it and F1 agree. F1 gives two third
 day, so "complete" is the share of answers about time with all words of the annotators'. The defaults were chosen by
 other conversations of the same collections.
 
-SmolLM2 hardly answers anything, even from the evidence alone; it shows that a default does not hurt a weak model. Days
-in history and one message for finds and question help too little to be the default. `python benchmarks/answers.py` asks
-any model behind a server for chat completions."""
+SmolLM2 hardly answers anything, even from the evidence alone; none of the three changes hurts it beyond its interval.
+Days in history and one message for finds and question help too little to be the default. `python benchmarks/answers.py`
+asks any model behind a server for chat completions."""
 KINDS = {
     "LoCoMo": {1: "several turns", 2: "time", 3: "open", 4: "one turn"},
     "REALTALK": {1: "several turns", 2: "time", 3: "open"},

@@ -33,7 +33,7 @@ long question, only words counted that no text contained. Recall is the share of
 that questions bring which the store cannot answer.
 
 - tau2-bench: 97 customers of a bank, and the documents that an agent needs to help each of them, up to 30 of 698. The
-  message is all that the customer was told to want. Noise: PrefEval's questions.
+  message is the whole of what the customer wants. Noise: PrefEval's questions.
 - PrefEval, memories: a user with 600 preferences, and questions that hardly share a word with the one that matters.
   Noise: small talk, sums and the like.
 - PrefEval, chat: 20 preferences among 632 messages about other things. Noise: the same questions without the

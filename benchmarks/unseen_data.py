@@ -67,22 +67,22 @@ def _banking(data: Path) -> Iterator[Talk]:
 
 def _preferences(data: Path) -> Iterator[Talk]:
     """Yield a user with many preferences of each topic."""
-    said = [each for topic in _topics(data) for each in topic[:MEMORIES]]
+    chosen = [each for topic in _topics(data) for each in topic[:MEMORIES]]
     others = [Asked(text, frozenset()) for split in ("dev", "held") for text in unanswerable("en", split)]
-    if said:
-        yield Talk("user", _said(said), [*spread(_asked(said), ASKED_OF_USER), *others])
+    if chosen:
+        yield Talk("user", _make_turns(chosen), [*spread(_asked(chosen), ASKED_OF_USER), *others])
 
 
 def _chats(data: Path) -> Iterator[Talk]:
     """Yield rooms in which somebody mentions preferences between talks about other things, and one without any."""
     topics = _topics(data)
-    said = [message for chat in (_read(data / CHATS) if topics else ()) for message in chat["conversation"]]
-    turns = [Turn(f"m{at}", message["role"], message["content"], None) for at, message in enumerate(said)]
+    messages = [message for chat in (_read(data / CHATS) if topics else ()) for message in chat["conversation"]]
+    turns = [Turn(f"m{at}", message["role"], message["content"], None) for at, message in enumerate(messages)]
     random, everything = Random(5), list[Asked]()
     for room in range(ROOMS if topics else 0):
         preferences = [topic[room] for topic in topics]
         mixed = turns.copy()
-        for turn in _said(preferences):
+        for turn in _make_turns(preferences):
             mixed.insert(random.randrange(len(mixed)), turn)
         yield Talk(f"room {room}", mixed, _asked(preferences), asker="user")
         everything += _asked(preferences)
@@ -126,7 +126,7 @@ def _topics(data: Path) -> list[list[dict[str, str]]]:
     return [_read(file) for file in sorted((data / PREFERENCES).glob("*.json"))]
 
 
-def _said(preferences: Sequence[dict[str, str]]) -> list[Turn]:
+def _make_turns(preferences: Sequence[dict[str, str]]) -> list[Turn]:
     return [Turn(f"p{at}", "user", each["preference"], None) for at, each in enumerate(preferences)]
 
 

@@ -387,7 +387,7 @@ class _Filling:
     def _add_fitting(
         self, pool: Pool, units: Iterable[Unit], tokens: int, items: float = inf, texts: set[str] | None = None
     ) -> list[Unit]:
-        """Add the units that fit, in this order, and return them; of those with the same text, one at most.
+        """Add the units that fit, in this order, and return them. A text is added once.
 
         `texts` are the normalized hashes of what is in. Without them, texts do not count.
         """
@@ -520,8 +520,8 @@ class _Filling:
     def _explain_summaries(self) -> list[tuple[Unit, Reason]]:
         """Credit summaries that are in with what they cover, and return all with the reason why they are in or out."""
         inside = self.inside()
-        told = self.clusters.find_represented(inside)
-        self.replaced.update({key: unit for key, unit in told.items() if key != unit.key})
+        represented = self.clusters.find_represented(inside)
+        self.replaced.update({key: unit for key, unit in represented.items() if key != unit.key})
         return self.clusters.explain(inside)
 
     def _duplicates(self, pool: Pool) -> list[tuple[Unit, str]]:

@@ -3,15 +3,10 @@
 Providers cache a prompt from its first token on. History is therefore not cut a little on every turn, but by a large
 step now and then:
 
-               ┌──────────── fits: stays as it is ───────────┐
-               ▼                                             │
-    ┌──────────────────────┐  over high water      ┌─────────┴─────────┐
-    │ span: history from   ├──────────────────────►│ step to low water │
-    │ where it began last  │  finds are worth more ├───────────────────┤
-    │ time, and all since  ├──────────────────────►│ division          │
-    │                      │  much was deleted     ├───────────────────┤
-    │                      ├──────────────────────►│ growing back      │
-    └──────────────────────┘                       └───────────────────┘
+    span: history from where   ─ fits ────────────────────────► stays as it is
+    it began last time, with   ─ over high water ─────────────► step: begins later, at low water
+    everything since           ─ finds are worth more ────────► division: begins later, with less than that
+                               ─ much of it was deleted ──────► grows back: begins earlier, at low water
 
 High water is the pool's room and what later pools are certain to leave of theirs; low water is a share of it. A
 division gives history less than that, because finds are worth more than its oldest turns; it pays only if they are
@@ -236,7 +231,7 @@ def _stay(pool: Pool, order: list[Unit], span: _Span, target: int, setting: Sett
 
 
 def choose_with_ledger(pool: Pool, order: list[Unit], setting: Setting, writer: LedgerWriter) -> Choice:
-    """Keep what the user said and the newest steps. If not everything fits, a large last step is shortened, too."""
+    """Keep what the user wrote and the newest steps. If not everything fits, a large last step is shortened, too."""
     limited, order, limits = _limit(pool, order, setting.room, setting)
     pool = limited or pool
     is_full = total_cost(order) > setting.room.tokens

@@ -52,7 +52,7 @@ class Clusters(msgspec.Struct, frozen=True):
     histories: frozenset[str]
 
     def release(self, pool: str, filled: Collection[str], included: Collection[str]) -> tuple["Clusters", list[Unit]]:
-        """Return the clusters without those of their newest summaries that may compete by themselves, and these.
+        """Take out the newest summaries that may compete on their own, and return the other clusters and them.
 
         Nothing else represents a cluster if all pools of its members are `filled` and the summary covers something that
         got into none of them. `included` names what is in, and what was replaced by a summary that is in.
@@ -76,10 +76,10 @@ class Clusters(msgspec.Struct, frozen=True):
 
         `texts` are the normalized hashes of what is inside.
         """
-        told, texts = self.find_represented(inside), set(texts)
+        represented, texts = self.find_represented(inside), set(texts)
         standing: list[Unit] = []
         for cluster, summaries in self.summaries.items():
-            unit = find_stand_in(summaries, self.members[cluster], told, texts, self.histories)
+            unit = find_stand_in(summaries, self.members[cluster], represented, texts, self.histories)
             if unit is not None and unit.pool == pool:
                 standing.append(unit)
                 texts.add(_text(unit))
@@ -87,28 +87,28 @@ class Clusters(msgspec.Struct, frozen=True):
 
     def find_represented(self, inside: Sequence[Unit]) -> dict[str, Unit]:
         """Return what the model sees or reads a summary of, by its key: the unit itself, or the summary."""
-        told: dict[str, Unit] = {}
+        summarized: dict[str, Unit] = {}
         for unit in inside:
             package = unit.packages[0]
             if package.kind == "summary" and package.cluster in self.members:
                 covered = covered_members(unit, self.members[package.cluster])
-                told.update(dict.fromkeys((member.key for member in covered), unit))
-        return told | {unit.key: unit for unit in inside}
+                summarized.update(dict.fromkeys((member.key for member in covered), unit))
+        return summarized | {unit.key: unit for unit in inside}
 
     def explain(self, inside: Sequence[Unit]) -> list[tuple[Unit, Reason]]:
         """Return all summaries with the reason why they are inside or not."""
-        keys, told = {unit.key for unit in inside}, self.find_represented(inside)
+        keys, represented = {unit.key for unit in inside}, self.find_represented(inside)
 
         def why(summary: Unit, members: Sequence[Unit]) -> Reason:
             if summary.key in keys:
                 return "summary"
-            return "window-full" if find_untold(summary, members, told, self.histories) else "verbatim"
+            return "window-full" if find_unrepresented(summary, members, represented, self.histories) else "verbatim"
 
         return [(unit, why(unit, self.members[cluster])) for cluster, units in self.summaries.items() for unit in units]
 
 
 def make_clusters(units: Iterable[Unit], summaries: Summaries, histories: Iterable[str]) -> Clusters:
-    """Return the clusters that have summaries, with those of the units that are in them."""
+    """Return the clusters that have summaries, each with its members among the units."""
     members: dict[str, list[Unit]] = {cluster: [] for cluster in summaries}
     for unit in units if summaries else ():
         cluster = unit.packages[0].cluster
@@ -177,7 +177,7 @@ def find_stand_in(
     It has to cost less than what it stands for, and its text must not be `elsewhere`.
     """
     for summary in sorted(summaries, key=lambda unit: unit.when, reverse=True):
-        out = find_untold(summary, members, included, histories)
+        out = find_unrepresented(summary, members, included, histories)
         if summary.cost < sum(unit.cost for unit in out) and _text(summary) not in elsewhere:
             if any(unit.pool in histories for unit in out):
                 return msgspec.structs.replace(summary, replaced_region=region_of(summary.packages[0]))
@@ -185,10 +185,10 @@ def find_stand_in(
     return None
 
 
-def find_untold(
+def find_unrepresented(
     summary: Unit, members: Sequence[Unit], included: Collection[str], histories: Collection[str]
 ) -> list[Unit]:
-    """Return the members of its cluster that only a summary can tell of.
+    """Return the members of its cluster that nothing else represents.
 
     If one of those that it covers is `included`, that one represents the others. Not in `histories`, which are the
     names of contiguous pools: what is out there is another part of the conversation.

@@ -166,7 +166,7 @@ def _find_last_answer(turns: Sequence[Sequence[Message]]) -> int:
 
 
 def has_tools(request: IncomingRequest) -> bool:
-    """Whether the request defines tools, or has calls of some, as those of agents do."""
+    """Whether the request defines or calls tools, as an agent does."""
     return bool(request.tools) or any(
         isinstance(part, ToolCall) for turn in request.turns for message in turn.messages for part in message.parts
     )
