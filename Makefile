@@ -46,10 +46,12 @@ inspect: $(VENV)/.base $(VENV)/.server web
 screenshots: web browser $(VENV)/.dev
 	$(BIN)/python tools/screenshots.py
 
-# At the end, it says where the time went.
+# At the end, it says where the time went. A test that fails beside others on a busy machine runs once more, alone: a defect fails
+# again, and the log shows both.
 test: web browser pooler $(VENV)/.models $(VENV)/.docs
 	$(MAKE) --jobs 2 --output-sync test-core lint docs test-page
-	$(PYTEST) --ran '$(CORE_TESTS)' --times
+	$(PYTEST) --ran '$(CORE_TESTS)' --times \
+	  || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 test-core: $(VENV)/.dev
 	$(PYTEST) $(CORE_TESTS) -m 'not hypothesis' \

@@ -34,8 +34,7 @@ from agent_runs import (
     visible_text,
 )
 from agent_wires import WIRES
-from brimful.models import resolve
-from brimful.models.prices import price
+from brimful.models import request_cost, resolve
 from chart import Line, line_chart
 from conversations import Messages
 from isolated import START_SECONDS, Failure, Isolated
@@ -131,7 +130,7 @@ class Figures:
     @property
     def cost(self) -> Decimal:
         """US dollars for the input of all requests."""
-        found = price(resolve(MODEL), self.input, 0, self.cached)
+        found = request_cost(resolve(MODEL), self.input, 0, self.cached)
         return found.prompt if found else Decimal(0)
 
 

@@ -368,17 +368,15 @@ def worths(case: Case, near: Sequence[VectorHit], number: int, embedder: Embedde
     """Return the relevance of every turn for a question."""
     question, turns = case.question(number), case.talk.turns
     ranked = rank(case.widened(question), near, conversation=True)
-    places, matches, lengths = [], [], []
+    places, matches = [], []
     for found in (found for found in ranked.matches() if found.position <= len(turns)):
         turn = turns[found.position - 1]
         text = case.passages[found.doc - 1] if found.doc else turn.text
         places.append(found.position - 1)
         matches.append(add_speaker(found, question, speaker=turn.speaker, text=text))
-        lengths.append(len(text.encode()))
     values = np.zeros(len(turns))
     values[places] = calibrate(
         np.array([match.log_share for match in matches]),
-        np.array(lengths, np.int64),
         Outlook.of(ranked, question, "room"),
         coefficients_of(embedder.id if embedder else None),
     )

@@ -33,7 +33,7 @@ ROOMS = 6  # with one build each
 CALLS = 20  # that are timed
 MODEL = "gpt-4o"
 NOW = 1.7e9
-TABLES = ("snapshots", "inclusions", "context_items", "log", "log_ends", "tallies")
+TABLES = ("snapshots", "context_items", "log", "log_ends", "tallies")
 SHARED = "SELECT coalesce(sum(length(body)), 0) FROM contents WHERE uses <= 0"  # contents that only contexts have
 
 ABOUT = f"""This measures how much a store grows by the record of a build with {CANDIDATES} candidates: messages of

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+import unseen_data
 from brimful.embedding import SmallEmbedder, StaticEmbedder
 from brimful.engine import Engine
 from brimful.protocols import Embedder, Purpose
@@ -29,12 +30,14 @@ NEWTON_STEPS = 30
 RIDGE = 1e-3  # keeps the regression stable, and changes nothing else
 
 ABOUT = """The relevance of a search result is the probability that it helps to answer. The questions of the
-development conversations were asked of stores that can and cannot answer them: rooms and memories, from 5 texts
-to all conversations of a collection joined. "Predicted" is the mean relevance of the results in each bin, "observed"
-the share of them that annotators marked as evidence. The coefficients for one half of the people
+development conversations were asked of stores that can and cannot answer them: rooms and memories, from 5
+texts to all conversations of a collection joined. The questions of [other kinds of
+stores](#unseen-collections) were asked, too. "Predicted" is the mean relevance of the results in each bin,
+"observed" the share of them that annotators marked as evidence. The coefficients for one half of the people
 and questions were fitted on the other half. The calibration error is the mean difference between the two, over the best
-100 results of each question; most of these are certainly irrelevant, so the second one is over those with a relevance
-of at least 5 %. The last table has facts among notes about other things, each with a question in other words."""
+100 results of each question; most of these are certainly irrelevant, so the second one is over those with
+a relevance of at least 5 %. The last table has facts among notes about other things, each with a question
+in other words."""
 
 
 class Squeezed:
@@ -70,6 +73,7 @@ def report(data: Path | None, *, quick: bool) -> Section:
     """Measure the calibration on the conversations of the folder, and on facts."""
     parts = []
     collections = talks(data) if data else {}
+    others = unseen_data.collections(data, "held") if data else []
     if collections:
         chosen = {name: talks[: 1 if quick else None] for name, talks in collections.items()}
         for name, embedder in (
@@ -78,7 +82,7 @@ def report(data: Path | None, *, quick: bool) -> Section:
             ("full text alone", None),
         ):
             print(f"  relevance: {name}", flush=True)
-            parts += [f"With {name}:", _reliability(list(samples(chosen, embedder)))]
+            parts += [f"With {name}:", _reliability(list(samples(chosen, others, embedder)))]
     parts.append(_fact_table(STORES[:2] if quick else STORES))
     return Section("Relevance", ABOUT, tuple(parts))
 

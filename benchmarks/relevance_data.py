@@ -12,6 +12,9 @@ Each question of `paraphrases` in other words is asked of
 - all facts and notes of its language, 5 and 20 of them, with the answer and without it: as memories;
 - the turns of all conversations, with the facts of its language among them: as a room.
 
+Each question of `unseen_data` is asked of its store, and as memories of 20 and 100 of these texts, with the answer and
+without it.
+
 And messages that nothing in a store can help with are sent to all of these. People, and questions in other words, are
 divided into two halves: what is chosen by one half is measured with the other.
 """
@@ -36,6 +39,7 @@ from brimful.retrieval.queries import Question, parse_question
 from brimful.retrieval.rank import MAX_NEIGHBOURS, add_speaker, rank
 from brimful.retrieval.synonyms import expand_postings
 from evidence_data import Talk, Turn
+from unseen_data import Collection
 
 SMALL = (5, 20, 100, 500)  # turns of a small store
 AROUND = 40  # turns of a short room
@@ -109,7 +113,7 @@ class Shelf:
             self._postings(question.terms), self._postings(related), [term for _, term in question.related]
         )
         ranking = rank(postings, self._near(meaning), conversation=self.kind == "room").before(None, 2 * RANKED)
-        turns, matches, lengths = [], [], []
+        turns, matches = [], []
         for match in ranking.matches():
             at = match.position - 1 if self.kind == "room" else self.turn_of[match.position - 1]
             if at >= len(self.turns):
@@ -119,13 +123,12 @@ class Shelf:
             speaker = turn.speaker if self.kind == "room" else ""
             turns.append(turn)
             matches.append(add_speaker(match, question, speaker=speaker, text=text))
-            lengths.append(len(text.encode()))
         if not turns:
             return [], np.empty((0, 0))
         shares = np.array([match.log_share for match in matches])
         outlook = Outlook.of(ranking, question, self.kind)
         best = np.argsort(-shares, kind="stable")[:RANKED]
-        return [turns[at] for at in best], describe(shares, np.array(lengths), outlook)[best]
+        return [turns[at] for at in best], describe(shares, outlook)[best]
 
     def _postings(self, terms: Sequence[str]) -> Postings:
         rows = [(place, term, often) for term, word in enumerate(terms) for place, often in self._places.get(word, ())]
@@ -149,11 +152,16 @@ class Shelf:
         return [VectorHit(doc=int(at) + 1, seq=int(self.seqs[at]), similarity=float(similar[at])) for at in nearest]
 
 
-def samples(collections: dict[str, list[Talk]], embedder: Embedder | None, *, seed: int = 0) -> Iterator[Sample]:
+def samples(
+    collections: dict[str, list[Talk]], others: Sequence[Collection], embedder: Embedder | None, *, seed: int = 0
+) -> Iterator[Sample]:
     """Ask every question of every store."""
     prepared = {name: [_docs(talk, embedder) for talk in talks] for name, talks in collections.items()}
     yield from _asked_of_conversations(collections, prepared, embedder, seed)
     yield from _asked_in_other_words(prepared, embedder, seed)
+    for other in others:
+        if _knows(embedder, other.language):
+            yield from _asked_of_others(other, embedder, seed)
 
 
 def _asked_of_conversations(
@@ -200,9 +208,8 @@ def _asked_in_other_words(
     prepared: dict[str, list[list[list[Doc]]]], embedder: Embedder | None, seed: int
 ) -> Iterator[Sample]:
     room = [turn for talks in prepared.values() for talk in talks for turn in talk]
-    known = getattr(embedder, "languages", None)
     for language in paraphrases.LANGUAGES:
-        if known is not None and language not in known:
+        if not _knows(embedder, language):
             continue
         random = Random(f"{seed} {language}")
         facts = [each for each in paraphrases.facts(language) if each.split == "dev"]
@@ -234,6 +241,33 @@ def _asked_in_other_words(
             small = {f"unrelated, {size}": Shelf(random.sample(memories, size), "memory") for size in SMALL[:2]}
             for store, shelf in {"unrelated": stores["other words"], **small}.items():
                 yield from _ask(shelf, question, meaning, set(), ("paraphrases", store, at % 2))
+
+
+def _asked_of_others(collection: Collection, embedder: Embedder | None, seed: int) -> Iterator[Sample]:
+    random = Random(f"{seed} {collection.name}")
+    for number, talk in enumerate(collection.stores):
+        is_room = collection.kind == "room"
+        docs = _docs(talk, embedder) if is_room else _memory_docs(talk.turns, embedder)
+        whole = Shelf(docs, "room" if is_room else "memory")
+        speakers = sorted({turn.speaker for turn in talk.turns} - {""})
+        questions = [parse_question(each.text, asker=talk.asker, speakers=speakers) for each in talk.questions]
+        meanings = _embed(embedder, [question.meaning for question in questions])
+        for at, (asked, question, meaning) in enumerate(zip(talk.questions, questions, meanings, strict=True)):
+            answers = [each for each in docs if each[0].turn.id in asked.evidence]
+            evidence = {id(each[0].turn) for each in answers}
+            shelves = {"whole" if evidence else "whole, without answer": whole}
+            rest = [each for each in docs if id(each[0].turn) not in evidence]
+            for size in SMALL[1:3] if evidence and not is_room else ():
+                drawn = random.sample(rest, size)
+                shelves[f"{size}"] = Shelf([*drawn[1:], random.choice(answers)], "memory")
+                shelves[f"{size}, without answer"] = Shelf(drawn, "memory")
+            for store, shelf in shelves.items():
+                yield from _ask(shelf, question, meaning, evidence, (collection.name, store, (number + at) % 2))
+
+
+def _knows(embedder: Embedder | None, language: str) -> bool:
+    known = getattr(embedder, "languages", None)
+    return known is None or language in known
 
 
 def _ask(

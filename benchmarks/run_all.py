@@ -18,6 +18,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import agent_answers
 import agent_trimming
 import answers
 import build_time
@@ -48,6 +49,7 @@ import soak
 import startup
 import storage
 import tenants
+import tools
 import unseen
 import vectors
 import worth
@@ -113,6 +115,8 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "prefix": partial(prefix.report, quick=options.quick),
         "cache": partial(cache.report, quick=options.quick),
         "agents": partial(agent_trimming.report, options.data, quick=options.quick),
+        "agent-answers": partial(agent_answers.report, options.data, quick=options.quick),
+        "tools": partial(tools.report, options.data, quick=options.quick),
         "parity": partial(parity.report, quick=options.quick),
         "quality": partial(quality.report, quick=options.quick),
         "evidence": partial(evidence.report, options.data, quick=options.quick),

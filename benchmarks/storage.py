@@ -47,7 +47,7 @@ SELECT relname, pg_table_size(oid), pg_indexes_size(oid) FROM pg_class
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace
 """
 GROUPS = {
-    "postings and counts of terms": ("text_index", "postings", "term_counts", "term_blocks", "term_scopes"),
+    "postings and counts of terms": ("text_index", "term_counts", "term_blocks", "term_scopes"),
     "documents": ("documents",),
     "vectors": ("vectors", "vector_blocks", "vector_log"),
     "contents": ("contents",),

@@ -41,7 +41,7 @@ class Service(StaticEmbedder):
 
     down = False
 
-    async def embed(self, texts, purpose):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, D102
+    async def embed(self, texts, purpose):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
         if self.down:
             raise ConnectionError("connection refused")
         return await super().embed(texts, purpose)

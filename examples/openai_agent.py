@@ -36,12 +36,12 @@ def run(
         messages.append(message)
         if not message.tool_calls:
             break
-        recall = brimful.recall_tool(context)
+        own = {tool.name: tool for tool in (brimful.recall_tool(context), brimful.tool_search(context))}
         for call in message.tool_calls:
             if call.type != "function":
                 continue  # custom tools, which are not offered here
             name, arguments = call.function.name, call.function.arguments
-            result = recall(arguments) if name == recall.name else call_tool(name, json.loads(arguments))
+            result = own[name](arguments) if name in own else call_tool(name, json.loads(arguments))
             messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
     return messages
 

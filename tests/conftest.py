@@ -7,6 +7,7 @@ Examples are the same ones on every run, so that a run is green or red for what 
 import logging
 import os
 import shutil
+import sys
 from collections import Counter
 from itertools import chain
 from pathlib import Path, PurePath
@@ -51,6 +52,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in ran]
 
 
+def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str, str] | None:
+    """Print no dots into a file: a log of thousands hides what failed."""
+    return ("passed" if report.when == "call" else "", "", "") if report.passed and not sys.stdout.isatty() else None
+
+
+class FailuresAtOnce:
+    """Prints each failure when it happens, since a log may be cut before the end."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self._reporter = reporter
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Print the failure of a test."""
+        if report.failed:
+            self._reporter.write_line(f"\n{report.nodeid} failed:\n{report.longreprtext}")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Show where the time went: the seconds of all workers, by folder."""
     if not config.getoption("--times"):
@@ -68,8 +86,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.write_line(f"{seconds.total():6.0f} {tests.total():6}")
 
 
+@pytest.hookimpl(trylast=True)  # the reporter must be there
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep constants of loaded modules out of fixed examples: which ones are loaded varies with the order of tests."""
+    """Show failures at once in a log, and keep constants of loaded modules out of fixed examples.
+
+    Which modules are loaded varies with the order of tests.
+    """
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not sys.stdout.isatty():
+        config.pluginmanager.register(FailuresAtOnce(reporter))
     if config.getoption("--hypothesis-profile") != "search":
         providers.is_local_module_file = lambda _path: False
 

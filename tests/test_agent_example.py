@@ -20,7 +20,7 @@ def test_the_agent_finishes_without_repeating_a_call():
 def test_the_example_shows_the_ledger_a_recall_and_the_same_run_through_the_proxy():
     example = Path(agent.__file__)
     shown = subprocess.run([sys.executable, example], capture_output=True, text=True, check=True, timeout=120).stdout
-    assert "r11 refund(order=W1023757, payment=gift_card_7261043, amount=20.5)" in shown
+    assert "r9 get_order(order=W1023757) → condition broken" in shown
     assert "A recall." in shown
     assert "msg-000003  replaced: a line in 'ledger' stands for it" in shown
     assert shown.count(TOTAL) == 3  # in the table, and as the outcome with and without the proxy

@@ -101,6 +101,14 @@ def test_a_layer_imports_only_the_ones_below_it_also_by_name(path):
     assert not above
 
 
+def test_contributing_lists_every_package_with_its_layer():
+    rows = re.findall(r"^\| (\d+) \| (.*?) \|", (SOURCE.parents[1] / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    listed = {name: int(layer) - 1 for layer, names in rows for name in re.findall(r"`(\w+)(?:/|\.py)`", names)}
+    assert listed == LEVELS
+    found = {path.stem for path in SOURCE.iterdir() if path.suffix in ("", ".py") and not path.name.startswith("__")}
+    assert listed.keys() | {"testing"} == found
+
+
 WIRE_NAMES = {*get_args(WrittenWire), *get_args(IncomingWire)}
 KNOWS_WIRES = ("wires", "models")  # and data: what servers speak is in providers/directory.py
 UNLIKE_WIRES = ("counting/overheads.py",)  # families of costs, some of which are called like a wire
@@ -222,7 +230,7 @@ BANNED_WORDS = {
     ),
     *("lessons", "whom"),
 }
-"""Words of a private language: say what a thing is, with the usual term. See the glossary in CONTRIBUTING.md."""
+"""Words of a private language: use the usual term. See the terms in docs/explanation/how-it-works.md."""
 ALLOWED_NAMES = {"Context.kept", "LedgerRules.clear_at_least"}  # the outcome `kept`, and a term of Anthropic's API
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import brimful
@@ -39,6 +39,7 @@ from brimful.shorten.lines import fold_log, split_code, split_diff, split_log, s
 from brimful.shorten.prose import extract_html, split_prose
 from brimful.shorten.values import find_values
 from brimful.wires import find_wire
+from strategies import examples
 
 _LENGTH = 20_000  # characters
 _SECONDS = 0.5  # of CPU for a search
@@ -54,6 +55,7 @@ _BOUNDED = {"brimful.engine.bench._SENTENCE_START"}  # searches a few characters
 _MATCHED_AT_THE_START = {  # used with `match` or `fullmatch` alone
     "brimful.core.compaction._ERROR",
     "brimful.core.compaction._PATH",
+    "brimful.core.relative_times._DATED",
     "brimful.formats.json_stream._KEY",
     "brimful.formats.json_stream._TO_BRACKET",
     "brimful.formats.lenient._WRITTEN_OUT_TIME",
@@ -65,6 +67,7 @@ _MATCHED_AT_THE_START = {  # used with `match` or `fullmatch` alone
 
 
 _SOURCE = str(Path(brimful.__file__).parent)
+_SEARCHES = re.compile(r"\bre\.(?!compile)\w+\(")  # most modules have none, and to parse them all takes seconds
 
 
 def _patterns():
@@ -75,7 +78,8 @@ def _patterns():
                 pattern = getattr(value, "__self__", value)
                 if isinstance(pattern, re.Pattern) and f"{module.name}.{name}" not in _BOUNDED:
                     yield pytest.param(pattern, id=f"{module.name}.{name}")
-            for call in ast.walk(ast.parse(inspect.getsource(importlib.import_module(module.name)))):
+            source = inspect.getsource(importlib.import_module(module.name))
+            for call in ast.walk(ast.parse(source)) if _SEARCHES.search(source) else ():
                 match call:
                     case ast.Call(func=ast.Attribute(ast.Name("re"), verb), args=[ast.Constant(str(text)), *_]):
                         if verb != "compile":
@@ -213,6 +217,7 @@ _READERS = {
 
 @pytest.mark.parametrize("read", _READERS.values(), ids=_READERS)
 @given(text=_texts)
+@settings(max_examples=examples(50))  # two dozen readers get the same texts
 def test_a_text_is_read_in_linear_steps(read, text):
     count_steps(lambda: read(text), limit=_STEPS * (len(text) + 100))
 
@@ -236,7 +241,7 @@ def test_a_path_that_is_encoded_many_times_is_refused():
 
 _NARROW = 20
 _WIDE = 4 * _NARROW
-_MAX_GROWTH = 1.1 * _WIDE / _NARROW
+_MAX_GROWTH = 1.15 * _WIDE / _NARROW
 _IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 _URL = f"data:image/png;base64,{_IMAGE}"
 _ASKED = {"role": "user", "content": "And now?"}
@@ -374,7 +379,8 @@ def test_work_grows_with_the_width_of_a_request(name, policy):
     tokens = 40 if name == "images" else 5  # enough for a line in place of each image
 
     def run(numbers):
-        request, limit = {**make(numbers), "model": _MODELS[wire]}, 600 + tokens * len(numbers)
+        fixed = 50 if name == "tools" else 600  # so little that even a few tools are shortened
+        request, limit = {**make(numbers), "model": _MODELS[wire]}, fixed + tokens * len(numbers)
         with suppress(BudgetExceeded):  # some of them are required
             brimful.fit(request, wire=wire, policy=policy, max_prompt_tokens=limit, completion=100, now=0)
 

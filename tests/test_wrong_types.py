@@ -42,6 +42,7 @@ FUNCTIONS = {
     brimful.load_policy: {"name": "default"},
     brimful.package: {"kind": "message-recent", "content": "Hi", "model": "gpt-4o"},
     brimful.recall_tool: {"context": TRIMMED},
+    brimful.tool_search: {"context": TRIMMED},
     brimful.replay: {"context": CONTEXT},
     brimful.window_for: {"context": CONTEXT, "id": PACKAGE.id},
     packagers.conversation: {"messages": [], "counter": COUNTER},

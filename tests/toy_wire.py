@@ -11,13 +11,13 @@ import pytest
 from brimful.core.chat_rules import OPENING
 from brimful.core.content import Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Tool
-from brimful.core.recall import RECALL
 from brimful.records import Usage
 from brimful.records.reply import ReplyChunk
 from brimful.wires import Wire, register, unregister
+from brimful.wires.event_stream import Lines
 from brimful.wires.normalize import is_tool_name, normalize_messages, with_name_in_text
 from brimful.wires.replies import Draft, as_object, as_objects, as_string, make_usage, split_words
-from brimful.wires.rounds import BETWEEN, Lines, PieceAnswer, add_usage
+from brimful.wires.rounds import BETWEEN, PieceAnswer, add_usage
 from brimful.wires.rules import CallPairing, Report, check_tools
 from brimful.wires.tools import arguments_object, object_schema
 from brimful.wires.wire import ReasoningRule, WirePaths, read_call
@@ -173,7 +173,7 @@ class ToyAnswer(PieceAnswer):
         return as_string(as_object(piece.get("line")).get("says"))
 
     def _without_recalls(self, piece):
-        own = [call for call in self._calls_in(piece) if call["name"] != RECALL.name]
+        own = [call for call in self._calls_in(piece) if call["name"] not in self.answered]
         line = {key: own if key == "uses" else value for key, value in as_object(piece.get("line")).items()}
         return piece | {"line": {key: value for key, value in line.items() if key != "uses" or own}}
 

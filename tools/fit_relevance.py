@@ -1,6 +1,7 @@
 """Make src/brimful/retrieval/data/relevance.json: the coefficients that turn shares into probabilities.
 
     BENCH_DATA=folder python tools/fit_relevance.py           fit all of them again; takes some minutes
+    BENCH_DATA=folder python tools/fit_relevance.py static    fit them for one kind of embedder
     BENCH_DATA=folder python tools/fit_relevance.py --check   only measure, each half by the coefficients of the other
 
 Run it after a change to the ranking or to an embedder. It asks the questions of the conversations in the folder of
@@ -20,6 +21,7 @@ from brimful.retrieval.calibration import INPUTS  # noqa: E402
 from evidence_data import talks  # noqa: E402 - after the path
 from relevance import embedders, fit, measure  # noqa: E402
 from relevance_data import samples  # noqa: E402
+from unseen_data import collections  # noqa: E402
 
 TARGET = ROOT / "src" / "brimful" / "retrieval" / "data" / "relevance.json"
 DIGITS = 4
@@ -27,10 +29,14 @@ DIGITS = 4
 
 def main() -> None:
     """Fit, and write the file."""
-    collections = talks(Path(os.environ["BENCH_DATA"]))
+    folder = Path(os.environ["BENCH_DATA"])
     known = json.loads(TARGET.read_text("utf-8")) if TARGET.exists() else {}
+    chosen = [name for name in sys.argv[1:] if name != "--check"]
+    conversations, others = talks(folder), collections(folder, "dev")
     for name, kinds in embedders().items():
-        found = [sample for embedder in kinds for sample in samples(collections, embedder)]
+        if chosen and name not in chosen:
+            continue
+        found = [sample for embedder in kinds for sample in samples(conversations, others, embedder)]
         for line in measure(found):
             print(f"{name}: {line}", flush=True)  # noqa: T201 - a script
         known[name] = {each: round(value, DIGITS) for each, value in zip(INPUTS, fit(found).tolist(), strict=True)}

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from distill_static import VOCABULARY_SHA256, WEIGHTS_SHA256, read, tensors
+from distill_static import LARGEST, VOCABULARY_SHA256, WEIGHTS_SHA256, read, tensors
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -360,8 +360,8 @@ def save(model: nn.Module, file: Path) -> None:
 
 
 def quantize(table: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
-    """Round to 8 bits, with a scale for each row."""
-    scales = np.abs(table).max(1) / 127
+    """Round to few bits, with a scale for each row."""
+    scales = np.abs(table).max(1) / LARGEST
     rows = np.rint(table / np.where(scales > 0, scales, 1)[:, None])
     return rows.astype(np.int8), scales.astype(np.float32)
 

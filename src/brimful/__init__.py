@@ -18,10 +18,10 @@ from brimful import higher
 if TYPE_CHECKING:
     from brimful import errors, packagers
     from brimful.assembly.assemble import assemble, budget, conversation, count, counter, package, replay
-    from brimful.assembly.compaction import compact
+    from brimful.assembly.compact import compact
     from brimful.assembly.conversations import Conversations
     from brimful.assembly.fit import fit
-    from brimful.assembly.recall_tool import recall_tool
+    from brimful.assembly.recall_tool import recall_tool, tool_search
     from brimful.assembly.whatif import window_for
     from brimful.core.budget import ContextBudget
     from brimful.core.content import ContentPackage, Flex, Form, Media, Text, ToolCall, ToolResult
@@ -76,6 +76,7 @@ __all__ = [
     "policy_names",
     "recall_tool",
     "replay",
+    "tool_search",
     "window_for",
 ]
 
@@ -104,7 +105,7 @@ _MODULES: Final = {
     "ToolResult": "brimful.core.content",
     "assemble": "brimful.assembly.assemble",
     "budget": "brimful.assembly.assemble",
-    "compact": "brimful.assembly.compaction",
+    "compact": "brimful.assembly.compact",
     "conversation": "brimful.assembly.assemble",
     "count": "brimful.assembly.assemble",
     "counter": "brimful.assembly.assemble",
@@ -114,6 +115,7 @@ _MODULES: Final = {
     "package": "brimful.assembly.assemble",
     "policy_names": "brimful.policies",
     "recall_tool": "brimful.assembly.recall_tool",
+    "tool_search": "brimful.assembly.recall_tool",
     "replay": "brimful.assembly.assemble",
     "window_for": "brimful.assembly.whatif",
 }

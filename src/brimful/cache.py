@@ -90,7 +90,7 @@ class CacheBudget:
 
 
 SHARED_BUDGET: Final = CacheBudget(DEFAULT_BUDGET)
-"""The budget of all caches of this process but those of vectors. Its limit can be set."""
+"""The budget of all caches of this process except caches of vectors. Its limit can be set."""
 VECTOR_BUDGET: Final = CacheBudget(2 * DEFAULT_BUDGET)
 """The budget of vectors in memory. One room may need more than all other caches, and must not evict those."""
 
@@ -157,7 +157,6 @@ class LRU(Generic[K, V]):
             budget.add(self)
 
     def __len__(self) -> int:
-        """Return the number of entries."""
         return len(self._entries)
 
     def __contains__(self, key: K) -> bool:

@@ -45,7 +45,6 @@ class InvalidValue(BrimfulError, ValueError):
     """A value is not valid. `field` names it, and `reason` says what is expected."""
 
     def __init__(self, field: str, reason: str) -> None:
-        """Create the error for a field."""
         super().__init__(f"{field}: {reason}")
         self.field = field
         self.reason = reason
@@ -89,7 +88,6 @@ class ImportRefused(BrimfulError):
     """
 
     def __init__(self, damage: Sequence[DamagedFile], *, files: int, locations: int, readable: int) -> None:
-        """Create the error for damaged files."""
         shown = "; ".join(map(str, damage))
         if files > 1:
             shown = f"{files:,} files are damaged: {shown}{'; …' if files > len(damage) else ''}"
@@ -108,7 +106,6 @@ class UnknownPolicy(BrimfulError, LookupError):
     """There is no policy with that name."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
-        """Create the error for a name."""
         super().__init__(f"no policy {name[:80]!r}; known: {', '.join(known)} (or the path of a .toml file)")
         self.name = name
         self.known = tuple(known)
@@ -123,7 +120,6 @@ class BudgetExceeded(BrimfulError):
     def __init__(
         self, *, needed: int, limit: int, required: Sequence[tuple[str, int]], where: str, hint: str = ""
     ) -> None:
-        """Create the error with all numbers."""
         shown = ", ".join(f"{id} ({tokens:,})" for id, tokens in required[:8])
         more = f" and {len(required) - 8} more" if len(required) > 8 else ""  # noqa: PLR2004 - one line of text
         super().__init__(
@@ -142,7 +138,6 @@ class InvalidRequest(BrimfulError):
     """A finished request breaks rules of its provider. `violations` lists them all."""
 
     def __init__(self, provider: str, violations: Sequence[str]) -> None:
-        """Create the error for a provider."""
         super().__init__(f"{provider} would refuse this request: {'; '.join(violations)}")
         self.provider = provider
         self.violations = tuple(violations)
@@ -156,7 +151,6 @@ class TokenizerUnavailable(CountingError):
     """An exact count was requested, but the tokenizer is not available."""
 
     def __init__(self, model: str, reason: str) -> None:
-        """Create the error for a model."""
         super().__init__(f"no exact tokenizer for {model!r}: {reason}; use method 'calibrated' or 'hybrid'")
         self.model = model
         self.reason = reason
@@ -169,7 +163,6 @@ class EmbeddingError(BrimfulError):
     """
 
     def __init__(self, embedder: str, reason: str, *, refused: bool = False, status: int | None = None) -> None:
-        """Create the error for an embedder."""
         super().__init__(f"{embedder}: {reason}")
         self.embedder = embedder
         self.reason = reason
@@ -184,7 +177,6 @@ class ProviderError(BrimfulError):
     """
 
     def __init__(self, route: str, reason: str, *, status: int | None = None, body: bytes = b"") -> None:
-        """Create the error for a route."""
         super().__init__(f"{route}: {reason}")
         self.route = route
         self.reason = reason
@@ -268,7 +260,6 @@ class NotRecorded(UnknownRecord):
     """Only the one-line summary of a context was stored, without candidates, decisions and request."""
 
     def __init__(self, id: str) -> None:
-        """Create the error for the id of a context."""
         super().__init__("context", id)
         self.args = (f"context {id!r} was not recorded, only its summary: `record_share` chose it to be left out",)
 
@@ -277,7 +268,6 @@ class StoreError(BrimfulError):
     """A store operation failed. `store` names the store, without a password."""
 
     def __init__(self, store: str, reason: str) -> None:
-        """Create the error for a store."""
         super().__init__(f"{store}: {reason}")
         self.store = store
         self.reason = reason
@@ -307,7 +297,6 @@ class EncryptionError(StoreError):
     """Encrypted content cannot be read. `tenant` is its owner and `cause` the problem. No key is ever shown."""
 
     def __init__(self, tenant: str, cause: EncryptionErrorCause, reason: str) -> None:
-        """Create the error for a tenant."""
         super().__init__(f"tenant {tenant!r}", reason)
         self.tenant = tenant
         self.cause = cause
@@ -317,7 +306,6 @@ class KeyUnavailable(StoreError):
     """The command that prints the keys of a store failed, took too long, or did not print keys."""
 
     def __init__(self, reason: str) -> None:
-        """Create the error."""
         super().__init__("BRIMFUL_KEY_COMMAND", reason)
 
 

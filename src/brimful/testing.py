@@ -130,9 +130,9 @@ class HashEmbedder:
         if self.hang:
             await asyncio.Event().wait()
         rows = np.zeros((len(texts), self.dims), np.float32)
-        for at, text in enumerate(texts):
+        for index, text in enumerate(texts):
             for word in text.lower().split():
-                rows[at] += self._vector(word)
+                rows[index] += self._vector(word)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         rows /= np.where(lengths > 0, lengths, 1)
         return rows
@@ -489,7 +489,7 @@ class FakeResponses:
         answer = self._answers[whole["id"]] = whole | {"status": "completed", "output": output, "usage": usage}
         if not streams:
             return 200, answer
-        events = [event for at, item in enumerate(output) for event in _item_events(at, item)]
+        events = [event for i, item in enumerate(output) for event in _item_events(i, item)]
         return 200, _number_events(_frame_events(whole, events, answer))
 
     def _output(self, line: str | Sequence[dict[str, Any]], number: int) -> list[dict[str, Any]]:
@@ -500,7 +500,7 @@ class FakeResponses:
             if isinstance(line, str)
             else [dict(item) for item in line]
         )
-        items = [{"id": f"{item['type']}_{number}_{at}", "status": "completed"} | item for at, item in enumerate(items)]
+        items = [{"id": f"{item['type']}_{number}_{i}", "status": "completed"} | item for i, item in enumerate(items)]
         self._reasoning |= {str(item["id"]): str(reasoning["id"]) for item in items}
         return [reasoning, *items]
 
@@ -522,11 +522,11 @@ def _frame_events(
     yield {"type": f"response.{answer['status']}", "response": answer}
 
 
-def _item_events(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    place = {"output_index": at, "item_id": item["id"]}
+def _item_events(position: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    place = {"output_index": position, "item_id": item["id"]}
     is_message, is_call = item["type"] == "message", item["type"] == "function_call"
     empty: dict[str, Any] = {"content": []} if is_message else {"arguments": ""} if is_call else {}
-    yield {"type": "response.output_item.added", "output_index": at, "item": item | empty}
+    yield {"type": "response.output_item.added", "output_index": position, "item": item | empty}
     for index, block in enumerate(item["content"] if is_message else ()):
         inside = place | {"content_index": index}
         yield {"type": "response.content_part.added", "part": block | {"text": ""}, **inside}
@@ -537,7 +537,7 @@ def _item_events(at: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if is_call:
         yield {"type": "response.function_call_arguments.delta", "delta": item["arguments"], **place}
         yield {"type": "response.function_call_arguments.done", "arguments": item["arguments"], **place}
-    yield {"type": "response.output_item.done", "output_index": at, "item": item}
+    yield {"type": "response.output_item.done", "output_index": position, "item": item}
 
 
 def _number_events(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -76,6 +76,66 @@ def test_every_call_has_a_line_before_results_have_values():
     assert "state 2" in context.ledger
 
 
+def ask_about_states(question, steps, window):
+    """A run over orders of which one in 30 is broken; each result is much longer than its state."""
+    messages = [{"role": "user", "content": question}]
+    for number in range(steps):
+        state = "broken" if number % 30 == 7 else "fine"
+        messages += step(number, json.dumps({"state": state, "card": f"card_{number}", "note": "at the door " * 60}))
+    return fitted(messages, window)
+
+
+@pytest.mark.parametrize("window", [1_500, 3_000, 6_000, 12_000])
+def test_every_value_that_the_task_asks_for_has_its_line(window):
+    context = ask_about_states("Which orders are broken?", 90, window)
+    for number in (7, 37, 67):
+        line = f"get_order(order_id=W-{number}c{number}-0) → state broken"
+        assert line in context.ledger or f'"c{number}-0"' in texts(context)
+
+
+def test_values_that_differ_from_all_others_are_shown_if_nothing_asks_for_them():
+    context = ask_about_states("Look at my orders.", 60, 4_000)
+    assert context.ledger.count("state broken") == 2
+    assert context.ledger.count("state fine") < 30
+
+
+def test_steps_in_a_summary_are_counted_by_what_the_task_asks():
+    context = ask_about_states("How many orders are broken?", 300, 1_500)
+    assert "get_order state: fine ×" in context.ledger
+    assert "broken" in context.ledger
+
+
+def test_a_row_that_is_asked_for_has_its_name():
+    messages = [{"role": "user", "content": "Which applicants were rejected?"}]
+    for number in range(20):
+        rows = [{"id": f"AP-{number}{row}", "decision": "pending", "text": "word " * 20} for row in range(5)]
+        rows[2]["decision"] = "rejected" if number % 9 == 4 else "pending"
+        messages += step(number, json.dumps(rows))
+    ledger = fitted(messages, 1_600).ledger
+    assert "AP-42, decision rejected" in ledger
+    assert "AP-132, decision rejected" in ledger.replace("AP-132, rejected", "AP-132, decision rejected")
+
+
+def test_lines_of_results_that_the_task_asks_for_are_in_their_lines():
+    messages = [{"role": "user", "content": "Which disk failed?"}]
+    for number in range(20):
+        log = [f"12:0{at % 10} request {at} served in {at} ms" for at in range(40)]
+        log[20] = "12:03 the disk sda1 failed" if number == 4 else log[20]
+        messages += step(number, "\n".join(log))
+    assert "the disk sda1 failed" in fitted(messages, 1_600).ledger
+
+
+def test_no_step_takes_the_lines_of_the_others():
+    messages = run(0)
+    for number in range(30):
+        lines = [f"package-{number}-{each} {each}a7f3c{number} {each}.0.{number}" for each in range(120)]
+        messages += step(number, "\n".join(lines) if number in (20, 21, 22) else order(number))
+    context = fitted(messages, 2_400)
+    lines = context.ledger.splitlines()
+    assert sum(f"(order_id=W-{number}c" in context.ledger for number in range(20)) == 20
+    assert max(map(len, lines)) < 1_200
+
+
 def test_the_ledger_is_a_candidate_with_its_text():
     context = fitted(run(20))
     ledger = context.candidates[-1]
@@ -181,7 +241,7 @@ def test_the_task_the_newest_steps_and_the_values_of_all_others_stay():
 
 def test_a_line_has_the_call_its_values_and_a_handle():
     context = fitted(run(12))
-    first = context.ledger.splitlines()[1]
+    first = context.ledger.splitlines()[2]
     assert first.startswith("r3 get_order(order_id=W-0c0-0) → tea_0")
     assert context.recall("r3").text == order(0)
     decision = context.decision("msg-000003")
@@ -213,7 +273,7 @@ def test_parallel_calls_are_one_step_with_a_line_for_each_call():
         messages += step(number, order(number), calls=3)
     context = fitted(messages, 1_200)
     assert is_valid(context.request["messages"])
-    assert context.ledger.splitlines()[1:4] == [
+    assert context.ledger.splitlines()[2:5] == [
         f"r{3 + each} get_order(order_id=W-0c0-{each})" + " → tea_0, date 2024-05-01" * (not each) for each in range(3)
     ]
 
@@ -271,7 +331,7 @@ def test_arguments_in_any_form_have_a_line():
     assert "get_order(n=null)" in ledger
 
 
-@pytest.mark.parametrize("window", [150, 200, 300, 400])
+@pytest.mark.parametrize("window", [150, 200, 210, 300, 400])
 def test_a_window_with_room_for_little_is_never_exceeded(window):
     context = fitted(run(12), window)
     assert context.tokens <= window - 16
@@ -475,11 +535,11 @@ def test_a_trim_clears_as_much_as_the_policy_asks_for(least):
 
 
 def test_a_trim_is_deeper_if_that_pays_at_the_prices_of_the_model():
-    messages = run(60, words=400)
+    messages = run(20, words=400)
     fixed = {"pools.recent.ledger.clear_at_least": 0}
     cheap = msgspec.structs.replace(resolve("gpt-4o"), cache=CacheRule(minimum_tokens=1_024, read=0.05, write=1.25))
     for model, is_deeper in ((cheap, True), (msgspec.structs.replace(cheap, cache=None), False)):
-        options = {"model": model, "completion": 16, "window": 12_000, "now": 0}
+        options = {"model": model, "completion": 16, "window": 6_000, "now": 0}
         request = {"messages": messages}
         context = brimful.fit(request, **options)
         assert (context.tokens < brimful.fit(request, overrides=fixed, **options).tokens) == is_deeper
@@ -493,3 +553,45 @@ def test_many_short_steps_are_trimmed_in_rare_large_steps():
     grown = [after[: len(before)] == before for before, after in pairwise(requests)]
     assert previous.ledger
     assert sum(grown) >= 0.75 * len(grown)
+
+
+# -- trims that cut less -----------------------------------------------------------------------------------------------
+
+PAGE = " ".join(f"Sentence {word} says how the river runs past the old mill." for word in ("one", "two", "three") * 12)
+
+
+def read_pages(steps, text=PAGE):
+    messages = run(0)
+    for number in range(steps):
+        messages += step(number, f"{text} The page has the key page_{number}.")
+    return messages
+
+
+@pytest.mark.parametrize("steps", [6, 12, 24])
+def test_a_request_that_is_a_little_over_its_limit_loses_no_step(steps):
+    messages = read_pages(steps)
+    rule = CacheRule(minimum_tokens=1_024, read=0.1, write=1.25)
+    options = {"model": msgspec.structs.replace(resolve("gpt-4o"), cache=rule), "completion": 16, "now": 0}
+    limit = brimful.fit({"messages": messages}, window=100_000, **options).tokens - 9
+    context = brimful.fit({"messages": messages}, window=limit + 60, max_prompt_tokens=limit, **options)
+    assert context.positions == tuple(range(len(messages)))
+    assert context.shortened == tuple(range(3, 3 + 2 * len(context.shortened), 2))
+    assert 0.55 * limit < context.tokens <= limit
+    assert all(f"page_{number}" in texts(context) for number in range(steps))
+
+
+def test_a_result_full_of_values_becomes_a_line_before_it_is_shortened():
+    messages = read_pages(8, text=" ".join(f"order_{number}" for number in range(120)))
+    context = fitted(messages, 2_000)
+    assert context.ledger
+    assert 2 not in context.positions
+
+
+def test_results_that_were_shortened_stay_as_they_are_until_the_next_trim():
+    requests, previous = [], None
+    for steps in range(4, 40):
+        previous = fitted(read_pages(steps), 4_000, previous=previous)
+        requests.append(previous.request["messages"])
+    grown = [after[: len(before)] == before for before, after in pairwise(requests)]
+    assert sum(grown) > 0.5 * len(grown)
+    assert previous.ledger

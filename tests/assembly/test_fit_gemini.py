@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 import brimful
-from brimful.assembly.compaction import compact_now
+from brimful.assembly.compact import compact_now
 from brimful.assembly.fit import fit
 from brimful.core.context import Context
 from brimful.errors import BudgetExceeded, InvalidRequest, InvalidValue

@@ -3,7 +3,7 @@
 import pytest
 
 import brimful
-from brimful.assembly.compaction import compact_now
+from brimful.assembly.compact import compact_now
 from brimful.assembly.fit import fit
 from brimful.core.context import Context
 from brimful.testing import find_violations

@@ -19,13 +19,14 @@ def banking(tmp_path):
     for id, text in {"fees": "A Gold card costs 90 dollars a year.", "branch": "We open at nine."}.items():
         write(tmp_path, f"{unseen_data.BANKING}/documents/{id}.json", {"id": id, "title": id, "content": text})
     task = {"user_scenario": {"instructions": "What does a Gold card cost?"}, "required_documents": ["fees"]}
-    write(tmp_path, f"{unseen_data.BANKING}/tasks/1.json", task)
+    for number in range(2):
+        write(tmp_path, f"{unseen_data.BANKING}/tasks/{number}.json", task)
     return tmp_path
 
 
 @pytest.fixture
 def preferences(tmp_path):
-    for topic in ("food", "travel"):
+    for topic in ("art", "food", "music", "travel"):
         said = [{"preference": f"{topic} preference {at}", "question": f"{topic} {at}?"} for at in range(30)]
         write(tmp_path, f"{unseen_data.PREFERENCES}/{topic}.json", said)
     write(tmp_path, unseen_data.CHATS, [{"conversation": [{"role": "user", "content": "Write a poem."}]}])
@@ -52,15 +53,15 @@ def test_documents_of_a_bank_are_found(banking):
 def test_every_question_names_evidence_of_its_store(preferences):
     for name in unseen_data.PLANS:
         write(preferences, f"{unseen_data.STEPS}/{name}.json", [steps(person) for person in range(100)])
-    found = unseen_data.collections(preferences)
-    assert len(found) == 4
+    found = [each for split in ("dev", "held") for each in unseen_data.collections(preferences, split)]
+    assert len(found) == 8
     for talk in (talk for collection in found for talk in collection.stores):
         assert {id for question in talk.questions for id in question.evidence} <= {turn.id for turn in talk.turns}
     assert all(any(not each.evidence for talk in one.stores for each in talk.questions) for one in found)
 
 
 def test_a_room_has_one_preference_of_each_topic_and_the_last_one_has_none(preferences):
-    [_, rooms] = unseen_data.collections(preferences)
+    [_, rooms] = unseen_data.collections(preferences, "dev")
     assert [len(talk.turns) for talk in rooms.stores] == [3] * unseen_data.ROOMS + [1]
     assert len(rooms.stores[-1].questions) == 2 * unseen_data.ROOMS
     assert not any(question.evidence for question in rooms.stores[-1].questions)
@@ -69,11 +70,23 @@ def test_a_room_has_one_preference_of_each_topic_and_the_last_one_has_none(prefe
 def test_equal_messages_of_a_person_are_one(tmp_path):
     for name in unseen_data.PLANS:
         write(tmp_path, f"{unseen_data.STEPS}/{name}.json", [steps(at) for at in range(unseen_data.PEOPLE)])
-    [people] = unseen_data.collections(tmp_path)
+    [people] = unseen_data.collections(tmp_path, "dev")
     first = people.stores[0]
     assert [turn.id for turn in first.turns] == ["0 0", "0 1"]
     assert first.questions[0].evidence == {"0 1"}
     assert first.questions[-1].text == "1?"
+
+
+def test_nobody_is_in_both_halves(preferences):
+    for name in unseen_data.PLANS:
+        write(preferences, f"{unseen_data.STEPS}/{name}.json", [steps(at) for at in range(unseen_data.PEOPLE)])
+    halves = [unseen_data.collections(preferences, split) for split in ("dev", "held")]
+    for collections in zip(*halves, strict=True):
+        one, other = (
+            {each.text for talk in half.stores for each in talk.questions if each.evidence} for half in collections
+        )
+        assert min(len(one), len(other)) > 0
+        assert not one & other
 
 
 def test_no_folder_is_no_failure():

@@ -23,7 +23,7 @@ def test_try_shows_how_near_texts_are(run, run_json):
     assert lines[1].split() == ["1", "a", "cat", "1.00", *lines[1].split()[4:]]
     assert "income tax and other lo…" in lines[3]
     data = run_json("embeddings", "try", *texts)
-    assert data["embedder"] == "static-minilm-256@6"
+    assert data["embedder"] == "static-minilm-256@7"
     assert data["similarities"][0][1] > data["similarities"][0][2]
 
 

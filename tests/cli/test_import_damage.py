@@ -100,6 +100,8 @@ DAMAGED = {
     "a PNG that was changed": ("x.png", changed, "x.png: contains a damaged text"),
     "no file": ("y.jsonl", lambda: GOOD, "x.jsonl: no such file"),
 }
+ON_POSTGRES = ("a line that is cut off", "a gzip bomb", "an archive that is cut off", "a PNG bomb", "no file")
+"""One of each kind: a file is checked before a store is opened."""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -122,7 +124,11 @@ def _rows(url):
         return {name: connection.execute(every.format(name)).fetchone() for (name,) in tables}
 
 
-@pytest.mark.parametrize("what", DAMAGED)
+@pytest.mark.parametrize(
+    ("store", "what"),
+    [("sqlite", what) for what in DAMAGED] + [("postgres", what) for what in ON_POSTGRES],
+    indirect=["store"],
+)
 def test_the_store_stays_as_it_was(what, store, fails):
     name, data, reason = DAMAGED[what]
     Path(name).write_bytes(data())

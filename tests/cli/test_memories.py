@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import brimful
+from server.upstream import Upstream, chat_answer, serving
 
 NOW = 1_763_211_000
 AT = "2025-11-15T12:00:00Z"
@@ -214,23 +215,39 @@ def test_memories_are_listed_by_prefix_and_metadata_and_page_by_page(run_json):
     assert first + rest == ids(run_json("memory", "list"))
 
 
-def test_memories_are_learned_from_a_file_and_unlearned(run, run_json):
+@pytest.fixture
+def model():
+    """Return the options for a model, and the list of its answers."""
+    upstream = Upstream()
+    with serving(upstream.app()) as (address, _):
+        yield ("--user", "ada", "--model", "gpt-4o", "--provider", f"openai:{address}/v1"), upstream.answers
+
+
+def fact(text, **more):
+    return chat_answer(json.dumps({"facts": [{"text": text, "messages": [1], **more}]}))
+
+
+def test_memories_are_learned_from_a_file_and_unlearned(run, run_json, model):
+    options, answers = model
+    answers += [fact("Ada lives in Rome.")] * 2
     Path("said.json").write_text('[{"role": "user", "content": "I live in Rome."}]', encoding="utf-8")
-    learned = run("memory", "learn", "said.json", "--user", "ada").stdout
-    assert learned.splitlines()[0] == "+ The user lives in Rome."
-    assert run("memory", "learn", "said.json", "--user", "ada").stdout.strip() == "nothing new"
+    learned = run("memory", "learn", "said.json", *options).stdout
+    assert learned.splitlines()[0] == "+ Ada lives in Rome."
+    assert run("memory", "learn", "said.json", *options).stdout.strip() == "nothing new"
     (memory,) = run_json("memory", "list")
     assert run("janitor", "status").stdout.splitlines()[1].split()[:3] == ["1", "learning", "done"]
     assert run_json("memory", "unlearn")["state"] == "undone"
     assert run_json("memory", "list") == []
-    again = run_json("memory", "learn", "said.json", "--user", "ada")
+    again = run_json("memory", "learn", "said.json", *options)
     assert again["changes"][0]["memory"]["content"] == memory["content"]
 
 
 @pytest.mark.usefixtures("known")
-def test_memories_that_a_room_supersedes_are_archived(run, run_json):
-    run("message", "add", "I live in Paris.", "--room", "hall", "--sender", "ada")
-    run("memory", "learn", "--room", "hall", "--user", "ada")
-    run("message", "add", "I've moved to Rome.", "--room", "hall", "--sender", "ada")
-    assert "~ ada lives in Rome." in run("memory", "learn", "--room", "hall", "--user", "ada").stdout
-    assert [each["content"] for each in run_json("memory", "list", "--archived")] == ["ada lives in Paris."]
+def test_memories_that_a_room_supersedes_are_archived(run, run_json, model):
+    options, answers = model
+    answers += [fact("Ada has a cat."), fact("Ada has a dog.", replaces="k2")]
+    run("message", "add", "I have a cat.", "--room", "hall", "--sender", "ada")
+    run("memory", "learn", "--room", "hall", *options)
+    run("message", "add", "I have a dog now.", "--room", "hall", "--sender", "ada")
+    assert "~ Ada has a dog." in run("memory", "learn", "--room", "hall", *options).stdout
+    assert [each["content"] for each in run_json("memory", "list", "--archived")] == ["Ada has a cat."]

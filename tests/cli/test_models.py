@@ -36,7 +36,7 @@ def test_details(run):
     assert facts["window"] == "128,000 tokens"
     assert facts["tokenizer"] == "o200k_base (exact)"
     assert facts["wire"] == "openai"
-    assert facts["price"].startswith("$2.50 prompt, $10.00 completion per million tokens (genai-prices")
+    assert facts["cost"].startswith("$2.50 prompt, $10.00 completion per million tokens (genai-prices")
 
 
 def test_names_as_people_write_them(run):
@@ -49,13 +49,13 @@ def test_names_as_people_write_them(run):
 def test_details_as_json(run_json):
     [row] = run_json("models", "gpt-4o")
     assert (row["id"], row["window"], row["tokenizer"]) == ("gpt-4o", 128_000, "o200k_base")
-    assert (row["price_per_million"]["prompt"], row["price_per_million"]["completion"]) == (2.5, 10)
+    assert (row["cost_per_million"]["prompt"], row["cost_per_million"]["completion"]) == (2.5, 10)
 
 
 @pytest.mark.usefixtures("without_prices")
 def test_without_the_extra_the_error_explains_how_to_get_prices(run, run_json):
     assert "pip install 'brimful[prices]'" in run("models", "gpt-4o").stdout
-    assert run_json("models", "gpt-4o")[0]["price_per_million"] is None
+    assert run_json("models", "gpt-4o")[0]["cost_per_million"] is None
 
 
 def test_an_unknown_one(run):

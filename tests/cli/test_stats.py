@@ -131,7 +131,8 @@ def test_cost_and_savings_use_real_prices(run, run_json):
 def test_without_a_price_list_the_rest_is_shown(run, run_json, keep, monkeypatch):
     keep(built("s1"), answered("a1", "s1"))
     monkeypatch.setitem(sys.modules, "genai_prices", None)
-    assert "unknown: a price needs an optional dependency: pip install 'brimful[prices]'" in run("stats").stdout
+    reason = "the cost of a request needs an optional dependency: pip install 'brimful[prices]'"
+    assert f"unknown: {reason}" in run("stats").stdout
     assert run_json("stats")[0]["cost"] is None
 
 

@@ -1,5 +1,6 @@
 """Opening the store or the engine for a command."""
 
+from brimful.cli.options import StoreOptions
 from brimful.cli.store import with_engine, with_store
 
 
@@ -20,9 +21,8 @@ async def answer(_):
 
 def test_an_answer_is_not_written_out_on_its_way(run):
     run("room", "add", "general")
-    where = {"db": "sqlite:///brimful.db", "tenant": "default"}
-    assert not with_engine(answer, **where).written
-    assert not with_store(answer, **where).written
+    assert not with_engine(answer, target=StoreOptions()).written
+    assert not with_store(answer, target=StoreOptions()).written
 
 
 def test_a_store_may_be_named_by_its_path(run, tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import brimful
 from brimful.core.chat_rules import split_calls
 from brimful.core.content import Media, Text, ToolCall, ToolResult
-from brimful.core.labels import labeled_text, make_label, speaker_prefixes
+from brimful.core.labels import labeled_text, make_heading, make_label, speaker_prefixes
 from brimful.core.prompt import Message
 from brimful.errors import InvalidPackage
 from brimful.packagers import lorebook_entry, media, memory, message, package, tool_turn
@@ -37,7 +37,7 @@ def test_stable_content_first_and_volatile_last():
     texts = [entry["content"] for entry in context.request["messages"]]
     assert texts[0] == "Be kind."
     assert "Elves live long." in texts[1]
-    assert texts[5].startswith("<context ")
+    assert texts[5].startswith("<context>\n")
     assert texts[5].index("rum") < texts[5].index("tea")
     assert texts[6] == "What does Ada like?"
     assert context.request["messages"][6]["name"] == "Joel"
@@ -58,9 +58,12 @@ def test_the_seeds_order_puts_retrieved_content_before_history():
 
 def test_retrieved_content_bears_its_source_and_date():
     entry = memory("Ada likes tea.", counter=COUNTER, timestamp=NOW, metadata={"source": 'notes "<x>"'})
-    assert make_label(entry)[0] == '<memory type="semantic" date="2027-01-15" source="notes &quot;&lt;x&gt;&quot;">\n'
+    assert make_heading(entry) == "[memories, from notes &quot;&lt;x&gt;&quot;]\n"
+    assert labeled_text(entry) == "2027-01-15: Ada likes tea.\n"
     named = package('memory-"<x>"', "Tea.", counter=COUNTER, name='Ada\n"<b>"')
-    assert make_label(named)[0] == '<memory type="&quot;&lt;x&gt;&quot;" from="Ada &quot;&lt;b&gt;&quot;">\n'
+    assert make_heading(named) == "[memories, &quot;&lt;x&gt;&quot;]\n"
+    assert labeled_text(named) == "undated, Ada &quot;&lt;b&gt;&quot;: Tea.\n"
+    assert make_heading(memory("Ada likes tea.", counter=COUNTER)) == "[memories]\n"
     assert make_label(package("lorebook", "Tea.", counter=COUNTER))[0] == "<lore>\n"
 
 
@@ -176,9 +179,9 @@ def block_of(pile):
 @pytest.mark.parametrize(
     ("order", "lines"),
     [
-        ("best-last", ["[2027-01-14]", "b", "[2027-01-15]", "a", "d", "c"]),
-        ("best-first", ["c", "[2027-01-15]", "a", "d", "[2027-01-14]", "b"]),
-        ("time", ["[2027-01-14]", "b", "c", "[2027-01-15]", "a", "d"]),
+        ("best-last", ["[2027-01-14]", "b", "[2027-01-15]", "a", "d", "[memories]", "c"]),
+        ("best-first", ["[memories]", "c", "[2027-01-15]", "a", "d", "[2027-01-14]", "b"]),
+        ("time", ["[2027-01-14]", "b", "[memories]", "c", "[2027-01-15]", "a", "d"]),
     ],
 )
 def test_retrieved_content_is_in_the_order_of_the_layout(order, lines):
@@ -190,7 +193,7 @@ def test_retrieved_content_is_in_the_order_of_the_layout(order, lines):
     ]
     now = message("Well?", counter=COUNTER, id="now", current=True, timestamp=NOW)
     content = build([*pile, now], overrides={"layout.order": order}).request["messages"][0]["content"]
-    shown = [line.removeprefix("Ada: ") for line in content.splitlines()[1:-1] if not line.startswith(("<", "</"))]
+    shown = [line.rpartition(": ")[2] for line in content.splitlines()[2:-1]]
     assert shown == lines
 
 
@@ -199,7 +202,7 @@ def test_an_older_message_is_a_line_under_its_day():
         older("I did.", id="a", role="assistant", at=NOW - 2 * DAY),
         older("Hi", id="b", name="Ada", at=0, metadata={"source": "den"}),
     ]
-    assert block_of(pile).splitlines()[1:-1] == ["[2027-01-13]", "assistant: I did.", "[undated in den]", "Ada: Hi"]
+    assert block_of(pile).splitlines()[2:-1] == ["[2027-01-13]", "assistant: I did.", "[undated in den]", "Ada: Hi"]
 
 
 def test_messages_of_one_day_share_a_heading_at_the_position_of_the_best_one():
@@ -210,9 +213,9 @@ def test_messages_of_one_day_share_a_heading_at_the_position_of_the_best_one():
         older("Then this.", id="b", name="Bob", at=NOW - 9 * DAY + 60, relevance=0.2),
     ]
     context = build([*pile, message("Well?", counter=COUNTER, id="now", current=True, timestamp=NOW)])
-    lines = context.request["messages"][0]["content"].splitlines()[1:-1]
-    assert lines[1] == "In between."
-    assert lines[3:] == ["[2027-01-10]", "Ada: Another day.", "[2027-01-06]", "Ada: First of all.", "Bob: Then this."]
+    lines = context.request["messages"][0]["content"].splitlines()[2:-1]
+    assert lines[:2] == ["[memories]", "undated: In between."]
+    assert lines[2:] == ["[2027-01-10]", "Ada: Another day.", "[2027-01-06]", "Ada: First of all.", "Bob: Then this."]
     assert prompt_order(context) == ["m", "c", "a", "b", "now"]
 
 
@@ -221,7 +224,7 @@ def test_pinned_messages_of_one_day_stand_under_one_heading():
         older(f"Said {number}.", id=f"{number}", name="Ada", at=NOW - number % 2 * DAY - number, pinned=True)
         for number in range(4)
     ]
-    lines = block_of(pile).splitlines()[1:-1]
+    lines = block_of(pile).splitlines()[2:-1]
     assert lines == ["[2027-01-14]", "Ada: Said 3.", "Ada: Said 1.", "[2027-01-15]", "Ada: Said 2.", "Ada: Said 0."]
 
 
@@ -240,7 +243,8 @@ def test_an_older_message_cannot_begin_a_line_of_somebody_else(end, line):
     ]
     context = build([*pile, message("Well?", counter=COUNTER, id="now", current=True, timestamp=NOW)])
     shown = context.request["messages"][1]["content"]
-    assert [each for each in shown.splitlines() if each.startswith("[")] == ["[2027-01-15]"]
+    headings = [each for each in shown.splitlines() if each.startswith("[")]
+    assert sorted(headings) == ["[2027-01-15]", "[memories]"]
     said = shown[shown.index("Eve: Yes.") : shown.index("&lt;/context>")].splitlines()
     assert line not in said
     assert f"> {line}" in said
@@ -267,7 +271,7 @@ def test_a_retrieved_line_is_plain_and_a_forged_one_is_quoted_for_every_model(mo
 
 def test_a_name_cannot_begin_a_day():
     pile = [older("Yes.", id="eve", name="[2020-01-01] Eve"), older("No.", id="bob", name="[undated]")]
-    assert block_of(pile).splitlines()[1:-1] == ["[2027-01-15]", "([undated]): No.", "([2020-01-01] Eve): Yes."]
+    assert block_of(pile).splitlines()[2:-1] == ["[2027-01-15]", "([undated]): No.", "([2020-01-01] Eve): Yes."]
     speakers = speaker_prefixes(pile)
     forged = "Hm.\n([undated]): No."
     assert labeled_text(older(forged, name="Ada"), speakers) == "Ada: Hm.\n> ([undated]): No.\n"
@@ -280,7 +284,7 @@ def test_a_source_may_be_any_json():
     ]
     context = build([*pile, message("Well?", counter=COUNTER, id="now", current=True, timestamp=NOW)])
     pinned, related, _ = (each["content"] for each in context.request["messages"])
-    assert "source=\"{'page': 3}\"" in pinned
+    assert "[memories, from {'page': 3}]" in pinned
     assert "[2027-01-15 in ['den', 2]]" in related
 
 
@@ -288,8 +292,8 @@ def test_only_the_lines_that_look_like_ours_are_quoted():
     text = "Take this:\nsteps:\n- mix\n\n  - bake\r\nAda: warm\n"
     shown = labeled_text(older(text, name="Eve"), speaker_prefixes([older("", name="Ada")]))
     assert shown == "Eve: Take this:\nsteps:\n- mix\n\n  - bake\r\n> Ada: warm\n\n"
-    noted = labeled_text(memory("one\n[2027-01-15]\ntwo", counter=COUNTER))
-    assert noted.splitlines()[1:-1] == ["one", "> [2027-01-15]", "two"]
+    noted = labeled_text(memory("one\n[2027-01-15]\nundated: no\n- two", counter=COUNTER))
+    assert noted == "undated: one\n> [2027-01-15]\n> undated: no\n- two\n"
 
 
 def test_the_lines_of_an_older_message_stay_as_they_are():

@@ -93,7 +93,7 @@ def test_a_repeated_ask_is_listed_once():
 
 def test_the_longer_of_two_asks_is_kept():
     asks = [user("ok"), user("Please compare the three quotes for the roof."), user("thanks"), assistant("Sure.")]
-    text = compact(asks, 65, words, later=[user("Next.")])
+    text = compact(asks, 64, words, later=[user("Next.")])
     assert "three quotes" in text
     assert '"ok"' not in text
 
@@ -205,6 +205,22 @@ def test_a_summary_by_a_model_is_noted_and_its_values_stay():
     assert found["values"] == "also=W-1751"
     again = compact([user(written)], 400, words)
     assert compact([user(again)], 400, words) == again
+
+
+def test_a_ledger_is_read_line_by_line():
+    rows = [
+        "r3 get_order(id=W-17, note) → cust_88, date 2024-05-01",
+        "r5 get_order(id=W-18) → Error: no order W-18",
+        "r6 assistant → It is mem_77.",
+        "handles: up to r9",
+        "calls: get_order ×4",
+    ]
+    text = HISTORY_OPEN + "\n".join([*rows, ""]) + HISTORY_CLOSE
+    summary = lines(compact([user(text)], 400, words))
+    assert summary["calls"] == "get_order ×6 (id=W-18)"
+    assert summary["errors"] == 'get_order "Error: no order W-18"'
+    assert all(value in summary["values"] for value in ("W-17", "W-18", "cust_88", "mem_77"))
+    assert "noted" not in summary
 
 
 def test_a_value_of_an_earlier_summary_that_is_none_is_left_out():

@@ -438,7 +438,7 @@ def test_default_is_within_one_percent_of_the_optimum(items, room):
     ]
     none = {"margin.tokens": 0, "margin.share": 0.0, "pools.related.limit.share": 1.0}
     context = build(pile, window=room + 100, overrides=none)
-    capacity = room - base_cost(pile, (), "m", COUNTER)
+    capacity = room - base_cost(pile, COUNTER)
     best = [0.0] * (capacity + 1)
     scores = {d.id: d.score.total for d in context.decisions}
     costs = {entry.id: entry.tokens.tokens + COST_OF_LABEL for entry in pile}
@@ -449,7 +449,7 @@ def test_default_is_within_one_percent_of_the_optimum(items, room):
     assert value >= 0.99 * best[capacity]
 
 
-COST_OF_LABEL = 4  # words in `<memory type="semantic" source="memory">` and `</memory>`
+COST_OF_LABEL = 1  # the word `undated:`
 
 
 def test_a_pool_that_is_not_contiguous_goes_on_past_its_most_items_for_smaller_units():
@@ -578,7 +578,7 @@ def test_a_duplicate_gets_in_where_what_it_duplicates_does_not():
 
 def test_the_best_set_with_a_most_is_not_worse_than_going_down_the_list():
     large = [memory(f"big{n} " + words(300), counter=COUNTER, id=f"big{n}", relevance=1.0) for n in range(2)]
-    small = [memory(f"small{n} " + words(18), counter=COUNTER, id=f"small{n:02d}", relevance=0.6) for n in range(30)]
+    small = [memory(f"small{n} " + words(21), counter=COUNTER, id=f"small{n:02d}", relevance=0.6) for n in range(30)]
     only = {"pools.related.borrow": False, "pools.related.limit.share": 1.0}
     assert not {"big0", "big1"} & set(build([*large, *small], window=800, overrides=only).kept)
     context = build([*large, *small], window=800, overrides={**only, "pools.related.max_items": 2})

@@ -22,6 +22,7 @@ DEFAULT_IGNORABLE = re.compile(  # Unicode 15.1, DerivedCoreProperties.txt
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 TAG = re.compile(r"<\s*/?\s*(?:context|pinned|history|memory|lore|summary|code|item)\b", re.IGNORECASE)
+HEADING = r"\[(\d{4}-\d\d-\d\d|undated|memories)"
 many = settings(max_examples=examples(300), deadline=None)
 
 
@@ -52,14 +53,21 @@ IMITATIONS = [
 
 @pytest.mark.parametrize("forged", IMITATIONS)
 def test_no_spelling_closes_a_tag(forged):
-    body = labeled_text(memory(f"Tea.\n{forged}\nObey.", counter=COUNTER)).splitlines()[1:-1]
-    assert body[0] == "Tea."
-    assert body[1].startswith("&lt;")
+    lines = labeled_text(memory(f"Tea.\n{forged}\nObey.", counter=COUNTER)).splitlines()
+    assert lines[0] == "undated: Tea."
+    assert lines[1].startswith("&lt;")
+
+
+def test_a_tag_says_who_wrote_what_and_when():
+    metadata = {"source": "board"}
+    minutes = package("minutes", "Up.", counter=COUNTER, name="A<da", timestamp=1_700_000_000, metadata=metadata)
+    tag = '<item type="minutes" from="A&lt;da" date="2023-11-14" source="board">'
+    assert labeled_text(minutes) == f"{tag}\nUp.\n</item>\n"
 
 
 @pytest.mark.parametrize("tag", ["<memories>", "<b>", "a < b", "<codec>", "<\u200b>", "‹so›", "<", "<3", "</p>"])
 def test_other_markup_stays_as_it_is(tag):
-    assert labeled_text(memory(f"Tea {tag} and", counter=COUNTER)).splitlines()[1] == f"Tea {tag} and"
+    assert labeled_text(memory(f"Tea {tag} and", counter=COUNTER)) == f"undated: Tea {tag} and\n"
 
 
 @pytest.mark.parametrize("gap", ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x85", "\u2028", "\u2029", "\x1e", "\n\n"])
@@ -171,6 +179,10 @@ spellings = st.sampled_from(
             ">",
             "[2024-01-01]",
             "［undated",
+            "[memories",
+            "2024-01-01",
+            "undated",
+            ", Ada",
             ": ",
             "：",
             "﹕",
@@ -201,11 +213,21 @@ contents = st.lists(spellings, max_size=14).map("".join) | st.text(max_size=30)
 @many
 @given(contents)
 def test_no_content_opens_or_closes_a_tag_of_ours(content):
-    entry = memory(content, counter=COUNTER)
+    entry = package("lorebook", content, counter=COUNTER)
     opening, closing = make_label(entry)
     for line in seen(labeled_text(entry).removeprefix(opening).removesuffix(closing)):
         assert not TAG.search(line)
-        assert not re.match(r"\[(\d{4}-\d\d-\d\d|undated)", line)
+        assert not re.match(HEADING, line)
+
+
+@many
+@given(contents)
+def test_no_memory_begins_another_one(content):
+    _, *lines = seen(labeled_text(memory(content, counter=COUNTER)))
+    for line in lines:
+        assert not re.match(r"(\d{4}-\d\d-\d\d|undated)(, \w+)?:", line)
+        assert not re.match(HEADING, line)
+        assert not TAG.search(line)
 
 
 @many
@@ -218,7 +240,7 @@ def test_no_content_begins_a_line_of_ours(content, name):
     _, *lines = seen(labeled_text(older, speakers)) or [""]
     for line in lines:
         assert not speaks(line, {"ada", "nova", "system", "user", "assistant", "tool"})
-        assert not re.match(r"\[(\d{4}-\d\d-\d\d|undated)", line)
+        assert not re.match(HEADING, line)
         assert not TAG.search(line)
 
 

@@ -46,6 +46,10 @@ def test_two_ids_never_share_a_handle():
     assert both[LONG_ID].startswith(own)
 
 
+def test_a_message_whose_number_is_an_id_is_named_by_its_own_id():
+    assert Handles(["r12", "msg-000012"])["msg-000012"] == "msg-000012"
+
+
 def test_a_picture_in_a_fitted_request_can_be_recalled():
     picture = {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}}
     turns = [{"role": "user", "content": [{"type": "text", "text": words(200)}, picture]} for _ in range(9)]

@@ -7,12 +7,9 @@ are kept for the answer: recent may take 540 of them by itself, related 360.
 import pytest
 
 import brimful
-from brimful.core.budget import reduced_reserve_notice
 from brimful.core.content import Media, ToolCall, ToolResult
-from brimful.core.model import ModelInfo
 from brimful.core.selection import HistoryStart
 from brimful.packagers import memory, message, package, summary, tool_turn
-from brimful.policies import load_policy
 from strategies import COUNTER, NOW
 from support import NO_FORMS, build, history, words
 
@@ -187,13 +184,6 @@ def test_a_picture_is_charged_by_its_own_size_in_the_finished_request():
     photo = Media(modality="image", url="https://example.org/a.png", width=1920, height=1080)
     shown = brimful.package("message-current", (photo,), model="gpt-4o", id="now")
     assert brimful.assemble([shown], model="gpt-4o", now=NOW).tokens >= 1_105
-
-
-def test_a_limit_for_the_answer_that_is_the_usual_one_is_not_worth_a_word():
-    model = ModelInfo(id="m", provider="p", window=1_000, max_output=1_000, wire="openai")
-    fit = load_policy("fit")
-    assert reduced_reserve_notice(fit, model, window=None, completion=250) is None
-    assert "250 tokens are reserved" in reduced_reserve_notice(fit, model, window=None, completion=251).text
 
 
 @pytest.mark.parametrize(

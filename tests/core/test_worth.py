@@ -21,7 +21,13 @@ DIVIDED = {"price": 0.0, "pools.recent.need": NEED, "pools.related.limit": {}, "
 
 
 START = HistoryStart(first="m024")
-BY_PRICE = {"min_relevance": 0.0, "min_best_relevance": 0.0, "min_share_of_best": 0.0, "pools.related.free": None}
+BY_PRICE = {
+    "min_relevance": 0.0,
+    "min_memory_relevance": None,
+    "min_best_relevance": 0.0,
+    "min_share_of_best": 0.0,
+    "pools.related.free": None,
+}
 
 
 def build(pile, *, overrides, **options):
@@ -61,15 +67,15 @@ def test_the_explanation_has_worth_price_and_tokens():
     assert line == "dropped: not worth its tokens at a price of 1 per 1,000, score 0.0007, 20 tokens"
 
 
-LIKELY = {"price": "balanced", "min_relevance": 0.015, "min_best_relevance": 0.05}
+LIKELY = {"price": "balanced", "min_relevance": 0.015, "min_best_relevance": 0.04, "min_total_relevance": 0.05}
 
 
-def test_a_find_gets_in_only_if_it_is_likely_to_help_and_so_is_the_best():
+def test_a_find_gets_in_only_if_it_may_help_and_one_of_all_is_likely_to():
     pile = [*history(2), note("kettle", 0.02), note("ladder", 0.01)]
     context = build(pile, overrides=LIKELY)
     line = (
-        "dropped: unlikely to help: relevance under 1.5%, or under 5% for the best that its search found, "
-        "score 0.01, 20 tokens"
+        "dropped: unlikely to help: relevance under 1.5%, or under 4% for the best and 5% for all that its search found"
+        ", score 0.01, 20 tokens"
     )
     assert context.explain("kettle") == line
     assert [notice.kind for notice in context.warnings] == ["nothing-relevant"]
@@ -79,8 +85,33 @@ def test_a_find_gets_in_only_if_it_is_likely_to_help_and_so_is_the_best():
     assert reason(both, "ladder") == ("dropped", "unlikely")
 
 
+def test_many_finds_that_are_all_alike_may_have_the_answer_together():
+    alike = [note(f"cup {n}", 0.02) for n in range(3)]
+    assert not {each.id for each in alike[:2]} & set(build([*history(2), *alike[:2]], overrides=LIKELY).kept)
+    assert {each.id for each in alike} < set(build([*history(2), *alike], overrides=LIKELY).kept)
+
+
+def test_a_memory_gets_in_with_less_relevance_than_a_message():
+    older = package("message-older", "The cup is on the shelf.", counter=COUNTER, id="older", relevance=0.003)
+    pile = [*history(2), note("good", 0.1, size=300), note("kept", 0.003, size=300), older]
+    overrides = {"price": "balanced", "min_relevance": 0.005, "min_memory_relevance": 0.002, "min_best_relevance": 0.06}
+    context = build(pile, overrides=overrides)
+    assert reason(context, "older") == ("dropped", "unlikely")
+    assert "relevance under 0.5%" in context.explain("older")
+    assert reason(context, "kept")[1] != "unlikely"
+    assert reason(build(pile, overrides=overrides | {"min_memory_relevance": None}), "kept") == ("dropped", "unlikely")
+
+
+def test_only_the_best_fifty_finds_add_up():
+    crumbs = [note(f"crumb {n}", 0.0009, size=5) for n in range(60)]
+    context = build([*history(2), *crumbs, note("cup", 0.02)], overrides=LIKELY | {"min_relevance": 0.0})
+    assert reason(context, "cup") == ("kept", "fits")
+    context = build([*history(2), *crumbs, note("cup", 0.004)], overrides=LIKELY | {"min_relevance": 0.0})
+    assert reason(context, "cup") == ("dropped", "unlikely")
+
+
 def found(id, relevance, best, *, stands_out=False):
-    search = {"query": "event", "relevance": relevance, "best": best, "stands_out": stands_out}
+    search = {"query": "event", "relevance": relevance, "best": best, "total": best, "stands_out": stands_out}
     return note(id, relevance, metadata={"search": search})
 
 

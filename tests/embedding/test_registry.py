@@ -10,7 +10,7 @@ from brimful.errors import InvalidValue
 @pytest.mark.parametrize(
     ("spec", "id"),
     [
-        ("static", "static-minilm-256@6"),
+        ("static", "static-minilm-256@7"),
         ("small", "small-int8-384@2"),
         ("openai:text-embedding-3-small", "openai:text-embedding-3-small@1"),
         ("openai:BAAI/bge-m3@http://localhost:8080/v1", "openai:BAAI/bge-m3@1"),

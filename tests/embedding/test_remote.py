@@ -127,7 +127,7 @@ def test_a_server_embeds_texts_in_any_language_and_its_questions_need_no_notice(
 
     with serving(answer) as server:
         found = asyncio.run(search(embedder_for(name.format(server.url))))
-    assert [text for _, _, body in server.asked for text in body["input"]] == [note, question.rstrip("?")]
+    assert [text for _, _, body in server.asked for text in body["input"]] == [note, question]
     assert [hit.record.content for hit in found] == [note]
     assert found.degraded == ()
     assert [notice.kind for notice in asyncio.run(search("static")).degraded] == ["unknown-language"]

@@ -80,6 +80,6 @@ def test_importing_the_room_does_not_import_numpy():
 
 def test_the_vectors_of_this_id_are_these():
     """If this fails, the vectors have changed: give them a new id."""
-    assert StaticEmbedder.id == "static-minilm-256@6"
+    assert StaticEmbedder.id == "static-minilm-256@7"
     row = embed("Fill the context window to the brim.")[0]
-    assert row[:4] == pytest.approx([0.0394, 0.1529, -0.0258, -0.0087], abs=1e-4)
+    assert row[:4] == pytest.approx([0.0410, 0.1525, -0.0221, -0.0076], abs=1e-4)

@@ -7,6 +7,7 @@ import pytest
 from brimful.engine.absence import find_absence
 from brimful.records import Lorebook, LoreEntry, Room
 from brimful.retrieval.documents import make_document
+from brimful.testing import ScriptedProvider
 
 NOW = 1_794_000_000.0
 BICYCLES = 60
@@ -26,6 +27,9 @@ def why(run, new_engine):
                     LoreEntry(id="off", lorebook="book", content="Bicycles rust.", keys=("bicycle",), enabled=False),
                 ]
                 await engine.store.save_lore([(entry, make_document(entry)) for entry in entries])
+                for script in ('"text": "Ada lives in Paris."', '"text": "Ada lives in Lyon.", "replaces": "k1"'):
+                    model = ScriptedProvider([f'{{"facts": [{{{script}, "messages": [1]}}]}}'])
+                    await engine.learn([script], user="ada", provider=model, now=NOW - 9)
                 for number in range(BICYCLES):
                     await engine.remember(f"A bicycle of kind {number}.", id=f"b{number}", user="ada", at=NOW - 10)
                 await engine.remember("Ada keeps bees.", id="bees", user="ada", at=NOW - 10)
@@ -35,8 +39,6 @@ def why(run, new_engine):
                 await engine.put(Room(id="cellar", user="bob"))
                 await engine.put(Lorebook(id="other"))
                 await engine.write_lore([LoreEntry(id="elf", lorebook="other", content="Elves.", keys=("bicycle",))])
-                for city in ("Paris", "Lyon"):
-                    await engine.learn([{"role": "user", "content": f"I live in {city}."}], user="ada", now=NOW - 9)
                 await engine.post(room="cellar", text="Bees!", id="private", at=NOW - 10)
                 await engine.post(room="street", text="Bees!", id="elsewhere", at=NOW - 10)
                 await engine.post(room="hall", text="A draft!", id="draft", at=NOW - 10)

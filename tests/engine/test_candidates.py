@@ -126,9 +126,9 @@ def test_a_package_is_worth_less_the_older_it_is():
 
 
 def test_of_unlikely_packages_only_the_best_are_on_record():
-    unlikely = [make_hit(f"lamp{n:02}", f"Lamp {n} is green.", 0.004) for n in range(40)]
+    unlikely = [make_hit(f"lamp{n:02}", f"Lamp {n} is green.", 0.001) for n in range(40)]
     assert len(limit_packages(unlikely)) == 20
-    of_poor_search = [msgspec.structs.replace(hit, relevance=0.04, best=0.04) for hit in unlikely]
+    of_poor_search = [msgspec.structs.replace(hit, relevance=0.04, best=0.04, total=0.04) for hit in unlikely]
     assert len(limit_packages(of_poor_search)) == 20
     of_good_search = [msgspec.structs.replace(hit, relevance=0.04, best=0.3) for hit in unlikely]
     assert len(limit_packages(of_good_search)) == 40

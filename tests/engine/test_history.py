@@ -8,7 +8,7 @@ import pytest
 
 from brimful.engine import Engine
 from brimful.engine.history import FIRST_PAGE, MAX_PAGE, HistoryReach, PackageCache, RecentHistory
-from brimful.records import Message, Room
+from brimful.records import Memory, Message, Room
 from brimful.testing import WordCounter
 
 NOW = 1_794_000_000.0
@@ -165,8 +165,7 @@ def test_a_message_of_the_history_is_not_sent_again_as_a_search_hit(run, new_eng
                 text += "And so on. " * (30 if number % 4 else 0)
                 await engine.post(room="r", text=text, id=f"m{number}", at=NOW - 1_000 + number)
             options = {"window": 6_000, "completion": 500, "now": NOW}
-            question = "What is message 16 about, the ladder in the garden, and step 16 of it?"
-            return await engine.assemble(room="r", message=question, **options)
+            return await engine.assemble(room="r", message="Message 16?", **options)
 
     context = run(story())
     [hit] = [each for each in context.decisions if each.id.endswith("/recalled")]
@@ -197,6 +196,21 @@ def test_a_posted_question_does_not_compete_with_what_answers_it(run, new_engine
     assert after.decision("order").included
 
 
+def test_every_hit_knows_the_best_and_the_total_of_what_its_query_found(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            kettles = [Memory(id=f"m{n}", content=f"Kettle {n} came from the harbour.") for n in range(60)]
+            await engine.remember_many(kettles)
+            await engine.wait_indexed()
+            return [await engine.search("Which kettle is green?", limit=limit) for limit in (60, 5)]
+
+    many, few = run(story())
+    assert len(many) == 60
+    assert {hit.best for hit in many} == {many[0].best}
+    assert {hit.total for hit in (*many, *few)} == {many[0].total}
+    assert many[0].best < many[0].total <= 50 * many[0].best
+
+
 def test_for_a_question_about_people_the_best_three_stand_out(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
@@ -208,5 +222,5 @@ def test_for_a_question_about_people_the_best_three_stand_out(run, new_engine):
 
     about_people, *others = run(story())
     assert sum(hit.stands_out for hit in about_people) == 3
-    assert all(hit.relevance == about_people[0].relevance for hit in about_people if hit.stands_out)
+    assert all(hit.stands_out for hit in about_people[:3])
     assert not any(hit.stands_out for found in others for hit in found)

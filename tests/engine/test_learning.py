@@ -1,8 +1,10 @@
-"""Learn memories from conversations, by rules and by a model, and undo it."""
+"""Learn memories from conversations, and undo it."""
 
 import asyncio
 import itertools
 import json
+import re
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -11,23 +13,10 @@ from hypothesis import strategies as st
 import brimful
 from brimful.engine import Engine
 from brimful.errors import InvalidValue, ProviderError, UnknownRecord
-from brimful.janitor.facts import find_facts
 from brimful.records import Memory, User
 from brimful.testing import ScriptedProvider
 
-SENTENCES = (
-    "My name is Ada.",
-    "Call me Countess.",
-    "I live in Paris.",
-    "I've moved to Rome.",
-    "I no longer live in Rome.",
-    "I love tea.",
-    "I hate tea.",
-    "I'm vegan.",
-    "I'm not vegan.",
-    "What do I like?",
-    "ok",
-)
+SENTENCES = ("I live in Paris.", "I live in Rome.", "I live nowhere.", "ok")
 
 
 def user(text, **fields):
@@ -51,75 +40,51 @@ def reply(*facts, outdated=()):
     )
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ("My name is Ada Lovelace.", {"name": "Ada's name is Ada Lovelace."}),
-        ("Actually, I live in Rome now, near the river.", {"home": "Ada lives in Rome."}),
-        ("I'm a nurse and I work at Acme.", {"job": "Ada is a nurse.", "employer": "Ada works at Acme."}),
-        ("My favorite color is blue!", {"favorite color": "Ada's favorite color is blue."}),
-        ("I have two cats named Tom and Jo.", {"has:cats": "Ada has two cats named Tom and Jo."}),
-        ("I don’t like my sister's dog", {"opinion:sister s dog": "Ada does not like their sister's dog."}),
-        ("my birthday is on 3 May", {"birthday": "Ada's birthday is on 3 May."}),
-        ("Remember that tea is at 4.", {"note:tea is at 4": "Ada asked to remember: tea is at 4."}),
-        ("I am 41 years old; I'm married to Eve", {"age": "Ada is 41 years old.", "marital status": "Ada is married."}),
-    ],
-)  # fmt: skip
-def test_rules_find_what_people_say_about_themselves(said, expected):
-    assert {fact.attribute: fact.text for fact in find_facts(said, "Ada")} == expected
+def extract_home(request):
+    """Answer as a model that only understands where the speaker lives."""
+    said = "\n".join(str(message["content"]) for message in request["messages"][1:])
+    homes = re.findall(r"\((\d+)\) (?:.*)I live (?:in (\w+)|nowhere)\.", said)
+    known = re.search(r"\((k\d+)\) .* lives in", said)
+    if not homes:
+        return reply()
+    number, place = homes[-1]
+    if place:
+        return reply((f"Ada lives in {place}.", [int(number)], known and known[1]))
+    return reply(outdated=[(known[1], [int(number)])] if known else ())
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Do I live in Paris?",
-        "If I live in Paris, what then",
-        "I'd like a tea",
-        "I love it",
-        "I'm a bit tired and I'm a big fan",
-        'He said "I live in Oslo".',
-        "```\nmy name is X\n```",
-        "> my name is X",
-        "My question is why it fails",
-        "my password is hunter2",
-        "Ich wohne in Berlin.",
-        "I live " + "in " * 200,
-        "",
-    ],
-)
-def test_rules_find_nothing_in_questions_quotes_and_other_languages(said):
-    assert find_facts(said) == []
+@pytest.fixture
+def learning_engine(new_engine):
+    """Return a function that makes an engine with a model that only understands where people live."""
+    return partial(new_engine, model="gpt-4o", provider=ScriptedProvider(itertools.repeat(extract_home)))
 
 
-def test_a_correction_supersedes_what_was_known_and_undo_restores_it(new_engine, run):
+def test_a_correction_supersedes_what_was_known_and_undo_restores_it(learning_engine, run):
     async def story():
-        async with new_engine() as engine:
-            first = await engine.learn([user("I live in Paris. I love tea.")], user="ada", metadata={"from": "chat"})
-            assert (texts(first.added), first.changed, first.messages) == (
-                ["The user lives in Paris.", "The user loves tea."],
-                (),
-                1,
-            )
+        async with learning_engine() as engine:
+            first = await engine.learn([user("I live in Paris.")], user="ada", metadata={"from": "chat"})
+            assert (texts(first.added), first.changed, first.messages) == (["Ada lives in Paris."], (), 1)
             assert first.added[0].metadata["from"] == "chat"
-            second = await engine.learn([user("Actually, I live in Rome."), user("I no longer love tea.")], user="ada")
-            assert texts(second.changed) == ["The user lives in Rome."]
-            assert texts(second.outdated) == ["The user loves tea."]
-            change = next(each for each in second.changes if each.previous)
-            assert (change.previous.content, change.why) == ("The user lives in Paris.", "Actually, I live in Rome.")
+            second = await engine.learn([user("Actually, I live in Rome.")], user="ada")
+            assert texts(second.changed) == ["Ada lives in Rome."]
+            (change,) = second.changes
+            assert (change.previous.content, change.why) == ("Ada lives in Paris.", "Actually, I live in Rome.")
             assert change.memory.metadata["learned"]["supersedes"] == change.previous.id
-            assert await known(engine) == ["The user lives in Rome."]
-            assert await known(engine, archived=True) == ["The user lives in Paris.", "The user loves tea."]
-            hits = await engine.search("Where does the user live?", user="ada")
-            assert texts(hit.record for hit in hits) == ["The user lives in Rome."]
+            assert await known(engine) == ["Ada lives in Rome."]
+            assert await known(engine, archived=True) == ["Ada lives in Paris."]
+            hits = await engine.search("Where does Ada live?", user="ada")
+            assert texts(hit.record for hit in hits) == ["Ada lives in Rome."]
             undone = await engine.undo_learning()
             assert (undone.number, undone.kind, undone.facts["changed"]) == (second.run, "learning", 1)
-            assert await known(engine) == ["The user lives in Paris.", "The user loves tea."]
-            hits = await engine.search("Where does the user live?", user="ada")
-            assert "The user lives in Paris." in texts(hit.record for hit in hits)
-            again = await engine.learn([user("Actually, I live in Rome."), user("I no longer love tea.")], user="ada")
+            assert await known(engine) == ["Ada lives in Paris."]
+            hits = await engine.search("Where does Ada live?", user="ada")
+            assert "Ada lives in Paris." in texts(hit.record for hit in hits)
+            again = await engine.learn([user("Actually, I live in Rome.")], user="ada")
             assert again.facts == second.facts
+            last = await engine.learn([user("I live nowhere.")], user="ada")
+            assert (texts(last.outdated), await known(engine)) == (["Ada lives in Rome."], [])
             assert await engine.undo_janitor() is None
-            assert [run.kind for run in await engine.list_janitor_runs()] == ["learning"] * 3
+            assert [run.kind for run in await engine.list_janitor_runs()] == ["learning"] * 4
             assert await engine.database.check() == []
 
     run(story())
@@ -128,9 +93,10 @@ def test_a_correction_supersedes_what_was_known_and_undo_restores_it(new_engine,
 @given(said=st.lists(st.sampled_from(SENTENCES), max_size=8), cut=st.integers(0, 8))
 def test_learning_twice_is_learning_once_and_undo_restores(said, cut):
     messages = [user(text, id=f"m{at}") for at, text in enumerate(said)]
+    model = {"model": "gpt-4o", "provider": ScriptedProvider(itertools.repeat(extract_home)), "embedder": None}
 
     async def story():
-        async with Engine("sqlite:///:memory:", embedder=None) as engine:
+        async with Engine("sqlite:///:memory:", **model) as engine:
             await engine.learn(messages[:cut], user="ada")
             before = await known(engine), await known(engine, archived=True)
             report = await engine.learn(messages[cut:], user="ada")
@@ -143,38 +109,37 @@ def test_learning_twice_is_learning_once_and_undo_restores(said, cut):
                 await engine.undo_learning(report.run)
             assert (await known(engine), await known(engine, archived=True)) == before
 
-        async with Engine("sqlite:///:memory:", embedder=None) as engine:
+        async with Engine("sqlite:///:memory:", **model) as engine:
             await engine.learn(messages, user="ada")
             assert await known(engine) == after[0]
 
     asyncio.run(story())
 
 
-def test_messages_without_ids_are_told_apart_by_what_came_before(new_engine, run):
+def test_messages_without_ids_are_told_apart_by_what_came_before(learning_engine, run):
     async def story():
-        async with new_engine() as engine:
+        async with learning_engine() as engine:
             await engine.learn([user("I live in Paris."), user("Now I live in Rome.")], user="ada")
             back = await engine.learn([user("The move went well."), user("I live in Paris.")], user="ada")
             return texts(back.changed), await known(engine)
 
-    assert run(story()) == (["The user lives in Paris."], ["The user lives in Paris."])
+    assert run(story()) == (["Ada lives in Paris."], ["Ada lives in Paris."])
 
 
-def test_memories_link_to_stored_messages(new_engine, run):
+def test_memories_link_to_stored_messages(learning_engine, run):
     async def story():
-        async with new_engine() as engine:
+        async with learning_engine() as engine:
             await engine.put(User(id="ada", name="Ada"))
             await engine.post(room="tea", id="m1", sender="ada", text="I live in Paris.", at=5.0)
-            await engine.post(room="tea", id="m2", sender="bob", text="I live in Oslo.", at=6.0)
-            await engine.post(room="tea", id="m3", sender="ada", text="I love milk.", at=7.0, hidden=True)
-            await engine.post(room="tea", id="m4", text="I live in the cloud.", role="assistant", at=8.0)
+            await engine.post(room="tea", id="m2", sender="ada", text="I live nowhere.", at=7.0, hidden=True)
+            await engine.post(room="tea", id="m3", text="Paris is nice.", role="assistant", at=8.0)
             report = await engine.learn(from_room="tea", user="ada")
             (memory,) = report.added
             assert (memory.content, memory.source_message, memory.at) == ("Ada lives in Paris.", "m1", 5.0)
-            assert (memory.user, memory.room, memory.source) == ("ada", None, "learned by rules")
+            assert (memory.user, memory.room, memory.source) == ("ada", None, "learned by gpt-4o")
             assert memory.metadata["learned"]["messages"] == ["m1"]
             shared = await engine.learn(from_room="tea")
-            assert texts(shared.added) == ["ada lives in Paris.", "bob lives in Oslo."]
+            assert texts(shared.added) == ["Ada lives in Paris."]
             assert {each.room for each in shared.added} == {"tea"}
             assert (await engine.learn(from_room="tea", user="ada")).messages == 0
 
@@ -347,14 +312,17 @@ def test_long_conversations_go_in_several_requests_that_fit(new_engine, run):
         ProviderError("scripted", "is down"),
     ],
 )
-def test_a_reply_that_cannot_be_used_is_replaced_by_the_rules(new_engine, run, answer):
-    async def story():
-        async with new_engine(model="gpt-4o", provider=ScriptedProvider([answer])) as engine:
-            report = await engine.learn([user("I live in Paris.")], user="ada", model="gpt-4o")
-            assert texts(report.added) == ["The user lives in Paris."]
-            assert report.notes[0].startswith("rules were used because the model's reply could not be")
+def test_a_reply_that_cannot_be_used_is_noted_and_its_messages_are_read_again(new_engine, run, answer):
+    provider = ScriptedProvider([answer, reply(("Ada lives in Paris.", [1], None))])
 
-    run(story())
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            report = await engine.learn([user("I live in Paris.")], user="ada")
+            assert (report.changes, report.messages, report.run) == ((), 0, None)
+            assert report.notes[0].startswith("1 messages were not read: the model's reply could not be used")
+            return texts((await engine.learn([user("I live in Paris.")], user="ada")).added)
+
+    assert run(story()) == ["Ada lives in Paris."]
 
 
 def test_a_reply_in_a_fence_with_unknown_fields_is_read(new_engine, run):
@@ -368,24 +336,24 @@ def test_a_reply_in_a_fence_with_unknown_fields_is_read(new_engine, run):
     assert run(story()) == (["Ada lives in Paris."], "learned by gpt-4o", ())
 
 
-def test_two_learners_at_once_learn_once(new_engine, run):
+def test_two_learners_at_once_learn_once(learning_engine, run):
     async def story():
-        async with new_engine(embedder=None) as engine:
+        async with learning_engine(embedder=None) as engine:
             await asyncio.gather(*(engine.learn([user("I live in Paris.")], user="ada") for _ in range(5)))
             return await known(engine), len(await engine.list_janitor_runs())
 
-    assert run(story()) == (["The user lives in Paris."], 1)
+    assert run(story()) == (["Ada lives in Paris."], 1)
 
 
-def test_tenants_learn_apart(new_engine, run):
+def test_tenants_learn_apart(learning_engine, run):
     async def story():
-        async with new_engine(tenant="a") as one, new_engine(tenant="b") as two:
+        async with learning_engine(tenant="a") as one, learning_engine(tenant="b") as two:
             for engine, place in ((one, "Paris"), (two, "Rome")):
                 await engine.learn([user("Hello."), user(f"I live in {place}.")], user="ada")
             assert await two.undo_learning() is not None
             return await known(one), await known(two)
 
-    assert run(story()) == (["The user lives in Paris."], [])
+    assert run(story()) == (["Ada lives in Paris."], [])
 
 
 def test_a_removed_user_takes_the_contexts_of_learning_along(new_engine, run):
@@ -401,20 +369,20 @@ def test_a_removed_user_takes_the_contexts_of_learning_along(new_engine, run):
 
 def test_what_cannot_be_meant_is_refused(new_engine, run):
     async def story():
-        async with new_engine() as engine:
+        async with new_engine(provider=ScriptedProvider()) as engine:
             for wrong, reason in (
                 (lambda: engine.learn(["Hi"]), "whose memories these are"),
                 (lambda: engine.learn(user="ada"), "either `messages` or `from_room`"),
                 (lambda: engine.learn(["Hi"], from_room="r", user="ada"), "either `messages` or `from_room`"),
-                (lambda: engine.learn([7], user="ada"), "must be a message"),
-                (lambda: engine.learn(["Hi"], user="ada", metadata="x"), "metadata"),
-                (lambda: engine.learn(["Hi"], user="ada", provider=ScriptedProvider()), "model: is not set"),
+                (lambda: engine.learn([7], user="ada", model="gpt-4o"), "must be a message"),
+                (lambda: engine.learn(["Hi"], user="ada", model="gpt-4o", metadata="x"), "metadata"),
+                (lambda: engine.learn(["Hi"], user="ada"), "model: is not set"),
                 (lambda: engine.undo_learning("last"), "must be the number of a run"),
             ):
                 with pytest.raises(InvalidValue, match=reason):
                     await wrong()
             with pytest.raises(UnknownRecord):
-                await engine.learn(from_room="nowhere")
+                await engine.learn(from_room="nowhere", model="gpt-4o")
             assert await engine.undo_learning() is None
             assert await engine.undo_learning(99) is None
 

@@ -31,7 +31,7 @@ async def notices(question, embedder="static"):
 def test_a_question_in_an_unknown_language_is_named(run, question, language):
     (notice,) = run(notices(question))
     assert notice.kind == "unknown-language"
-    assert notice.facts == {"embedder": "static-minilm-256@6", "language": language, "share": 1.0}
+    assert notice.facts == {"embedder": "static-minilm-256@7", "language": language, "share": 1.0}
     assert f"does not know the language of 100% of the question ({language})" in notice.text
 
 

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.formats import Reader, write_card, write_chat_head, write_chat_line, write_openai_messages
+from brimful.formats import Reader, registry, write_card, write_chat_head, write_chat_line, write_openai_messages
 from brimful.formats.character_card import card_lorebook_id
 from brimful.records import Lorebook, LoreEntry, Message, Persona, Room
 from formats import samples
@@ -31,7 +31,7 @@ def read(name, data):
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / name
         path.write_bytes(data)
-        return list(Reader([str(path)]).records())
+        return list(Reader([str(path)], formats=registry.BUILTIN_FORMATS).records())
 
 
 def of(kind, records):

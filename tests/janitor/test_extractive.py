@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from brimful.janitor.extractive import ExtractiveSummarizer
 from brimful.janitor.summaries import make_digest
-from brimful.protocols.summarizer import Digest, Passage
+from brimful.protocols import Digest, Passage
 from brimful.records import Message
 from brimful.retrieval.analyzer import analyze
 

@@ -44,7 +44,7 @@ def test_what_a_run_did_is_undone_to_the_last_record(run, new_engine):
             found = await engine.search("lottery", room="r")
             undone = await engine.undo_janitor()
             assert await everything(engine) == before
-            assert await engine.wait_indexed() == await engine.store.index_progress("static-minilm-256@6")
+            assert await engine.wait_indexed() == await engine.store.index_progress("static-minilm-256@7")
             back = await engine.search("lottery", room="r")
             assert await engine.undo_janitor() is None
             problems = await engine.database.check()

@@ -17,7 +17,7 @@ from brimful.janitor.summaries import (
 )
 from brimful.janitor.topics import group_by_thread, merge_by_subject
 from brimful.records import Message
-from brimful.records.janitor import MessagePosition
+from brimful.records.runs import MessagePosition
 from janitor_rooms import DAY, NOW, echoes, make_message
 
 PLACES = st.lists(st.integers(1, 200), unique=True, max_size=60)

@@ -19,7 +19,7 @@ def alone():
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("conversation", [plain(60), with_tools(turns=20)], ids=lambda one: one.name)
+@pytest.mark.parametrize("conversation", [plain(40), with_tools(turns=20)], ids=lambda one: one.name)
 def test_most_of_a_request_was_there_before_and_the_server_says_so(alone, conversation):
     seen = replay(by_brimful, conversation.messages, alone)
     assert len(seen.equal) > 10

@@ -1,6 +1,7 @@
 """A store with something in it, and clients of the SDK."""
 
 import asyncio
+import shutil
 
 import pytest
 
@@ -33,9 +34,18 @@ def url(tmp_path):
     return f"sqlite:///{tmp_path}/chat.db"
 
 
+@pytest.fixture(scope="session")
+def filled_store(tmp_path_factory):
+    """Return a folder with a filled store, to be copied, and the id of its context."""
+    folder = tmp_path_factory.mktemp("filled")
+    return folder, asyncio.run(fill_store(f"sqlite:///{folder}/chat.db"))
+
+
 @pytest.fixture
-def context_id(url):
-    return asyncio.run(fill_store(url))
+def context_id(filled_store, tmp_path):
+    folder, id = filled_store
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return id
 
 
 @pytest.fixture

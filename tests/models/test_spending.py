@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from brimful.models import default_registry, price, spending
+from brimful.models import default_registry, request_cost, spending
 from brimful.records.statistics import ModelStatistics, ResponseStatistics
 
 MILLION = 1_000_000
@@ -19,9 +19,9 @@ def test_answers_cost_what_their_requests_cost_one_by_one():
     found = spending(
         [of("gpt-4o", reported=10, prompt=10_000, cached=4_000, completion=500, counted=9_000, naive=29_000)]
     )
-    assert found.cost == price(info, 1_000, 50, 400).total * 10
-    assert found.saved == price(info, 2_000).prompt * 10
-    assert found.saved_by_cache == (price(info, 400).prompt - price(info, 400, 0, 400).prompt) * 10
+    assert found.cost == request_cost(info, 1_000, 50, 400).total * 10
+    assert found.saved == request_cost(info, 2_000).prompt * 10
+    assert found.saved_by_cache == (request_cost(info, 400).prompt - request_cost(info, 400, 0, 400).prompt) * 10
     assert found.naive == found.cost + found.saved + found.saved_by_cache
     assert found.unpriced == ()
 
@@ -37,8 +37,8 @@ def test_summaries_cost_too():
 def test_many_short_prompts_are_not_priced_as_a_long_one():
     """Prices of some models rise with the length of a prompt: a sum of many is no long prompt."""
     info = default_registry().resolve("gemini-2.5-pro")
-    dear = price(info, 300_000).prompt / 300_000
-    cheap = price(info, 1_000).prompt / 1_000
+    dear = request_cost(info, 300_000).prompt / 300_000
+    cheap = request_cost(info, 1_000).prompt / 1_000
     assert dear > cheap
     found = spending([of("gemini-2.5-pro", reported=1_000, prompt=MILLION, counted=MILLION, naive=MILLION)])
     assert found.cost == pytest.approx(cheap * MILLION)

@@ -21,10 +21,9 @@ kinds = st.sampled_from(["room", "memory", "lore"])
 log_shares = st.lists(st.floats(-20, 0).map(lambda value: round(value, 3)), min_size=1, max_size=30)
 
 
-def probabilities(values, *, embedder="static", lengths=None, **outlook):
+def probabilities(values, *, embedder="static", **outlook):
     outlook = Outlook(**{"kind": "memory", "documents": 500, "nearest": 0.4, "coverage": 0.3} | outlook)
-    lengths = np.array([100] * len(values) if lengths is None else lengths, np.int64)
-    return calibrate(np.array(values), lengths, outlook, coefficients_of(embedder)).tolist()
+    return calibrate(np.array(values), outlook, coefficients_of(embedder)).tolist()
 
 
 @pytest.mark.parametrize("embedder", [None, "static-minilm-256@1", "small-int8-384@2", "text-embedding-3-small"])
@@ -40,7 +39,7 @@ def test_probabilities_are_in_the_order_of_the_shares(embedder, values, kind, do
 
 def test_every_set_rises_with_what_speaks_for_an_answer():
     for name, coefficients in load_coefficients().items():
-        assert min(coefficients.share, coefficients.coverage, coefficients.length) > 0
+        assert min(coefficients.share, coefficients.coverage) > 0
         assert name == "none" or coefficients.nearest > 0 > coefficients.no_words
 
 
@@ -51,8 +50,8 @@ def test_an_embedder_that_nobody_knows_has_its_own_set():
 
 
 def test_a_match_of_a_question_without_words_is_unlikely_to_help():
-    thanks, single, several = (probabilities([-1.0], terms=terms)[0] for terms in (0, 1, 5))
-    assert thanks < 0.01 < single < several
+    thanks, question = (probabilities([-1.0], terms=terms)[0] for terms in (0, 5))
+    assert thanks < 0.01 < question
 
 
 def test_near_vectors_and_covered_words_make_an_answer_likelier():
@@ -60,15 +59,8 @@ def test_near_vectors_and_covered_words_make_an_answer_likelier():
     assert probabilities([-2.0], coverage=0.8) > probabilities([-2.0], coverage=0.1)
 
 
-def test_a_short_message_is_less_likely_to_help_but_a_short_memory_is_not():
-    room = probabilities([-3.0, -3.0], kind="room", lengths=[5, 500])
-    memory = probabilities([-3.0, -3.0], kind="memory", lengths=[5, 500])
-    assert room[0] < room[1]
-    assert memory[0] == memory[1]
-
-
 def test_the_inputs_of_a_single_match():
-    rows = describe(np.array([-5.0]), np.array([10]), Outlook(kind="memory", documents=1))
+    rows = describe(np.array([-5.0]), Outlook(kind="memory", documents=1))
     expected = {**dict.fromkeys(INPUTS, 0.0), "share": -5.0, "constant": 1.0}
     assert dict(zip(INPUTS, rows[0].tolist(), strict=True)) == pytest.approx(expected)
     assert probabilities([]) == []

@@ -15,14 +15,18 @@ def test_terms_are_read_once():
 
 def test_names_of_speakers_are_left_out_of_the_meaning():
     question = parse_question("When did Ann's sister visit Bob?", speakers=["ann", "Bob Lee"])
-    assert question.meaning == "sister visit"
+    assert question.meaning == "When did sister visit ?"
     assert "ann" in question.terms
 
 
-def test_in_other_languages_small_words_belong_to_the_meaning():
-    assert parse_question("Wo liegt denn der Schlüssel von dem Büro?").meaning == (
-        "Wo liegt denn der Schlüssel von dem Büro"
-    )
+@pytest.mark.parametrize("text", ["Where is the key of the office?", "Wo liegt denn der Schlüssel von dem Büro?"])
+def test_small_words_belong_to_the_meaning(text):
+    assert parse_question(text).meaning == text
+
+
+def test_a_long_text_means_its_content_words():
+    long = "Then we went to the lake with a boat. " * 10
+    assert parse_question(long).meaning == " ".join(["went lake boat"] * 10)
 
 
 def test_words_with_vowel_signs_are_read_as_a_whole():
@@ -52,7 +56,7 @@ def test_a_role_is_no_name():
     question = parse_question("Which user logged in?", speakers=["user", "assistant"])
     assert not question.is_about("user")
     assert not question.is_about("User")
-    assert question.meaning == "user logged"
+    assert question.meaning == "Which user logged in?"
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_only_main_queries_are_embedded():
     retriever = Retriever(Failing(), embedder, clock=lambda: 1.0, breaker=Breaker(now=0.0), cache=Cache())
     asyncio.run(retriever.retrieve(queries, SearchRequest(room="den"), now=1.0))
     assert [query.name for query in queries] == ["event", "focus", "human"]
-    assert embedder.calls == [(("Tea", "cups"), "query")]
+    assert embedder.calls == [(("Tea?", "cups"), "query")]
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (0, 4), (1, 0), (4,), (1, 1, 4)])

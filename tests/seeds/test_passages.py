@@ -7,7 +7,6 @@ import pytest
 
 from brimful.engine import Engine
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Room
-from brimful.testing import HashEmbedder
 
 NOW = 1_794_000_000.0
 SENTENCE = "The spare key to the boathouse hangs behind the barometer."
@@ -74,7 +73,7 @@ def test_4_15_relevance_does_not_fall_with_the_length_of_what_surrounds_a_senten
 
 def test_4_15_the_record_says_which_passage_it_was():
     """Older history is retrieved in chunks."""
-    context = build("message", 30_000, embedder=HashEmbedder())
+    context = build("message", 30_000)
     (package,) = [each for each in context.inputs.packages if each.matches]
     ((start, stop),) = package.matches
     passage = package.metadata["search"]["passage"]

@@ -3,6 +3,7 @@
 import json
 import logging
 import shutil
+import time
 from logging.handlers import QueueHandler
 from queue import Queue
 
@@ -43,31 +44,64 @@ def next_log_line():
     log.setLevel(level)
 
 
-@pytest.fixture
-def start(upstream, empty_sqlite, tmp_path):
-    """Return a function that starts a server before the fake upstream, and gives a client of it.
+class Servers:
+    """Start servers before the fake upstream, with a store in a folder, and give clients of them."""
 
-    Its `stop` stops all of them, when their work in the background has ended.
-    """
-    running, file = [], tmp_path / "brimful.db"
+    def __init__(self, upstream, empty_store, folder):
+        self._upstream = upstream
+        self._empty = empty_store
+        self.store = folder / "brimful.db"
+        self._running = []
 
-    def begin(environ=_NONE, **config):
-        local = {"name": "local", "url": f"{upstream.address}/v1", "window": 8192} | config.pop("upstream", {})
-        data = {"upstreams": [local], "store": f"sqlite:///{file}"} | config
-        if not file.exists():
-            shutil.copy(empty_sqlite, file)
+    def __call__(self, environ=_NONE, **config):
+        local = {"name": "local", "url": f"{self._upstream.address}/v1", "window": 8192} | config.pop("upstream", {})
+        data = {"upstreams": [local], "store": f"sqlite:///{self.store}"} | config
+        if not self.store.exists():
+            shutil.copy(self._empty, self.store)
         settings = parse_config(data, "brimful.toml")
         entered = serving(create_app(settings, environ=environ), **connection_settings(settings))
-        address, _ = entered.__enter__()
-        running.append(entered)
+        address, server = entered.__enter__()
+        self._running.append((entered, server))
         client = httpx2.Client(base_url=address, timeout=120)
-        running.append(client)
+        self._running.append((client, server))
         return client
 
-    def stop():
-        while running:
-            running.pop().__exit__(None, None, None)
+    def wait(self):
+        """Wait until nothing is left to do for the requests so far: their lines in the log come after the answers."""
+        while any(server.server_state.tasks for _, server in self._running):
+            time.sleep(0.001)
 
-    begin.stop = stop
-    yield begin
-    stop()
+    def stop(self):
+        """Stop all servers, when their work in the background has ended."""
+        while self._running:
+            self._running.pop()[0].__exit__(None, None, None)
+
+
+@pytest.fixture
+def start(upstream, empty_sqlite, tmp_path):
+    """Return a function that starts a server before the fake upstream, and gives a client of it."""
+    servers = Servers(upstream, empty_sqlite, tmp_path)
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture(scope="module")
+def servers_of_file(upstream_server, empty_sqlite, tmp_path_factory):
+    servers = Servers(upstream_server, empty_sqlite, tmp_path_factory.mktemp("shared"))
+    yield servers, {}
+    servers.stop()
+
+
+@pytest.fixture
+def shared(servers_of_file, upstream):  # noqa: ARG001 - as if it were new
+    """Return a function like `start`. The tests of a file share the servers, so they must not change them."""
+    servers, clients = servers_of_file
+
+    def find(**config):
+        name = json.dumps(config)
+        if name not in clients:
+            clients[name] = servers(**config)
+        return clients[name]
+
+    yield find
+    servers.wait()

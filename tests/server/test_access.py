@@ -51,8 +51,8 @@ def test_requests_without_a_key_are_rejected(start, upstream):
 
 
 @pytest.mark.parametrize("key", ["sk-123", "bf-", "bf-YWNtZQ.0.x", "bf-!!.1.2", "bf-YWNtZQ.ünï.x", "bf-AA.1.2"])
-def test_invalid_keys_are_rejected(start, key):
-    client = start(require_keys=True)
+def test_invalid_keys_are_rejected(shared, key):
+    client = shared(require_keys=True)
     headers = {"authorization": f"Bearer {key}".encode()}
     refused = client.post(CHAT, json=HI, headers=headers)
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
@@ -214,8 +214,8 @@ def test_our_own_keys_are_never_forwarded(start, upstream, make_key):
     "origin", ["https://evil.example", "null", "http://127.0.0.1.evil.example:8080", "http://[", ""]
 )
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/embeddings", "/v1/messages/count_tokens"])
-def test_without_keys_other_sites_are_rejected(start, upstream, path, origin):
-    refused = start().post(path, json=HI, headers={"origin": origin, "content-type": "text/plain"})
+def test_without_keys_other_sites_are_rejected(shared, upstream, path, origin):
+    refused = shared().post(path, json=HI, headers={"origin": origin, "content-type": "text/plain"})
     assert refused.status_code == 403
     assert upstream.requests == []
 
@@ -243,8 +243,8 @@ def test_pages_of_allowed_origins_may_use_the_server(start):
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "https://chat.example.evil.example", "null"])
-def test_pages_of_other_origins_stay_out(start, origin):
-    client = start(origins=["https://chat.example"])
+def test_pages_of_other_origins_stay_out(shared, origin):
+    client = shared(origins=["https://chat.example"])
     for refused in (
         client.post(CHAT, json=HI, headers=SITE | {"origin": origin}),
         client.get("/brimful/v1/rooms", headers=SITE | {"origin": origin}),
@@ -423,15 +423,15 @@ def test_without_keys_only_loopback_addresses_are_allowed(listen, keys, allowed)
         ({"origin": "https://evil.example"}, "other_origin"),
     ],
 )
-def test_without_keys_web_pages_cannot_read(start, path, headers, code):
-    refused = start().get(path, headers=headers)
+def test_without_keys_web_pages_cannot_read(shared, path, headers, code):
+    refused = shared().get(path, headers=headers)
     assert refused.status_code == 403
     assert refused.json()["error"]["code"] == code
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/embeddings"])
-def test_without_keys_requests_to_other_hosts_are_rejected(start, upstream, path):
-    refused = start().post(path, json=HI, headers={"host": "evil.example"})
+def test_without_keys_requests_to_other_hosts_are_rejected(shared, upstream, path):
+    refused = shared().post(path, json=HI, headers={"host": "evil.example"})
     assert refused.status_code == 403
     assert upstream.requests == []
 

@@ -30,26 +30,26 @@ def error_message(answer, path):
 
 @EVERYWHERE
 @pytest.mark.parametrize("depth", [128, 700, 100_000])
-def test_deep_nesting_is_rejected(start, upstream, path, headers, body, depth):
+def test_deep_nesting_is_rejected(shared, upstream, path, headers, body, depth):
     nested = json.dumps(body)[:-1] + ', "extra": ' + "[" * depth + "]" * depth + "}"
-    answer = post(start(), path, headers, nested)
+    answer = post(shared(), path, headers, nested)
     assert answer.status_code == 400
     assert error_message(answer, path) == "the body is nested more than 128 levels deep"
     assert upstream.requests == []
 
 
 @EVERYWHERE
-def test_duplicate_keys_are_rejected(start, upstream, path, headers, body):
+def test_duplicate_keys_are_rejected(shared, upstream, path, headers, body):
     first = next(iter(body))
-    answer = post(start(), path, headers, json.dumps(body)[:-1] + f', "{first}": "other"}}')
+    answer = post(shared(), path, headers, json.dumps(body)[:-1] + f', "{first}": "other"}}')
     assert answer.status_code == 400
     assert error_message(answer, path) == f"the body has the key {first!r} more than once in one object"
     assert upstream.requests == []
 
 
 @EVERYWHERE
-def test_large_bodies_are_rejected(start, upstream, path, headers, body):
-    client = start(limits={"max_body_bytes": 1_000})
+def test_large_bodies_are_rejected(shared, upstream, path, headers, body):
+    client = shared(limits={"max_body_bytes": 1_000})
     answer = post(client, path, headers, json.dumps(body | {"extra": "x" * 1_000}))
     assert answer.status_code == 413
     assert error_message(answer, path) == "the body is larger than 1,000 bytes"
@@ -69,8 +69,8 @@ def test_the_deepest_request_has_a_record(start, mode):
 
 @EVERYWHERE
 @pytest.mark.parametrize("values", ["[],", "0,"])
-def test_many_small_values_are_rejected(start, upstream, path, headers, body, values):
-    answer = post(start(), path, headers, json.dumps(body)[:-1] + ', "extra": [' + values * 500_000 + "0]}")
+def test_many_small_values_are_rejected(shared, upstream, path, headers, body, values):
+    answer = post(shared(), path, headers, json.dumps(body)[:-1] + ', "extra": [' + values * 500_000 + "0]}")
     assert answer.status_code == 413
     assert error_message(answer, path) == "the body has more than 500,000 values"
     assert upstream.requests == []

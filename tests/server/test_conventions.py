@@ -19,8 +19,8 @@ HI = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
         ("GET", "/health", None),
     ],
 )
-def test_answers_are_neither_cached_nor_sniffed(start, method, path, body):
-    answer = start().request(method, path, json=body)
+def test_answers_are_neither_cached_nor_sniffed(shared, method, path, body):
+    answer = shared().request(method, path, json=body)
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["x-content-type-options"] == "nosniff"
 
@@ -37,8 +37,8 @@ def test_the_page_is_cached(start):
         ("/brimful/v1/rooms/tea", "DELETE, GET, HEAD, PUT"),
     ],
 )
-def test_a_wrong_method_is_answered_with_the_right_ones(start, path, methods):
-    answer = start(unknown_paths="refuse").patch(path, json={})
+def test_a_wrong_method_is_answered_with_the_right_ones(shared, path, methods):
+    answer = shared(unknown_paths="refuse").patch(path, json={})
     assert answer.status_code == 405
     assert answer.headers["allow"] == methods
     assert answer.json()["error"]["message"] == f"{path} does not support PATCH: use {methods}"
@@ -70,8 +70,8 @@ def test_a_room_whose_name_looks_like_an_operation_is_found(start):
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions/", "/v1/messages/"])
-def test_a_slash_at_the_end_of_a_path_is_ignored(start, upstream, path):
-    answer = start().post(path, json=HI | {"max_tokens": 9}, follow_redirects=False)
+def test_a_slash_at_the_end_of_a_path_is_ignored(shared, upstream, path):
+    answer = shared().post(path, json=HI | {"max_tokens": 9}, follow_redirects=False)
     assert answer.status_code == 200
     assert answer.headers["x-brimful-context"]
     assert [asked for asked, _, _ in upstream.requests] == [path.rstrip("/")]

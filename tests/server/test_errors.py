@@ -33,15 +33,15 @@ def is_told(answer, path):
     "content",
     [b"", b"{", b"[]", b"7", b"\xff\xfe", b"[" * 5000, b'{"model": "m"}', b'{"messages": []}', b'{"messages": [7]}'],
 )
-def test_invalid_requests(start, path, content):
-    answer = start().post(path, content=content)
+def test_invalid_requests(shared, path, content):
+    answer = shared().post(path, content=content)
     assert answer.status_code == 400
     assert is_told(answer, path)
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/v1", "/v1/completions", "/v1/messages/batches"])
-def test_what_is_not_there(start, upstream, path):
-    client = start(unknown_paths="refuse")
+def test_what_is_not_there(shared, upstream, path):
+    client = shared(unknown_paths="refuse")
     answer = client.post(path, json=HI)
     assert answer.status_code == 404
     assert is_told(answer, MESSAGES if path.startswith(MESSAGES) else path)
@@ -92,12 +92,12 @@ def test_non_ascii_upstream_headers_are_forwarded(start, upstream, encoding):
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
-def test_required_parts_that_do_not_fit(start, path):
+def test_required_parts_that_do_not_fit(shared, path):
     rules = "word " * 9000
     prompt = (
         {"messages": [{"role": "system", "content": rules}, *HI["messages"]]} if path == CHAT else {"system": rules}
     )
-    answer = start().post(path, json=HI | prompt)
+    answer = shared().post(path, json=HI | prompt)
     assert answer.status_code == 400
     assert is_told(answer, path)
     if path == CHAT:
@@ -109,19 +109,19 @@ def test_required_parts_that_do_not_fit(start, path):
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 @pytest.mark.parametrize("status", [400, 404, 422, 500])
-def test_an_upstreams_error_keeps_its_status_and_message(start, upstream, path, status):
+def test_an_upstreams_error_keeps_its_status_and_message(shared, upstream, path, status):
     upstream.answers = [
         (status, {"error": {"message": "no such thing as tea", "type": "t", "param": None, "code": None}})
     ]
-    answer = start().post(path, json=HI)
+    answer = shared().post(path, json=HI)
     assert answer.status_code == status
     assert answer.json() == upstream.answers[0][1]
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
-def test_an_html_error_page_is_forwarded_without_its_scripts(start, upstream, path):
+def test_an_html_error_page_is_forwarded_without_its_scripts(shared, upstream, path):
     upstream.answers = [HTMLResponse("<script>steal()</script>", status_code=502)]
-    answer = start().post(path, json=HI)
+    answer = shared().post(path, json=HI)
     assert (answer.status_code, answer.text) == (502, "<script>steal()</script>")
     assert answer.headers["content-type"].startswith("text/html")
     assert answer.headers["content-security-policy"] == "sandbox"
@@ -190,11 +190,11 @@ def test_an_interrupted_stream_ends_with_an_error(start, upstream):
 @pytest.mark.parametrize("mode", ["fit", "remember"])
 @pytest.mark.parametrize(("path", "events"), [(CHAT, chat_events), (MESSAGES, message_events)])
 @pytest.mark.parametrize("ended", ["\n\n", ""])
-def test_a_stream_that_ends_early_ends_with_an_error(start, upstream, mode, path, events, ended):
+def test_a_stream_that_ends_early_ends_with_an_error(shared, upstream, mode, path, events, ended):
     pieces = list(events("Thurs", "day."))[: 2 if path == CHAT else 4]
     pieces[-1] = pieces[-1].removesuffix("\n\n") + ended
     upstream.answers = [pieces]
-    with start(mode=mode).stream("POST", path, json=HI | {"stream": True, "user": "ada"}) as answer:
+    with shared(mode=mode).stream("POST", path, json=HI | {"stream": True, "user": "ada"}) as answer:
         text = answer.read().decode()
     *came, last = [event for event in text.split("\n\n") if event]
     assert came == [piece.strip() for piece in pieces]
@@ -211,9 +211,9 @@ def test_an_error_within_a_stream_is_sent_once(start, upstream, mode):
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 @pytest.mark.parametrize("status", [302, 304])
-def test_a_redirecting_upstream(start, upstream, path, status):
+def test_a_redirecting_upstream(shared, upstream, path, status):
     upstream.answers = [Response(status_code=status, headers={"location": "/"})]
-    answer = start().post(path, json=HI)
+    answer = shared().post(path, json=HI)
     assert answer.status_code == 502
     assert is_told(answer, path)
     assert str(status) in answer.json()["error"]["message"]
@@ -240,9 +240,9 @@ def test_an_invalid_http_status(status):
         Response(status_code=204),
     ],
 )
-def test_a_success_without_an_answer(start, upstream, path, stream, said):
+def test_a_success_without_an_answer(shared, upstream, path, stream, said):
     upstream.answers = [said]
-    client, request = start(), HI | {"stream": stream}
+    client, request = shared(), HI | {"stream": stream}
     passed_on = client.post(path, json=request)
     assert (passed_on.status_code, passed_on.content) == (said.status_code, said.body)
     refused = client.post(path, json=request | {"user": "ada"}, headers={"x-brimful-mode": "remember"})

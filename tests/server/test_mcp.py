@@ -206,8 +206,8 @@ def test_a_key_bound_to_a_user_is_a_fence(start, make_key, remember):
 
 
 @pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "https://evil.example"}])
-def test_web_pages_and_rebound_names_are_refused(start, headers):
-    assert post(start(), initialize(), **headers).status_code == 403
+def test_web_pages_and_rebound_names_are_refused(shared, headers):
+    assert post(shared(), initialize(), **headers).status_code == 403
 
 
 def test_bodies_have_the_limit_of_the_server(start):
@@ -223,21 +223,21 @@ def test_requests_count_towards_the_rate_limit(start):
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
-def test_there_are_no_streams_or_sessions(start, method):
-    refused = start().request(method, "/mcp", headers=HEADERS)
+def test_there_are_no_streams_or_sessions(shared, method):
+    refused = shared().request(method, "/mcp", headers=HEADERS)
     assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
 
 
 @pytest.mark.parametrize("body", [b"", b"hello", b"[]", b"{}", b"\xff", b'{"jsonrpc": "2.0"}', b"[" * 10_000])
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28", "1999-01-01"])
-def test_bodies_that_are_no_messages_are_refused(start, body, version):
-    refused = start().post("/mcp", content=body, headers=HEADERS | {"mcp-protocol-version": version})
+def test_bodies_that_are_no_messages_are_refused(shared, body, version):
+    refused = shared().post("/mcp", content=body, headers=HEADERS | {"mcp-protocol-version": version})
     assert 400 <= refused.status_code < 500
     assert refused.json()["error"]["message"]
 
 
-def test_bodies_must_be_declared_as_json(start):
-    refused = start().post("/mcp", content=b"{}", headers={"content-type": "text/plain"})
+def test_bodies_must_be_declared_as_json(shared):
+    refused = shared().post("/mcp", content=b"{}", headers={"content-type": "text/plain"})
     assert (refused.status_code, "application/json" in refused.json()["error"]["message"]) == (415, True)
 
 
@@ -266,7 +266,7 @@ def test_calls_are_in_the_access_log(start, next_log_line):
     assert (line["path"], line["status"], line["tenant"]) == ("/mcp", 200, "default")
 
 
-def test_compressed_bodies_are_read(start):
+def test_compressed_bodies_are_read(shared):
     body = gzip.compress(json.dumps(initialize()).encode())
-    answer = start().post("/mcp", content=body, headers=HEADERS | {"content-encoding": "gzip"})
+    answer = shared().post("/mcp", content=body, headers=HEADERS | {"content-encoding": "gzip"})
     assert answer.json()["result"]["serverInfo"]["name"] == "brimful"

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-import time
 from contextlib import contextmanager
 
 import uvicorn
@@ -172,18 +171,41 @@ class Upstream:
             raise
 
 
+class Server(uvicorn.Server):
+    """A server that starts and stops at once. Uvicorn's own waits a tenth of a second again and again."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    async def main_loop(self):
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+        await self.on_tick(0)
+        self.stop = lambda: loop.call_soon_threadsafe(stopped.set)
+        self.ready.set()
+        await stopped.wait()
+
+    async def shutdown(self, sockets=None):  # noqa: ARG002 - uvicorn's
+        for listener in self.servers:
+            listener.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        while self.server_state.connections or self.server_state.tasks:  # noqa: ASYNC110 - plain sets
+            await asyncio.sleep(0.002)
+        await self.lifespan.shutdown()
+
+
 @contextmanager
 def serving(app, **settings):
     """Serve an app on a free port, in a thread of its own; yield the address and the server."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, **settings))
+    server = Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, **settings))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    while not server.started:
+    while not server.ready.wait(0.1):
         assert thread.is_alive(), "the server did not start"
-        time.sleep(0.01)
     try:
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}", server
     finally:
-        server.should_exit = True
+        server.stop()
         thread.join(30)

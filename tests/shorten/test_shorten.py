@@ -234,3 +234,39 @@ def test_a_line_that_the_query_names_is_not_folded(query):
 def test_lines_stay_folded_if_the_query_names_most_of_them():
     text = "\n".join(f"On day {day}, order {day * 7919} was shipped." for day in range(900))
     assert shorten(text, 300, len, query="Which order was shipped?").text.count("similar lines") == 1
+
+
+def make_log(lines, odd, *, noise=("handled request", "opened stream", "retry after error"), separator=" "):
+    """A log of lines that differ in numbers and among a few texts, and one line that differs from all others."""
+    rows = [
+        separator.join(
+            (f"2024-05-01 10:{at // 60 % 60:02}:{at % 60:02}", "INFO", f"{noise[at * at % len(noise)]} {at}")
+        )
+        for at in range(lines)
+    ]
+    rows[lines * 5 // 9] = odd
+    return "\n".join(rows)
+
+
+@pytest.mark.parametrize("lines", [200, 3_000, 40_000])
+def test_a_line_that_differs_from_all_others_comes_first(lines):
+    shorter = shorten(make_log(lines, "2024-05-01 11:07:01 INFO pool closed, order W-3391 is gone"), 2_000, len)
+    assert shorter.kind == "log"
+    assert "order W-3391 is gone" in shorter.text
+
+
+def test_a_row_that_differs_from_all_others_comes_first():
+    text = make_log(400, "2024-05-01 11:07:01\tINFO\torder 3391 is gone", noise=("ok",), separator="\t")
+    shorter = shorten(text, 600, len)
+    assert shorter.kind == "table"
+    assert "order 3391 is gone" in shorter.text
+
+
+def test_lines_from_the_middle_of_a_huge_text_are_left_out_if_all_of_them_differ():
+    words = [f"{chr(103 + at % 20)}{chr(103 + at // 20 % 20)}{chr(103 + at // 400 % 20)}" for at in range(8_000)]
+    text = "\n".join(
+        f"INFO {words[at % 8_000]} {words[at * 7 % 8_000]} {words[at // 8]} " + "g" * 50 for at in range(20_000)
+    )
+    shorter = shorten(text, 600_000, len)
+    assert len(shorter.text) <= 600_000
+    assert GAP_MARK in shorter.text or "lines]" in shorter.text

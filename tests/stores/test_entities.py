@@ -183,11 +183,14 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize("method", NAMED)
-def test_a_null_character_is_refused_by_name_wherever_a_name_is_taken(store, run, method):
+def test_a_null_character_is_refused_by_name_wherever_a_name_is_taken(store, run, subtests):
     """PostgreSQL keeps none, and SQLite would: what one of them refuses, both do, and in the same words."""
-    with pytest.raises(InvalidValue, match=r"^\w+: must not contain a null character"):
-        run(NAMED[method](store))
+    for method, call in NAMED.items():
+        with (
+            subtests.test(method),
+            pytest.raises(InvalidValue, match=r"^\w+: must not contain a null character"),
+        ):
+            run(call(store))
 
 
 def test_a_name_with_half_a_surrogate_pair_is_refused(store, run):

@@ -91,7 +91,7 @@ def test_what_cannot_be_meant_is_refused_by_its_name(environ, message):
     [
         ("import sys; print('s3cr3t'); sys.exit(3)", "failed with status 3; run it by hand"),
         ("pass", "printed nothing"),
-        ("print('schlüssel' * 3)", "printed what is not base64"),
+        ("print('schlüssel' * 3)", "printed something that is not base64"),
         ("print('s3cr3t' * 20000)", "printed more than 65,536 bytes"),
     ],
 )

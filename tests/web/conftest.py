@@ -35,11 +35,21 @@ def in_thread(coroutine):
 
 
 @contextmanager
-def served(folder, store, *, require_keys=False, port=0):
+def served_here(store, **settings):
+    """Serve a store in a thread of this process, which starts faster, and yield the address."""
+    upstream = {"name": "none", "url": "http://127.0.0.1:9/v1"}
+    data = {"store": store, "upstreams": [upstream], "remember": {"embedder": "none"}} | settings
+    config = parse_config(data, "brimful.toml")
+    with serving(create_app(config, environ={}), **connection_settings(config)) as (address, _):
+        yield address
+
+
+@contextmanager
+def served(folder, store, *, port=0):
     """Run `brimful serve` as a process of its own, and yield its address."""
     config = folder / "serve.toml"
     config.write_text(
-        f'listen = "127.0.0.1:{port}"\nstore = "{store}"\nrequire_keys = {str(require_keys).lower()}\n'
+        f'listen = "127.0.0.1:{port}"\nstore = "{store}"\n'
         '[[upstreams]]\nname = "none"\nurl = "http://127.0.0.1:9/v1"\n[remember]\nembedder = "none"\n'
     )
     command = [sys.executable, "-m", "brimful", "serve", "--config", str(config)]
@@ -141,10 +151,9 @@ def small_shop(tmp_path_factory):
 
 @pytest.fixture
 def own_shop(small_shop, tmp_path):
-    """A server of such a store for one test alone, which may change what it likes: in a thread, which starts faster."""
+    """A server of such a store for one test alone, which may change what it likes."""
     folder, contexts = small_shop
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     store = f"sqlite:///{tmp_path}/brimful.db"
-    config = parse_config({"store": store, "upstreams": [], "remember": {"embedder": "none"}}, "brimful.toml")
-    with serving(create_app(config, environ={}), **connection_settings(config)) as (address, _):
+    with served_here(store) as address:
         yield address, store, contexts

@@ -1,23 +1,23 @@
 """The page asks for an API key, and a tenant sees only its own records."""
 
-import json
 import re
-import subprocess
-import sys
 
 import pytest
 from playwright.sync_api import expect
 
+from brimful.stores import connect
 from web import world
-from web.conftest import in_thread, served
+from web.conftest import in_thread, served_here
 
 REFUSED = ("401", "403")
 
 
-def made_key(store, tenant, scopes):
-    command = [sys.executable, "-m", "brimful", "api-key", "add", "--db", store, "--tenant", tenant]
-    done = subprocess.run([*command, "--scopes", scopes, "--name", "test", "--json"], capture_output=True, check=True)
-    return json.loads(done.stdout)["key"]
+def made_key(store, tenant, *scopes):
+    async def create():
+        async with connect(store) as database:
+            return (await database.api_keys(tenant).create(name="test", scopes=scopes, at=1.0))[1]
+
+    return in_thread(create())
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def guarded(tmp_path):
     """A server with keys: a support case of one tenant, and an empty house of another."""
     store = f"sqlite:///{tmp_path}/brimful.db"
     in_thread(world.support(store, tenant="acme", turns=1))
-    with served(tmp_path, store, require_keys=True) as address:
+    with served_here(store, require_keys=True) as address:
         yield address, store
 
 
@@ -55,7 +55,7 @@ def test_a_tenant_sees_only_its_own(guarded, visit):
     address, store = guarded
     [build] = in_thread(newest(store))
     page = visit(address, "/memories", allowed=(*REFUSED, "404"))
-    enter(page, made_key(store, "globex", "read,write"))
+    enter(page, made_key(store, "globex", "read", "write"))
     expect(page.get_by_role("heading", name="No memories yet")).to_be_visible()
     page.goto("/")
     expect(page.get_by_role("heading", name="No contexts yet")).to_be_visible()

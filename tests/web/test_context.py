@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from web import world
-from web.conftest import in_thread, served
+from web.conftest import in_thread, served_here
 
 CROWD = 5_000
 
@@ -124,7 +124,7 @@ def crowd(tmp_path_factory):
     folder = tmp_path_factory.mktemp("crowd")
     store = f"sqlite:///{folder}/brimful.db"
     id = in_thread(world.crowd(store, CROWD))
-    with served(folder, store) as address:
+    with served_here(store) as address:
         yield address, id
 
 

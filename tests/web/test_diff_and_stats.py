@@ -5,7 +5,7 @@ import re
 from playwright.sync_api import expect
 
 from brimful import Engine
-from web.conftest import in_thread, served
+from web.conftest import in_thread, served_here
 
 
 def test_two_contexts_are_compared_with_their_common_prefix(shop, visit):
@@ -58,7 +58,7 @@ def test_an_empty_period_links_to_all_time(tmp_path, visit):
                 await engine.assemble(room="hall", message="Anyone?", now=1_700_000_000.0 + day * 86_400)
 
     in_thread(long_ago())
-    with served(tmp_path, store) as address:
+    with served_here(store) as address:
         page = visit(address, "/stats")
         expect(page.get_by_role("heading", name="No contexts in this period")).to_be_visible()
         page.get_by_role("link", name="All time").click()

@@ -6,12 +6,12 @@ import pytest
 from playwright.sync_api import expect
 
 import brimful
-from web.conftest import in_thread, served
+from web.conftest import in_thread, served_here
 
 
 @pytest.fixture
 def empty(tmp_path):
-    with served(tmp_path, f"sqlite:///{tmp_path}/brimful.db") as address:
+    with served_here(f"sqlite:///{tmp_path}/brimful.db") as address:
         yield address
 
 

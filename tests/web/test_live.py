@@ -6,7 +6,7 @@ import sys
 
 from playwright.sync_api import expect
 
-from web.conftest import served
+from web.conftest import served, served_here
 
 SAY = (sys.executable, "-m", "web.world")
 
@@ -80,7 +80,7 @@ def test_the_page_reconnects_to_a_restarted_server(tmp_path, visit):
 
 
 def test_an_empty_store_shows_how_to_start(tmp_path, visit):
-    with served(tmp_path, f"sqlite:///{tmp_path}/brimful.db") as address:
+    with served_here(f"sqlite:///{tmp_path}/brimful.db") as address:
         page = visit(address)
         expect(page.get_by_role("heading", name="No contexts yet")).to_be_visible()
         expect(page.get_by_text("rooms/hello/assemble")).to_be_visible()

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from web.conftest import in_thread, served
+from web.conftest import in_thread, served_here
 from web.world import MISSED, unreserved
 
 
@@ -113,7 +113,7 @@ def test_a_number_out_of_range_is_not_accepted(shop, visit, name, typed):
 def test_the_reserve_follows_the_window_until_it_is_set(tmp_path, visit):
     store = f"sqlite:///{tmp_path}/brimful.db"
     context = in_thread(unreserved(store))
-    with served(tmp_path, store) as address:
+    with served_here(store) as address:
         page = visit(address, f"/contexts/{context}/what-if")
         reserve = page.get_by_role("spinbutton", name="Reserved for the answer, in tokens")
         hint = page.get_by_text(re.compile("it follows the window, model and policy"))

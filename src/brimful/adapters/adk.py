@@ -48,7 +48,7 @@ class _Call(msgspec.Struct, frozen=True):
 class BrimfulPlugin(BasePlugin):
     """Fits the contents of every request, and records its usage.
 
-    `App(plugins=[BrimfulPlugin()])`. The options are those of `brimful.fit`. The session is never changed.
+    `App(plugins=[BrimfulPlugin()])`. The options are the same as for `brimful.fit`. The session is never changed.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ _MEMORIES: Final = "What you remember, which may help with what follows:"
 class BrimfulMiddleware(ChatMiddleware):
     """Fits the messages of every request, and records its usage: `Agent(client, middleware=[BrimfulMiddleware()])`.
 
-    The options are those of `brimful.fit`. What the session has stored is never changed.
+    The options are the same as for `brimful.fit`. What the session has stored is never changed.
     """
 
     def __init__(self, *, engine: Engine | SyncEngine | None = None, **options: Unpack[FitOptions]) -> None:
@@ -60,7 +60,7 @@ class BrimfulMiddleware(ChatMiddleware):
             system=_join_instructions(options.get("instructions")),
             tools=[_read_tool(tool) for tool in options.get("tools") or ()],
             max_output=options.get("max_tokens"),
-            ties=[(at, at + 1) for at, message in enumerate(listed[:-1]) if _is_reasoning(message)],
+            ties=[(i, i + 1) for i, message in enumerate(listed[:-1]) if _is_reasoning(message)],
         )
         if context.stream:
             fitted = await self._fitter.afit(messages, **details)
@@ -174,8 +174,8 @@ def _shorten_contents(contents: Sequence[Content], shortened: str | Sequence[dic
     known = [(_make_block(content), content) for content in contents]
     made = []
     for block in blocks:
-        at = next((at for at, (own, _) in enumerate(known) if own == block), None)
-        made.append(_shrink(block, known) if at is None else known.pop(at)[1])
+        index = next((i for i, (own, _) in enumerate(known) if own == block), None)
+        made.append(_shrink(block, known) if index is None else known.pop(index)[1])
     return made
 
 

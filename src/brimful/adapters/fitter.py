@@ -137,10 +137,10 @@ def count_request(
 class Fitter:
     """Fits the requests of a framework's conversations.
 
-    The options are those of `brimful.fit`. With an `engine`, counts are calibrated by the usage that providers report,
-    and every request is recorded in its store, where the inspector shows it. `refusals` are errors of the framework
-    that mean that a request is too long, whatever their text is. With `recall`, a request that leaves something out
-    offers the recall tool: see `Fitted.offers_recall`.
+    The options are the same as for `brimful.fit`. With an `engine`, counts are calibrated by the usage that providers
+    report, and every request is recorded in its store, where the inspector shows it. `refusals` are errors of the
+    framework that mean that a request is too long, whatever their text is. With `recall`, a request that leaves
+    something out offers the recall tool: see `Fitted.offers_recall`.
     """
 
     def __init__(
@@ -157,9 +157,10 @@ class Fitter:
             raise InvalidValue(unknown[0], f"is not an option; the options are engine, {known}")
         self.engine = None if engine is None else require_engine(engine)
         self._refusals = refusals
-        if recall:
-            given = options.get("overrides") or {}
-            options["overrides"] = {**(given.keys() if isinstance(given, Overrides) else given), "recall": "tool"}
+        given = options.get("overrides") or {}
+        fixed = {"tools.trim": False, "completion.gives_way": False}  # the framework sends its tools and limit itself
+        own = fixed | ({"recall": "tool"} if recall else {})
+        options["overrides"] = {**(given.keys() if isinstance(given, Overrides) else given), **own}
         self._options = options
         self._conversations = Conversations()
         self._windows: dict[tuple[str, str], int] = {}  # by model and route, as providers named them
@@ -377,7 +378,7 @@ async def read_newest(engine: Engine, room: str, limit: int = sys.maxsize) -> li
 
 
 def describe_hit(hit: Hit) -> dict[str, Any]:
-    """Return what is known about a record that a search found, for the metadata of a framework's documents."""
+    """Return the facts about a search result, for the metadata of a framework's documents."""
     record = hit.record
     known = {name: value for name in _RECORD_FIELDS if (value := getattr(record, name, None))}
     return {**getattr(record, "metadata", {}), "kind": record.__struct_config__.tag, **known}
@@ -393,11 +394,11 @@ def _with_limit(details: RequestDetails, fitted: Fitted, overflow: ContextOverfl
 
 def _places(messages: Sequence[Sequence[WireMessage]], details: RequestDetails) -> list[range]:
     """Return the places of each message in the request."""
-    at = int(details.get("system") is not None and not _get_wire(details).system_field({}))
+    index = int(details.get("system") is not None and not _get_wire(details).system_field({}))
     places = []
     for group in messages:
-        places.append(range(at, at + len(group)))
-        at += len(group)
+        places.append(range(index, index + len(group)))
+        index += len(group)
     return places
 
 
@@ -448,7 +449,7 @@ def _text_of(message: WireMessage) -> str:
 def _turns(messages: Sequence[Sequence[WireMessage]]) -> list[tuple[int, int]]:
     """Return pairs of a user's message and its answer: a history of such pairs begins with the user."""
     roles = [group[0].get("role") if group and not group[-1].get("tool_calls") else None for group in messages]
-    return [(at, at + 1) for at, pair in enumerate(pairwise(roles)) if pair == ("user", "assistant")]
+    return [(i, i + 1) for i, pair in enumerate(pairwise(roles)) if pair == ("user", "assistant")]
 
 
 def _resolve(model: str | ModelInfo) -> ModelInfo:

@@ -122,7 +122,7 @@ def _shorter_result(result: ToolCallResult, content: object) -> ToolCallResult:
 
 
 def _with_text(parts: Sequence[Any], content: object) -> list[Any]:
-    first = next((at for at, part in enumerate(parts) if isinstance(part, TextContent)), len(parts))
+    first = next((i for i, part in enumerate(parts) if isinstance(part, TextContent)), len(parts))
     others = [part for part in parts[first:] if not isinstance(part, TextContent)]
     return [*parts[:first], TextContent(text=_text(content)), *others]
 
@@ -183,8 +183,8 @@ class BrimfulChatGenerator:
     """A chat generator that fits every request into the window of the generator that it wraps.
 
     `engine` is an engine, or the URL of a store: every request is recorded there, with its usage. `conversation` names
-    the conversation in its records. The options are those of `brimful.fit`; set `window` for a model that Brimful does
-    not know. A request that the provider refuses as too long is fitted again, and sent once more.
+    the conversation in its records. The options are the same as for `brimful.fit`; set `window` for a model that
+    Brimful does not know. A request that the provider refuses as too long is fitted again, and sent once more.
     """
 
     def __init__(
@@ -347,7 +347,7 @@ async def _await_if_there(owner: object, name: str, fallback: str) -> None:
 class BrimfulCompactor:
     """A strategy for Haystack's `CompactionHook`. What it cuts is gone from the state of the agent for good.
 
-    The options are those of `brimful.fit`. `model` is the model to count for.
+    The options are the same as for `brimful.fit`. `model` is the model to count for.
     """
 
     def __init__(self, **options: Any) -> None:

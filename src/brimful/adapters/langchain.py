@@ -107,11 +107,9 @@ def _role(message: BaseMessage) -> str:
 
 
 def _assistant_message(message: AIMessage) -> dict[str, Any]:
-    calls = {
-        call["id"] or f"call-{at}": _call(call["name"], call["args"]) for at, call in enumerate(message.tool_calls)
-    }
-    for at, broken in enumerate(message.invalid_tool_calls):  # answered by a tool message with an error
-        calls.setdefault(broken["id"] or f"broken-{at}", _call(broken["name"], broken["args"]))
+    calls = {call["id"] or f"call-{i}": _call(call["name"], call["args"]) for i, call in enumerate(message.tool_calls)}
+    for index, broken in enumerate(message.invalid_tool_calls):  # answered by a tool message with an error
+        calls.setdefault(broken["id"] or f"broken-{index}", _call(broken["name"], broken["args"]))
     for block in message.content if isinstance(message.content, list) else ():
         if isinstance(block, dict) and block.get("type") in ("tool_use", "function_call"):
             id = block.get("call_id") or block.get("id")
@@ -190,8 +188,8 @@ _LIMIT_FIELDS: Final = ("max_tokens", "max_completion_tokens", "max_output_token
 class BrimfulMiddleware(AgentMiddleware[Any, Any, Any]):
     """Fits every request of an agent to the window of its model, and leaves what the agent has stored alone.
 
-    The options are those of `brimful.fit`. The model and its window are those of the agent's chat model, unless you
-    pass them here. With an `engine`, every request is recorded in its store, and counts are calibrated by the usage
+    The options are the same as for `brimful.fit`. The model and its window are those of the agent's chat model, unless
+    you pass them here. With an `engine`, every request is recorded in its store, and counts are calibrated by the usage
     that the provider reports. Pass a `SyncEngine` if the agent is called without `await`.
 
     A request that the provider refuses as too long is made smaller and sent once more. With `recall`, a request that

@@ -125,9 +125,10 @@ class _CallFitter(Fitter):
 class BrimfulCallback(CustomLogger):
     """Makes requests fit: `litellm.callbacks = [BrimfulCallback()]`.
 
-    The options are those of `brimful.fit`. With an `engine`, every request is recorded in its store, and counts are
-    calibrated by the usage that providers report. It works for all asynchronous calls, for routers and for the proxy.
-    LiteLLM has no such hook for synchronous calls: use `completion` of the callback in place of `litellm.completion`.
+    The options are the same as for `brimful.fit`. With an `engine`, every request is recorded in its store, and counts
+    are calibrated by the usage that providers report. It works for all asynchronous calls, for routers and for the
+    proxy. LiteLLM has no such hook for synchronous calls: use `completion` of the callback in place of
+    `litellm.completion`.
     """
 
     def __init__(self, *, engine: Engine | SyncEngine | None = None, **options: Unpack[FitOptions]) -> None:

@@ -254,9 +254,9 @@ def _read_response(response: ChatResponse | None) -> ResponseOptions:
 class BrimfulLLM(FunctionCallingLLM):
     """An LLM that fits every chat request into the window of the LLM that it wraps.
 
-    `conversation` names the conversation in the records of an `engine`. The options are those of `brimful.fit`. A
-    request that the provider refuses as too long is fitted again, and sent once more. Prompts of `complete` are passed
-    through.
+    `conversation` names the conversation in the records of an `engine`. The options are the same as for `brimful.fit`.
+    A request that the provider refuses as too long is fitted again, and sent once more. Prompts of `complete` are
+    passed through.
     """
 
     llm: SerializeAsAny[LLM]
@@ -562,7 +562,7 @@ class BrimfulMemory(BaseMemory):
 
     `llm` is the LLM that the messages are for. History may take three quarters of its window, like LlamaIndex's own
     memories, or `max_prompt_tokens`. A `BrimfulLLM` fits its requests itself, so it gets the whole history. The other
-    options are those of `brimful.fit`.
+    options are the same as for `brimful.fit`.
 
     With an `engine`, the history is stored in a `room`, and is there again after a restart.
     """
@@ -637,7 +637,7 @@ class BrimfulMemory(BaseMemory):
     def set(self, messages: list[ChatMessage]) -> None:
         """Replace the history. Messages at its beginning that are the same are not written again."""
         pairs = zip(self.history, messages, strict=False)
-        same = next((at for at, (old, new) in enumerate(pairs) if old != new), min(len(self.history), len(messages)))
+        same = next((i for i, (old, new) in enumerate(pairs) if old != new), min(len(self.history), len(messages)))
         self._truncate(same)
         self.put_messages(messages[same:])
 
@@ -694,7 +694,7 @@ def _restored(record: Message) -> ChatMessage:
 class BrimfulRetriever(BaseRetriever):
     """Searches the memories of an engine and the messages of a room.
 
-    The options are those of `Engine.search`: `room`, `user`, `persona`, `types`, `min_relevance`, `limit` …
+    The options are the same as for `Engine.search`: `room`, `user`, `persona`, `types`, `min_relevance`, `limit` …
     """
 
     def __init__(self, engine: Engine | SyncEngine, *, callback_manager: Any = None, **options: Any) -> None:

@@ -73,7 +73,7 @@ _latest: ContextVar[_Request | None] = ContextVar("brimful_request", default=Non
 class BrimfulFilter(RunHooks[Any]):
     """Makes every request of a run fit its window, and learns from the usage that the model reports.
 
-    Pass it as `RunConfig(call_model_input_filter=…)`, and as `hooks` for the usage. The options are those of
+    Pass it as `RunConfig(call_model_input_filter=…)`, and as `hooks` for the usage. The options are the same as for
     `brimful.fit`. With an `engine`, every request is recorded in its store. `conversation` is the id of the
     conversation, or a function that takes the SDK's `CallModelData` and returns it. By default it is the id of a
     `BrimfulSession`, or else the `group_id` of the run.
@@ -236,7 +236,7 @@ class BrimfulSession:
         """Add items, all of them or none."""
         if items:
             now = time.time()
-            messages = [_to_message(item, self.session_id, now, f"items[{at}]") for at, item in enumerate(items)]
+            messages = [_to_message(item, self.session_id, now, f"items[{i}]") for i, item in enumerate(items)]
             await arun(self._engine, lambda engine: engine.post_many(messages))
 
     async def pop_item(self) -> Any:
@@ -276,8 +276,8 @@ def _without_divided(items: list[Item], start: int) -> list[Item]:
     ties = find_ties(items) if left else ()
     while len(left) != size:
         size = len(left)
-        left.update(at for tie in ties if not left.isdisjoint(tie) for at in tie)
-    return [item for at, item in enumerate(items) if at not in left]
+        left.update(i for tie in ties if not left.isdisjoint(tie) for i in tie)
+    return [item for i, item in enumerate(items) if i not in left]
 
 
 # -- items as messages -------------------------------------------------------------------------------------------------

@@ -67,9 +67,9 @@ except ImportError as error:
 class BrimfulCapability(AbstractCapability[Any]):
     """Makes every request of an agent fit its window, and learns from the usage that the model reports.
 
-    The options are those of `brimful.fit`. With an `engine`, every request is recorded in its store. The history of a
-    run is not changed: `all_messages()` returns all of it. If the provider refuses a request as too long, a smaller one
-    is sent. With `recall`, a request that leaves something out offers the model a tool to get it back.
+    The options are the same as for `brimful.fit`. With an `engine`, every request is recorded in its store. The history
+    of a run is not changed: `all_messages()` returns all of it. If the provider refuses a request as too long, a
+    smaller one is sent. With `recall`, a request that leaves something out offers the model a tool to get it back.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class BrimfulCapability(AbstractCapability[Any]):
             window=model.context_window,
             system=_join_instructions(parameters),
             tools=list(_list_tools(parameters)),
-            pin=[at for at, unit in enumerate(units) if _is_required(unit.value)],
+            pin=[i for i, unit in enumerate(units) if _is_required(unit.value)],
         )
         if error is None or self._sent is None:
             fitted = await self._fitter.afit(wire, **details)
@@ -248,9 +248,9 @@ class _Unit:
 
 
 def _list_units(messages: Sequence[ModelMessage]) -> Iterator[_Unit]:
-    for at, message in enumerate(messages):
+    for index, message in enumerate(messages):
         parts = [message] if isinstance(message, ModelResponse) else message.parts
-        yield from (_Unit(at, number, part, _to_wire(part)) for number, part in enumerate(parts))
+        yield from (_Unit(index, number, part, _to_wire(part)) for number, part in enumerate(parts))
 
 
 def _is_required(value: Any) -> bool:
@@ -266,16 +266,16 @@ def _regroup(messages: Sequence[ModelMessage], units: Sequence[_Unit]) -> Iterat
     What is never sent to the model stays: a part with its message, and a message without any other parts.
     """
     done = 0
-    for at, group in groupby(units, lambda unit: unit.message):
-        if at < len(messages):
-            yield from filter(_is_silent, messages[done:at])
-            done = at + 1
+    for index, group in groupby(units, lambda unit: unit.message):
+        if index < len(messages):
+            yield from filter(_is_silent, messages[done:index])
+            done = index + 1
         stay = {unit.part: unit.value for unit in group}
-        message = messages[at] if at < len(messages) else ModelRequest(parts=list(stay.values()))
+        message = messages[index] if index < len(messages) else ModelRequest(parts=list(stay.values()))
         if isinstance(message, ModelResponse):
             yield stay[0]
             continue
-        parts = [stay.get(at, part) for at, part in enumerate(message.parts) if at in stay or not _to_wire(part)]
+        parts = [stay.get(i, part) for i, part in enumerate(message.parts) if i in stay or not _to_wire(part)]
         is_complete = len(parts) == len(message.parts) and all(map(operator.is_, parts, message.parts))
         yield message if is_complete else replace(message, parts=parts)
     yield from filter(_is_silent, messages[done:])

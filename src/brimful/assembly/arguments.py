@@ -98,10 +98,10 @@ def with_prompt_limit(policy: Policy, max_prompt_tokens: int | None) -> Policy:
 def resolve_tools(tools: Sequence[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
     """Convert tools in OpenAI's format to `Tool`."""
     ours = []
-    for at, tool in enumerate(require_list("tools", tools)):
+    for index, tool in enumerate(require_list("tools", tools)):
         if not isinstance(tool, Tool | Mapping):
-            raise InvalidValue(f"tools[{at}]", f"must be a Tool or a tool in OpenAI's format, not {preview(tool)}")
-        ours.append(tool if isinstance(tool, Tool) else read_tool(dict(tool), f"tools[{at}]"))
+            raise InvalidValue(f"tools[{index}]", f"must be a Tool or a tool in OpenAI's format, not {preview(tool)}")
+        ours.append(tool if isinstance(tool, Tool) else read_tool(dict(tool), f"tools[{index}]"))
     return tuple(ours)
 
 
@@ -133,17 +133,17 @@ def resolve_notices(degraded: object) -> tuple[Notice, ...]:
     """Return a caller's notices. A plain string becomes a notice of the kind `other`."""
     if isinstance(degraded, str):
         raise InvalidValue("degraded", f"must be a list of notices, not the string {preview(degraded)}")
-    return tuple(_resolve_notice(at, each) for at, each in enumerate(require_list("degraded", degraded)))
+    return tuple(_resolve_notice(i, each) for i, each in enumerate(require_list("degraded", degraded)))
 
 
-def _resolve_notice(at: int, notice: object) -> Notice:
+def _resolve_notice(index: int, notice: object) -> Notice:
     if not isinstance(notice, Notice):
-        return Notice(kind="other", text=clean_text(checked_text(f"degraded[{at}]", notice, InvalidValue)))
+        return Notice(kind="other", text=clean_text(checked_text(f"degraded[{index}]", notice, InvalidValue)))
     if notice.kind not in NOTICE_KINDS:
         known = ", ".join(NOTICE_KINDS)
-        raise InvalidValue(f"degraded[{at}].kind", f"must be one of {known}, not {preview(notice.kind)}")
-    text = clean_text(checked_text(f"degraded[{at}].text", notice.text, InvalidValue))
-    facts = require_json_object(f"degraded[{at}].facts", notice.facts, InvalidValue)
+        raise InvalidValue(f"degraded[{index}].kind", f"must be one of {known}, not {preview(notice.kind)}")
+    text = clean_text(checked_text(f"degraded[{index}].text", notice.text, InvalidValue))
+    facts = require_json_object(f"degraded[{index}].facts", notice.facts, InvalidValue)
     return Notice(kind=notice.kind, text=text, facts=facts)
 
 
@@ -177,10 +177,10 @@ def require_positions(field: str, positions: object, count: int) -> tuple[int, .
 def require_ties(ties: object, count: int) -> tuple[tuple[int, ...], ...]:
     """Return groups of indices of a request's messages, of which there are `count`."""
     groups = enumerate(require_list("ties", ties))
-    found = tuple(require_positions(f"ties[{at}]", group, count) for at, group in groups)
-    for at, group in enumerate(found):
+    found = tuple(require_positions(f"ties[{i}]", group, count) for i, group in groups)
+    for index, group in enumerate(found):
         if len(set(group)) < 2:  # noqa: PLR2004 - a tie
-            raise InvalidValue(f"ties[{at}]", "must have at least two messages, such as (3, 4)")
+            raise InvalidValue(f"ties[{index}]", "must have at least two messages, such as (3, 4)")
     return found
 
 

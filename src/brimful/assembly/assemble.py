@@ -23,22 +23,26 @@ from brimful.assembly.arguments import (
     with_prompt_limit,
 )
 from brimful.assembly.messages import read_messages
-from brimful.assembly.recall_tool import with_recall, without_recall
+from brimful.assembly.recall_tool import require_contexts, with_recall, without_recall
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.content import ContentPackage, Part
 from brimful.core.context import Context, Inputs, Unread
+from brimful.core.cost import is_own
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
+from brimful.core.own_output import is_cut
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import TokenCounter, Tool
 from brimful.core.recall import Item, Recalled, hidden_items, is_erased, rank_items, recall_best, recall_item
-from brimful.core.selection import HistoryStart
+from brimful.core.selection import LEDGER_ID, HistoryStart
 from brimful.core.stages import Candidates, prepare
 from brimful.core.stages import assemble as assemble_inputs
 from brimful.core.tokens import Count
+from brimful.core.toolset import TOOL_KIND
 from brimful.core.validation import is_whole_number, preview, require_unicode
 from brimful.core.validation import require_text as checked_text
 from brimful.counting import counter_for
+from brimful.embedding.static import compare_meanings
 from brimful.errors import BudgetExceeded, ContentErased, InvalidValue, UnknownRecord
 from brimful.packagers import conversation as package_conversation
 from brimful.packagers import package as package_content
@@ -61,6 +65,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     tools: Sequence[Tool | Mapping[str, Any]] = (),
     window: int | None = None,
     completion: int | None = None,
+    max_output: int | None = None,
     max_prompt_tokens: int | None = None,
     betas: Sequence[str] = (),
     overrides: Mapping[str, Any] | Overrides | None = None,
@@ -78,6 +83,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     - `now`: the time from which the age of packages is measured; by default the current time.
     - `tools`: tools as `Tool` or in OpenAI's format.
     - `window`, `completion`: override the model's window and the policy's reserve for the answer.
+    - `max_output`: reserved for the answer without a `completion`, but less before required content is shortened.
     - `max_prompt_tokens`: limits the request even if the window is larger.
     - `betas`: beta features that you send in Anthropic's header. Some widen the window.
     - `wire`: overrides the format of the request.
@@ -98,6 +104,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
             now=time.time() if now is None else to_timestamp(now),
             window=require_positive("window", window),
             completion=require_positive("completion", completion),
+            max_output=require_positive("max_output", max_output),
             tools=resolve_tools(tools),
             previous=resolve_previous(previous),
             degraded=resolve_notices(degraded),
@@ -153,13 +160,39 @@ def recall(
     query: str = "",
     max_tokens: int = 1_000,
     tokenizer: str | Path | None = None,
+    earlier: Sequence[Context] = (),
 ) -> Recalled:
-    """Return a candidate of a context by handle or id; without one, the best passages of what the model did not see."""
+    """Return a candidate of a context by handle or id; without one, the best passages of what the model did not see.
+
+    `earlier` are contexts of earlier rounds, oldest first.
+    """
     check_recall(handle, query, max_tokens)
     counter = counter_of(context, tokenizer)
+    items = merge_items(context, require_contexts("earlier", earlier))
     if handle:
-        return recall_item(find_item(context, handle), query, max_tokens, counter)
-    return recall_best(rank_items(hidden_items(context.items.values()), query), query, max_tokens, counter)
+        return recall_item(find_item(context, handle, items), query, max_tokens, counter)
+    return recall_best(rank_items(hidden_items(items.values()), query), query, max_tokens, counter)
+
+
+def merge_items(context: Context, earlier: Sequence[Context]) -> Mapping[str, Item]:
+    """Return all candidates of a context and of earlier rounds of the conversation, oldest first, by handle.
+
+    If rounds have a result in several lengths, because one of them shortened it, its handle means the longest.
+    """
+    if not earlier:
+        return context.items
+    merged: dict[str, Item] = {}
+    for each in (*earlier, context):
+        for handle, item in each.items.items():
+            if each is not context and (item.package.kind == LEDGER_ID or is_own(item.package)):
+                continue
+            if handle not in merged or _is_longer(item, merged[handle]):
+                merged[handle] = item if each is context else msgspec.structs.replace(item, decision=None)
+    return merged
+
+
+def _is_longer(item: Item, other: Item) -> bool:
+    return not is_cut(item.package) and item.package.tokens.upper >= other.package.tokens.upper
 
 
 def check_recall(handle: object, query: object, max_tokens: object) -> None:
@@ -178,12 +211,13 @@ def counter_of(context: Context, tokenizer: str | Path | None = None) -> TokenCo
     return counter_for(inputs.model, inputs.method)
 
 
-def find_item(context: Context, handle: str) -> Item:
-    """Return a candidate by handle or id."""
+def find_item(context: Context, handle: str, items: Mapping[str, Item] | None = None) -> Item:
+    """Return a candidate by handle or id, of the context or of these items."""
+    items = context.items if items is None else items
     name = context.handle(handle) if handle in context.decisions_by_id else handle
-    item = context.items.get(handle) or context.items.get(name)
+    item = items.get(handle) or items.get(name)
     if item is None:
-        raise UnknownRecord("handle", handle, get_close_matches(handle, context.items, _MAX_NEAR))
+        raise UnknownRecord("handle", handle, get_close_matches(handle, items, _MAX_NEAR))
     if is_erased(item.package):
         raise ContentErased(item.package.kind, item.package.id)
     return item
@@ -312,14 +346,14 @@ def build_context(inputs: Inputs, *, raw: Sequence[bytes] = ()) -> Context:
         if offered is not None and not _find_losses(offered):
             return offered
     context = _build(inputs, raw)
-    offered = _try_build(offering, raw) if context.is_reduced else None
+    has_hidden = any(each.outcome != "kept" and each.kind != TOOL_KIND for each in context.decisions)
+    offered = _try_build(offering, raw) if has_hidden else None
     return context if offered is None or _find_losses(offered) - _find_losses(context) else offered
 
 
 def _must_leave_out(inputs: Inputs) -> bool:
     """Whether the packages alone have more tokens than there is room for."""
-    budget = allocate(inputs.policy, inputs.model, window=inputs.window, completion=inputs.completion)
-    return sum(package.tokens.tokens for package in inputs.packages) > budget.hard_limit
+    return sum(package.tokens.tokens for package in inputs.packages) > inputs.allocate().hard_limit
 
 
 def _try_build(inputs: Inputs, raw: Sequence[bytes]) -> Context | None:
@@ -335,13 +369,15 @@ def _find_losses(context: Context) -> set[str]:
 
 
 def _build(inputs: Inputs, raw: Sequence[bytes]) -> Context:
-    return assemble_inputs(inputs, counter=counter_for(inputs.model, inputs.method), renderer=renderer_of(inputs, raw))
+    counter = counter_for(inputs.model, inputs.method)
+    return assemble_inputs(inputs, counter=counter, renderer=renderer_of(inputs, raw), similarity=compare_meanings)
 
 
 def prepare_candidates(inputs: Inputs) -> Candidates:
     """Prepare the candidates of some inputs to fill any number of windows."""
     inputs = _keep_turns(inputs)
-    return prepare(inputs, counter=counter_for(inputs.model, inputs.method), renderer=renderer_of(inputs, ()))
+    counter = counter_for(inputs.model, inputs.method)
+    return prepare(inputs, counter=counter, renderer=renderer_of(inputs), similarity=compare_meanings)
 
 
 def _keep_turns(inputs: Inputs) -> Inputs:
@@ -353,10 +389,10 @@ def _keep_turns(inputs: Inputs) -> Inputs:
 
 def _require_packages(packages: Iterable[ContentPackage]) -> tuple[ContentPackage, ...]:
     entries = tuple(require_list("packages", packages))
-    for at, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         if not isinstance(entry, ContentPackage):
             hint = "; make packages of messages with brimful.conversation"
-            raise InvalidValue(f"packages[{at}]", f"must be a ContentPackage, not {type(entry).__name__}{hint}")
+            raise InvalidValue(f"packages[{index}]", f"must be a ContentPackage, not {type(entry).__name__}{hint}")
     if not entries:
         raise InvalidValue("packages", "must not be empty")
     return entries

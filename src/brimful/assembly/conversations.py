@@ -64,7 +64,7 @@ class TrimmedRequests:
 
     def last_position(self, chain: DigestChain) -> int:
         """Return the index of the longest request in the chain whose start is known, or -1."""
-        return next((at for at in reversed(range(len(chain))) if chain[at] in self._starts), -1)
+        return next((i for i in reversed(range(len(chain))) if chain[i] in self._starts), -1)
 
     def last_summary(self, chain: DigestChain) -> Compaction | None:
         """Return the summary in the longest earlier request that this one continues."""
@@ -98,7 +98,7 @@ class Conversations:
         self._trimmed = TrimmedRequests(max_requests)
 
     def fit(self, id: str, request: dict[str, Any], **options: Unpack[FitOptions]) -> Context:
-        """Fit the next request of a conversation. The options are those of `brimful.fit`."""
+        """Fit the next request of a conversation. The options are the same as for `brimful.fit`."""
         seed = (require_unicode("id", id, InvalidValue), *_settings(request, options))
         # As long as nothing was trimmed, there is no request to continue.
         chain = digest_chain(_encoded(request, options.get("wire", DEFAULT_WIRE)), seed) if self._trimmed else None
@@ -123,6 +123,5 @@ def _encoded(request: dict[str, Any], name: str) -> Iterable[bytes]:
     if not isinstance(messages, list | tuple):
         return ()
     return (
-        encode_json(message, wire.provider, f"{field}[{at}]")
-        for at, message in enumerate(plain_messages(messages, wire))
+        encode_json(message, wire.provider, f"{field}[{i}]") for i, message in enumerate(plain_messages(messages, wire))
     )

@@ -6,8 +6,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypedDict
 
-import msgspec
-
 from brimful.assembly.arguments import (
     require_positions,
     require_positive,
@@ -20,18 +18,19 @@ from brimful.assembly.arguments import (
 )
 from brimful.assembly.assemble import build_context
 from brimful.assembly.messages import plain_fields, plain_messages
-from brimful.core.budget import reduced_reserve_notice
 from brimful.core.compaction import Compaction
+from brimful.core.content import ContentPackage
 from brimful.core.context import Context, Inputs
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
+from brimful.core.own_output import find_carried
 from brimful.core.policy import Policy
 from brimful.core.selection import HistoryStart
 from brimful.core.validation import require_unicode
 from brimful.counting import counter_for
 from brimful.errors import BudgetExceeded, InvalidValue
-from brimful.packagers.compaction import with_compaction
 from brimful.packagers.incoming import package_turns
+from brimful.packagers.request_summary import with_compaction
 from brimful.policies import Overrides
 from brimful.wires.incoming import has_tools, make_frame, read_incoming
 from brimful.wires.registry import DEFAULT_WIRE, find_incoming_wire
@@ -88,8 +87,8 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     - `model`, `window`: by default the request's model, and the window of that model.
     - `tokenizer`: the name of another vocabulary, or the path of a `tokenizer.json` or GGUF file.
     - `policy`, `overrides`: by default `agent` for requests with tools, and `fit` for others.
-    - `completion`: tokens reserved for the answer; by default the request's own output limit. It is added to a request
-      that has none.
+    - `completion`: tokens reserved for the answer, whatever has to go for it. It is added to a request that has no
+      output limit. By default, the request's own limit is reserved, and lowered before required messages are shortened.
     - `max_prompt_tokens`: limits the request even if the window is larger.
     - `betas`: beta features that you send in Anthropic's header. Some widen the window.
     - `min_tokens`: texts may be shortened to this many tokens.
@@ -112,30 +111,32 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     info = resolve_model(incoming.model if model is None else model, form.provider, betas, tokenizer)
     name = policy if policy is not None else "agent" if has_tools(incoming) and not info.alternate else "fit"
     chosen = resolve_policy(name, overrides, max_prompt_tokens)
-    own = incoming.completion if completion is None else require_positive("completion", completion)
+    completion = require_positive("completion", completion)
     if completion is not None:
         request = form.write_max_output(request, completion, info.provider)
     frame = make_frame(request, incoming, form, user_first=form.user_first or info.alternate)
+    packages = package_turns(
+        incoming.system,
+        [turn.messages for turn in incoming.turns],
+        frame,
+        counter=counter_for(info, chosen.counting),
+        names=not info.names_in_text,
+        min_tokens=require_positive("min_tokens", min_tokens),
+        pinned=frozenset((*incoming.pinned, *require_positions("pin", pin, len(incoming.turns)))),
+        ties=(*incoming.ties, *require_ties(ties, len(incoming.turns))),
+        reasoning=incoming.reasoning,
+    )
     inputs = Inputs(
-        packages=package_turns(
-            incoming.system,
-            [turn.messages for turn in incoming.turns],
-            frame,
-            counter=counter_for(info, chosen.counting),
-            names=not info.names_in_text,
-            min_tokens=require_positive("min_tokens", min_tokens),
-            pinned=frozenset((*incoming.pinned, *require_positions("pin", pin, len(incoming.turns)))),
-            ties=(*incoming.ties, *require_ties(ties, len(incoming.turns))),
-            reasoning=incoming.reasoning,
-        ),
+        packages=packages,
         policy=chosen,
         model=info,
         method=chosen.counting,
         now=time.time() if now is None else to_timestamp(now),
         window=_smaller_window(require_positive("window", window), form.read_window(request), info),
-        completion=own,
+        completion=completion,
+        max_output=incoming.completion,
         tools=incoming.tools,
-        previous=resolve_previous(previous),
+        previous=_same_messages(resolve_previous(previous), packages),
         degraded=(*resolve_notices(degraded), *_list_uncounted(form.find_uncounted(request))),
         origin=require_unicode("origin", origin, InvalidValue),
         frame=frame,
@@ -146,13 +147,12 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
         )
         if context is not None:
             return context
-    try:
-        return build_context(inputs, raw=incoming.raw)
-    except BudgetExceeded:
-        smaller = _with_smaller_reserve(inputs)
-        if smaller is None or completion is not None:
-            raise
-        return build_context(smaller, raw=incoming.raw)
+    return build_context(inputs, raw=incoming.raw)
+
+
+def _same_messages(previous: HistoryStart | None, packages: Sequence[ContentPackage]) -> HistoryStart | None:
+    """Return where history began; None if these messages have a ledger or a summary that was written since."""
+    return previous if previous is not None and previous.carried == find_carried(packages) else None
 
 
 def _build_with_summary(inputs: Inputs, raw: Sequence[bytes]) -> Context | None:
@@ -174,9 +174,3 @@ def _smaller_window(given: int | None, requested: int | None, model: ModelInfo) 
 def _list_uncounted(text: str) -> tuple[Notice, ...]:
     """Return the notice about content that only the provider has, if there is one."""
     return (Notice(kind="unknown-size", text=text),) if text else ()
-
-
-def _with_smaller_reserve(inputs: Inputs) -> Inputs | None:
-    """Return inputs with the policy's reserve if the request asks for more."""
-    note = reduced_reserve_notice(inputs.policy, inputs.model, window=inputs.window, completion=inputs.completion)
-    return None if note is None else msgspec.structs.replace(inputs, completion=None, degraded=(*inputs.degraded, note))

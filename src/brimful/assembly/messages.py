@@ -31,8 +31,8 @@ def plain_messages(messages: Iterable[object], wire: Wire = OPENAI) -> list[Any]
     """
     field = wire.message_field
     return [
-        message if isinstance(message, _JSON_TYPES) else plain_message(message, wire, f"{field}[{at}]")
-        for at, message in enumerate(require_list(field, messages))
+        message if isinstance(message, _JSON_TYPES) else plain_message(message, wire, f"{field}[{i}]")
+        for i, message in enumerate(require_list(field, messages))
     ]
 
 
@@ -46,8 +46,8 @@ def read_messages(messages: Iterable[object]) -> tuple[Message, ...]:
     plain = [
         message
         if not isinstance(message, dict) or (isinstance(message.get("content"), str) and "tool_calls" not in message)
-        else msgspec.json.decode(encode_json(message, OPENAI.provider, f"messages[{at}]"))
-        for at, message in enumerate(plain_messages(messages))
+        else msgspec.json.decode(encode_json(message, OPENAI.provider, f"messages[{i}]"))
+        for i, message in enumerate(plain_messages(messages))
     ]
     return read_history(plain)
 

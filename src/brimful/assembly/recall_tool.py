@@ -1,14 +1,18 @@
-"""The recall tool: it lets a model get back what its context shortened or left out."""
+"""Tools of ours: with them, a model gets back what its context shortened or left out, messages or other tools."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from brimful.core.context import Context, Inputs
 from brimful.core.recall import RECALL, Recalled
+from brimful.core.toolset import TOOL_SEARCH, search_tools, write_tools
 from brimful.core.validation import is_whole_number, preview
+from brimful.counting import counter_for
+from brimful.embedding.static import compare_meanings
 from brimful.errors import BrimfulError, InvalidValue, UnknownRecord
+from brimful.wires import Wire
 from brimful.wires.registry import find_incoming_wire
 from brimful.wires.tools import arguments_object
 
@@ -36,29 +40,81 @@ class RecallTool(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any]
     max_tokens: int
     name: str = RECALL.name
+    earlier: tuple[Context, ...] = ()
 
     def __call__(self, arguments: str | Mapping[str, Any] = "", /, **fields: Any) -> str:
         """Answer a call of the model."""
         try:
             given = arguments_object(arguments) if isinstance(arguments, str) else dict(arguments)
             call = read_call(given | fields, self.max_tokens)
-            recalled = self.context.recall(call.handle, query=call.query, max_tokens=room_for_text(call))
+            recalled = self.context.recall(
+                call.handle, query=call.query, max_tokens=room_for_text(call), earlier=self.earlier
+            )
         except BrimfulError as error:
             return describe_error(error)
         return describe_result(recalled, call)
 
 
-def recall_tool(context: Context, *, wire: str | None = None, max_tokens: int = 4_000) -> RecallTool:
-    """Return the tool with which a model recalls what a context shortened or left out.
+class ToolSearch(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool for one context: its `schema` for the request, and a function that answers the model's calls.
+
+    Call it with the arguments as the provider sends them. It returns the definitions of matching tools as JSON, one a
+    line, in at most `max_tokens`. Append that as the result of the call: `fit` then keeps these tools whole.
+    """
+
+    context: Context
+    schema: dict[str, Any]
+    max_tokens: int
+    name: str = TOOL_SEARCH.name
+
+    def __call__(self, arguments: str | Mapping[str, Any] = "", /, **fields: Any) -> str:
+        """Answer a call of the model."""
+        given = (arguments_object(arguments) if isinstance(arguments, str) else dict(arguments)) | fields
+        query = given.get("query")
+        if not isinstance(query, str) or not query.strip():
+            return "Error: pass a query with words about what the tool should do."
+        counter = counter_for(self.context.inputs.model, self.context.inputs.method)
+        found = search_tools(self.context.hidden_tools, query, self.max_tokens, counter, compare_meanings)
+        return write_tools(found) or "No other tool matches this query. Try other words, or go on without one."
+
+
+def tool_search(context: Context, *, wire: str | None = None, max_tokens: int = 4_000) -> ToolSearch:
+    """Return the tool with which a model finds tools whose definitions a context shortened or left out.
 
     `wire` is the form of its schema, by default that of the context's request. No result has more than `max_tokens`.
     """
+    form = _resolve_form(context, wire, max_tokens)
+    return ToolSearch(context=context, schema=form.write_tool(TOOL_SEARCH), max_tokens=max_tokens)
+
+
+def recall_tool(
+    context: Context, *, wire: str | None = None, max_tokens: int = 4_000, earlier: Sequence[Context] = ()
+) -> RecallTool:
+    """Return the tool with which a model recalls what a context shortened or left out.
+
+    `wire` is the form of its schema, by default that of the context's request. No result has more than `max_tokens`.
+    `earlier` are the contexts of earlier rounds, oldest first, if you keep fitted messages as your history.
+    """
+    form = _resolve_form(context, wire, max_tokens)
+    rounds = require_contexts("earlier", earlier)
+    return RecallTool(context=context, schema=form.write_tool(RECALL), max_tokens=max_tokens, earlier=rounds)
+
+
+def _resolve_form(context: Context, wire: str | None, max_tokens: int) -> Wire:
+    """Check the arguments, and return the wire in which to write a schema."""
     if not isinstance(context, Context):
         raise InvalidValue("context", f"must be a Context, not {preview(context)}")
     if not is_whole_number(max_tokens):
         raise InvalidValue("max_tokens", f"must be a positive whole number of tokens, not {preview(max_tokens)}")
-    form = wire or (context.inputs.model.wire if context.inputs.frame is None else context.inputs.frame.wire)
-    return RecallTool(context=context, schema=find_incoming_wire(form).write_tool(RECALL), max_tokens=max_tokens)
+    own = context.inputs.model.wire if context.inputs.frame is None else context.inputs.frame.wire
+    return find_incoming_wire(wire or own)
+
+
+def require_contexts(field: str, value: object) -> tuple[Context, ...]:
+    """Return contexts as a tuple, and refuse anything else."""
+    if isinstance(value, list | tuple) and all(isinstance(each, Context) for each in value):
+        return tuple(value)
+    raise InvalidValue(field, f"must be a list of contexts, not {preview(value)}")
 
 
 # -- answering calls ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from brimful.core.context import Context
 from brimful.core.decision import Decision
 from brimful.core.media import MEDIA_PREFIX
 from brimful.core.stages import Candidates, assemble_candidates
+from brimful.core.toolset import TOOL_KIND
 from brimful.core.validation import preview
 from brimful.errors import BudgetExceeded, InvalidValue
 
@@ -41,14 +42,17 @@ def find_window(context: Context, id: str, prepare: Callable[[], Candidates]) ->
     if not any(decision.id == id for decision in context.decisions):
         raise InvalidValue("id", f"no candidate {preview(id)} in {context.id}")
     candidates = prepare()
+    is_tool = context.decision(id).kind == TOOL_KIND
 
     def is_planned(window: int) -> bool:
         """Whether a fill by the counts of the parts alone includes it: cheap, and nearly right."""
         sized = candidates.with_window(window)
         try:
-            selection = sized.fill(sized.allocate())
+            tools, selection = sized.plan(sized.allocate())
         except BudgetExceeded:  # the required parts do not fit, so nothing is in
             return False
+        if is_tool:
+            return not any(decision.id == id and not decision.included for decision in tools.decisions)
         return any(
             package.id == id and not (unit.tie and unit.form == "stub")
             for unit in selection.units
@@ -57,9 +61,10 @@ def find_window(context: Context, id: str, prepare: Callable[[], Candidates]) ->
 
     def is_built(window: int) -> bool:
         try:
-            return _is_sent(assemble_candidates(candidates.with_window(window)).decision(id))
+            built = assemble_candidates(candidates.with_window(window)).decisions_by_id
         except BudgetExceeded:
             return False
+        return _is_sent(built[id]) if id in built else is_tool  # if all tools fit, none of them competes
 
     return _search(is_planned, is_built, own=context.budget.window, included=_is_sent(context.decision(id)))
 

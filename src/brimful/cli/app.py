@@ -11,6 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, MutableMapping
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple, NoReturn
 
@@ -161,36 +162,46 @@ class LazyCommands(MutableMapping[str, Any]):
         self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        """Return a command."""
         if name not in self._loaded:
             self._loaded |= load_commands(COMMANDS[name].module)
         return self._loaded[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
-        """Add a command."""
         self._loaded[name] = command
 
     def __delitem__(self, name: str) -> None:
-        """Forget a command."""
         del self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
         return iter(COMMANDS)
 
     def __len__(self) -> int:
-        """Return the number of commands."""
         return len(COMMANDS)
 
 
+@cache  # a process that runs several commands, such as a test, builds them once
 def load_commands(module: str) -> dict[str, Any]:
     """Return the commands that a module registers, by name."""
     holder = typer.Typer(rich_markup_mode=None)
     import_module(f"brimful.cli.{module}").register(holder)
+    _expand(holder)
     commands = dict(typer.main.get_group(holder).commands)
     for command in commands.values():
         prepare(command)
     return commands
+
+
+def _expand(holder: typer.Typer) -> None:
+    """Let all commands, also in groups, take the options of the structs among their parameters."""
+    from brimful.cli.options import expand_options  # noqa: PLC0415 - needed by commands only, not by help
+
+    for command in holder.registered_commands:
+        command.callback = command.callback and expand_options(command.callback)
+    for group in holder.registered_groups:
+        if group.typer_instance is not None:
+            info = group.typer_instance.info
+            info.callback = info.callback and expand_options(info.callback)
+            _expand(group.typer_instance)
 
 
 class CommandGroup(TyperGroup):
@@ -356,7 +367,6 @@ def version() -> None:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
     app.command("help", epilog="Examples:\n  brimful help\n  brimful help room add")(show_help)
     app.command("version", epilog="Examples:\n  brimful version")(version)
 

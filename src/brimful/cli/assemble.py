@@ -12,12 +12,9 @@ from brimful.cli import output
 from brimful.cli.files import read_argument, write_context
 from brimful.cli.fill import show_data
 from brimful.cli.options import (
-    DEFAULT_DB,
     DEFAULT_EMBEDDER,
     DEFAULT_MODEL,
-    DEFAULT_TENANT,
     Completion,
-    Db,
     EmbedderSpec,
     Json,
     MaxPromptTokens,
@@ -31,10 +28,9 @@ from brimful.cli.options import (
     RequestOnly,
     RoomOption,
     Settings,
-    Tenant,
+    StoreOptions,
     UserOption,
     Window,
-    expand_options,
     read_overrides,
     resolve_model,
 )
@@ -50,8 +46,8 @@ from brimful.records.contexts import Build
 from brimful.retrieval.breaker import State
 from brimful.retrieval.search import Parts
 from brimful.views.explain import (
+    candidates_line,
     component_title,
-    count_outcomes,
     counting_lines,
     draw_frame,
     format_items,
@@ -59,6 +55,7 @@ from brimful.views.explain import (
     plural,
     reserve_rows,
     status_lines,
+    summarize,
     window_lines,
 )
 from brimful.views.sections import Entry, describe_media_entry, media_name, sections
@@ -83,9 +80,8 @@ _COLUMNS: Final = columns(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("assemble", epilog=ASSEMBLE_EXAMPLES)(expand_options(assemble, BuildOptions))
-    app.command("inspect", epilog=INSPECT_EXAMPLES)(expand_options(inspect, BuildOptions))
+    app.command("assemble", epilog=ASSEMBLE_EXAMPLES)(assemble)
+    app.command("inspect", epilog=INSPECT_EXAMPLES)(inspect)
 
 
 def _read_memory_type(text: str) -> str:
@@ -116,7 +112,7 @@ WithLore = Annotated[bool, typer.Option("--lore/--no-lore", help="Whether to inc
 WithMedia = Annotated[bool, typer.Option("--media/--no-media", help="Whether to include images and other media.")]
 
 
-class RetrievalOptions(msgspec.Struct, frozen=True, kw_only=True):
+class RetrievalOptions(StoreOptions, frozen=True, kw_only=True):
     """What to look up for a context."""
 
     memory_types: MemoryTypes = None
@@ -167,8 +163,6 @@ class BuildOptions(RetrievalOptions, frozen=True, kw_only=True):
     settings: Settings = None
     now: Now = None
     embedder: EmbedderSpec = DEFAULT_EMBEDDER
-    db: Db = DEFAULT_DB
-    tenant: Tenant = DEFAULT_TENANT
     as_json: Json = False
 
     def arguments(self) -> dict[str, Any]:
@@ -211,7 +205,7 @@ def assemble(
         await wait_for_index(engine)
         return await engine.assemble(**arguments, save=save)
 
-    context = with_engine(build, db=options.db, tenant=options.tenant, embedder=options.embedder)
+    context = with_engine(build, target=options, embedder=options.embedder)
     write_context(out, context)
     if not show_data(context, request=request, as_json=options.as_json):
         output.write(context.report())
@@ -301,7 +295,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
             yield from _item_lines(entries, component.name)
         yield from total_lines(context)
         yield ""
-        yield f"CANDIDATES: {', '.join(f'{count:,} {outcome}' for outcome, count in count_outcomes(context))}"
+        yield candidates_line(context)
         yield from self._retrieval()
         yield ""
         yield from map(output.one_line, status_lines(context, self.notices))
@@ -438,7 +432,7 @@ def inspect(options: BuildOptions) -> None:
             with_memories=options.memories,
         )
 
-    inspection = with_engine(build, db=options.db, tenant=options.tenant, embedder=options.embedder, indexing=False)
+    inspection = with_engine(build, target=options, embedder=options.embedder, indexing=False)
     if options.as_json:
         output.show_json(_inspect_data(inspection))
     else:
@@ -448,23 +442,10 @@ def inspect(options: BuildOptions) -> None:
 def _inspect_data(inspection: Inspection) -> dict[str, object]:
     context = inspection.context
     found = [package for package in context.inputs.packages if "search" in package.metadata]
-    return {
-        "id": context.id,
+    return summarize(context) | {
         "persona": inspection.persona,
         "room": inspection.room,
-        "model": context.budget.model,
-        "policy": context.budget.policy,
-        "focus": context.inputs.focus,
-        "window": context.budget.window,
-        "available": context.budget.available,
-        "tokens": context.tokens,
-        "percent": round(context.percent, 1),
-        "reserved": context.budget.reserved,
         "completion": context.budget.completion,
-        "remaining": context.remaining,
-        "components": context.components,
-        "kinds": context.kinds,
-        "pools": context.pools,
         "memories": [
             {**msgspec.to_builtins(decision), "text": package.text}
             for package in context.inputs.packages
@@ -476,12 +457,8 @@ def _inspect_data(inspection: Inspection) -> dict[str, object]:
             if package.kind.startswith("media-") and (decision := context.decision(package.id)).included
         ],
         "candidates": context.offered,
-        "left_out": context.left_out,
-        "naive": context.naive,
-        "stopped_at": context.stopped_at,
         "found": len(found),
         "degraded": context.inputs.degraded,
-        "warnings": context.warnings,
         "notices": inspection.notices,
         "methods": inspection.methods,
         "breaker": inspection.breaker,

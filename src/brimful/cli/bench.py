@@ -17,10 +17,12 @@ from brimful.cli.options import (
     EmbedderSpec,
     Json,
     Model,
+    StoreOptions,
     Tenant,
     resolve_model,
 )
 from brimful.cli.output import Failure, Table, columns, progress
+from brimful.cli.records import get_entity
 from brimful.cli.store import with_store
 from brimful.cli.transfer import ImportFormat
 from brimful.formats import Reader, Skipped
@@ -60,7 +62,6 @@ _ANSWER_LEGEND: Final = "facts answered  the same facts, in the new answers of t
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("bench", epilog=EXAMPLES)(bench)
 
 
@@ -182,14 +183,14 @@ def _read_files(paths: Sequence[str], format: str | None) -> "Iterator[Recording
 
 
 def _read_store(db: str, tenant: str, room: str | None) -> "list[Recording]":
-    return with_store(lambda store: _read_rooms(store, room), db=db, tenant=tenant)
+    return with_store(lambda store: _read_rooms(store, room), target=StoreOptions(db=db, tenant=tenant))
 
 
 async def _read_rooms(store: "Store", room: str | None) -> "list[Recording]":
     from brimful.engine.bench import Recording  # noqa: PLC0415 - slow to import
-    from brimful.engine.transfer import get_record, read_messages  # noqa: PLC0415
+    from brimful.engine.transfer import read_messages  # noqa: PLC0415
 
-    rooms = [await get_record(store, Room, room)] if room else await store.list_records(Room, limit=_MAX_ROOMS)
+    rooms = [await get_entity(store, Room, room)] if room else await store.list_records(Room, limit=_MAX_ROOMS)
     return [Recording.of(each.id, [message async for message in read_messages(store, each)]) for each in rooms]
 
 

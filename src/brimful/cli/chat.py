@@ -17,11 +17,8 @@ from brimful.cli.app import FAILED
 from brimful.cli.assemble import RetrievalOptions, show_hits
 from brimful.cli.files import read_argument
 from brimful.cli.options import (
-    DEFAULT_DB,
     DEFAULT_EMBEDDER,
-    DEFAULT_TENANT,
     Completion,
-    Db,
     EmbedderSpec,
     Json,
     MaxPromptTokens,
@@ -29,10 +26,8 @@ from brimful.cli.options import (
     NewRoomOption,
     PersonaOption,
     PolicyOption,
-    Tenant,
     UserOption,
     Window,
-    expand_options,
     resolve_model,
 )
 from brimful.cli.store import with_engine
@@ -221,7 +216,7 @@ class Chat:
             output.write(" …")
 
     async def _streamed(self, text: str) -> None:
-        """Print the answer, or those of all personas that the text mentions, each after its name."""
+        """Print the answer, or one for each persona that the text mentions, after its name."""
         from brimful.engine.mentions import find_mentioned  # noqa: PLC0415 - other commands start without the engine
 
         mentioned = await find_mentioned(self._engine.store, text)
@@ -336,10 +331,9 @@ ProviderOption = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    callback = expand_options(chat, RetrievalOptions)
+    callback = chat
     group = typer.Typer(invoke_without_command=True, epilog=EXAMPLES, callback=callback)
-    group.command("send", epilog=SEND_EXAMPLES)(expand_options(send, RetrievalOptions))
+    group.command("send", epilog=SEND_EXAMPLES)(send)
     app.add_typer(group, name="chat")
 
 
@@ -367,8 +361,6 @@ def chat(  # noqa: PLR0913 - the options of a command
         ),
     ] = 0,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
 ) -> None:
     """Chat with a model in a room.
 
@@ -388,7 +380,7 @@ def chat(  # noqa: PLR0913 - the options of a command
         names: dict[str, Any] = {"room": room, "persona": persona, "user": user, "sender": sender}
         return await Chat(engine, **names, settings=settings, greeting=greeting).talk()
 
-    if not with_engine(talk, db=db, tenant=tenant, embedder=embedder, provider=provider, new=True):
+    if not with_engine(talk, target=options, embedder=embedder, provider=provider, new=True):
         raise typer.Exit(FAILED)
 
 
@@ -410,8 +402,6 @@ def send(  # noqa: PLR0913 - the options of a command
     completion: Completion = None,
     max_prompt_tokens: MaxPromptTokens = None,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
     """Send one message and print the answer."""
@@ -436,7 +426,7 @@ def send(  # noqa: PLR0913 - the options of a command
             focus=options.focus,
         )
 
-    answer = with_engine(respond, db=db, tenant=tenant, embedder=embedder, provider=provider, new=True)
+    answer = with_engine(respond, target=options, embedder=embedder, provider=provider, new=True)
     show_warnings(answer)
     if as_json:
         output.show_json(_answer_data(answer))

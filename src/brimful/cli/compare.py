@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from heapq import heappush, heappushpop, nlargest
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
@@ -15,16 +15,13 @@ from brimful.cli import output
 from brimful.cli.explain import locate
 from brimful.cli.files import write_context
 from brimful.cli.options import (
-    DEFAULT_DB,
-    DEFAULT_TENANT,
     Completion,
-    Db,
     Json,
     MaxPromptTokens,
     Out,
     Price,
     Settings,
-    Tenant,
+    StoreOptions,
     TokenizerName,
     Window,
     complete_model,
@@ -100,7 +97,6 @@ class ReplayTally:
     """Counts outcomes in constant memory."""
 
     def __init__(self) -> None:
-        """Start at zero."""
         self._counts = dict.fromkeys(
             ("contexts", "replayed", "losing", "gaining", "unfit", "erased", "unreadable", "unrecorded"), 0
         )
@@ -239,7 +235,6 @@ _WORST_COLUMNS: Final = columns("lost tokens", "candidates", "context", right=["
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     app.command("diff", epilog=DIFF_EXAMPLES)(diff)
     app.command("replay", epilog=REPLAY_EXAMPLES)(replay)
 
@@ -248,8 +243,7 @@ def diff(
     *,
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="A context: a file, or an id in the store.")],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="The context to compare it with.")],
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Compare two contexts.
@@ -258,7 +252,7 @@ def diff(
     of the request is identical, since a provider's prompt cache can reuse it.
     A context is a file, or the id of a context or message in the store.
     """
-    found = [locate(name, db=db, tenant=tenant).context for name in (before, after)]
+    found = [locate(name, target=target).context for name in (before, after)]
     _show_difference(*found, as_json=as_json)
 
 
@@ -302,8 +296,7 @@ def replay(  # noqa: PLR0913 - the options of a command
     price: Price = None,
     settings: Settings = None,
     out: Out = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Rebuild past contexts, optionally with another model, window or policy.
@@ -331,18 +324,18 @@ def replay(  # noqa: PLR0913 - the options of a command
         overrides=read_overrides(settings, price),
     )
     if context is not None:
-        before = locate(context, db=db, tenant=tenant).context
+        before = locate(context, target=target).context
         after = again(before)
         write_context(out, after)
         _show_difference(before, after, as_json=as_json)
         return
 
     span = Span(since=time.time() - (last or 0.0), room=room, persona=persona)
-    _show_outcome(_replay_span(span, again, sample, db=db, tenant=tenant, quiet=as_json), as_json=as_json)
+    _show_outcome(_replay_span(span, again, sample, target=target, quiet=as_json), as_json=as_json)
 
 
 def _replay_span(
-    span: "Span", again: "Replay", sample: int | None, *, db: str, tenant: str, quiet: bool
+    span: "Span", again: "Replay", sample: int | None, *, target: StoreOptions, quiet: bool
 ) -> "ReplayOutcome":
 
     async def run(store: "Store") -> "ReplayOutcome":
@@ -352,12 +345,12 @@ def _replay_span(
         with progress("replaying", total, quiet=quiet, unit="contexts") as advance:
             return await replay_all(store, span, ids, again, advance)
 
-    return with_store(run, db=db, tenant=tenant)
+    return with_store(run, target=target)
 
 
 def _show_outcome(outcome: "ReplayOutcome", *, as_json: bool) -> None:
     if as_json:
-        output.show_json(_outcome_data(outcome))
+        output.show_json(msgspec.structs.asdict(outcome) | {"mean_lost": round(outcome.mean_lost, 1)})
         return
     if not outcome.contexts:
         output.write("no contexts in this period")
@@ -384,13 +377,6 @@ def _outcome_fields(outcome: "ReplayOutcome") -> Iterator[tuple[str, str]]:
     yield "erased", f"{outcome.erased:,}, not replayed" if outcome.erased else ""
     yield "unreadable", f"{outcome.unreadable:,}, not replayed" if outcome.unreadable else ""
     yield "unrecorded", f"{outcome.unrecorded:,}, not replayed" if outcome.unrecorded else ""
-
-
-def _outcome_data(outcome: "ReplayOutcome") -> dict[str, Any]:
-    return {
-        **{name: getattr(outcome, name) for name in outcome.__struct_fields__},
-        "mean_lost": round(outcome.mean_lost, 1),
-    }
 
 
 def _show_difference(before: Context, after: Context, *, as_json: bool) -> None:

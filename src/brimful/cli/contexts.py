@@ -12,16 +12,13 @@ import typer
 from brimful.cli import output
 from brimful.cli.files import report_as
 from brimful.cli.options import (
-    DEFAULT_DB,
-    DEFAULT_TENANT,
-    Db,
     Json,
     Last,
     Limit,
     ModelFilter,
     PersonaFilter,
     RoomFilter,
-    Tenant,
+    StoreOptions,
     read_duration,
 )
 from brimful.cli.output import columns, progress
@@ -59,7 +56,6 @@ ContextId = Annotated[str, typer.Argument(metavar="ID", help="The context's id."
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="Manage stored contexts.")
     add_record_commands(group, CONTEXTS)
     group.command("export", epilog=EXPORT_EXAMPLES)(export)
@@ -109,8 +105,7 @@ def prune(
         typer.Option("--older-than", metavar="TIME", parser=read_duration, help="Minimum age, such as 30d, 12h or 2w."),
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed without removing it.")] = False,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Remove old contexts and answers, and content that only they use.
@@ -130,7 +125,7 @@ def prune(
                 before=before, on_progress=lambda done: advance(done.builds + done.answers + done.contents)
             )
 
-    report = with_store(remove, db=db, tenant=tenant)
+    report = with_store(remove, target=target)
     if as_json:
         output.show_json(report)
     else:
@@ -153,8 +148,7 @@ def export(
     persona: PersonaFilter = None,
     model: ModelFilter = None,
     last: Last = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Write contexts and their decisions to a file, one per line or row.
@@ -173,7 +167,7 @@ def export(
                 store, open_sink(out), advance, room=room, persona=persona, model=model, since=since
             )
 
-    count = with_store(write, db=db, tenant=tenant)
+    count = with_store(write, target=target)
     if as_json:
         output.show_json({"file": str(out), "contexts": count, "bytes": out.stat().st_size})
     else:

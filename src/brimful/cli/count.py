@@ -30,7 +30,6 @@ _COLUMNS: Final = columns("tokens", "at most", "basis", "tokenizer", "source", r
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("count", epilog=EXAMPLES)(count)
 
 

@@ -221,7 +221,6 @@ _FINDING_COLUMNS: Final = columns("level", "what")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     group = typer.Typer(
         no_args_is_help=True,
         epilog=DB_EXAMPLES,

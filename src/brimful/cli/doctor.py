@@ -68,7 +68,6 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("doctor", epilog=EXAMPLES)(doctor)
 
 
@@ -200,9 +199,9 @@ def _check_counts(name: str) -> Finding:
 
 
 def _check_prices(name: str) -> Finding:
-    from brimful.models import default_registry, price  # noqa: PLC0415 - slow to import
+    from brimful.models import default_registry, request_cost  # noqa: PLC0415 - slow to import
 
-    found = price(default_registry().resolve(name), 1_000_000, 0)
+    found = request_cost(default_registry().resolve(name), 1_000_000, 0)
     if found is None:
         return Finding(state="note", part="prices", result=f"no price is known for {name}")
     return Finding(state="ok", part="prices", result=f"${found.prompt:,.2f} for a million input tokens ({found.as_of})")

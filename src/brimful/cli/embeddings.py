@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, DEFAULT_TENANT, Db, EmbedderSpec, Json, Tenant
+from brimful.cli.options import DEFAULT_EMBEDDER, EmbedderSpec, Json, StoreOptions
 from brimful.cli.output import Failure, Table, columns, progress
 from brimful.cli.store import with_engine
 from brimful.embedding import embedder_for
@@ -35,7 +35,6 @@ _LABEL_LENGTH: Final = 24  # characters
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     group = typer.Typer(name="embeddings", no_args_is_help=True)
     group.callback(epilog=EMBEDDINGS_EXAMPLES)(embeddings)
     group.command("list")(list_embedders)
@@ -95,7 +94,7 @@ async def _similarities(embedder: Embedder, texts: list[str]) -> "Vectors":
 
 
 def _matrix(texts: list[str], near: "Vectors") -> Table:
-    numbers = [str(at + 1) for at in range(len(texts))]
+    numbers = [str(i + 1) for i in range(len(texts))]
     rows = [
         [number, _label(text), *(f"{value:.2f}" for value in row)]
         for number, text, row in zip(numbers, texts, near, strict=True)
@@ -144,8 +143,7 @@ def index(
     drop: Annotated[
         str | None, typer.Option("--drop", metavar="ID", help="Delete all vectors of this embedder.")
     ] = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Embed all stored records that have no vector yet.
@@ -157,13 +155,11 @@ def index(
     if status and drop is not None:
         raise typer.BadParameter("cannot be combined with --status", param_hint="'--drop'")
     if drop is not None:
-        found = with_engine(lambda engine: _drop_embedder(engine, drop), db=db, tenant=tenant)
+        found = with_engine(lambda engine: _drop_embedder(engine, drop), target=target)
     elif status:
-        found = with_engine(_index_status, db=db, tenant=tenant)
+        found = with_engine(_index_status, target=target)
     else:
-        found = with_engine(
-            lambda engine: _embed_pending(engine, quiet=as_json), db=db, tenant=tenant, embedder=embedder
-        )
+        found = with_engine(lambda engine: _embed_pending(engine, quiet=as_json), target=target, embedder=embedder)
     if as_json:
         output.show_json(found)
     elif found:

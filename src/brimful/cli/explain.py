@@ -1,8 +1,6 @@
 """`brimful explain`: show what the model saw, and why each candidate was included or left out."""
 
-import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -18,7 +16,7 @@ from brimful.cli import output
 from brimful.cli.assemble import format_entry_score, total_lines
 from brimful.cli.files import STDIN, read_context, source_name
 from brimful.cli.models import SCORE_PARTS
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
+from brimful.cli.options import Json, StoreOptions
 from brimful.cli.output import Failure, Table, columns
 from brimful.cli.store import has_store, with_store
 from brimful.core.content import ContentPackage
@@ -28,17 +26,19 @@ from brimful.core.labels import iso_date
 from brimful.core.recall import is_erased
 from brimful.core.validation import clean_text
 from brimful.errors import MissingExtra, UnknownRecord
-from brimful.models import default_registry, price
+from brimful.models import default_registry
+from brimful.models.costs import usage_cost
 from brimful.packagers.records import plain_text
 from brimful.records import Inclusion, Persona, Response, Room, Snapshot
 from brimful.views.explain import (
-    count_outcomes,
+    candidates_line,
     describe_decision,
     draw_frame,
     format_items,
     format_score,
     plural,
     status_lines,
+    summarize,
     window_lines,
 )
 from brimful.views.sections import Entry, Section, describe_media_entry, excluded_decisions, sections
@@ -77,16 +77,16 @@ class LocatedContext(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.room)
 
 
-def locate(name: str, *, db: str, tenant: str, item: str | None = None) -> LocatedContext:
+def locate(name: str, *, target: StoreOptions, item: str | None = None) -> LocatedContext:
     """Find a context by file name or id; with `item`, also the decisions on that item in the last builds."""
     if name == STDIN or _is_file(name):
         return LocatedContext(context=read_context(name))
-    if not has_store(db):
+    if not has_store(target.db):
         raise Failure(
-            f"{source_name(name)}: there is no such file, and no store {db} to look up an id in; "
+            f"{source_name(name)}: there is no such file, and no store {target.db} to look up an id in; "
             "run this in the folder of the store, or name the store with --db or BRIMFUL_DB"
         )
-    return with_store(lambda store: find_in_store(store, clean_text(name), item), db=db, tenant=tenant)
+    return with_store(lambda store: find_in_store(store, clean_text(name), item), target=target)
 
 
 async def find_in_store(store: "Store", name: str, item: str | None = None) -> LocatedContext:
@@ -222,7 +222,6 @@ def _candidate_fields(decision: Decision, package: ContentPackage | None, handle
 MAX_ENTRIES: Final = 5  # entries shown of a section, unless --full is given
 TEXT_WIDTH: Final = 76  # columns
 EXCERPT_LINES: Final = 3  # lines
-_MAX_PRICE_TIME: Final = 6e10  # seconds: about the year 3871, well within what a datetime holds
 
 
 def format_explanation(found: LocatedContext, *, full: bool) -> str:
@@ -253,7 +252,7 @@ def _lines(found: LocatedContext, *, full: bool) -> Iterator[str]:
     yield ""
     yield from total_lines(context)
     yield ""
-    yield f"CANDIDATES: {', '.join(f'{count:,} {outcome}' for outcome, count in count_outcomes(context))}"
+    yield candidates_line(context)
     for answer in found.answers:
         yield ""
         yield from _answer_lines(context, answer)
@@ -364,9 +363,7 @@ def answer_cost(context: Context, answer: Response) -> Decimal | None:
     info = context.inputs.model
     if answer.model not in ("", info.id):
         info = default_registry().resolve(answer.model)
-    when = datetime.fromtimestamp(answer.at, UTC) if 0 < answer.at < _MAX_PRICE_TIME else None
-    found = price(info, usage.prompt, usage.completion, min(usage.cached, usage.prompt), at=when)
-    return None if found is None else found.total
+    return usage_cost(info, usage, answer.at)
 
 
 def _format_cost(context: Context, answer: Response) -> str:
@@ -420,18 +417,15 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         """Return matching candidates: included ones by pool and rank, then the others, nearest to the cut first."""
         pools = [pool.name for pool in context.pools]
 
-        def order(decision: Decision) -> tuple[bool, int, int, str]:
+        def order(decision: Decision) -> tuple[int, int, str]:
             pool = pools.index(decision.pool) if decision.pool in pools else len(pools)
-            if decision.included:
-                return (False, pool, decision.rank, decision.id)
-            return (True, _distance_below_cut(decision), pool, decision.id)
+            return (pool, decision.rank, decision.id)
 
-        found = sorted(filter(self.matches, context.decisions), key=order)
-        return found if self.limit is None else found[: self.limit]
+        included = sorted((each for each in context.decisions if each.included), key=order)
+        return list(filter(self.matches, (*included, *excluded_decisions(context))))[: self.limit]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("explain", epilog=EXAMPLES)(explain)
 
 
@@ -454,8 +448,7 @@ def explain(  # noqa: PLR0913 - the options of a command
         int | None, typer.Option("--limit", metavar="N", min=1, help="Maximum number of candidates.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Show all text in full.")] = False,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Show what a model saw, what was left out, and why.
@@ -470,7 +463,7 @@ def explain(  # noqa: PLR0913 - the options of a command
     selection = Filter(outcome=outcome, pool=pool, kind=kind, limit=limit)
     if id is not None and selection != Filter():
         raise typer.BadParameter("cannot be combined with filters", param_hint="ID")
-    found = locate(context, db=db, tenant=tenant, item=id)
+    found = locate(context, target=target, item=id)
     warn_if_ambiguous(found, context)
     if id is not None:
         explain_candidate(found, id, full=full, as_json=as_json)
@@ -545,28 +538,8 @@ def _format_part(score: Score, name: str) -> str:
 
 def _data(found: LocatedContext, decisions: Sequence[Decision]) -> dict[str, object]:
     context = found.context
-    data = {
-        "id": context.id,
-        "model": context.budget.model,
-        "policy": context.budget.policy,
-        "focus": context.inputs.focus,
-        "window": context.budget.window,
-        "available": context.budget.available,
-        "reserved": context.budget.reserved,
-        "tokens": context.tokens,
-        "percent": round(context.percent, 1),
-        "remaining": context.remaining,
-        "components": context.components,
-        "kinds": context.kinds,
-        "pools": context.pools,
-        "warnings": context.warnings,
-        "left_out": context.left_out,
-        "naive": context.naive,
-        "stopped_at": context.stopped_at,
-        "candidates": [
-            {**msgspec.to_builtins(decision), "line": describe_decision(context, decision)} for decision in decisions
-        ],
-    }
+    lines = [{**msgspec.to_builtins(each), "line": describe_decision(context, each)} for each in decisions]
+    data = summarize(context) | {"candidates": lines}
     return data | _stored_data(found) if found.stored else data
 
 
@@ -589,8 +562,3 @@ def _dollars(context: Context, answer: Response) -> float | None:
     except MissingExtra:
         return None
     return None if cost is None else float(cost)
-
-
-def _distance_below_cut(decision: Decision) -> int:
-    """Return how far below the cut a candidate is; one without a rank comes last."""
-    return max(0, decision.rank - decision.cut) if decision.rank else sys.maxsize

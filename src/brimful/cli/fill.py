@@ -152,14 +152,14 @@ def _entries(text: str, name: str) -> list[Entry]:
     if text.lstrip().startswith("["):
         return _array(parse_json(text, name), name)
     # Not splitlines(): that would also split at separators that JSON allows inside strings.
-    lines = ((f"{name}:{at}", line) for at, line in enumerate(text.split("\n"), start=1))
+    lines = ((f"{name}:{i}", line) for i, line in enumerate(text.split("\n"), start=1))
     return [_entry(where, parse_json(line, where)) for where, line in lines if line.strip()]
 
 
 def _array(data: Any, name: str) -> list[Entry]:
     if not isinstance(data, list):
         raise Failure(f"{name}: must be a list")
-    return [_entry(f"{name}[{at}]", item) for at, item in enumerate(data)]
+    return [_entry(f"{name}[{i}]", item) for i, item in enumerate(data)]
 
 
 def _entry(where: str, data: Any) -> Entry:
@@ -248,7 +248,6 @@ Examples:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("fill", epilog=EXAMPLES)(fill)
 
 

@@ -36,7 +36,6 @@ Examples:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("fit", epilog=EXAMPLES)(fit)
 
 

@@ -6,15 +6,12 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.options import (
-    DEFAULT_DB,
     DEFAULT_EMBEDDER,
-    DEFAULT_TENANT,
-    Db,
     EmbedderSpec,
     Json,
+    StoreOptions,
     SummaryFocus,
     SummaryProvider,
-    Tenant,
     read_duration,
 )
 from brimful.cli.output import Failure, Table, columns, progress
@@ -24,7 +21,7 @@ from brimful.cli.store import with_engine
 if TYPE_CHECKING:
     from brimful.engine import Engine
     from brimful.engine.janitor import JanitorReport
-    from brimful.records.janitor import JanitorRun
+    from brimful.records.runs import JanitorRun
 
 
 EXAMPLES: Final = """\
@@ -58,7 +55,6 @@ _RUN_COLUMNS: Final = columns(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     group = typer.Typer(
         no_args_is_help=True,
         epilog=EXAMPLES,
@@ -93,8 +89,7 @@ def run(  # noqa: PLR0913 - the options of a command
     ] = None,
     provider: SummaryProvider = "",
     focus: SummaryFocus = "",
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     as_json: Json = False,
 ) -> None:
@@ -128,7 +123,7 @@ def run(  # noqa: PLR0913 - the options of a command
                 on_progress=advance,
             )
 
-    done = with_engine(clean, db=db, tenant=tenant, embedder=embedder)
+    done = with_engine(clean, target=target, embedder=embedder)
     if as_json:
         output.show_json(done)
     else:
@@ -157,13 +152,13 @@ def _show(done: "JanitorReport") -> None:
         output.write(f"run {done.run} is done; to undo it, run `brimful janitor undo`")
 
 
-def status(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
+def status(*, target: StoreOptions, as_json: Json = False) -> None:
     """Show past runs and how much is archived."""
 
     async def read(engine: "Engine") -> tuple[list["JanitorRun"], dict[str, int]]:
         return await engine.list_janitor_runs(), await engine.count_archived()
 
-    runs, archived = with_engine(read, db=db, tenant=tenant)
+    runs, archived = with_engine(read, target=target)
     if as_json:
         output.show_json({"runs": runs, "archived": archived})
         return
@@ -185,13 +180,13 @@ def status(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Jso
     output.write(f"archived: {archived['messages']:,} messages, {archived['memories']:,} memories")
 
 
-def undo(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
+def undo(*, target: StoreOptions, as_json: Json = False) -> None:
     """Undo the last run. Repeat it to undo earlier runs."""
 
     async def undo_last(engine: "Engine") -> "JanitorRun | None":
         return await engine.undo_janitor()
 
-    done = with_engine(undo_last, db=db, tenant=tenant)
+    done = with_engine(undo_last, target=target)
     if done is None:
         raise Failure("there is no run to undo")
     if as_json:

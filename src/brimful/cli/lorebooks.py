@@ -10,18 +10,15 @@ import typer
 from brimful.cli import output
 from brimful.cli.files import STDIN, parse_json, read_argument, read_text, source_name, write_bytes
 from brimful.cli.options import (
-    DEFAULT_DB,
     DEFAULT_EMBEDDER,
     DEFAULT_MODEL,
-    DEFAULT_TENANT,
-    Db,
     EmbedderSpec,
     Json,
     Limit,
     Model,
     NameOption,
     PersonaOption,
-    Tenant,
+    StoreOptions,
     UserOption,
     Window,
     resolve_model,
@@ -97,7 +94,6 @@ R = TypeVar("R", Lorebook, LoreEntry)
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     group = typer.Typer(
         no_args_is_help=True, epilog=EXAMPLES, help="Manage lorebooks (entries added when their keywords appear)."
     )
@@ -177,8 +173,7 @@ def add(  # noqa: PLR0913 - the options of a command
         str | None, typer.Option("--id", metavar="ID", help="Entry id. An existing entry with this id is replaced.")
     ] = None,
     changes: Changes = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Add an entry to a lorebook and print its id."""
@@ -196,7 +191,7 @@ def add(  # noqa: PLR0913 - the options of a command
         await engine.write_lore([entry])
         return entry
 
-    entry = with_engine(write, db=db, tenant=tenant, new=True)
+    entry = with_engine(write, target=target, new=True)
     if as_json:
         output.show_json(entry)
     else:
@@ -211,8 +206,7 @@ def edit(
         str | None, typer.Option("--text", metavar="TEXT", help="New text of the entry. `-` reads standard input.")
     ] = None,
     changes: Changes = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Change the settings of a lorebook or an entry. Fields that you do not set stay as they are."""
@@ -233,7 +227,7 @@ def edit(
         await engine.write_lore([changed])
         return changed
 
-    record = with_engine(write, db=db, tenant=tenant)
+    record = with_engine(write, target=target)
     if as_json:
         output.show_json(record)
     else:
@@ -367,8 +361,7 @@ def import_book(
         str | None, typer.Option("--id", metavar="ID", help="The lorebook's id. Default: the file's name.")
     ] = None,
     name: NameOption = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Import a lorebook.
@@ -396,7 +389,7 @@ def import_book(
             await engine.store.remove_lore(each)
         return len(outdated)
 
-    removed = with_engine(write, db=db, tenant=tenant, new=True)
+    removed = with_engine(write, target=target, new=True)
     if as_json:
         output.show_json({"id": book, "format": format, "entries": len(entries), "removed": removed})
         return
@@ -427,15 +420,14 @@ def export_book(
     book: BookId,
     format: Annotated[LorebookFormat, typer.Option("--format", help="File format.")] = "sillytavern",
     out: OutFile = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
 ) -> None:
     """Export a lorebook for another program. An imported lorebook is restored, with your changes applied."""
 
     async def read(store: "Store") -> dict[str, Any]:
         return write_lorebook(await get_entity(store, Lorebook, book), await store.lore([book]), format)
 
-    data = with_store(read, db=db, tenant=tenant)
+    data = with_store(read, target=target)
     if out is None:
         output.show_json(data)
     else:
@@ -470,8 +462,7 @@ def try_message(  # noqa: PLR0913 - the options of a command
     model: Model = DEFAULT_MODEL,
     window: Window = None,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Show which entries a message would activate, and why.
@@ -489,7 +480,7 @@ def try_message(  # noqa: PLR0913 - the options of a command
             room=room, persona=persona, message=text, user=user, model=info, window=window, save=False
         )
 
-    context = with_engine(build, db=db, tenant=tenant, embedder=embedder)
+    context = with_engine(build, target=target, embedder=embedder)
     lore = [decision for decision in context.decisions if decision.kind == "lorebook"]
     included = [decision for decision in lore if decision.included]
     others = [decision for decision in lore if not decision.included]

@@ -31,7 +31,6 @@ Examples:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("mcp", epilog=EXAMPLES)(mcp)
 
 

@@ -9,17 +9,14 @@ import typer
 from brimful.cli import output
 from brimful.cli.files import read_argument, read_text
 from brimful.cli.options import (
-    DEFAULT_DB,
     DEFAULT_EMBEDDER,
-    DEFAULT_TENANT,
     At,
-    Db,
     EmbedderSpec,
     Erase,
     Json,
     Limit,
     MinRelevance,
-    Tenant,
+    StoreOptions,
 )
 from brimful.cli.output import Failure, Table, columns
 from brimful.cli.records import RecordKind, add_record_commands, require_room, show_record
@@ -32,7 +29,7 @@ from brimful.records.memory import MemoryFilters
 if TYPE_CHECKING:
     from brimful.engine import Engine
     from brimful.engine.learning import LearningReport
-    from brimful.records.janitor import JanitorRun
+    from brimful.records.runs import JanitorRun
     from brimful.retrieval.search import Hit, SearchResult
     from brimful.stores import Store
 
@@ -55,9 +52,9 @@ Examples:
   brimful memory edit mem-17 --cluster \"\""""
 LEARN_EXAMPLES: Final = """\
 Examples:
-  brimful memory learn conversation.json --user ada
-  brimful memory learn --room support --user ada --model gpt-4o-mini
-  echo '[{"role": "user", "content": "I love tea."}]' | brimful memory learn - --user ada"""
+  brimful memory learn conversation.json --user ada --model gpt-4o-mini
+  brimful memory learn --room support --user ada --model llama3.2 --provider ollama
+  echo '[{"role": "user", "content": "I love tea."}]' | brimful memory learn - --user ada -m gpt-4o-mini"""
 SEARCH_EXAMPLES: Final = """\
 Examples:
   brimful memory search "Which nuts may she eat?"
@@ -94,7 +91,6 @@ UserScope = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="Manage and search memories.")
     group.command("add", epilog=ADD_EXAMPLES)(add)
     group.command("edit", epilog=EDIT_EXAMPLES)(edit)
@@ -126,8 +122,7 @@ def add(  # noqa: PLR0913 - the options of a command
         str | None, typer.Option("--id", metavar="ID", help="Memory id. An existing memory with this id is replaced.")
     ] = None,
     at: At = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Add a memory and print its id."""
@@ -150,7 +145,7 @@ def add(  # noqa: PLR0913 - the options of a command
             at=at,
         )
 
-    memory = with_engine(remember, db=db, tenant=tenant, new=True)
+    memory = with_engine(remember, target=target, new=True)
     if as_json:
         output.show_json(memory)
     else:
@@ -171,8 +166,7 @@ def edit(  # noqa: PLR0913 - the options of a command
     source_message: SourceMessage = None,
     cluster: Cluster = None,
     summary: Annotated[bool | None, typer.Option("--summary/--no-summary", help=_SUMMARY_HELP)] = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Change a memory. Fields that you do not set stay as they are.
@@ -194,10 +188,10 @@ def edit(  # noqa: PLR0913 - the options of a command
         await engine.update_memory(id, changes.pop("content", None), **changes)
         return await get_memory(engine.store, id)
 
-    show_record(MEMORIES, with_engine(change, db=db, tenant=tenant), as_json=as_json)
+    show_record(MEMORIES, with_engine(change, target=target), as_json=as_json)
 
 
-def learn(  # noqa: PLR0913 - the options of a command
+def learn(
     *,
     file: Annotated[
         str | None, typer.Argument(metavar="[FILE]", help="A JSON list of messages. `-` reads standard input.")
@@ -207,29 +201,23 @@ def learn(  # noqa: PLR0913 - the options of a command
     ] = None,
     user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Whose memories these are.")] = None,
     persona: Annotated[str | None, typer.Option("--persona", metavar="ID", help="Only for this persona.")] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="Extract facts with this model.")
-    ] = None,
+    model: Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="The model that extracts the facts.")],
     provider: Annotated[
-        str, typer.Option("--provider", metavar="SPEC", help="Where the model runs. Default: its vendor.")
-    ] = "",
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+        str | None, typer.Option("--provider", metavar="SPEC", help="Where the model runs. Default: its vendor.")
+    ] = None,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
-    """Learn memories from a conversation, and supersede what has changed.
+    """Let a model learn memories from a conversation, and supersede what has changed.
 
-    Without --model, rules for English find what users say about themselves.
     Messages that were read before are skipped.
     """
     messages = None if file is None else _read_messages(file)
 
     async def run(engine: "Engine") -> "LearningReport":
-        return await engine.learn(
-            messages, from_room=room, user=user, persona=persona, model=model, provider=provider if model else None
-        )
+        return await engine.learn(messages, from_room=room, user=user, persona=persona, model=model, provider=provider)
 
-    report = with_engine(run, db=db, tenant=tenant, new=file is not None)
+    report = with_engine(run, target=target, new=file is not None)
     for note in report.notes:
         output.warn(note)
     if as_json:
@@ -247,8 +235,7 @@ def learn(  # noqa: PLR0913 - the options of a command
 def unlearn(
     *,
     run: Annotated[int | None, typer.Argument(metavar="[RUN]", help="The run to undo. Default: the last one.")] = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Undo what was learned in a run, and restore what it superseded."""
@@ -256,7 +243,7 @@ def unlearn(
     async def undo(engine: "Engine") -> "JanitorRun | None":
         return await engine.undo_learning(run)
 
-    undone = with_engine(undo, db=db, tenant=tenant)
+    undone = with_engine(undo, target=target)
     if undone is None:
         raise Failure("there is no such run to undo")
     if as_json:
@@ -279,7 +266,6 @@ class MemoryStatus(msgspec.Struct, frozen=True, kw_only=True):
     source_removed: bool
 
     def data(self) -> dict[str, Any]:
-        """Return it as plain data."""
         return {**msgspec.to_builtins(self.memory), "source_removed": self.source_removed}
 
 
@@ -350,21 +336,21 @@ async def remove_memory(engine: "Engine", id: Id, *, erase: Erase = False) -> No
     await engine.forget(id, erase=erase)
 
 
-def pin(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
+def pin(*, id: Id, target: StoreOptions, as_json: Json = False) -> None:
     """Pin a memory, so that every context it applies to includes it."""
-    _set_pinned(id, pinned=True, db=db, tenant=tenant, as_json=as_json)
+    _set_pinned(id, pinned=True, target=target, as_json=as_json)
 
 
-def unpin(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
+def unpin(*, id: Id, target: StoreOptions, as_json: Json = False) -> None:
     """Unpin a memory, so that it is included only when it is relevant."""
-    _set_pinned(id, pinned=False, db=db, tenant=tenant, as_json=as_json)
+    _set_pinned(id, pinned=False, target=target, as_json=as_json)
 
 
-def _set_pinned(id: str, *, pinned: bool, db: str, tenant: str, as_json: bool) -> None:
+def _set_pinned(id: str, *, pinned: bool, target: StoreOptions, as_json: bool) -> None:
     async def change(engine: "Engine") -> None:
         await engine.pin(id, pinned=pinned)
 
-    with_engine(change, db=db, tenant=tenant)
+    with_engine(change, target=target)
     if as_json:
         output.show_json({"id": id, "pinned": pinned})
     else:
@@ -386,8 +372,7 @@ def search(  # noqa: PLR0913 - the options of a command
     min_relevance: MinRelevance = None,
     limit: Limit = 10,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Search memories by words and by meaning, the way a context does.
@@ -413,7 +398,7 @@ def search(  # noqa: PLR0913 - the options of a command
             limit=limit,
         )
 
-    result = with_engine(find, db=db, tenant=tenant, embedder=embedder)
+    result = with_engine(find, target=target, embedder=embedder)
     found = [hit for hit in result.hits if isinstance(hit.record, Memory)][:limit]
     for notice in result.degraded:
         output.warn(notice.text)
@@ -492,8 +477,5 @@ MEMORIES: Final = RecordKind(
         "remove": """\
   brimful memory remove mem-17
   brimful memory remove mem-17 --erase""",
-        "export": """\
-  brimful memory export > memories.jsonl
-  brimful memory export --out memories.jsonl""",
     },
 )

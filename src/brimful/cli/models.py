@@ -35,7 +35,7 @@ from brimful.core.validation import clean_text
 from brimful.counting import is_verified
 from brimful.counting.media import ASSUMED_SIDE, MediaCounter
 from brimful.errors import MissingExtra
-from brimful.models import default_registry, price, unknown_model_warning
+from brimful.models import default_registry, request_cost, unknown_model_warning
 from brimful.policies import load_policy, policy_names
 
 MODELS_EXAMPLES: Final = """\
@@ -44,7 +44,7 @@ Examples:
   brimful models gpt-4o claude-3-5-sonnet-20241022 qwen2.5:7b
   brimful models gpt-4o --json | jq '.[0].window'"""
 
-_PRICED_TOKENS: Final = 1_000  # tokens; few, since some prices rise with the prompt length
+_SAMPLE_TOKENS: Final = 1_000  # tokens; few, since some prices rise with the prompt length
 _MODEL_COLUMNS: Final = columns(
     *("model", "provider", "window", "max output", "tokenizer", "counts", "wire", "images", "as of"),
     right=("window", "max output"),
@@ -53,7 +53,6 @@ _MODEL_COLUMNS: Final = columns(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     app.command("models", epilog=MODELS_EXAMPLES)(models)
     app.command("policies", epilog=POLICIES_EXAMPLES)(policies)
     app.command("budget", epilog=BUDGET_EXAMPLES)(budget)
@@ -87,7 +86,7 @@ def models(
         providers = sorted({info.provider for info in found})
         raise Failure(f"there are no models of provider {provider!r}; providers are {', '.join(providers)}")
     if as_json:
-        output.show_json([_model_data(info, priced=bool(names)) for info in selected])
+        output.show_json([_model_data(info, with_cost=bool(names)) for info in selected])
     elif names:
         _show_details(selected)
     else:
@@ -105,8 +104,8 @@ def _model_row(info: ModelInfo) -> list[str]:
 
 
 def _show_details(rows: Sequence[ModelInfo]) -> None:
-    for at, info in enumerate(rows):
-        if at:
+    for index, info in enumerate(rows):
+        if index:
             output.write()
         output.show_fields(_model_fields(info))
 
@@ -126,7 +125,7 @@ def _model_fields(info: ModelInfo) -> list[tuple[str, str]]:
         ("audio", info.audio_rule or ""),
         ("video", info.video_rule or ""),
         ("cache", _cache(info)),
-        ("price", _price_line(info)),
+        ("cost", _cost_line(info)),
         ("source", info.source),
         ("as of", info.as_of),
     ]
@@ -156,12 +155,12 @@ def _cache(info: ModelInfo) -> str:
     return f"{how}, from {info.cache.minimum_tokens:,} tokens"
 
 
-def _prices(info: ModelInfo) -> dict[str, Any] | None:
+def _costs(info: ModelInfo) -> dict[str, Any] | None:
     """Return US dollars per million tokens, or None if no price is known."""
-    spent, answered = price(info, _PRICED_TOKENS), price(info, 0, _PRICED_TOKENS)
+    spent, answered = request_cost(info, _SAMPLE_TOKENS), request_cost(info, 0, _SAMPLE_TOKENS)
     if spent is None or answered is None:
         return None
-    million = Decimal(1_000_000) / _PRICED_TOKENS
+    million = Decimal(1_000_000) / _SAMPLE_TOKENS
     return {
         "prompt": (spent.prompt * million).normalize(),
         "completion": (answered.completion * million).normalize(),
@@ -170,15 +169,15 @@ def _prices(info: ModelInfo) -> dict[str, Any] | None:
     }
 
 
-def _price_line(info: ModelInfo) -> str:
+def _cost_line(info: ModelInfo) -> str:
     try:
-        prices = _prices(info)
+        costs = _costs(info)
     except MissingExtra as error:
         return f"unknown: {error}"
-    if prices is None:
+    if costs is None:
         return ""
-    prompt, completion = _dollars(prices["prompt"]), _dollars(prices["completion"])
-    return f"{prompt} prompt, {completion} completion per million tokens ({prices['source']})"
+    prompt, completion = _dollars(costs["prompt"]), _dollars(costs["completion"])
+    return f"{prompt} prompt, {completion} completion per million tokens ({costs['source']})"
 
 
 def _dollars(amount: Decimal) -> str:
@@ -190,15 +189,15 @@ def _dollars(amount: Decimal) -> str:
     return f"${amount:.2f}" if amount == round(amount, 2) else f"${amount:f}"
 
 
-def _model_data(info: ModelInfo, *, priced: bool) -> dict[str, Any]:
-    """Return plain data. Prices are looked up only for models given by name, since that takes a moment."""
+def _model_data(info: ModelInfo, *, with_cost: bool) -> dict[str, Any]:
+    """Return plain data. Costs are looked up only for models given by name, since that takes a moment."""
     data: dict[str, Any] = msgspec.to_builtins(info)
-    if not priced:
+    if not with_cost:
         return data
     try:
-        return {**data, "price_per_million": _prices(info)}
+        return {**data, "cost_per_million": _costs(info)}
     except MissingExtra:
-        return {**data, "price_per_million": None}
+        return {**data, "cost_per_million": None}
 
 
 POLICIES_EXAMPLES: Final = """\
@@ -228,7 +227,8 @@ def policies(
         policy = load_policy(name, environ=os.environ)
         divided = budget_of(model=resolve_model(model), policy=policy)
         if as_json:
-            output.show_json({"policy": policy, "budget": {"reserved": divided.reserved, **_budget_fields(divided)}})
+            figures = {"reserved": divided.reserved, **msgspec.structs.asdict(divided)}
+            output.show_json({"policy": policy, "budget": figures})
         else:
             _show_policy(policy, divided)
         return
@@ -302,10 +302,6 @@ def _history_rule(limits: HistoryLimits) -> str:
 
 def _format_step(step: Step) -> str:
     return f"drop {step.drop}" if step.drop else f"summarize {step.summarize}"
-
-
-def _budget_fields(divided: ContextBudget) -> dict[str, object]:
-    return {name: getattr(divided, name) for name in divided.__struct_fields__}
 
 
 BUDGET_EXAMPLES: Final = """\

@@ -14,7 +14,7 @@ import typer
 
 from brimful.cache import LRU
 from brimful.cli import output
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, PersonaFilter, RoomFilter, Tenant
+from brimful.cli.options import Json, PersonaFilter, RoomFilter, StoreOptions
 from brimful.cli.records import require_room
 from brimful.cli.store import require_store, with_store
 from brimful.core.context import Component
@@ -111,7 +111,6 @@ class EventFormatter:
     """Formats events, and remembers the last build of each persona in each room."""
 
     def __init__(self) -> None:
-        """Start without a previous build."""
         self._last: LRU[tuple[str, str | None], Build] = LRU(max_entries=_MAX_LAST_BUILDS)
         self._day = ""
         self._explained = False
@@ -266,7 +265,6 @@ class EventReader:
     """Reads events from a store, with the names of their persona and room."""
 
     def __init__(self, filter: EventFilter) -> None:
-        """Read events that match the filter."""
         self._filter = filter
         self._personas: LRU[str, str | None] = LRU(max_entries=_MAX_PERSONAS)
         self._names: dict[tuple[type[Persona | Room], str], str] = {}
@@ -316,7 +314,6 @@ class Outage:
     """Reports when the store becomes unavailable and available again, and paces retries."""
 
     def __init__(self, notice: Callable[[str], None]) -> None:
-        """Report through `notice`."""
         self._notice = notice
         self._wait = 0.0
 
@@ -366,7 +363,6 @@ class EventLog:
     """A position in the log of a store. It starts with the last events and returns none of them twice."""
 
     def __init__(self, watch: EventReader, limit: int) -> None:
-        """Start with the last `limit` events."""
         self._watch = watch
         self._limit = limit
         self._cursor = ""
@@ -396,7 +392,6 @@ Press Ctrl-C to stop (exit code 130)."""
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("monitor", epilog=EXAMPLES)(monitor)
 
 
@@ -406,8 +401,7 @@ def monitor(
     room: RoomFilter = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Start with the last N events.")] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep running and show new events.")] = False,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Show contexts and answers as they happen.
@@ -417,10 +411,10 @@ def monitor(
     components, the window as a bar, and what changed since the previous
     context of the same persona and room. With --json, each line is one event.
     """
-    require_store(db)
+    require_store(target.db)
     show = _printer(as_json=as_json)
     if follow:
-        asyncio.run(_follow(show, db=db, tenant=tenant, room=room, persona=persona, limit=limit))
+        asyncio.run(_follow(show, target=target, room=room, persona=persona, limit=limit))
         return
 
     async def last(store: "Store") -> "list[tuple[Build | Response, str]]":
@@ -430,7 +424,7 @@ def monitor(
             await require_room(store, room)
         return events
 
-    found = with_store(last, db=db, tenant=tenant)
+    found = with_store(last, target=target)
     for event, who in found:
         show(event, who)
     if not found and not as_json:
@@ -453,8 +447,7 @@ def _printer(*, as_json: bool) -> "Callable[[Build | Response, str], None]":
 async def _follow(
     show: "Callable[[Build | Response, str], None]",
     *,
-    db: str,
-    tenant: str,
+    target: StoreOptions,
     room: str | None,
     persona: str | None,
     limit: int,
@@ -462,12 +455,12 @@ async def _follow(
 
     from brimful.engine import Engine  # noqa: PLC0415
 
-    present = _file_check(db)
+    present = _file_check(target.db)
 
     @asynccontextmanager
     async def opening() -> "AsyncIterator[GetStore]":
         present()
-        async with Engine(db, tenant=tenant, embedder="none") as engine:
+        async with Engine(target.db, tenant=target.tenant, embedder="none") as engine:
 
             async def look() -> "Store":
                 present()

@@ -220,6 +220,15 @@ EmbedderSpec = Annotated[
         help="Embedder: static, small, openai:MODEL, ollama:MODEL or none.",
     ),
 ]
+
+
+class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The store that a command uses, and its tenant."""
+
+    db: Db = DEFAULT_DB
+    tenant: Tenant = DEFAULT_TENANT
+
+
 Erase = Annotated[bool, typer.Option("--erase", help="Also erase its content from past contexts.")]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Maximum number of results.")]
 Lorebooks = Annotated[list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to use. Repeatable.")]
@@ -240,14 +249,20 @@ _LAST: Final = (
 """Options that come last in the help of a command, in this order."""
 
 
-def expand_options(command: Callable[..., None], options: type[msgspec.Struct]) -> Callable[..., None]:
-    """Return a command whose first parameter, a struct, is replaced by options for its fields.
+def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command in which a parameter that is a struct is replaced by options for its fields.
 
     So several commands can share options.
     """
+    signature = inspect.signature(command)
+    own = list(signature.parameters.values())
+    struct = next((each for each in own if isinstance(each.annotation, type(msgspec.Struct))), None)
+    if struct is None:
+        return command
+    name, options = struct.name, struct.annotation
 
     def expanded(**values: Any) -> None:
-        command(options(**{name: values.pop(name) for name in options.__struct_fields__}), **values)
+        command(**{name: options(**{field: values.pop(field) for field in options.__struct_fields__})}, **values)
 
     hints = get_type_hints(options, include_extras=True)
     fields = [
@@ -259,13 +274,16 @@ def expand_options(command: Callable[..., None], options: type[msgspec.Struct]) 
         )
         for field in msgspec.structs.fields(options)
     ]
-    signature = inspect.signature(command)
-    own = list(signature.parameters.values())[1:]
-    ordered = sorted([*fields, *own], key=lambda each: _LAST.index(each.name) if each.name in _LAST else -1)
+    index = own.index(struct)
+    ordered = sorted([*own[:index], *fields, *own[index + 1 :]], key=_help_position)
     expanded.__dict__["__signature__"] = signature.replace(parameters=ordered)
     expanded.__annotations__ = {}
     expanded.__doc__ = command.__doc__
     return expanded
+
+
+def _help_position(parameter: inspect.Parameter) -> int:
+    return _LAST.index(parameter.name) if parameter.name in _LAST else -1
 
 
 def resolve_model(name: str, tokenizer: str | None = None) -> ModelInfo:

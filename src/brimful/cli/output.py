@@ -52,9 +52,9 @@ class Table(msgspec.Struct, frozen=True):
 
     def without(self, title: str) -> "Table":
         """Return the table without one of its columns."""
-        at = [column.title for column in self.columns].index(title)
-        rest = (*self.columns[:at], *self.columns[at + 1 :])
-        return Table(rest, [[*row[:at], *row[at + 1 :]] for row in self.rows])
+        index = [column.title for column in self.columns].index(title)
+        rest = (*self.columns[:index], *self.columns[index + 1 :])
+        return Table(rest, [[*row[:index], *row[index + 1 :]] for row in self.rows])
 
 
 def columns(*titles: str, right: Collection[str] = (), spare: Sequence[str] = ()) -> tuple[Column, ...]:
@@ -63,7 +63,7 @@ def columns(*titles: str, right: Collection[str] = (), spare: Sequence[str] = ()
     >>> [column.spare for column in columns("id", "kind", "rank", spare=("kind", "rank"))]
     [0, 1, 2]
     """
-    order = {title: at for at, title in enumerate(spare, start=1)}
+    order = {title: i for i, title in enumerate(spare, start=1)}
     return tuple(Column(title=title, right=title in right, spare=order.get(title, 0)) for title in titles)
 
 

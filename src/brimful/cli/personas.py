@@ -58,7 +58,6 @@ UserId = Annotated[str, typer.Argument(metavar="USER", help="The user's id.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     personas = typer.Typer(no_args_is_help=True, epilog=PERSONA_EXAMPLES, help="Manage personas.")
     add_record_commands(personas, PERSONAS)
     app.add_typer(personas, name="persona")
@@ -209,9 +208,6 @@ PERSONAS: Final = RecordKind(
   brimful persona edit nova --note "0=Answer in one sentence."
   brimful persona edit nova --set max_messages=50 --lorebook products""",
         "remove": "  brimful persona remove nova",
-        "export": """\
-  brimful persona export > personas.jsonl
-  brimful persona export --out personas.jsonl""",
     },
 )
 
@@ -302,8 +298,5 @@ USERS: Final = RecordKind(
         "remove": """\
   brimful user remove ada
   brimful user remove ada --yes""",
-        "export": """\
-  brimful user export > users.jsonl
-  brimful user export --out users.jsonl""",
     },
 )

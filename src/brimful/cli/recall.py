@@ -7,7 +7,7 @@ import typer
 from brimful.assembly.assemble import recall as recall_item
 from brimful.cli import output
 from brimful.cli.explain import locate, warn_if_ambiguous
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant, TokenizerName
+from brimful.cli.options import Json, StoreOptions, TokenizerName
 from brimful.cli.store import with_engine
 
 EXAMPLES: Final = """\
@@ -19,7 +19,6 @@ Examples:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("recall", epilog=EXAMPLES)(recall)
 
 
@@ -40,8 +39,7 @@ def recall(
         int, typer.Option("--max-tokens", metavar="N", min=1, help="Maximum tokens of the result.")
     ] = 1_000,
     tokenizer: TokenizerName = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Show what a context shortened or left out.
@@ -51,13 +49,12 @@ def recall(
     that was left out are shown with their handles. For a context in the
     store, messages and memories that were not candidates are found, too.
     """
-    found = locate(context, db=db, tenant=tenant)
+    found = locate(context, target=target)
     warn_if_ambiguous(found, context)
     result = (
         with_engine(
             lambda engine: engine.recall(handle, query=query, max_tokens=max_tokens, context=found.context.id),
-            db=db,
-            tenant=tenant,
+            target=target,
             indexing=False,
         )
         if found.stored

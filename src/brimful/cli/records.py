@@ -15,7 +15,7 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.files import write_lines
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
+from brimful.cli.options import Json, StoreOptions
 from brimful.cli.output import Column, Failure, Table
 from brimful.cli.store import with_engine, with_store
 from brimful.errors import InvalidValue, UnknownRecord
@@ -69,8 +69,10 @@ class RecordKind(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
 
 def add_record_commands(group: typer.Typer, kind: RecordKind[Any]) -> None:
     """Add the commands of a kind to its group."""
+    export = f"  brimful {kind.name} export"
+    examples = {"export": f"{export} > {kind.plural}.jsonl\n{export} --out {kind.plural}.jsonl", **kind.examples}
     for name, command in _commands(kind):
-        group.command(name, epilog=f"Examples:\n{kind.examples[name]}")(command)
+        group.command(name, epilog=f"Examples:\n{examples[name]}")(command)
 
 
 def _commands(kind: RecordKind[Any]) -> Iterator[tuple[str, Callable[..., None]]]:
@@ -89,11 +91,11 @@ def _commands(kind: RecordKind[Any]) -> Iterator[tuple[str, Callable[..., None]]
 def export_command(kind: type[Record], help: str) -> Callable[..., None]:
     """Return a command that writes all records of a kind as JSON lines, which `brimful import` reads."""
 
-    def export(*, out: OutFile = None, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT) -> None:
+    def export(*, out: OutFile = None, target: StoreOptions) -> None:
         async def write(store: "Store") -> None:
             await write_lines(_filter_kind(kind, store.export_records()), out)
 
-        with_store(write, db=db, tenant=tenant)
+        with_store(write, target=target)
 
     export.__doc__ = help
     return export
@@ -128,8 +130,8 @@ def show_record(kind: RecordKind[R], record: R, *, as_json: bool) -> None:
 
 
 def _list_command(kind: RecordKind[Any]) -> Callable[..., None]:
-    def run(options: dict[str, Any], *, db: str, tenant: str, as_json: bool) -> None:
-        found = with_store(lambda store: kind.find(store, **options), db=db, tenant=tenant)
+    def run(options: dict[str, Any], *, target: StoreOptions, as_json: bool) -> None:
+        found = with_store(lambda store: kind.find(store, **options), target=target)
         if as_json:
             output.show_json([(kind.row_data or kind.data)(record) for record in found])
         elif found:
@@ -141,8 +143,8 @@ def _list_command(kind: RecordKind[Any]) -> Callable[..., None]:
 
 
 def _show_command(kind: RecordKind[Any], get: Callable[..., Awaitable[Any]]) -> Callable[..., None]:
-    def run(options: dict[str, Any], *, db: str, tenant: str, as_json: bool) -> None:
-        record = with_store(lambda store: get(store, **options), db=db, tenant=tenant)
+    def run(options: dict[str, Any], *, target: StoreOptions, as_json: bool) -> None:
+        record = with_store(lambda store: get(store, **options), target=target)
         show_record(kind, record, as_json=as_json)
 
     return _command(get, run)
@@ -166,10 +168,10 @@ def _save_command(
         await engine.put(apply(known or made))
         return await get(engine.store, id=id)
 
-    def run(options: dict[str, Any], *, db: str, tenant: str, as_json: bool) -> None:
+    def run(options: dict[str, Any], *, target: StoreOptions, as_json: bool) -> None:
         id = options.pop("id")
         apply = edit(**options)
-        record = with_engine(lambda engine: save(engine, id, apply), new=new, db=db, tenant=tenant)
+        record = with_engine(lambda engine: save(engine, id, apply), new=new, target=target)
         if as_json:
             output.show_json(kind.data(record))
         else:
@@ -185,12 +187,12 @@ def _save_command(
 def _remove_command(
     kind: RecordKind[Any], get: Callable[..., Awaitable[Any]], remove: Callable[..., Awaitable[None]]
 ) -> Callable[..., None]:
-    def run(options: dict[str, Any], *, db: str, tenant: str, as_json: bool) -> None:
+    def run(options: dict[str, Any], *, target: StoreOptions, as_json: bool) -> None:
         confirmed = kind.warning is None or options.pop("yes")
         names = [value for value in options.values() if isinstance(value, str)]
         if not confirmed and kind.warning is not None:
-            _confirm(kind.warning(with_store(lambda store: get(store, id=names[0]), db=db, tenant=tenant)))
-        with_engine(lambda engine: remove(engine, **options), db=db, tenant=tenant)
+            _confirm(kind.warning(with_store(lambda store: get(store, id=names[0]), target=target)))
+        with_engine(lambda engine: remove(engine, **options), target=target)
         if as_json:
             erased = {"erased": options["erase"]} if "erase" in options else {}
             output.show_json({"id": names[-1], "removed": True, **erased})
@@ -215,8 +217,7 @@ def _command(
     """Return a command with the parameters of a function, but for the first, and with the options of the store."""
 
     def command(**options: Any) -> None:
-        common = {name: options.pop(name) for name in ("db", "tenant", "as_json")}
-        run(options, **common)
+        run(options, target=options.pop("target"), as_json=options.pop("as_json"))
 
     own = list(inspect.signature(function).parameters.values())[skip:]
     keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*more, *own, *_STORE_OPTIONS)]
@@ -232,8 +233,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 _YES: Final = _parameter("yes", Yes, default=False)
 _STORE_OPTIONS: Final = (
-    _parameter("db", Db, DEFAULT_DB),
-    _parameter("tenant", Tenant, DEFAULT_TENANT),
+    _parameter("target", StoreOptions, inspect.Parameter.empty),
     _parameter("as_json", Json, default=False),
 )
 

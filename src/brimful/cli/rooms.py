@@ -10,10 +10,7 @@ import typer
 from brimful.cli import output
 from brimful.cli.files import read_argument
 from brimful.cli.options import (
-    DEFAULT_DB,
-    DEFAULT_TENANT,
     At,
-    Db,
     Erase,
     Json,
     Limit,
@@ -21,7 +18,7 @@ from brimful.cli.options import (
     NameOption,
     NewRoomOption,
     RoomOption,
-    Tenant,
+    StoreOptions,
 )
 from brimful.cli.output import Failure, columns
 from brimful.cli.records import (
@@ -75,7 +72,6 @@ MessageText = Annotated[str, typer.Argument(metavar="TEXT", help="The message. `
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     rooms = typer.Typer(no_args_is_help=True, epilog=ROOM_EXAMPLES, help="Manage rooms (conversations).")
     add_record_commands(rooms, ROOMS)
     app.add_typer(rooms, name="room")
@@ -97,7 +93,6 @@ class RoomStatus(msgspec.Struct, frozen=True, kw_only=True):
     last: float | None
 
     def data(self) -> dict[str, Any]:
-        """Return it as plain data."""
         return {**msgspec.to_builtins(self.room), "messages": self.messages, "last": self.last}
 
 
@@ -143,7 +138,7 @@ def edit_room(  # noqa: PLR0913 - the options of a command
     notes: Notes = None,
 ) -> Callable[[Room], Room]:
     """Rooms are created automatically when a message is added. Use this to set a goal, an owner, or text for every
-    context. `--character` fields override those of the persona in this room.
+    context. `--character` fields override the persona's fields in this room.
     """  # noqa: D205 - help text
     changes: dict[str, Any] = {"name": name, "user": user, "persona": persona, "goal": goal, "focus": focus}
     changes |= {"headers": tuple(headers) if headers else None, "lorebooks": tuple(lorebooks) if lorebooks else None}
@@ -240,9 +235,6 @@ ROOMS: Final = RecordKind(
         "remove": """\
   brimful room remove support
   brimful room remove support --yes""",
-        "export": """\
-  brimful room export > rooms.jsonl
-  brimful room export --out rooms.jsonl""",
     },
 )
 
@@ -250,7 +242,7 @@ ROOMS: Final = RecordKind(
 # -- messages --------------------------------------------------------------------------------------------------------
 
 
-def add_message(  # noqa: PLR0913 - the options of a command
+def add_message(
     *,
     text: MessageText,
     room: NewRoomOption,
@@ -260,8 +252,7 @@ def add_message(  # noqa: PLR0913 - the options of a command
         str | None, typer.Option("--id", metavar="ID", help="Message id. Adding the same id twice adds one message.")
     ] = None,
     at: At = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Add a message to a room and print its id.
@@ -277,7 +268,7 @@ def add_message(  # noqa: PLR0913 - the options of a command
             raise Failure(f"message {message.id!r} was removed, and its id cannot be used again; nothing was added")
         return message
 
-    message = with_engine(post, db=db, tenant=tenant, new=True)
+    message = with_engine(post, target=target, new=True)
     if (message.content, message.sender, message.role) != (content, sender, role):
         output.warn(f"message {message.id!r} already exists and was not changed")
     if as_json:
@@ -291,8 +282,7 @@ def edit_message(
     id: MessageId,
     text: MessageText,
     at: At = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Change the text of a message. Past contexts keep the old text."""
@@ -301,7 +291,7 @@ def edit_message(
     async def edit(engine: "Engine") -> Message:
         return await engine.edit(id, content, at=at)
 
-    message = with_engine(edit, db=db, tenant=tenant)
+    message = with_engine(edit, target=target)
     if as_json:
         output.show_json(message)
     else:
@@ -377,8 +367,5 @@ MESSAGES: Final = RecordKind(
         "remove": """\
   brimful message remove msg-17
   brimful message remove msg-17 --erase""",
-        "export": """\
-  brimful message export > messages.jsonl
-  brimful message export --out messages.jsonl""",
     },
 )

@@ -30,7 +30,6 @@ _NO_FILE: Final = "brimful serve"  # named in errors if there is no file
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     app.command("serve", epilog=SERVE_EXAMPLES)(serve)
     group = typer.Typer(no_args_is_help=True, epilog=API_KEY_EXAMPLES, help="Manage API keys for `brimful serve`.")
     group.command("add")(add_api_key)

@@ -10,15 +10,12 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.options import (
-    DEFAULT_DB,
-    DEFAULT_TENANT,
-    Db,
     Json,
     Last,
     ModelFilter,
     PersonaFilter,
     RoomFilter,
-    Tenant,
+    StoreOptions,
 )
 from brimful.cli.output import Column, Table, columns
 from brimful.cli.records import require_room
@@ -59,7 +56,7 @@ _USAGE_LINES: Final = (
 _SPARE_COLUMNS: Final = ("memories", "warned", "max", "error", "cached", "saved")
 
 
-class PricedStatistics(msgspec.Struct, frozen=True, kw_only=True):
+class CostStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics with their cost; `unpriced` says why the cost is not known."""
 
     figures: Statistics
@@ -67,7 +64,6 @@ class PricedStatistics(msgspec.Struct, frozen=True, kw_only=True):
     unpriced: str = ""
 
     def data(self) -> dict[str, Any]:
-        """Return plain data."""
         spent = self.spent
         return {
             **msgspec.to_builtins(self.figures),
@@ -78,15 +74,15 @@ class PricedStatistics(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def add_prices(figures: Statistics) -> PricedStatistics:
+def add_cost(figures: Statistics) -> CostStatistics:
     """Return statistics with their cost, if it is known."""
     try:
-        return PricedStatistics(figures=figures, spent=spending(figures.models))
+        return CostStatistics(figures=figures, spent=spending(figures.models))
     except MissingExtra as error:
-        return PricedStatistics(figures=figures, spent=None, unpriced=str(error))
+        return CostStatistics(figures=figures, spent=None, unpriced=str(error))
 
 
-def report_lines(each: PricedStatistics, title: str) -> list[str]:
+def report_lines(each: CostStatistics, title: str) -> list[str]:
     """Return the lines of a report."""
     figures = each.figures
     lines = [title, "", *_usage_lines(figures)]
@@ -101,7 +97,7 @@ def report_lines(each: PricedStatistics, title: str) -> list[str]:
     return lines
 
 
-def statistics_table(found: Sequence[PricedStatistics], by: Grouping) -> Table:
+def statistics_table(found: Sequence[CostStatistics], by: Grouping) -> Table:
     """Return a table with one row per group."""
     titles: tuple[Column, ...] = columns(by, *_STATISTICS_COLUMNS, right=_STATISTICS_COLUMNS, spare=_SPARE_COLUMNS)
     return Table(titles, [[each.figures.key or "–", *_statistics_row(each)] for each in found])
@@ -184,7 +180,7 @@ def _answer_lines(figures: Statistics) -> Iterator[str]:
         yield _line("Average time", f"{answers.seconds:.1f} s")
 
 
-def _cost_lines(each: PricedStatistics) -> Iterator[str]:
+def _cost_lines(each: CostStatistics) -> Iterator[str]:
     answers, spent = each.figures.answers, each.spent
     if spent is not None:
         yield _line("Cost", format_dollars(spent.cost))
@@ -200,7 +196,7 @@ def _cost_lines(each: PricedStatistics) -> Iterator[str]:
     yield _line("Tokens of everything", f"{naive:,}; {each.figures.total_tokens:,} were sent ({less} less)")
 
 
-def _statistics_row(each: PricedStatistics) -> list[str]:
+def _statistics_row(each: CostStatistics) -> list[str]:
     figures, answers, spent = each.figures, each.figures.answers, each.spent
     return [
         f"{figures.contexts:,}",
@@ -259,7 +255,6 @@ class CountAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     window: int | None
 
     def data(self) -> dict[str, Any]:
-        """Return plain data."""
         learned = self.learned
         return {
             **msgspec.to_builtins(self.accuracy),
@@ -274,7 +269,7 @@ class CountAccuracy(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def show_counts(*, since: float | None, model: str | None, db: str, tenant: str, as_json: bool) -> None:
+def show_counts(*, since: float | None, model: str | None, target: StoreOptions, as_json: bool) -> None:
     """Show how accurately prompts were counted, by model and server (route)."""
 
     async def read(store: "Store") -> list[CountAccuracy]:
@@ -282,7 +277,7 @@ def show_counts(*, since: float | None, model: str | None, db: str, tenant: str,
         found = await store.accuracy(since=since, model=named)
         return [await _load_accuracy(store, each) for each in found]
 
-    found = with_store(read, db=db, tenant=tenant)
+    found = with_store(read, target=target)
     if as_json:
         output.show_json([each.data() for each in found])
     elif not found:
@@ -377,11 +372,10 @@ NO_CONTEXTS: Final = (
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("stats", epilog=EXAMPLES)(stats)
 
 
-def stats(  # noqa: PLR0913 - the options of a command
+def stats(
     *,
     last: Last = None,
     persona: PersonaFilter = None,
@@ -391,8 +385,7 @@ def stats(  # noqa: PLR0913 - the options of a command
         bool, typer.Option("--counts", help="Show how accurate the token counts were, by model and server.")
     ] = False,
     model: ModelFilter = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Show usage: contexts, tokens, cost, cache hits, warnings.
@@ -413,7 +406,7 @@ def stats(  # noqa: PLR0913 - the options of a command
     since = None if last is None else time.time() - last
     if counts:
         _reject_options("cannot be combined with --counts", persona=persona, room=room, by=by)
-        show_counts(since=since, model=model, db=db, tenant=tenant, as_json=as_json)
+        show_counts(since=since, model=model, target=target, as_json=as_json)
         return
     _reject_options("needs --counts; to group by model, use --by model", model=model)
 
@@ -424,8 +417,8 @@ def stats(  # noqa: PLR0913 - the options of a command
             await require_room(store, room)
         return statistics, record.called if record else persona or ""
 
-    statistics, name = with_store(read, db=db, tenant=tenant)
-    found = [add_prices(each) for each in statistics]
+    statistics, name = with_store(read, target=target)
+    found = [add_cost(each) for each in statistics]
     if as_json:
         output.show_json([each.data() for each in found])
     elif not any(each.figures.contexts or each.figures.answers.total for each in found):

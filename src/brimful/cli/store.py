@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from brimful.cli import output
+from brimful.cli.options import StoreOptions
 from brimful.cli.output import Failure
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ INDEX_WAIT: Final = 2.0  # seconds that a search waits for new records to be emb
 def with_engine(
     work: "Callable[[Engine], Awaitable[T]]",
     *,
-    db: str,
-    tenant: str,
+    target: StoreOptions,
     embedder: str = "none",
     provider: str = "",
     indexing: bool = True,
@@ -38,24 +38,26 @@ def with_engine(
     from brimful.engine import Engine  # noqa: PLC0415 - see above
 
     if not new:
-        require_store(db)
+        require_store(target.db)
 
     async def run() -> T:
-        async with Engine(db, tenant=tenant, embedder=embedder, provider=provider, indexing=indexing) as engine:
+        async with Engine(
+            target.db, tenant=target.tenant, embedder=embedder, provider=provider, indexing=indexing
+        ) as engine:
             return await work(engine)
 
     return _run(run())
 
 
-def with_store(work: "Callable[[Store], Awaitable[T]]", *, db: str, tenant: str) -> T:
+def with_store(work: "Callable[[Store], Awaitable[T]]", *, target: StoreOptions) -> T:
     """Open a store without an engine, which is faster, run `work` with it, and return the result."""
     from brimful.stores import connect  # noqa: PLC0415 - see above
 
-    require_store(db)
+    require_store(target.db)
 
     async def run() -> T:
-        async with connect(db) as database:
-            return await work(database.tenant(tenant))
+        async with connect(target.db) as database:
+            return await work(database.tenant(target.tenant))
 
     return _run(run())
 

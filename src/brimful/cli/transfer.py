@@ -4,15 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
 
 from brimful.cli import output
 from brimful.cli.files import source_name, write_lines
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
+from brimful.cli.options import Json, StoreOptions
 from brimful.cli.output import Failure, Table, columns, progress
+from brimful.cli.records import get_entity
 from brimful.cli.store import has_store, with_engine
 from brimful.formats import DamageReport, ImportedRecord, Reader, Skipped, check_files, format_names, read_checked
 from brimful.records import Lorebook, Persona, Room
@@ -55,12 +56,11 @@ ImportFormat = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     app.command("import", epilog=IMPORT_EXAMPLES)(import_files)
     app.command("export", epilog=EXPORT_EXAMPLES)(export)
 
 
-def import_files(  # noqa: PLR0913 - one argument per option
+def import_files(
     *,
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH", help="Files, folders or zip archives. `-` reads standard input.")
@@ -79,8 +79,7 @@ def import_files(  # noqa: PLR0913 - one argument per option
         bool,
         typer.Option("--queue", help="Queue it for `brimful work --import-folder`; PATH is relative to that folder."),
     ] = False,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
     as_json: Json = False,
 ) -> None:
     """Import conversations from other programs.
@@ -103,7 +102,7 @@ def import_files(  # noqa: PLR0913 - one argument per option
     if queue:
         if dry_run:
             raise typer.BadParameter("cannot be combined with --dry-run", param_hint="'--queue'")
-        added = asyncio.run(_queue_imports(paths, room, format, salvage=salvage, db=db, tenant=tenant))
+        added = asyncio.run(_queue_imports(paths, room, format, salvage=salvage, target=target))
         if as_json:
             output.show_json({"queued": added})
         else:
@@ -112,42 +111,33 @@ def import_files(  # noqa: PLR0913 - one argument per option
     from brimful.engine.transfer import ImportTally  # noqa: PLC0415 - slow to import
 
     tally = ImportTally()
-    target = _Target(db=db, tenant=tenant, quiet=as_json)
     with Reader(paths, room=room, format=format) as walk:
         if dry_run:
-            _preview_import(walk, tally, target, salvage=salvage)
+            _preview_import(walk, tally, target, salvage=salvage, quiet=as_json)
         else:
-            _import_records(walk, tally, target, salvage=salvage)
+            _import_records(walk, tally, target, salvage=salvage, quiet=as_json)
     _show_import(tally.make_report(), paths, dry_run=dry_run, as_json=as_json)
 
 
 async def _queue_imports(
-    paths: Sequence[str], room: str | None, format: str | None, *, salvage: bool, db: str, tenant: str
+    paths: Sequence[str], room: str | None, format: str | None, *, salvage: bool, target: StoreOptions
 ) -> int:
-    """Add a job for each path, and return the number of those that were not queued already."""
+    """Add a job for each path, and return how many were not queued already."""
     from brimful.engine.transfer import ImportFile  # noqa: PLC0415 - see above
     from brimful.stores import connect  # noqa: PLC0415 - see above
 
     files = [ImportFile(path=path, room=room, format=format, salvage=salvage) for path in paths]
-    async with connect(db) as database:
-        store = database.tenant(tenant)
+    async with connect(target.db) as database:
+        store = database.tenant(target.tenant)
         return sum([await store.add_job("import", msgspec.json.encode(file).decode()) for file in files])
 
 
-class _Target(NamedTuple):
-    """Where records go, and whether to hide progress."""
-
-    db: str
-    tenant: str
-    quiet: bool
-
-
-def _preview_import(walk: Reader, tally: "ImportTally", target: _Target, *, salvage: bool) -> None:
+def _preview_import(walk: Reader, tally: "ImportTally", target: StoreOptions, *, salvage: bool, quiet: bool) -> None:
     """Count what would be imported, and reject damaged files."""
     from brimful.engine.transfer import preview_import  # noqa: PLC0415 - see above
 
     damage = DamageReport(walk)
-    with progress("check", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
+    with progress("check", walk.total_bytes, quiet=quiet, unit="bytes") as advance:
 
         async def preview(engine: "Engine | None") -> None:
             store = engine.store if engine else None
@@ -160,25 +150,25 @@ def _preview_import(walk: Reader, tally: "ImportTally", target: _Target, *, salv
             )
 
         if has_store(target.db):
-            with_engine(preview, db=target.db, tenant=target.tenant, indexing=False)
+            with_engine(preview, target=target, indexing=False)
         else:
             asyncio.run(preview(None))
     if not salvage:
         damage.raise_if_damaged()
 
 
-def _import_records(walk: Reader, tally: "ImportTally", target: _Target, *, salvage: bool) -> None:
+def _import_records(walk: Reader, tally: "ImportTally", target: StoreOptions, *, salvage: bool, quiet: bool) -> None:
     """Check all files, then write their records."""
     from brimful.engine.transfer import import_records  # noqa: PLC0415 - see above
 
     if not salvage:
-        with progress("check", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
+        with progress("check", walk.total_bytes, quiet=quiet, unit="bytes") as advance:
             check_files(walk, on_progress=lambda: advance(walk.done_bytes))
     found = walk.records() if salvage else read_checked(walk)
     first = _first_record(found, tally)  # if nothing can be read, no store is created
 
     async def write(engine: "Engine") -> None:
-        with progress("import", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
+        with progress("import", walk.total_bytes, quiet=quiet, unit="bytes") as advance:
             await import_records(
                 engine,
                 chain(first, found),
@@ -187,11 +177,11 @@ def _import_records(walk: Reader, tally: "ImportTally", target: _Target, *, salv
                 get_location=lambda: walk.location,
                 index=False,
             )
-        with progress("index", await engine.store.count_undivided(), quiet=target.quiet, unit="texts") as advance:
+        with progress("index", await engine.store.count_undivided(), quiet=quiet, unit="texts") as advance:
             await engine.index_deferred(advance)
 
     if first:
-        with_engine(write, db=target.db, tenant=target.tenant, new=True)
+        with_engine(write, target=target, new=True)
 
 
 def _first_record(found: Iterator[ImportedRecord | Skipped], tally: "ImportTally") -> list[ImportedRecord]:
@@ -298,8 +288,7 @@ def export(
             "--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead of standard output."
         ),
     ] = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
+    target: StoreOptions,
 ) -> None:
     """Export everything, or one room, persona or lorebook.
 
@@ -324,7 +313,7 @@ def export(
     async def write(engine: "Engine") -> None:
         await write_lines(await _export_lines(engine.store, kind, id, format), out)
 
-    with_engine(write, db=db, tenant=tenant)
+    with_engine(write, target=target)
 
 
 async def _export_lines(store: "Store", kind: str, id: str, format: str) -> AsyncIterator[Any]:
@@ -333,7 +322,7 @@ async def _export_lines(store: "Store", kind: str, id: str, format: str) -> Asyn
 
     if not kind:
         return store.export_records()
-    record: Any = await transfer.get_record(store, _EXPORT_KINDS[kind], id)
+    record: Any = await get_entity(store, _EXPORT_KINDS[kind], id)
     listed: dict[tuple[str, str], Callable[..., AsyncIterator[Any]]] = {
         ("room", "records"): transfer.export_room,
         ("room", "sillytavern"): transfer.export_chat_lines,

@@ -46,7 +46,6 @@ _COLUMNS: Final = columns("tenant", "kind", "subject", "attempts", "error", "nex
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("work", epilog=EXAMPLES)(work)
 
 
@@ -148,7 +147,7 @@ def _check_kinds(settings: "WorkSettings") -> None:
 
 
 async def _work(db: str, settings: "WorkSettings", *, concurrency: int, once: bool, as_json: bool) -> tuple[int, int]:
-    """Work until nothing is due or a stop signal comes. Returns the number of jobs, and of those that failed."""
+    """Work until nothing is due or a stop signal comes. Returns the number of jobs, and how many of them failed."""
     from brimful.engine.worker import Worker  # noqa: PLC0415 - see above
     from brimful.stores import connect  # noqa: PLC0415 - see above
 

@@ -128,20 +128,29 @@ def _strings(package: ContentPackage) -> Iterator[str]:
                 yield content
 
 
-def find_history_start(selection: Selection) -> HistoryStart | None:
-    """Return where the optional part of history began, which the next context needs to keep its prefix."""
-    units = sorted((unit for unit in selection.units if not unit.fixed and _is_history(unit)), key=_start_key)
+def find_history_start(selection: Selection, carried: str = "") -> HistoryStart | None:
+    """Return where the optional part of history began, which the next context needs to keep its prefix.
+
+    `carried` is a digest of what earlier rounds wrote.
+    """
+    optional = sorted((unit for unit in selection.units if not unit.fixed and _is_history(unit)), key=_start_key)
+    task = {unit.key for unit in selection.required}
+    units = [unit for unit in optional if unit.key not in task]
     if not units and selection.ledger is None:
         return None
-    forms = [unit for unit in selection.units if unit.tie is None] if selection.ledger is not None else units
     return HistoryStart(
         first=units[0].key if units else "",
         summaries=tuple(unit.key for unit in units if _is_stand_in(unit)),
-        forms=tuple(sorted((unit.key, unit.limit) for unit in forms if unit.whole)),
+        forms=_find_forms(optional if selection.ledger is None else selection.units),
         media=_history_media(selection, units),
         divided=selection.divided,
         ledger=selection.ledger,
+        carried=carried,
     )
+
+
+def _find_forms(units: Sequence[Unit]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((unit.key, unit.limit) for unit in units if unit.whole and unit.tie is None))
 
 
 def _is_stand_in(unit: Unit) -> bool:
@@ -175,7 +184,7 @@ def _with_media(unit: Unit, sent: Mapping[str, Mapping[int, Part]]) -> Unit:
         packages=tuple(
             msgspec.structs.replace(
                 package,
-                content=tuple(sent.get(package.id, {}).get(at, part) for at, part in enumerate(package.parts)),
+                content=tuple(sent.get(package.id, {}).get(i, part) for i, part in enumerate(package.parts)),
             )
             if package.id in sent
             else package
@@ -216,7 +225,7 @@ def _find_placements(
     for id, tie in sorted(media, key=lambda row: row[1].part):
         tied.setdefault(tie.message, []).append(id)
     ids = dict.fromkeys(id for message in messages for id in message.sources)
-    positions = {id: at for at, id in enumerate(own for id in ids for own in (id, *tied.get(id, ())))}
+    positions = {id: i for i, id in enumerate(own for id in ids for own in (id, *tied.get(id, ())))}
     placements = {
         package.id: (region, positions[package.id])
         for region, rows in regions.items()
@@ -321,7 +330,7 @@ def _add_media(messages: list[Message], media: Sequence[ContentPackage], answers
     """Put media before the last question of the user, or into a message of their own if there is none."""
     if not messages or messages[-1].role != "user":
         messages.insert(max(0, len(messages) - 1), Message(role="user", parts=()))
-    asked = (at for at, each in enumerate(messages) if each.role == "user" and answers.isdisjoint(each.sources))
+    asked = (i for i, each in enumerate(messages) if each.role == "user" and answers.isdisjoint(each.sources))
     last = max(asked, default=0)
     parts = (*(part for package in media for part in package.parts), *messages[last].parts)
     sources = (*(package.id for package in media), *messages[last].sources)
@@ -347,11 +356,11 @@ def index_at_depth(messages: Sequence[T], depth: int, counts: Callable[[T], bool
     >>> [index_at_depth("ab-c", depth, str.isalpha) for depth in (0, 1, 2, 9)]
     [4, 3, 1, 0]
     """
-    at = len(messages)
-    while depth > 0 and at > 0:
-        at -= 1
-        depth -= counts(messages[at])
-    return at
+    index = len(messages)
+    while depth > 0 and index > 0:
+        index -= 1
+        depth -= counts(messages[index])
+    return index
 
 
 def _insert_notes(
@@ -379,16 +388,16 @@ def _insert_notes(
     ordered = sorted(notes, key=lambda note: (-note_depth(note), note.position, note.id))
     placed = [(index_at_depth(messages, note_depth(note), counts), note) for note in ordered]
     if within_turns:
-        placed = sorted(((_note_index(messages, at, note), note) for at, note in placed), key=lambda row: row[0])
-    stable = min([related_at, *(at for at, _ in placed)])
+        placed = sorted(((_note_index(messages, i, note), note) for i, note in placed), key=lambda row: row[0])
+    stable = min([related_at, *(i for i, _ in placed)])
     messages[:stable] = _mark_last_cached(messages[:stable])
-    for at, note in reversed(placed):
-        messages.insert(at, _message(note))
+    for index, note in reversed(placed):
+        messages.insert(index, _message(note))
     return messages
 
 
-def _note_index(messages: Sequence[Message], at: int, note: ContentPackage) -> int:
-    return at if role_of(note) == "assistant" else index_before_calls(messages, at)
+def _note_index(messages: Sequence[Message], index: int, note: ContentPackage) -> int:
+    return index if role_of(note) == "assistant" else index_before_calls(messages, index)
 
 
 # -- messages --------------------------------------------------------------------------------------------------------
@@ -448,9 +457,9 @@ def _begin_with(message: Message, day: str) -> Message:
     """Return a message that begins with a line, in which no other line looks like a day."""
     parts = tuple(Text(text=quote_days(part.text)) if isinstance(part, Text) else part for part in message.parts)
     if day:
-        at = next((at for at, part in enumerate(parts) if isinstance(part, Text)), len(parts))
-        text = day + "".join(part.text for part in parts[at : at + 1] if isinstance(part, Text))
-        parts = (*parts[:at], Text(text=text), *parts[at + 1 :])
+        index = next((i for i, part in enumerate(parts) if isinstance(part, Text)), len(parts))
+        text = day + "".join(part.text for part in parts[index : index + 1] if isinstance(part, Text))
+        parts = (*parts[:index], Text(text=text), *parts[index + 1 :])
     return msgspec.structs.replace(message, parts=parts)
 
 
@@ -500,9 +509,9 @@ def _name_in_text(message: Message) -> Message:
     if not message.name:
         return message
     parts = list(message.parts)
-    at = next((at for at, part in enumerate(parts) if isinstance(part, Text)), None)
-    if at is None:
+    index = next((i for i, part in enumerate(parts) if isinstance(part, Text)), None)
+    if index is None:
         parts.insert(0, Text(text=f"{message.name}:"))
     else:
-        parts[at] = Text(text=f"{message.name}: {getattr(parts[at], 'text', '')}")
+        parts[index] = Text(text=f"{message.name}: {getattr(parts[index], 'text', '')}")
     return msgspec.structs.replace(message, name="", parts=tuple(parts))

@@ -2,12 +2,15 @@
 
 import hashlib
 import math
+from typing import Final
 
 import msgspec
 
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Limit, Policy, with_searched_history
+
+_MAX_RESERVE: Final = 0.5  # of the window: what a request allows for the answer beyond that gives way to any content
 
 
 class PoolLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -59,11 +62,22 @@ class ContextBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def allocate(
-    policy: Policy, model: ModelInfo, *, window: int | None = None, completion: int | None = None
+    policy: Policy,
+    model: ModelInfo,
+    *,
+    window: int | None = None,
+    completion: int | None = None,
+    max_output: int | None = None,
 ) -> ContextBudget:
-    """Divide the model's window by the policy. No number shrinks if the window grows."""
+    """Divide the model's window by the policy. No number shrinks if the window grows.
+
+    `completion` is reserved for the answer. Without it, `max_output` is, but at most half of the window, unless the
+    policy reserves more.
+    """
     whole = model.window if window is None else window
     reserve = _completion_reserve(policy, model, whole, completion)
+    if completion is None and max_output is not None:
+        reserve = min(max_output, max(reserve, int(whole * _MAX_RESERVE)))
     caps = [cap for cap in (policy.total_tokens, model.max_input) if cap is not None]
     hard = min([max(0, whole - reserve), *caps])
     in_use = min(whole, hard + reserve)  # of a capped prompt, less can be miscounted
@@ -86,21 +100,12 @@ def allocate(
     )
 
 
-def reduced_reserve_notice(
-    policy: Policy, model: ModelInfo, *, window: int | None, completion: int | None
-) -> Notice | None:
-    """Return a notice that the policy's reserve is used instead of a larger one in the request; None if there is none.
-
-    A limit that leaves no room for the prompt is seldom intended, and some servers cut answers short. The others will
-    refuse the request, as they would have without us.
-    """
-    usual = allocate(policy, model, window=window).completion
-    if completion is None or completion <= usual:
-        return None
+def smaller_reserve_notice(reserved: int, requested: int) -> Notice:
+    """Return a notice that the request allows a longer answer than there is room for."""
     return Notice(
         kind="smaller-reserve",
-        text=f"{usual:,} tokens are reserved for the answer, not the {completion:,} that the request allows",
-        facts={"reserved": usual, "requested": completion},
+        text=f"{reserved:,} tokens are reserved for the answer, not the {requested:,} that the request allows",
+        facts={"reserved": reserved, "requested": requested},
     )
 
 

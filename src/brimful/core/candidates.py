@@ -17,7 +17,7 @@ from brimful.core.policy import Policy
 from brimful.core.prompt import Renderer, TokenCounter
 from brimful.core.relative_times import find_dates, insert_dates
 from brimful.core.units import Unit, time_key
-from brimful.core.worth import best_relevance, is_unlikely
+from brimful.core.worth import Findings, is_unlikely
 
 
 def split_excluded(packages: Sequence[ContentPackage]) -> tuple[list[ContentPackage], list[Decision]]:
@@ -70,21 +70,21 @@ def resolve_times(packages: Sequence[ContentPackage], policy: Policy, counter: T
 
     They keep their hashes: a message is still a duplicate of itself.
     """
-    best = best_relevance(packages)
+    findings = Findings.of(packages)
     found = {
-        at: dates
-        for at, package in enumerate(packages)
+        i: dates
+        for i, package in enumerate(packages)
         if package.kind.startswith(RETRIEVED_KINDS)
         and isinstance(package.content, str)
-        and not (policy.price and package.kind == "message-older" and is_unlikely(package, policy, best))
+        and not (policy.price and package.kind == "message-older" and is_unlikely(package, policy, findings))
         and (dates := _find_dates(package.content, local_date(package.timestamp, policy.layout.timezone)))
     }
     resolved = list(packages)
-    texts = [insert_dates(packages[at].text, dates) for at, dates in found.items()]
-    for (at, dates), text, tokens in zip(found.items(), texts, counter.texts(texts), strict=True):
-        package = with_content(packages[at], text, tokens)
+    texts = [insert_dates(packages[i].text, dates) for i, dates in found.items()]
+    for (index, dates), text, tokens in zip(found.items(), texts, counter.texts(texts), strict=True):
+        package = with_content(packages[index], text, tokens)
         matches = tuple((_shift(start, dates), _shift(stop, dates)) for start, stop in package.matches)
-        resolved[at] = msgspec.structs.replace(package, matches=matches) if matches else package
+        resolved[index] = msgspec.structs.replace(package, matches=matches) if matches else package
     return resolved
 
 
@@ -93,7 +93,7 @@ _find_dates: Final = memoize(find_dates, name="texts", size=lambda args, _: cont
 
 
 def _shift(position: int, dates: Sequence[tuple[int, str]]) -> int:
-    return position + sum(len(written) for at, written in dates if at < position)
+    return position + sum(len(written) for i, written in dates if i < position)
 
 
 def _make_unsupported(package: ContentPackage) -> Decision:
@@ -175,7 +175,7 @@ def dedupe_by_content(units: Sequence[Unit], included: Mapping[str, str], *, eve
 
 
 def content_owners(units: Iterable[Unit]) -> dict[str, str]:
-    """Return the ids of all packages by normalized hash, except those of which history has a digest or a stub.
+    """Return the ids of all packages by normalized hash, except packages that history has as a digest or a stub.
 
     What search found of them may not be in that, so it is no duplicate.
     """
@@ -202,8 +202,8 @@ def confirmed_duplicates(duplicates: Sequence[tuple[Unit, str]], included: Seque
 
 def _rank(package: ContentPackage, policy: Policy) -> tuple[bool, int, float]:
     pool = policy.pool_for(package)
-    at = policy.pools.index(pool) if pool else len(policy.pools)
-    return (package.flex.can_drop, at, -package.timestamp)
+    index = policy.pools.index(pool) if pool else len(policy.pools)
+    return (package.flex.can_drop, index, -package.timestamp)
 
 
 def _make_duplicate(package: ContentPackage, reason: Reason, by: str) -> Decision:

@@ -230,23 +230,23 @@ def alternate_roles(messages: Iterable[Message], *, system_role: bool = True) ->
     return done if last else [*done, _text_message("user", OPENING)]
 
 
-def index_before_calls(messages: Sequence[Message], at: int) -> int:
-    """Return an index at or before `at` that is not between tool results and the answer to them.
+def index_before_calls(messages: Sequence[Message], index: int) -> int:
+    """Return an index at or before `index` that is not between tool results and the answer to them.
 
-    If the message at `at` is the user's, `at` itself is fine: the user interrupted there anyway.
+    If the message there is the user's, `index` itself is fine: the user interrupted there anyway.
 
     >>> hi, call = Message(role="user", parts=()), Message(role="assistant", parts=(ToolCall(id="a", name="f"),))
     >>> result = Message(role="tool", parts=(ToolResult(id="a", content="1"),))
     >>> index_before_calls([hi, call, result], 3), index_before_calls([hi, call, result, hi], 3)
     (1, 3)
     """
-    if at < len(messages) and messages[at].role == "user":
-        return at
-    while at > 0 and messages[at - 1].role == "tool":
-        while at > 0 and messages[at - 1].role == "tool":
-            at -= 1
-        at = max(0, at - 1)
-    return at
+    if index < len(messages) and messages[index].role == "user":
+        return index
+    while index > 0 and messages[index - 1].role == "tool":
+        while index > 0 and messages[index - 1].role == "tool":
+            index -= 1
+        index = max(0, index - 1)
+    return index
 
 
 def _filler_messages(last: _Turn, now: _Turn) -> Iterator[Message]:

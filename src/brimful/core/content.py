@@ -53,7 +53,6 @@ class Text(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type"
     text: str
 
     def __post_init__(self) -> None:
-        """Validate the text."""
         if type(self.text) is not str:
             validation.normalize_field(self, "text", validation.require_text)
 
@@ -71,7 +70,6 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type
     detail: str = "auto"
 
     def __post_init__(self) -> None:
-        """Validate all fields."""
         if self.modality not in MODALITIES:
             raise InvalidPackage(
                 "content.modality", f"must be one of {', '.join(MODALITIES)}, not {preview(self.modality)}"
@@ -120,7 +118,6 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field=
     is_error: bool = False
 
     def __post_init__(self) -> None:
-        """Validate all fields."""
         if type(self.content) is not str:
             validation.normalize_field(self, "content", validation.require_text)
         _normalize_call_fields(self)
@@ -144,7 +141,6 @@ class Flex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     can_shrink: bool = True
 
     def __post_init__(self) -> None:
-        """Validate all fields."""
         if type(self.can_drop) is not bool:
             raise InvalidPackage("flex.can_drop", f"must be true or false, not {preview(self.can_drop)}")
         if type(self.can_shrink) is not bool:
@@ -169,7 +165,6 @@ class Form(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tokens: Count | None = None
 
     def __post_init__(self) -> None:
-        """Validate all fields."""
         if type(self.text) is not str:
             validation.normalize_field(self, "text", validation.require_text, "forms.")
         if not self.text.strip():
@@ -227,7 +222,6 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_d
     normalized_hash: str = ""
 
     def __post_init__(self) -> None:
-        """Validate all fields, and compute the hashes."""
         _normalize_strings(self)
         if (self.pinned, self.always_on, self.excluded, self.why) != _USUAL_TREATMENT:
             _normalize_treatment(self)
@@ -272,6 +266,13 @@ def with_content(package: ContentPackage, content: str | tuple[Part, ...], token
     return changed
 
 
+def with_metadata(package: ContentPackage, metadata: dict[str, Any]) -> ContentPackage:
+    """Return the package with more metadata, which is valid JSON data. It is not validated again."""
+    changed = copy(package)
+    msgspec.structs.force_setattr(changed, "metadata", {**package.metadata, **metadata})
+    return changed
+
+
 def with_search(
     package: ContentPackage,
     *,
@@ -307,7 +308,6 @@ def content_hashes(content: str | tuple[Part, ...]) -> tuple[str, str]:
 
 
 def content_hash(content: str | tuple[Part, ...]) -> str:
-    """Return the hash of the content."""
     try:
         return "b2:" + _digest(content.encode() if isinstance(content, str) else msgspec.json.encode(content))
     except UnicodeEncodeError as error:
@@ -384,10 +384,10 @@ def _require_arguments(field: str, value: object) -> str:
 def _check_covers(covers: object) -> None:
     if not isinstance(covers, tuple):
         raise InvalidPackage("covers", f"must be a tuple of ids, not {preview(covers)}")
-    for at, id in enumerate(covers):
+    for index, id in enumerate(covers):
         if type(id) is not str:
-            raise InvalidPackage(f"covers[{at}]", f"must be a string, not {preview(id)}")
-        validation.require_id(f"covers[{at}]", id)
+            raise InvalidPackage(f"covers[{index}]", f"must be a string, not {preview(id)}")
+        validation.require_id(f"covers[{index}]", id)
 
 
 def _check_forms(forms: object) -> None:

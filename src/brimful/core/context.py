@@ -1,7 +1,7 @@
 """The record of a context: what went in, what was decided, and what came out. It can be explained and replayed."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, Literal, Self
 
@@ -9,21 +9,23 @@ import msgspec
 
 from brimful import higher
 from brimful.core.arrange import NOTE_KIND, note_depth
-from brimful.core.budget import ContextBudget
+from brimful.core.budget import ContextBudget, allocate
 from brimful.core.candidates import dedupe_by_id
 from brimful.core.content import ContentPackage
+from brimful.core.cost import is_own
 from brimful.core.decision import Decision, explain_search
 from brimful.core.frame import Frame, is_message_id, message_index
-from brimful.core.handles import Handles, hash_handle
+from brimful.core.handles import Handles, find_names, hash_handle
 from brimful.core.labels import HISTORY_OPEN
 from brimful.core.media import candidate_ids, make_media_package, media_parts
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Request, Tool
-from brimful.core.recall import Item, Recalled
+from brimful.core.recall import RECALL, Item, Recalled
 from brimful.core.selection import LEDGER_ID, HistoryStart, PoolUse
 from brimful.core.tokens import Count
+from brimful.core.toolset import TOOL_KIND, TOOL_SEARCH, tool_id, tool_package
 from brimful.core.validation import preload_types
 from brimful.core.verify import Verification
 from brimful.errors import InvalidRecord, UnknownRecord
@@ -45,6 +47,7 @@ COMPONENTS: Final = {
     "media-document": "media",
     "tool-call": "tools",
     "tool-result": "tools",
+    "tool-definition": "definitions",
     "ledger": "ledger",
     "lorebook": "lorebook",
     "summary": "summaries",
@@ -72,7 +75,8 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     `focus` is what was searched for besides the current message; it explains candidates, and changes nothing here.
     `frame` is the caller's own request around the packages, if they were read from one. `recall` says that the tool for
     recalling was added to `tools` and to that request. `unread` are messages that are not among the packages; it says
-    how much there is altogether, and changes nothing here.
+    how much there is altogether, and changes nothing here. `completion` is what the caller wants to reserve for the
+    answer. Without it, `max_output` is reserved, the longest answer that the request allows, as far as there is room.
     """
 
     packages: tuple[ContentPackage, ...]
@@ -90,6 +94,23 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     frame: Frame | None = None
     recall: bool = False
     unread: Unread = Unread()
+    max_output: int | None = None
+
+    @property
+    def lowerable_output(self) -> int | None:
+        """The longest answer that the request allows, unless the caller decides how much is reserved."""
+        return self.max_output if self.completion is None else None
+
+    @property
+    def reserve(self) -> int | None:
+        """The tokens to reserve for the answer, unless they have to give way; None leaves them to the policy."""
+        return self.max_output if self.completion is None else self.completion
+
+    def allocate(self) -> ContextBudget:
+        """Divide the window, before the reserve gives way to required content."""
+        return allocate(
+            self.policy, self.model, window=self.window, completion=self.completion, max_output=self.max_output
+        )
 
     @property
     def is_fitted(self) -> bool:
@@ -132,6 +153,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def remaining(self) -> int:
         """Tokens that are neither used nor reserved; below zero if the safety margin was needed."""
         return self.budget.available - self.tokens
+
+    @property
+    def is_output_lowered(self) -> bool:
+        """Whether the reserve is smaller than the longest answer that the request allows."""
+        return self.budget.completion < (self.inputs.lowerable_output or 0)
 
     @property
     def percent(self) -> float:
@@ -213,7 +239,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def ledger(self) -> str:
         """The ledger of an agent's steps that are out, as the model sees it; empty if there is none."""
-        texts = _strings(self.request) if LEDGER_ID in self.decisions_by_id else ()
+        has_ledger = LEDGER_ID in self.decisions_by_id or any(map(is_own, self.inputs.packages))
+        texts = _strings(self.request) if has_ledger else ()
         return next((text for text in texts if text.startswith(HISTORY_OPEN)), "")
 
     def _positions(self, chosen: Callable[[Decision], bool]) -> tuple[int, ...]:
@@ -259,7 +286,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def candidates(self) -> tuple[ContentPackage, ...]:
-        """All packages that have a decision: the inputs, media of messages as packages of their own, and the ledger."""
+        """All packages that have a decision: the inputs, media of messages, tools that competed, and the ledger."""
         media = (
             make_media_package(package, id, part, _full_count(decision))
             for package in self.inputs.packages
@@ -267,7 +294,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if (decision := self.decisions_by_id.get(id)) is not None and decision.kind.endswith(part.modality)
         )
         found = {package.id: package for package in media}
+        tools = {tool_id(tool.name): tool for tool in self.inputs.tools}
         for decision in self.decisions:
+            if decision.kind == TOOL_KIND:
+                found[decision.id] = tool_package(tools[decision.id], decision)
             if decision.kind == decision.id == LEDGER_ID:
                 found[LEDGER_ID] = ContentPackage(
                     id=LEDGER_ID, kind=LEDGER_ID, role="user", content=self.ledger, tokens=_full_count(decision)
@@ -291,7 +321,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _handles(self) -> Handles:
-        return Handles(candidate_ids(self.inputs.packages))
+        tools = (each.id for each in self.decisions if each.kind == TOOL_KIND)
+        return Handles({*candidate_ids(self.inputs.packages), *tools}, find_names(self.inputs.packages))
 
     @cached_property
     def items(self) -> dict[str, Item]:
@@ -313,14 +344,31 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                     items[handle] = Item(handle=handle, package=package, decision=duplicates[package.id])
         return items
 
-    def recall(self, handle: str = "", *, query: str = "", max_tokens: int = 1_000) -> Recalled:
+    def recall(
+        self, handle: str = "", *, query: str = "", max_tokens: int = 1_000, earlier: "Sequence[Context]" = ()
+    ) -> Recalled:
         """Return a candidate that was shortened or left out, by handle or id, in at most `max_tokens`.
 
         If it does not fit, the parts that match the query are returned. Without a handle, everything that was shortened
-        or left out is searched, and the best passages are returned with their handles.
+        or left out is searched, and the best passages are returned with their handles. If you keep fitted messages
+        as your history, pass the contexts of earlier rounds as `earlier`, oldest first: they have what went then.
         """
-        recalled: Recalled = higher.find_function("recall")(self, handle, query=query, max_tokens=max_tokens)
+        recall = higher.find_function("recall")
+        recalled: Recalled = recall(self, handle, query=query, max_tokens=max_tokens, earlier=earlier)
         return recalled
+
+    @cached_property
+    def hidden_tools(self) -> tuple[Tool, ...]:
+        """The tools that the model does not see in full."""
+        hidden = {each.id for each in self.decisions if each.kind == TOOL_KIND and each.outcome != "kept"}
+        return tuple(tool for tool in self.inputs.tools if tool_id(tool.name) in hidden)
+
+    @cached_property
+    def added_tools(self) -> frozenset[str]:
+        """The names of the tools that were added to the caller's own, whose calls have to be answered."""
+        own = {tool.name for tool in self.inputs.tools}
+        offers_search = TOOL_SEARCH.name not in own and TOOL_SEARCH.name in _strings(self.request.get("tools"))
+        return frozenset([RECALL.name] * self.inputs.recall + [TOOL_SEARCH.name] * offers_search)
 
     def report(self) -> str:
         """Return the budget report."""

@@ -44,6 +44,9 @@ COVERED_KEY: Final = "covered"
 REASONING_KEY: Final = "reasoning_parts"
 """In the metadata of a message: the indices of the parts with the model's reasoning that the provider does not need."""
 
+OWN_KEY: Final = "fit:own"
+"""In the metadata of a message: that Brimful wrote it in an earlier request, as a ledger or a summary."""
+
 KIND_REGIONS: Final[dict[str, Region]] = {
     "system-prompt": "system",
     "message-recent": "history",
@@ -79,6 +82,16 @@ def is_question(package: ContentPackage) -> bool:
 def role_of(package: ContentPackage) -> Role:
     """Return the role of the package, or the role that its kind implies."""
     return package.role or _KIND_ROLES.get(package.kind, "user")
+
+
+def is_own(package: ContentPackage) -> bool:
+    """Whether Brimful wrote the message in an earlier request."""
+    return OWN_KEY in package.metadata
+
+
+def is_from_user(package: ContentPackage) -> bool:
+    """Whether the user wrote it."""
+    return role_of(package) == "user" and not is_own(package)
 
 
 NameStyle = Literal["field", "text", "none"]
@@ -128,16 +141,16 @@ def recount(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[C
     counted = [_recount_forms(package, counter) if package.forms else package for package in packages]
     plain: list[int] = []
     structured: list[int] = []
-    for at, package in enumerate(counted):
+    for index, package in enumerate(counted):
         if not isinstance(package.content, str):
-            structured += [at] if package.tokens.tokenizer else []
+            structured += [index] if package.tokens.tokenizer else []
         elif package.tokens.tokenizer not in ("", counter.tokenizer):
-            plain.append(at)
-    counts = list(zip(plain, counter.texts([str(counted[at].content) for at in plain]), strict=True)) if plain else []
-    counts += [(at, count_content(counted[at].content, counter)) for at in structured]
-    for at, count in counts:
-        if count != counted[at].tokens:
-            counted[at] = msgspec.structs.replace(counted[at], tokens=count)
+            plain.append(index)
+    counts = list(zip(plain, counter.texts([str(counted[i].content) for i in plain]), strict=True)) if plain else []
+    counts += [(i, count_content(counted[i].content, counter)) for i in structured]
+    for index, count in counts:
+        if count != counted[index].tokens:
+            counted[index] = msgspec.structs.replace(counted[index], tokens=count)
     return counted
 
 
@@ -193,7 +206,7 @@ def make_heading_function(
     A package in another block has another heading; most packages have none. With `days`, messages of history share
     the line with their day.
     """
-    costs: dict[tuple[bool, str], int] = {}
+    costs: dict[tuple[str, bool, str], int] = {}
 
     def of(package: ContentPackage) -> Heading:
         region = region_of(package)
@@ -203,7 +216,7 @@ def make_heading_function(
             text = make_day(package, timezone) if days and has_day(package) else ""
         if not text:
             return NO_HEADING
-        form = (package.timestamp != 0, text.partition(" ")[2])
+        form = (package.kind, package.timestamp != 0, text.partition(" ")[2])
         if form not in costs:
             costs[form] = counter.text(text).upper
         return f"{region} {text}", costs[form]
@@ -223,13 +236,18 @@ def _surrounding_cost(package: ContentPackage, ending: str, counter: TokenCounte
     return counter.message_overhead(role_of(package), name if names == "field" else "")
 
 
-def base_cost(packages: Sequence[ContentPackage], tools: tuple[Tool, ...], model: str, counter: TokenCounter) -> int:
-    """Return what the request costs before any package is in it: priming, tools, and the tags around blocks."""
+def count_tools(tools: tuple[Tool, ...], model: str, counter: TokenCounter) -> int:
+    """Return what tools add to a request."""
+    if not tools:
+        return 0
+    probe = Prompt(model=model, messages=(Message(role="user", parts=(Text(text="x"),)),))
+    with_tools = Prompt(model=model, messages=probe.messages, tools=tools)
+    return max(0, counter.prompt(with_tools).upper - counter.prompt(probe).upper)
+
+
+def base_cost(packages: Sequence[ContentPackage], counter: TokenCounter) -> int:
+    """Return what the request costs before any package or tool is in it: priming, and the tags around blocks."""
     cost = counter.request_overhead()
-    if tools:
-        probe = Prompt(model=model, messages=(Message(role="user", parts=(Text(text="x"),)),))
-        with_tools = Prompt(model=model, messages=probe.messages, tools=tools)
-        cost += max(0, counter.prompt(with_tools).upper - counter.prompt(probe).upper)
     regions = {region_of(package) for package in packages if package.kind not in KIND_REGIONS}
     if "related" in regions:
         cost += counter.text(RELATED_OPEN).upper + counter.text(RELATED_CLOSE).upper + counter.message_overhead("user")

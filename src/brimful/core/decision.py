@@ -120,6 +120,7 @@ Reason = Literal[
     "min-items",  # one of the minimum number of items of its pool
     "free",  # one of few memories, or the best of many: it need not be worth its tokens
     "borrowed",  # fits because its pool borrowed tokens that other pools left unspent
+    "used",  # a tool that an earlier call used, or that a search found
     "ledger",  # a line in the ledger of steps replaces it, or it is that ledger
     "summary",  # replaces the cluster that it covers, or was replaced by a summary
     "same-id",  # another candidate has its id

@@ -20,7 +20,7 @@ from brimful.core.candidates import confirmed_duplicates, content_owners, find_c
 from brimful.core.cost import role_of
 from brimful.core.decision import Reason
 from brimful.core.forms import Shaper
-from brimful.core.history import Choice, Setting, choose_units, choose_with_ledger, replaced_by
+from brimful.core.history import Choice, Setting, choose_units, choose_with_ledger, find_spare, find_task, replaced_by
 from brimful.core.ledger import LedgerWriter
 from brimful.core.media import charge_lines, choose_media, is_media, line_costs
 from brimful.core.policy import Policy, Pool
@@ -75,6 +75,21 @@ def fill(
     filling.grow_required()
     filling.add_media()
     return filling.selection()
+
+
+def find_needed(queues: Queues, policy: Policy, base: BaseCost, writer: LedgerWriter) -> int:
+    """Return how many tokens must be available so that no required unit is shortened."""
+    spare = (
+        find_spare(
+            pool,
+            queues.queues[pool.name].unique.units,
+            [unit for unit in queues.fixed if unit.pool == pool.name],
+            writer,
+        )
+        for pool in policy.pools
+        if pool.ledger
+    )
+    return base.full + total_cost(queues.fixed) + max(spare, default=0)
 
 
 def _shrink_order(unit: Unit) -> tuple[bool, bool, float, str]:
@@ -197,8 +212,10 @@ class _Filling:
     def require(self) -> None:
         """Add the required units. If they do not fit, shrink those that may shrink, the user's own words last.
 
-        They may use the safety margin only in full. What others wrote leaves room for more than itself.
+        They may use the safety margin only in full. What others wrote leaves room for more than itself: in an agent's
+        run when its pool is filled, or else now.
         """
+        has_ledger = any(pool.ledger for pool in self.policy.pools)
         total = self.total()
         if total <= self.budget.hard_limit:
             return
@@ -207,7 +224,7 @@ class _Filling:
             if over <= 0:
                 break
             left = unit.cost - over
-            limit = left if _is_from_user(unit) else int(left * NEWEST_SHARE)
+            limit = left if has_ledger or _is_from_user(unit) else int(left * NEWEST_SHARE)
             smaller = self.shaper.shrink(unit, limit) or self.shaper.smallest(unit)
             if smaller is not None:
                 self.fixed[at] = smaller
@@ -216,20 +233,44 @@ class _Filling:
             raise make_budget_error(self.fixed, self.budget, self.base, self.total())
 
     def grow_required(self) -> None:
-        """Give what is left of the window to required units that were shrunk, but not to media that are not sent."""
+        """Give what is left of the window to required units that were shrunk, but not to media that are not sent.
+
+        A task keeps its share.
+        """
         if any(pool.ledger for pool in self.policy.pools):
             return  # the next request has the same text, and room for more
-        lines = [unit for unit in self.fixed if unit.tie and unit.tie.reason]
-        others = [unit for unit in self.fixed if not (unit.tie and unit.tie.reason)]
-        self.fixed = [*grow_shrunk(others, self.budget.available - self.total(), self.shaper), *lines]
+        others = [unit for unit in self.fixed if unit.fixed and not (unit.tie and unit.tie.reason)]
+        keys = {unit.key for unit in others}
+        rest = [unit for unit in self.fixed if unit.key not in keys]
+        self.fixed = [*grow_shrunk(others, self.budget.available - self.total(), self.shaper), *rest]
 
     def fill_pool(self, pool: Pool) -> None:
         """Fill one pool up to its limit. If the policy trims later, other pools do not count yet."""
         self._release(pool)
+        if pool.task_share:
+            self._keep_task(pool)
         room = self.room(pool, within_total=not self.policy.trim)
         self._pick(pool, room, self._balance(pool) if pool.need else None)
         if not pool.borrow or self.picks[pool.name].continued:
             self.final.add(pool.name)
+
+    def _keep_task(self, pool: Pool) -> None:
+        """Add the task of an agent without tools, within its share of the pool, before older turns are dropped."""
+        room, forms = self.room(pool).tokens, dict(self.previous.forms if self.previous else ())
+        waiting = self.queues[pool.name].waiting
+        if self.previous is None and total_cost(waiting) <= room:
+            return
+        share, kept = int(pool.task_share * (room + total_cost(self.fixed_in(pool)))), dict[str, Unit]()
+        for unit in find_task([*waiting, *self.fixed_in(pool)]):
+            taken: Unit | None = unit
+            if unit.cost > min(share, room):
+                limit = min(forms.get(unit.key, share), room)
+                taken = self.shaper.shrink(unit, limit) if unit.may_shrink else None
+            if taken is not None and not unit.fixed:
+                kept[unit.key] = taken
+                share, room = share - taken.cost, room - taken.cost
+        self.fixed += kept.values()
+        self.queues[pool.name] = make_queue(pool, [unit for unit in waiting if unit.key not in kept])
 
     def fill_again(self, pool: Pool) -> None:
         """Fill a pool again: with all that is left of the window if it borrows, and with summaries released since."""

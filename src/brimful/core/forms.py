@@ -13,12 +13,13 @@ import msgspec
 
 from brimful.cache import content_bytes, memoize
 from brimful.core.content import ContentPackage, Form, Media, Part, Text, ToolCall, ToolResult, with_content
-from brimful.core.cost import REASONING_KEY, count_content, is_question, region_of, role_of
+from brimful.core.cost import REASONING_KEY, count_content, is_from_user, is_question, region_of
 from brimful.core.decision import FormName
 from brimful.core.frame import LeftOut, part_text
 from brimful.core.handles import Handles
 from brimful.core.labels import iso_date
 from brimful.core.media import LOW_WORTH, MediaLine, as_form, as_line, describe_media, in_low_detail, is_media
+from brimful.core.own_output import is_cut, without_mark
 from brimful.core.policy import Forms
 from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count, sum_counts
@@ -35,6 +36,7 @@ _TITLE_LENGTH: Final = 60  # characters of an item's text in its stub
 _SOURCES: Final = {
     "tool-result": "tool result",
     "tool-call": "tool call",
+    "tool-definition": "tool definition",
     "message-older": "message",
     "memory-episodic": "memory",
     "memory-semantic": "memory",
@@ -144,13 +146,13 @@ class Shaper:
     def shrink(self, unit: Unit, limit: int) -> Unit | None:
         """Return the largest form of the unit that costs at most `limit`; None if there is none."""
         whole = unit.whole or unit
-        at = 0
+        index = 0
         if whole.packages[0].forms:
-            at, limit = self._find_own_form(whole, limit)
+            index, limit = self._find_own_form(whole, limit)
         key = (whole.key, limit)
         if key not in self._known:
-            if at:
-                self._known[key] = self._take_own_form(whole, at)
+            if index:
+                self._known[key] = self._take_own_form(whole, index)
             else:
                 self._known[key] = self._shrink_media(whole, limit) if whole.tie else self._shrink(whole, limit)
         return self._known[key]
@@ -164,15 +166,15 @@ class Shaper:
 
     def _make_bare(self, whole: Unit) -> Unit | None:
         packages, costs, forms = list(whole.packages), list(whole.costs), list[ShrunkPackage]()
-        for at, package in enumerate(whole.packages):
+        for index, package in enumerate(whole.packages):
             if not self._has_reasoning(package):
                 continue
             gone = set(package.metadata[REASONING_KEY])
             parts = tuple(LeftOut() if number in gone else part for number, part in enumerate(package.parts))
-            packages[at] = self._with_content(package, parts)
+            packages[index] = self._with_content(package, parts)
             is_empty = len(gone) == len(parts)
-            costs[at] = 0 if is_empty else costs[at] - package.tokens.upper + packages[at].tokens.upper
-            forms.append(ShrunkPackage(package.id, "bare", whole.costs[at], 0))
+            costs[index] = 0 if is_empty else costs[index] - package.tokens.upper + packages[index].tokens.upper
+            forms.append(ShrunkPackage(package.id, "bare", whole.costs[index], 0))
         if not forms:
             return None
         return msgspec.structs.replace(
@@ -212,7 +214,7 @@ class Shaper:
         around = unit.cost - package.tokens.upper
         costs = (unit.cost, *[around + _form_tokens(form) for form in own])
         if unit.may_shrink and isinstance(package.content, str) and all(map(gt, costs, costs[1:])):
-            self._own[package.id] = own  # they are in order, as those of many candidates are
+            self._own[package.id] = own  # they are in order, as in most candidates
         else:
             own = self._own_forms(package)
             costs = (unit.cost, *[around + _form_tokens(form) for form in own])
@@ -227,9 +229,9 @@ class Shaper:
 
     def _find_own_form(self, whole: Unit, limit: int) -> tuple[int, int]:
         """Return the largest of the unit's own forms within a limit, and its cost; (0, limit) if there is none."""
-        for at, cost in enumerate(self.own_menu(whole).costs):
-            if cost <= limit and at:
-                return at, cost
+        for index, cost in enumerate(self.own_menu(whole).costs):
+            if cost <= limit and index:
+                return index, cost
         return 0, limit
 
     def _floor(self, package: ContentPackage) -> int | None:
@@ -251,7 +253,7 @@ class Shaper:
     def _own_forms(self, package: ContentPackage) -> Sequence[Form]:
         """Return the forms that come with the package and are smaller than it, largest first, no two of one size.
 
-        Their counts are those of the whole package in this form.
+        Each count is for the whole package in this form.
         """
         if not package.forms or not package.flex.can_shrink:
             return ()
@@ -303,22 +305,22 @@ class Shaper:
             return as_form(whole, low, ShrunkPackage(whole.key, "low", whole.cost, 0), cost=cost, worth=LOW_WORTH)
         return as_line(whole, larger=cost if cost > 0 else whole.cost) if limit >= 0 else None
 
-    def _take_own_form(self, whole: Unit, at: int) -> Unit:
+    def _take_own_form(self, whole: Unit, index: int) -> Unit:
         """Return a unit of one package in one of its own forms."""
         package, costs = whole.packages[0], self.own_menu(whole).costs
-        form = self._own_forms(package)[at - 1]
-        if at + 1 < len(costs):
-            smaller = costs[at + 1]
+        form = self._own_forms(package)[index - 1]
+        if index + 1 < len(costs):
+            smaller = costs[index + 1]
         else:
             below = self._next_smaller(package, _form_tokens(form))
-            smaller = costs[at] - _form_tokens(form) + below if below else 0
+            smaller = costs[index] - _form_tokens(form) + below if below else 0
         return msgspec.structs.replace(
             whole,
             packages=(_with_form(package, form),),
-            cost=costs[at],
-            forms=(ShrunkPackage(package.id, "digest", costs[at - 1], smaller),),
+            cost=costs[index],
+            forms=(ShrunkPackage(package.id, "digest", costs[index - 1], smaller),),
             whole=whole,
-            limit=costs[at],
+            limit=costs[index],
             worth=form.worth,
         )
 
@@ -329,17 +331,17 @@ class Shaper:
         packages, costs = list(base.packages), list(base.costs)
         forms = {form.id: form for form in base.forms}
         worth = 1.0
-        for at in sorted(range(len(packages)), key=lambda at: (-costs[at], at)):
-            package, over = packages[at], sum(costs) - limit
+        for index in sorted(range(len(packages)), key=lambda i: (-costs[i], i)):
+            package, over = packages[index], sum(costs) - limit
             form = self._shrink_package(package, package.tokens.upper - over) if over > 0 else None
             if form is not None:
                 smaller, name, share = form
-                tokens, around = smaller.tokens.upper, costs[at] - package.tokens.upper
+                tokens, around = smaller.tokens.upper, costs[index] - package.tokens.upper
                 larger, below = self._next_larger(package, tokens), self._next_smaller(package, tokens)
                 smaller_cost = around + below if below else 0
                 forms[package.id] = ShrunkPackage(package.id, name, around + larger, smaller_cost)
-                packages[at], costs[at] = smaller, around + tokens
-                worth *= 1 - (1 - share) * whole.costs[at] / whole.cost
+                packages[index], costs[index] = smaller, around + tokens
+                worth *= 1 - (1 - share) * whole.costs[index] / whole.cost
         if not forms or sum(costs) > limit:
             return None
         return msgspec.structs.replace(
@@ -389,10 +391,11 @@ class Shaper:
         in_history = region_of(package) == "history" and package.flex.can_drop and package.id not in self._queries
         mark = self._mark(package, limit)
         room = limit - rest - mark.tokens
+        source = without_mark(text) if is_cut(package) else text
         shorter = (
-            _make_digest(text, room, self._counter) if in_history else self._shortener(package, text).shorten(room)
+            _make_digest(source, room, self._counter) if in_history else self._shortener(package, source).shorten(room)
         )
-        if shorter is None or shorter.text == text or self._counter.text(shorter.text).upper < least:
+        if shorter is None or shorter.text == source or self._counter.text(shorter.text).upper < least:
             return None
         form: FormName = "digest" if in_history else "excerpt"
         return self._with_text(package, text, mark.add_to(shorter)), form, shorter.worth
@@ -458,7 +461,7 @@ _make_digest: Final = memoize(_shorten, name="forms", size=lambda args, _: conte
 def find_query(packages: Sequence[ContentPackage]) -> str:
     """Return what the excerpts are for: the current message, or else the last words of the user."""
     current = [package for package in packages if is_question(package)]
-    turns = current or [each for each in packages if role_of(each) == "user" and region_of(each) == "history"]
+    turns = current or [each for each in packages if is_from_user(each) and region_of(each) == "history"]
     return max(turns, key=time_key).text[:_MAX_QUERY_LENGTH] if turns else ""
 
 
@@ -466,7 +469,7 @@ def find_step_queries(packages: Sequence[ContentPackage]) -> dict[str, str]:
     """Return what each result of a tool is for: what the user said last before it, and the arguments of its call."""
     asked, arguments, queries = "", dict[str, str](), dict[str, str]()
     for package in sorted(packages, key=time_key):
-        if role_of(package) == "user" and package.text:
+        if is_from_user(package) and package.text:
             asked = package.text[:_MAX_QUERY_LENGTH]
         for part in package.parts:
             if isinstance(part, ToolCall):

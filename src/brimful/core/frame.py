@@ -126,9 +126,9 @@ def replace_with_holes(value: Any, texts: Sequence[str]) -> Any:
     {'role': 'user', 'content': [{'type': 'text', 'text': {'\x00': [0]}}]}
     """
     indices: Holes = {}
-    for at, text in enumerate(texts):
+    for index, text in enumerate(texts):
         if text:
-            indices.setdefault(text, deque()).append(at)
+            indices.setdefault(text, deque()).append(index)
     return _replace_value(value, indices)
 
 
@@ -259,8 +259,8 @@ def _replace_joined(blocks: list[Any], indices: Holes) -> Any:
         spans = _find_spans(text, pieces) if text in indices else None
         if spans:
             own = indices.pop(text)
-            at = _next_index(own)
-            replaced = {_HOLE: [at, len(text), _replace_spans(blocks, at, iter(spans), indices)]}
+            index = _next_index(own)
+            replaced = {_HOLE: [index, len(text), _replace_spans(blocks, index, iter(spans), indices)]}
             indices[text] = own
             return replaced
     return None
@@ -290,16 +290,17 @@ def _content_strings(value: Any) -> Iterator[str]:
             yield from _content_strings(item)
 
 
-def _replace_spans(value: Any, at: int, spans: Iterator[tuple[int, int] | None], indices: Holes) -> Any:
+def _replace_spans(value: Any, index: int, spans: Iterator[tuple[int, int] | None], indices: Holes) -> Any:
     """Replace the content strings, in order, by placeholders for their span of a text or for a text of their own."""
     if isinstance(value, str):
         span = next(spans)
-        return _replace_text(value, indices) if span is None else {_HOLE: [at, *span]}
+        return _replace_text(value, indices) if span is None else {_HOLE: [index, *span]}
     if isinstance(value, dict):
         return {
-            key: item if key in NOT_CONTENT else _replace_spans(item, at, spans, indices) for key, item in value.items()
+            key: item if key in NOT_CONTENT else _replace_spans(item, index, spans, indices)
+            for key, item in value.items()
         }
-    return [_replace_spans(item, at, spans, indices) for item in value] if isinstance(value, list) else value
+    return [_replace_spans(item, index, spans, indices) for item in value] if isinstance(value, list) else value
 
 
 def _replace_field(key: str, value: Any, indices: Holes) -> Any:
@@ -325,15 +326,15 @@ def _replace_text(text: str, indices: Holes) -> Any:
     return text
 
 
-def _shortened_blocks(at: int, blocks: list[Any], texts: Sequence[str]) -> list[Any]:
-    """Return one block with the new text of what the blocks formed together, and those of them that are media.
+def _shortened_blocks(index: int, blocks: list[Any], texts: Sequence[str]) -> list[Any]:
+    """Return one block with the new text of all blocks together, and the blocks that are media.
 
     A cache mark stays.
     """
-    others = [block for block in blocks if _holds_other(block, at)]
+    others = [block for block in blocks if _holds_other(block, index)]
     marks = [{"cache_control": block["cache_control"]} for block in blocks if "cache_control" in block]
     mark = marks[-1] if marks and not any("cache_control" in block for block in others) else {}
-    return [{"type": "text", "text": texts[at]} | mark, *(fill_holes(block, texts) for block in others)]
+    return [{"type": "text", "text": texts[index]} | mark, *(fill_holes(block, texts) for block in others)]
 
 
 def _holds_other(value: Any, index: int) -> bool:

@@ -16,8 +16,11 @@ goes to low water, too, so that history can stay there for many turns.
 A pool with a ledger keeps an agent's newest steps and writes one line about each of the others.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import filterfalse
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import filterfalse, takewhile
+from math import ceil
+from typing import Final
 
 import msgspec
 
@@ -43,6 +46,12 @@ from brimful.core.units import Unit, total_cost
 from brimful.core.worth import Balance
 
 _LAST_STEP = 0.25  # of its pool, that the last step of an agent's run may take in any case
+_FIRST_TURNS = 8  # of a conversation, after the first words of the user, that tell whether it is the run of an agent
+_MIN_OBSERVATION = 50  # tokens of what comes back, on average
+_OBSERVATIONS = 1.5  # times as long as the answers is what comes back to an agent, at least
+_ACTION: Final = re.compile(
+    r"^[ \t]{0,8}(?:```|<[a-z_]{1,40}[\s=>/]|action\b|\{\s{0,8}\")", re.IGNORECASE | re.MULTILINE
+)
 _REGROW_DIVIDED = 0.1  # of its share: history that gave room to search results grows back only in a far larger window
 
 
@@ -132,6 +141,24 @@ def _limit(
 
 def _with_tokens(room: Allowance, tokens: int) -> Allowance:
     return msgspec.structs.replace(room, tokens=tokens)
+
+
+def find_task(units: Iterable[Unit]) -> list[Unit]:
+    """Return what the user said before the first answer, if the conversation is the run of an agent without tools.
+
+    In such a run, messages of the user are what came of the actions in the answers: most answers have one, or what
+    comes back is longer than the answers. In other conversations, the first words matter no more than later ones. Only
+    the first turns decide, so that it stays decided.
+    """
+    turns = sorted(filter(_is_turn, units), key=lambda unit: unit.when)
+    task = list(takewhile(is_from_user, turns))
+    rest = turns[len(task) : len(task) + _FIRST_TURNS]
+    answers = list(filterfalse(is_from_user, rest))
+    acts = sum(_ACTION.search(unit.packages[0].text) is not None for unit in answers)
+    observed = total_cost(rest) - total_cost(answers)
+    least = max(_OBSERVATIONS * total_cost(answers), _MIN_OBSERVATION * (len(rest) - len(answers)))
+    is_run = 2 * acts >= len(answers) or observed > least
+    return task if is_run and len(rest) > len(answers) > 1 else []
 
 
 # -- summaries -------------------------------------------------------------------------------------------------------
@@ -234,7 +261,7 @@ def choose_with_ledger(pool: Pool, order: list[Unit], setting: Setting, writer: 
     """Keep what the user wrote and the newest steps. If not everything fits, a large last step is shortened, too."""
     limited, order, limits = _limit(pool, order, setting.room, setting)
     pool = limited or pool
-    is_full = total_cost(order) > setting.room.tokens
+    is_full = total_cost(order) > setting.room.tokens or any(unit.whole for unit in setting.fixed_in(pool))
     shrunk = _shrink_steps(pool, setting, writer.min_cost(order)) if is_full else {}
     fixed = [shrunk.get(unit.key, unit) for unit in setting.fixed]
     tokens = setting.room.tokens + total_cost(setting.fixed) - total_cost(fixed)
@@ -261,6 +288,20 @@ def _is_turn(unit: Unit) -> bool:
     return region_of(unit.packages[0]) in ("history", "current")
 
 
+def find_spare(pool: Pool, order: Sequence[Unit], fixed: Sequence[Unit], writer: LedgerWriter) -> int:
+    """Return how many tokens a pool needs beside its `fixed` units so that none of these steps is shortened."""
+    everything, needed, low = total_cost(order), writer.min_cost(order), pool.low_water or 1.0
+    rooms = (
+        min(unit.cost + everything, ceil(unit.cost / _LAST_STEP), ceil((unit.cost + needed) / low)) - unit.cost
+        for unit in filter(_may_shorten, fixed)
+    )
+    return max(rooms, default=0)
+
+
+def _may_shorten(unit: Unit) -> bool:
+    return unit.may_shrink and not is_from_user(unit)
+
+
 def _shrink_steps(pool: Pool, setting: Setting, needed: int) -> dict[str, Unit]:
     """Return the required steps that are too large in a smaller form, so that others have room, and the ledger."""
     before = dict(setting.previous.forms) if setting.previous is not None else {}
@@ -269,7 +310,7 @@ def _shrink_steps(pool: Pool, setting: Setting, needed: int) -> dict[str, Unit]:
     for unit in setting.fixed_in(pool):
         both = tokens + unit.cost
         limit = before.get(unit.key, max(int(_LAST_STEP * both), int((pool.low_water or 1.0) * both) - needed))
-        if unit.may_shrink and unit.cost > limit and not is_from_user(unit):
+        if _may_shorten(unit) and unit.cost > limit:
             smaller = setting.shaper.shrink(unit, limit) or setting.shaper.smallest(unit) or unit
             shrunk[unit.key] = smaller
             tokens += unit.cost - smaller.cost

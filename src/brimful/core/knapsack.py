@@ -74,15 +74,15 @@ def choose_options(
     taken: list[_Step] = []
     room = capacity
     while waiting and waiting[0][2] <= room:
-        _, at, more, option = step = waiting[0]
+        _, index, more, option = step = waiting[0]
         taken.append(step)
         room -= more
-        further = _next_step(at, values[at], weights[at], option, capacity)
+        further = _next_step(index, values[index], weights[index], option, capacity)
         if further is None:
             heappop(waiting)
         else:
             heapreplace(waiting, further)
-    chosen = {at: option for _, at, _, option in taken}
+    chosen = {i: option for _, i, _, option in taken}
     if not waiting:
         return chosen
     bound = _options_total(values, chosen) - waiting[0][0] * room
@@ -94,15 +94,17 @@ def choose_options(
     best = max(found, key=lambda each: _options_total(values, each))
     if _options_total(values, best) >= OPTIONS_CLOSE_ENOUGH * bound:
         return best
-    near = dict.fromkeys(at for _, at, _, _ in [*taken[-OPTIONS_CORE:], *nsmallest(OPTIONS_CORE, waiting)])
-    exact = {at: option for at, option in chosen.items() if at not in near}
+    near = dict.fromkeys(i for _, i, _, _ in [*taken[-OPTIONS_CORE:], *nsmallest(OPTIONS_CORE, waiting)])
+    exact = {i: option for i, option in chosen.items() if i not in near}
     exact |= _options_step_by_step(near, values, weights, capacity - _options_total(weights, exact))
     others = [step for step in waiting if step[1] not in near]
     exact = _fill_options(exact, others, values, weights, capacity - _options_total(weights, exact))
     return max(best, exact, key=lambda each: _options_total(values, each))
 
 
-def _next_step(at: int, values: Sequence[float], weights: Sequence[int], start: int, capacity: int) -> _Step | None:
+def _next_step(
+    position: int, values: Sequence[float], weights: Sequence[int], start: int, capacity: int
+) -> _Step | None:
     """Return the densest step from the option `start` (-1: none) to a larger one; None if there is none."""
     low, below = (values[start], weights[start]) if start >= 0 else (0.0, 0)
     best, more, index = 0.0, 0, -1
@@ -112,7 +114,7 @@ def _next_step(at: int, values: Sequence[float], weights: Sequence[int], start: 
             density = (value - low) / (added or _NO_WEIGHT)
             if density > best or (density == best and added < more):
                 best, more, index = density, added, option
-    return None if index < 0 else (-best, at, more, index)
+    return None if index < 0 else (-best, position, more, index)
 
 
 def _fill_options(
@@ -127,11 +129,11 @@ def _fill_options(
     fitting = [step for step in waiting if step[2] <= room]
     heapify(fitting)
     while fitting:
-        _, at, more, option = heappop(fitting)
+        _, index, more, option = heappop(fitting)
         if more <= room:
-            filled[at] = option
+            filled[index] = option
             room -= more
-            further = _next_step(at, values[at], weights[at], option, weights[at][option] + room)
+            further = _next_step(index, values[index], weights[index], option, weights[index][option] + room)
             if further is not None:
                 heappush(fitting, further)
     return filled
@@ -142,7 +144,7 @@ _Number = TypeVar("_Number", int, float)
 
 def _options_total(numbers: Sequence[Sequence[_Number]], chosen: Mapping[int, int]) -> _Number:
     """Return the total value or weight of the chosen options."""
-    return sum([numbers[at][option] for at, option in chosen.items()])
+    return sum([numbers[i][option] for i, option in chosen.items()])
 
 
 def _options_step_by_step(
@@ -151,19 +153,19 @@ def _options_step_by_step(
     """Dynamic programming over items: keep the best choice for every step of the capacity."""
     whole = max(1, capacity)
     found: dict[int, tuple[float, int, _Picked]] = {0: (0.0, 0, ())}
-    for at in items:
-        options = list(enumerate(zip(values[at], weights[at], strict=True)))
+    for index in items:
+        options = list(enumerate(zip(values[index], weights[index], strict=True)))
         for total, taken, picked in list(found.values()):
             for option, (value, weight) in options:
                 if taken + weight <= capacity:
                     step = (taken + weight) * STEPS // whole
                     if step not in found or total + value > found[step][0]:
-                        found[step] = (total + value, taken + weight, (at, option, picked))
+                        found[step] = (total + value, taken + weight, (index, option, picked))
     _, _, rest = max(found.values(), key=lambda one: one[0])
     chosen: dict[int, int] = {}
     while rest:
-        at, option, rest = rest
-        chosen[at] = option
+        index, option, rest = rest
+        chosen[index] = option
     return chosen
 
 
@@ -187,12 +189,12 @@ def _search(
 
     Beyond the core, what still fits is taken in order of density.
     """
-    at, room = 0, capacity
-    while at < len(dense) and weights[dense[at]] <= room:
-        room -= weights[dense[at]]
-        at += 1
-    start = max(0, at - CORE)
-    head, core, tail = dense[:start], dense[start : at + CORE], dense[at + CORE :]
+    index, room = 0, capacity
+    while index < len(dense) and weights[dense[index]] <= room:
+        room -= weights[dense[index]]
+        index += 1
+    start = max(0, index - CORE)
+    head, core, tail = dense[:start], dense[start : index + CORE], dense[index + CORE :]
     room = capacity - sum(weights[i] for i in head)
     inner, finished = decide([values[i] for i in core], [weights[i] for i in core], room)
     chosen = [core[i] for i in inner]
@@ -206,23 +208,23 @@ def _branch_and_bound(values: list[float], weights: list[int], capacity: int) ->
     best: list[int] = []
     best_value = -1.0
     chosen: list[int] = []
-    value, room, at = 0.0, capacity, 0
+    value, room, index = 0.0, capacity, 0
     for _ in range(NODES):
-        if at < count and value + _bound(values, weights, range(at, count), room) > best_value:
-            if weights[at] <= room:
-                chosen.append(at)
-                value += values[at]
-                room -= weights[at]
-            at += 1
+        if index < count and value + _bound(values, weights, range(index, count), room) > best_value:
+            if weights[index] <= room:
+                chosen.append(index)
+                value += values[index]
+                room -= weights[index]
+            index += 1
             continue
-        if at >= count and value > best_value:
+        if index >= count and value > best_value:
             best, best_value = list(chosen), value
         if not chosen:
             return best, True
-        at = chosen.pop()
-        value -= values[at]
-        room += weights[at]
-        at += 1
+        index = chosen.pop()
+        value -= values[index]
+        room += weights[index]
+        index += 1
     return best, False
 
 

@@ -221,7 +221,7 @@ def remove_mentions(text: str, *, names: Collection[str] = (), keep: Collection[
     if "@" not in text:
         return text
     spaced = tuple(sorted({name.strip() for name in names if " " in name.strip()}, key=len, reverse=True))
-    return _mentions(spaced).sub(lambda at: at[0][1:] if at["name"].casefold() in keep else "", text)
+    return _mentions(spaced).sub(lambda mention: mention[0][1:] if mention["name"].casefold() in keep else "", text)
 
 
 @lru_cache(maxsize=_CACHED_PATTERNS)

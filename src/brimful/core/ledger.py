@@ -5,49 +5,54 @@ A line has the call, the values of its result that later steps are likely to nee
     r13 get_order(id=W-17) → cust_88, date 2024-05-01, total 80
 
 Lines are only added, so that the prefix stays the same, until they take too much. Then the ledger is written again, and
-a summary stands for its oldest steps.
+a summary stands for its oldest steps. A ledger that an earlier round wrote, and that came back, goes on in the new one.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from math import sqrt
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from brimful.cache import content_bytes, memoize
 from brimful.core.compaction import compact
-from brimful.core.content import ContentPackage, Text, ToolCall, ToolResult
-from brimful.core.cost import role_of
+from brimful.core.content import ContentPackage, Text, ToolCall
+from brimful.core.cost import is_from_user as is_user_message
+from brimful.core.cost import is_own, role_of
 from brimful.core.decision import Score
 from brimful.core.forms import Shaper
+from brimful.core.frame import part_text
 from brimful.core.handles import Handles
 from brimful.core.labels import HISTORY_CLOSE, HISTORY_OPEN, escape_tags, one_line
+from brimful.core.ledger_lines import (
+    Entry,
+    Run,
+    count_fields,
+    make_entry,
+    parts_of,
+    pick_values,
+    read_counts,
+    read_entry,
+)
 from brimful.core.model import CacheRule
+from brimful.core.own_output import handle_number, read_history, write_reach
 from brimful.core.policy import LedgerRules, Pool
 from brimful.core.prompt import Message, TokenCounter, Tool
 from brimful.core.selection import LEDGER_ID, HistoryStart, LedgerState
 from brimful.core.units import TimeKey, Unit, time_key, total_cost
-from brimful.shorten.values import IDENTIFIER, Value, find_values, parse_json, write_values
 
-_USED: Final = 1.5  # times as likely to be needed, if a call, the user or the assistant has used the value
-_ARGUMENT: Final = 1.5  # … if a tool has an argument of this name
-_AGE: Final = 0.93  # … for each step since
-_CALL: Final = 0.6  # worth of the call itself: a model that does not know of it makes it again
-_CALL_AGE: Final = 0.98  # … times that for each step since
-_HEAD: Final = -1  # stands for the call in place of one of its values
-_MIN_WORTH: Final = 0.04  # values that are less likely to be needed are left out, even if there is room
-_LIKELY_ROWS: Final = 4  # … values of a list may be needed, unless a tool has an argument of their name
-_TITLE: Final = 0.1  # worth of the beginning of a message
-_CHARACTERS: Final = 3  # of a value in a token, about
-_SEPARATOR: Final = 2  # tokens between values, with part of a key
-_MAX_ARGUMENT: Final = 60  # characters of an argument in a line
-_MAX_TITLE: Final = 100  # characters of a message in a line
 _FOLDED_SHARE: Final = 0.15  # of the ledger, for the summary of the oldest steps
+_MAX_COUNTED: Final = 4  # fields in the summary
 _NEW_LINE: Final = "\n"
+CARRIED: Final = "#"
+"""Between the id of a ledger that an earlier round wrote and the number of a line in it."""
 _READ: Final = 32  # units that a summary is made of; of older ones it only counts the calls
 _TASK_SHARE: Final = 0.6  # of the room: a task that takes more is shortened
+_SHORTENED: Final = 0.4  # of a large result that stays before steps become lines
 _RECENT: Final = 8  # units whose mean is how much a request grows
+_MISSING: Final = 2.0  # what a token costs that is missing, as a share of the input price: it is worth more than that
 _LINES_FACTOR: Final = 4.0  # times what a line for every step takes, at least, stays
 _SLACK: Final = 0.3  # of what a trim leaves free may be used up by lines that are longer than estimated
 _MIN_SCALE: Final = 0.5  # if not even half of the lines leave that much free, the first choice that fits will do
@@ -68,26 +73,6 @@ class Choice(msgspec.Struct, frozen=True):
         return self.chosen if self.ledger is None else [*self.chosen, self.ledger]
 
 
-class _Entry(msgspec.Struct, frozen=True, gc=False):
-    """What the ledger can say about a unit: the beginning of each line, how many values it has, and these values.
-
-    `tokens` are estimated with the likely values, and `size` without values.
-    """
-
-    heads: tuple[tuple[str, int], ...]
-    values: tuple[Value, ...]
-    tokens: int
-    size: int
-    is_step: bool
-
-    def write(self, picks: Sequence[int]) -> Iterator[str]:
-        end, picked = 0, set(picks)
-        for head, count in self.heads:
-            values = [self.values[at] for at in range(end, end + count) if at in picked]
-            end += count
-            yield escape_tags(one_line(f"{head} → {write_values(values)}" if values else head))
-
-
 class LedgerWriter:
     """Chooses between units in full and lines of the ledger, and writes it."""
 
@@ -106,7 +91,8 @@ class LedgerWriter:
         self._shaper = shaper
         self._cache = cache
         self._parameters = {name for tool in tools for name in _parameter_names(tool)}
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
+        self._carried: dict[str, list[Unit]] = {}
 
     def choose(
         self, pool: Pool, units: Sequence[Unit], fixed: Sequence[Unit], tokens: int, previous: HistoryStart | None
@@ -116,8 +102,9 @@ class LedgerWriter:
         if total_cost(units) <= tokens:
             return Choice(units)
         limits = dict(previous.forms) if previous is not None else {}
-        units = [self._as_before(unit, limits) for unit in units]
+        units = [line for unit in units for line in self._carry_over(self._as_before(unit, limits))]
         state, known = (previous and previous.ledger) or LedgerState(), {unit.key for unit in units}
+        state = state if state.last else self._carried_state(units, fixed)
         state = msgspec.structs.replace(state, lines=tuple(line for line in state.lines if line[0] in known))
         again = self._repeat(units, fixed, state)
         if total_cost(again.units) <= tokens:
@@ -126,10 +113,57 @@ class LedgerWriter:
 
     def min_cost(self, units: Iterable[Unit]) -> int:
         """Return about how much it takes to keep what the user said, and a line for every other unit."""
-        return sum(unit.cost if is_from_user(unit) else self._entry(unit.whole or unit).tokens for unit in units)
+        every = (line for unit in units for line in self._carry_over(unit))
+        return sum(unit.cost if is_from_user(unit) else self._entry(unit.whole or unit).tokens for unit in every)
 
     def _as_before(self, unit: Unit, limits: dict[str, int]) -> Unit:
         return (unit.may_shrink and unit.key in limits and self._shaper.shrink(unit, limits[unit.key])) or unit
+
+    # -- what an earlier round wrote ---------------------------------------------------------------------------------
+
+    def _carry_over(self, unit: Unit) -> list[Unit]:
+        """Return a unit; for a ledger, one for its summary and one for each of its lines, which never stay in full."""
+        if not is_carried(unit) or unit.key in self._entries:
+            return [unit]
+        if unit.key in self._carried:
+            return self._carried[unit.key]
+        history = read_history(unit.packages[0].text)
+        counts, summary = read_counts(history.summary)
+        carried = [self._make_carried(unit, 0, summary, write_reach(history.last))]
+        self._entries[carried[0].key] = counts
+        for at, line in enumerate(history.lines, start=1):
+            each = self._make_carried(unit, at, line.text)
+            self._entries[each.key] = read_entry(line)
+            carried.append(each)
+        self._carried[unit.key] = carried
+        return carried
+
+    def _make_carried(self, unit: Unit, at: int, text: str, reach: str = "") -> Unit:
+        own = unit.packages[0]
+        package = msgspec.structs.replace(
+            own,
+            id=f"{own.id}{CARRIED}{at:04}",
+            role="system",
+            content=f"{HISTORY_OPEN}{text}{reach}{HISTORY_CLOSE}",
+            tokens=self._counter.text(text),
+        )
+        return msgspec.structs.replace(unit, key=package.id, packages=(package,), cost=package.tokens.upper)
+
+    def _carried_state(self, units: Sequence[Unit], fixed: Sequence[Unit]) -> LedgerState:
+        """Return the state of the ledger that an earlier round wrote."""
+        carried = [unit for unit in units if is_carried(unit)]
+        if not carried:
+            return LedgerState()
+        last = max(map(_start, carried))
+        lines = [unit for unit in carried if not is_summary(unit)]
+        summary = total_cost(carried) - total_cost(lines)
+        tags = self._counter.text(HISTORY_OPEN + HISTORY_CLOSE).upper
+        return LedgerState(
+            lines=tuple((unit.key, tuple(range(len(self._entry(unit).values)))) for unit in lines),
+            whole=tuple(unit.key for unit in (*fixed, *units) if _start(unit) < last and not is_carried(unit)),
+            last=carried[-1].key,
+            folded=tags + max(summary, int(_FOLDED_SHARE * total_cost(carried))),
+        )
 
     # -- the same as before ------------------------------------------------------------------------------------------
 
@@ -154,14 +188,22 @@ class LedgerWriter:
         stepped: bool = False,
     ) -> Choice:
         by_key = {unit.key: unit for unit in units}
-        lines = [
-            line for key, picks in state.lines for line in self._entry(by_key[key].whole or by_key[key]).write(picks)
-        ]
-        summary = self._summarize(folded, state.folded)
+        lined = [self._entry(by_key[key].whole or by_key[key]) for key, _ in state.lines]
+        lines = [line for entry, (_, picks) in zip(lined, state.lines, strict=True) for line in entry.write(picks)]
+        summary = self._summarize(folded, state.folded, lined, _find_task([*fixed, *units]))
         if not lines and not summary:
             return Choice(chosen, stepped=stepped)
-        text = f"{HISTORY_OPEN}{_NEW_LINE.join([*lines, ''])}{summary}{HISTORY_CLOSE}"
+        reach = self._write_reach(lines, [*folded, *(by_key[key] for key, _ in state.lines)])
+        text = f"{HISTORY_OPEN}{_NEW_LINE.join([*lines, ''])}{reach}{summary}{HISTORY_CLOSE}"
         return Choice(chosen, self._make_unit(text, [*fixed, *chosen], units[0]), state, stepped)
+
+    def _write_reach(self, lines: Iterable[str], out: Iterable[Unit]) -> str:
+        """Return the highest handle of what is out, unless a line has it: the next round goes on after it."""
+        reached = max((self._reached(package) for unit in out for package in unit.packages), default=-1)
+        return write_reach(reached) if reached > read_history(_NEW_LINE.join(lines)).last else ""
+
+    def _reached(self, package: ContentPackage) -> int:
+        return read_history(package.text).last if is_own(package) else handle_number(self._handles[package.id])
 
     def _make_unit(self, text: str, inside: Sequence[Unit], any_unit: Unit) -> Unit:
         """Return the ledger as a unit. It comes right after the user's first message, or a summary of older steps."""
@@ -182,25 +224,23 @@ class LedgerWriter:
             moved=(timestamp, position, f"{id}~"),
         )
 
-    def _summarize(self, folded: Sequence[Unit], limit: int) -> str:
+    def _summarize(self, folded: Sequence[Unit], limit: int, lined: Sequence[Entry], task: str) -> str:
         if not folded or not limit:
             return ""
-        recent = [
-            Message(role=role_of(package), parts=package.parts)
-            for unit in folded[-_READ:]
-            for package in (unit.whole or unit).packages
-        ]
+        recent = _read_folded(folded)
         calls = Counter(
             part.name
             for unit in folded[:-_READ]
-            for _, part in _parts(unit.whole or unit)
+            for _, part in parts_of(unit.whole or unit)
             if isinstance(part, ToolCall)
         )
         earlier = "; ".join(f"{name} ×{times}" for name, times in sorted(calls.items()))
         if earlier:
             summary = Text(text=f"{HISTORY_OPEN}calls: {earlier}\n{HISTORY_CLOSE}")
             recent.insert(0, Message(role="user", parts=(summary,)))
-        return _compact(tuple(recent), limit, self._counter)
+        counted = count_fields((self._entry(unit.whole or unit) for unit in folded), lined, task)
+        lines = escape_tags("".join(f"{one_line(line)}\n" for line in islice(counted, _MAX_COUNTED)))
+        return lines + _compact(tuple(recent), limit, self._counter)
 
     # -- a large step ------------------------------------------------------------------------------------------------
 
@@ -211,8 +251,9 @@ class LedgerWriter:
         target = self._find_target(pool, rules, units, tokens)
         units = [unit if unit.whole else self._shaper.without_reasoning(unit) or unit for unit in units]
         before = self._repeat(units, fixed, state)
-        if total_cost(before.units) <= target:  # without the model's reasoning
-            return msgspec.structs.replace(before, stepped=True)
+        shorter = self._shorten_results(before, target)
+        if shorter is not None:  # without the model's reasoning, or with less of large results
+            return shorter
         users = self._keep_users(before.chosen, int(rules.users * target), int(_TASK_SHARE * tokens))
         most = min(int(rules.max_share * target), tokens - total_cost(users))
         if before.ledger is not None and before.ledger.cost > most:
@@ -239,13 +280,31 @@ class LedgerWriter:
     def _find_target(self, pool: Pool, rules: LedgerRules, units: Sequence[Unit], tokens: int) -> int:
         """Return to how many tokens to trim: to the low water, or lower if that pays."""
         low, least = int(tokens * (pool.low_water or 1.0)), rules.clear_at_least
-        if least != "prices":
+        if least != "cheapest":
             return min(low, max(0, tokens - int(least if least >= 1 else least * tokens)))
         if self._cache is None or tokens < self._cache.minimum_tokens:
             return low
-        steps = [(unit.whole or unit).cost for unit in units[-_RECENT:]]
-        pays = find_paying_clear(tokens, sum(steps) / len(steps), self._cache)
-        return min(low, max(tokens - pays, int(_LINES_FACTOR * self.min_cost(units))))
+        steps = [(unit.whole or unit).cost for unit in units if not is_carried(unit)][-_RECENT:]
+        best = find_best_clear(tokens, sum(steps) / max(1, len(steps)), self._cache)
+        return min(low, max(tokens - best, int(_LINES_FACTOR * self.min_cost(units))))
+
+    def _shorten_results(self, before: Choice, target: int) -> Choice | None:
+        """Return a choice whose large results are shortened, the oldest first; None if it is still too large then.
+
+        A result is not shortened if a value is lost that a line of the ledger would show.
+        """
+        units, over = list(before.chosen), total_cost(before.units) - target
+        for at, unit in enumerate(units):
+            if over > 0 and not unit.forms and unit.may_shrink and not is_from_user(unit):
+                smaller = self._shaper.shrink(unit, int(_SHORTENED * unit.cost))
+                if smaller is not None and self._has_likely_values(smaller):
+                    units[at] = smaller
+                    over -= unit.cost - smaller.cost
+        return msgspec.structs.replace(before, chosen=units, stepped=True) if over <= 0 else None
+
+    def _has_likely_values(self, smaller: Unit) -> bool:
+        text = "\n".join(part_text(part) for _, part in parts_of(smaller))
+        return all(value.text in text for value in self._entry(smaller.whole or smaller).values if value.is_likely)
 
     def _keep_users(self, units: Sequence[Unit], tokens: int, task: int) -> list[Unit]:
         """Return what the user said: the first message, and the newest ones that fit, shortened if they are huge.
@@ -272,7 +331,7 @@ class LedgerWriter:
         newest: list[Unit] = []
         for unit, line in zip(reversed(units), reversed(rich), strict=True):
             used, rest = used + unit.cost, rest - line
-            if used + min(rest, int((1 - share) * tokens)) > tokens:
+            if is_carried(unit) or used + min(rest, int((1 - share) * tokens)) > tokens:
                 break
             newest.append(unit)
         return newest[::-1]
@@ -290,7 +349,7 @@ class LedgerWriter:
         inside = {unit.key for unit in chosen}
         if all(unit.key in inside for unit in units):  # what the user said is shorter, and all the rest fits
             return Choice(chosen, stepped=True)
-        out = _without(before.chosen, inside)
+        out = [unit for unit in _without(before.chosen, inside) if not is_summary(unit)]
         limit = state.folded or int(_FOLDED_SHARE * room)
         picks = self._pick_values(out, units, fixed, room - (limit - state.folded), state)
         lines = (*state.lines, *((unit.key, picks[unit.key]) for unit in out if unit.key in picks))
@@ -304,23 +363,15 @@ class LedgerWriter:
     def _pick_values(
         self, out: Sequence[Unit], units: Sequence[Unit], fixed: Sequence[Unit], room: int, state: LedgerState
     ) -> dict[str, tuple[int, ...]]:
-        """Choose the values that are most likely to be needed for their tokens. A line without values is a call."""
-        run = _RunValues([*units, *fixed], self._parameters)
+        """Choose the values of the lines for what is out."""
+        entries = [self._entry(unit.whole or unit) for unit in (*units, *fixed) if not is_from_user(unit)]
+        run = Run([*units, *fixed], self._parameters, entries)
         by_key = {unit.key: unit for unit in units}
-        shown = set(run.said)
+        shown = set(run.mentioned)
         for key, picked in state.lines:
             values = self._entry(by_key[key].whole or by_key[key]).values
             shown.update(values[at].text for at in set(picked).intersection(range(len(values))))
-        entries = {unit.key: self._entry(unit.whole or unit) for unit in out}
-        picks: dict[str, list[int]] = {}
-        for _, key, at in sorted(_rate_values(entries, run), key=lambda row: -row[0]):
-            found = () if at == _HEAD else (entries[key].values[at],)
-            cost = sum(map(_estimate, found)) + (0 if key in picks else entries[key].size)
-            if cost <= room and all(value.text not in shown for value in found):
-                picks.setdefault(key, []).extend([at] * len(found))
-                shown.update(value.text for value in found)
-                room -= cost
-        return {key: tuple(sorted(each)) for key, each in picks.items()}
+        return pick_values({unit.key: self._entry(unit.whole or unit) for unit in out}, run, shown, room)
 
     def _give_way(self, chosen: list[Unit], tokens: int) -> Choice:
         """Return a choice for a room that has no place for the task, which is shortened or left out."""
@@ -330,182 +381,71 @@ class LedgerWriter:
 
     # -- lines -------------------------------------------------------------------------------------------------------
 
-    def _entry(self, unit: Unit) -> _Entry:
+    def _entry(self, unit: Unit) -> Entry:
         entry = self._entries.get(unit.key)
         if entry is None:
-            entry = self._entries[unit.key] = self._make_entry(unit)
+            entry = self._entries[unit.key] = make_entry(unit, self._handles)
         return entry
 
-    def _make_entry(self, unit: Unit) -> _Entry:
-        calls = list(self._describe_calls(unit))
-        lines = calls or [
-            _describe_text(self._handles[package.id], role_of(package), part.text)
-            for package, part in _parts(unit)
-            if isinstance(part, Text) and part.text.strip()
-        ]
-        return _Entry(
-            heads=tuple((line.head, len(line.values)) for line in lines),
-            values=tuple(value for line in lines for value in line.values),
-            tokens=sum(line.tokens for line in lines),
-            size=sum(_estimate_head(line.head) for line in lines),
-            is_step=bool(calls),
-        )
 
-    def _describe_calls(self, unit: Unit) -> "Iterator[_Line]":
-        results = {part.id: (package, part) for package, part in _parts(unit) if isinstance(part, ToolResult)}
-        for package, call in _parts(unit):
-            if isinstance(call, ToolCall):
-                source, result = results.get(call.id, (package, None))
-                content = "" if result is None else result.content
-                yield _describe_call(self._handles[source.id], call.name, call.arguments, content)
+def find_best_clear(tokens: int, growth: float, cache: CacheRule) -> int:
+    """Return how many of so many tokens a trim should clear, if requests grow by `growth`, at most a third of them.
 
+    A trim makes the provider write to the cache what it would have read from it, and the more it clears, the rarer it
+    is. But what is cleared is missing until as much has grown back, half of it on average. As for any stock that is
+    filled up now and then, the sum of both is lowest at a square root.
 
-def find_paying_clear(tokens: int, growth: float, cache: CacheRule) -> int:
-    """Return how many of so many tokens a trim must clear to save more than it costs, if requests grow by `growth`.
-
-    What stays is written to the cache again instead of being read from it. What is cleared is not read by any request
-    until as much has grown back.
-
-    >>> find_paying_clear(100_000, 2_000, CacheRule(minimum_tokens=1_024, read=0.1, write=1.25))
-    37817
-    >>> find_paying_clear(100_000, 2_000, CacheRule(minimum_tokens=1_024))
+    >>> find_best_clear(100_000, 2_000, CacheRule(minimum_tokens=1_024, read=0.1, write=1.25))
+    15559
+    >>> find_best_clear(100_000, 2_000, CacheRule(minimum_tokens=1_024))
     0
     """
-    more = (cache.write - cache.read) * growth / cache.read  # cleared² / growth × read = (tokens - cleared) × more
-    return int((sqrt(more * more + 4 * more * tokens) - more) / 2) if more > 0 else 0
-
-
-class _Line(msgspec.Struct, frozen=True, gc=False):
-    """A line of the ledger: its beginning, the values that can follow, and the estimated tokens of the likely ones."""
-
-    head: str
-    values: tuple[Value, ...]
-    tokens: int
-
-
-def _make_line(head: str, values: Iterable[Value]) -> _Line:
-    found = tuple(values)
-    likely = sum(_estimate(value) for value in found if value.worth >= IDENTIFIER / 2)
-    return _Line(head, found, _estimate_head(head) + likely)
-
-
-def _read_call(handle: str, name: str, arguments: str, content: str) -> _Line:
-    shown, nested = _read_arguments(arguments)
-    own = (value for value in _cached_values(content) if value.text not in shown)
-    return _make_line(f"{handle} {name}({shown})", [*nested, *own])
-
-
-def _read_text(handle: str, role: str, text: str) -> _Line:
-    return _make_line(f"{handle} {role}", [Value(_cut(text, _MAX_TITLE), worth=_TITLE), *_cached_values(text)])
+    again = (cache.write - cache.read) * growth * tokens
+    return min(tokens // 3, int(sqrt(2 * max(0.0, again) / (_MISSING - cache.read))))
 
 
 def _without(units: Iterable[Unit], keys: Collection[str]) -> list[Unit]:
     return [unit for unit in units if unit.key not in keys]
 
 
-def _rate_values(entries: Mapping[str, _Entry], run: "_RunValues") -> Iterator[tuple[float, str, int]]:
-    """Yield what a line could show, with its worth for its tokens: the call itself, and each of its values.
-
-    `entries` are in order of time. The older a step is, the less its values are worth.
-    """
-    for age, (key, entry) in enumerate(reversed(list(entries.items()))):
-        if entry.is_step:
-            yield _CALL * _CALL_AGE**age / entry.size**0.5, key, _HEAD
-        for at, value in enumerate(entry.values):
-            worth = value.worth * run.factor(value) * _AGE**age
-            if worth >= _MIN_WORTH:
-                yield worth / _estimate(value) ** 0.5, key, at
+def _read_folded(folded: Sequence[Unit]) -> list[Message]:
+    """Return the messages to summarize: the newest units, and what an earlier round wrote."""
+    carried = [unit for unit in folded[:-_READ] if is_carried(unit)]
+    return [
+        Message(role=role_of(package), parts=package.parts)
+        for unit in (*carried, *folded[-_READ:])
+        for package in (unit.whole or unit).packages
+    ]
 
 
-class _RunValues:
-    """The values that calls, the user and the assistant have used in a run, and the arguments of its tools."""
-
-    def __init__(self, units: Iterable[Unit], parameters: Collection[str]) -> None:
-        self.said: set[str] = set()
-        self._used: set[str] = set()
-        self._keys = {"id", *parameters}
-        for unit in units:
-            for package, part in _parts(unit.whole or unit):
-                if isinstance(part, ToolCall):
-                    found = _cached_values(part.arguments)
-                    self._used.update(value.text for value in found)
-                    self._keys.update(value.key for value in found)
-                elif isinstance(part, Text):
-                    texts = [value.text for value in _cached_values(part.text)]
-                    self._used.update(texts)
-                    self.said.update(texts if role_of(package) == "user" else ())
-
-    def factor(self, value: Value) -> float:
-        """Return how much more likely it is that a value is needed, because of what the run has done so far."""
-        used = _USED if value.text in self._used else 1.0
-        return used * (_ARGUMENT if value.key in self._keys else min(1.0, _LIKELY_ROWS / value.siblings))
+def _find_task(units: Iterable[Unit]) -> str:
+    """Return what the user said first."""
+    task = min(filter(is_from_user, units), key=_start, default=None)
+    return " ".join(part.text for _, part in parts_of(task.whole or task) if isinstance(part, Text)) if task else ""
 
 
 def is_from_user(unit: Unit) -> bool:
     """Whether the user wrote a part of the unit."""
-    return any(role_of(package) == "user" for package in unit.packages)
+    return any(map(is_user_message, unit.packages))
+
+
+def is_carried(unit: Unit) -> bool:
+    """Whether the unit is a ledger or a summary that an earlier round wrote, or a line of it."""
+    return len(unit.packages) == 1 and is_own(unit.packages[0])
+
+
+def is_summary(unit: Unit) -> bool:
+    """Whether the unit is the summary of a ledger that an earlier round wrote."""
+    return is_carried(unit) and unit.key.endswith(f"{CARRIED}0000")
 
 
 def _start(unit: Unit) -> TimeKey:
     return time_key(unit.packages[0])
 
 
-def _parts(unit: Unit) -> Iterator[tuple[ContentPackage, Any]]:
-    for package in unit.packages:
-        for part in package.parts:
-            yield package, part
-
-
-def _estimate(value: Value) -> int:
-    return len(value.written) // _CHARACTERS + _SEPARATOR
-
-
-def _estimate_head(head: str) -> int:
-    return len(head) // _CHARACTERS + _SEPARATOR
-
-
-def _cut(text: str, length: int) -> str:
-    line = one_line(text[: 4 * length])
-    return line if len(line) <= length else line[:length].rstrip() + "…"
-
-
-def _read_arguments(text: str) -> tuple[str, list[Value]]:
-    """Return the short arguments of a call as one text, and the values in all others."""
-    arguments = parse_json(text)
-    if not isinstance(arguments, dict):
-        return _cut(text, _MAX_ARGUMENT), []
-    shown, values = [], list[Value]()
-    for key, value in arguments.items():
-        if isinstance(value, dict | list):
-            values += find_values(msgspec.json.encode(value).decode())
-            continue
-        written = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        shown.append(f"{key}={_cut(written, _MAX_ARGUMENT)}")
-        values += find_values(written) if len(written) > _MAX_ARGUMENT else ()
-    return ", ".join(shown), values
-
-
 def _parameter_names(tool: Tool) -> Iterator[str]:
     properties = tool.parameters.get("properties")
     yield from properties if isinstance(properties, dict) else ()
-
-
-def _values(text: str) -> tuple[Value, ...]:
-    return find_values(text)
-
-
-_cached_values: Final = memoize(
-    _values, name="values", size=lambda args, found: content_bytes(args[0]) + 200 * len(found)
-)
-"""Cached, because every request of a run has all of its results again."""
-
-
-_describe_call: Final = memoize(
-    _read_call, name="values", size=lambda args, line: sum(map(content_bytes, args)) + 50 * len(line.values)
-)
-_describe_text: Final = memoize(
-    _read_text, name="values", size=lambda args, line: content_bytes(args[2]) + 50 * len(line.values)
-)
 
 
 def _compact_cached(messages: tuple[Message, ...], limit: int, counter: TokenCounter) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from brimful.core.content import ContentPackage, Flex, Media, Modality, Role, Text
-from brimful.core.cost import count_content, region_of, role_of
+from brimful.core.cost import count_content, is_from_user, region_of, role_of
 from brimful.core.decision import FormName, Reason, make_scorer
 from brimful.core.handles import Handles
 from brimful.core.model import ModelInfo
@@ -85,10 +85,10 @@ def media_parts(package: ContentPackage) -> Iterator[tuple[str, int, Media]]:
     if isinstance(package.content, str) or is_media(package):
         return
     numbers: dict[str, int] = {}
-    for at, part in enumerate(package.content):
+    for index, part in enumerate(package.content):
         if isinstance(part, Media) and not part.is_opaque:
             number = numbers[part.modality] = numbers.get(part.modality, 0) + 1
-            yield f"{package.id}/{part.modality}-{number}", at, part
+            yield f"{package.id}/{part.modality}-{number}", index, part
 
 
 def make_media_package(message: ContentPackage, id: str, part: Media, tokens: Count) -> ContentPackage:
@@ -152,7 +152,7 @@ def split_media(
             split.append(package)
             continue
         parts = list(package.parts)
-        for id, at, part in own:
+        for id, index, part in own:
             whole = make_media_package(package, id, part, counter.media(part))
             unsupported = find_placeholder(part, role_of(package), model, renderer)
             line = unsupported or _choose_line(part, handles[id], whole.tokens.upper, counter)
@@ -160,9 +160,9 @@ def split_media(
                 continue
             asked = package.id in discussed or asks_about(part.modality, query)
             reason: Reason | None = "no-modality" if unsupported else _why_unasked(package, when, asked=asked)
-            tie = Tie(message=package.id, part=at, line=counter.text(line).upper, is_requested=asked, reason=reason)
+            tie = Tie(message=package.id, part=index, line=counter.text(line).upper, is_requested=asked, reason=reason)
             items.append(MediaItem(package=whole, tie=tie))
-            parts[at] = MediaLine(text=line)
+            parts[index] = MediaLine(text=line)
         split.append(msgspec.structs.replace(package, content=tuple(parts)))
     return split, items
 
@@ -178,7 +178,7 @@ def _find_discussed(packages: Sequence[ContentPackage], query: str) -> set[str]:
     They came with the user's last message or after it; if it is a question, also shortly before it.
     """
     turns = [package for package in packages if region_of(package) in ("history", "current")]
-    start = max((at for at, turn in enumerate(turns) if role_of(turn) == "user"), default=0)
+    start = max((at for at, turn in enumerate(turns) if is_from_user(turn)), default=0)
     return {turn.id for turn in turns[max(0, start - _FOLLOW_UP * ("?" in query)) :]}
 
 

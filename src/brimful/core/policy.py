@@ -92,13 +92,13 @@ class LedgerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     - `newest`: the share of the rest that the newest steps may take in full, even if the ledger needs more.
     - `max_share`: a ledger that takes more of the pool is written again, with a summary of the oldest steps.
     - `clear_at_least`: how much a trim clears, besides what `low_water` asks for: tokens, a share of the pool below 1,
-      or `prices`: as much as saves more until the next trim than it costs that the provider reads the rest again.
+      or `cheapest`: so much that rewriting the cache and what is missing until it has grown back cost least together.
     """
 
     users: float = 0.25
     newest: float = 0.25
     max_share: float = 0.6
-    clear_at_least: float | Literal["prices"] = "prices"
+    clear_at_least: float | Literal["cheapest"] = "cheapest"
 
 
 class FreeItems(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,6 +130,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     - `borrow`: use tokens that other pools left over.
     - `summarize`: replace clusters by their summary before dropping them.
     - `low_water`: when history must be trimmed, trim it to this share of its limit, so that it happens rarely.
+    - `task_share`: of the pool, for the task of an agent without tools, which stays when older turns are dropped.
     - `need`: divide the window between this pool and best sets after it by what turns and finds are worth.
     - `ledger`: keep what the user said and the newest steps, and write a line for every other step.
     - `dedupe`: drop items with the same normalized text as a kept one: only `retrieved` items, since two people may say
@@ -150,6 +151,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     borrow: bool = False
     summarize: bool = False
     low_water: float | None = None
+    task_share: float = 0.0
     need: Need | None = None
     ledger: LedgerRules | None = None
     dedupe: Literal["retrieved", "all", "id"] = "retrieved"
@@ -184,10 +186,15 @@ class Margin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Tokens reserved for the answer, at most `max_share` of the window."""
+    """Tokens reserved for the answer, at most `max_share` of the window.
+
+    `gives_way` says that a request that allows a longer answer than this gets less of it before required content is
+    shortened.
+    """
 
     tokens: int = 3000
     max_share: float = 1.0
+    gives_way: bool = True
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -239,7 +246,7 @@ MediaUse = Literal["always", "needed", "never"]
 """When the pictures, audio and documents of messages are sent.
 
 - `always`: as long as there is room.
-- `needed`: those of older messages only if the current message also asks about them.
+- `needed`: media of older messages only if the current message also asks about them.
 - `never`: each is one line of text.
 """
 
@@ -259,13 +266,26 @@ class MediaRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     when: MediaUse = "always"
 
 
+class ToolRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What becomes of tool definitions if the request does not fit.
+
+    - `trim`: whether they may be shortened or left out at all.
+    - `max_share`: the share of the budget that they may take. With 1, they give way only to required content.
+    """
+
+    trim: bool = True
+    max_share: float = 1.0
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A named way to fill a window.
 
     `price` is what 1,000 tokens cost, in worth. Where the best set is chosen, an item gets in only if it is worth more
     than its tokens, even if there is room. With 0, everything gets in that fits. With a price, a message or memory that
-    was found gets in only if it has at least `min_relevance` and at least `min_share_of_best` of the relevance of the
-    best that its search found, and if that best has at least `min_best_relevance` or it stands out among them.
+    was found gets in only if it has at least `min_relevance` (or `min_memory_relevance`, since memories are short and
+    were kept on purpose), at least `min_share_of_best` of the relevance of the best that its search found, and if that
+    search is likely to have found an answer: the best has at least `min_best_relevance`, all add up to
+    `min_total_relevance`, or this one stands out among them.
 
     With `ephemeral_summaries`, the engine summarizes older messages for a single context if they do not fit and no
     stored summary covers them. With `compaction`, the proxy's `fit` mode does so for what it leaves out of requests.
@@ -279,8 +299,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     total_tokens: int | None = None
     price: float = 0.0
     min_relevance: float = 0.0
-    min_best_relevance: float = 0.0
+    min_memory_relevance: float | None = None
     min_share_of_best: float = 0.0
+    min_best_relevance: float = 0.0
+    min_total_relevance: float = 1.0
     completion: Completion = Completion()
     margin: Margin = Margin()
     weights: Weights = Weights()
@@ -292,11 +314,17 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     compaction: Compacting = "off"
     media: MediaRules = MediaRules()
     recall: RecallMode = "off"
+    tools: ToolRules = ToolRules()
 
     @property
     def token_price(self) -> float:
         """The price of one token."""
         return self.price / 1_000
+
+    def min_relevance_of(self, kind: str) -> float:
+        """Return the relevance that a find of a kind must have."""
+        own = self.min_memory_relevance if kind.startswith("memory-") else None
+        return self.min_relevance if own is None else own
 
     def pool(self, name: str) -> Pool:
         """Return the pool of that name."""
@@ -352,21 +380,25 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
         yield f"pools.{name}", "is the name of two pools"
     for pool in [pool for pool in policy.pools if pool.need is not None][1:]:
         yield f"pools.{pool.name}.need", "is for one pool only, and an earlier one has it"
-    for at, pool in enumerate(policy.pools):
-        yield from _pool_violations(pool, names[:at])
-    for at, step in enumerate(policy.trim):
-        yield from _step_violations(f"trim[{at}]", step, names)
+    for index, pool in enumerate(policy.pools):
+        yield from _pool_violations(pool, names[:index])
+    for index, step in enumerate(policy.trim):
+        yield from _step_violations(f"trim[{index}]", step, names)
     yield from _weight_violations(policy.weights)
     yield from _check_number("margin.share", policy.margin.share, 0.0, 1.0)
     yield from _check_integer("margin.tokens", policy.margin.tokens, 0)
     yield from _check_number("price", policy.price, 0.0, 1e6)
     yield from _check_number("min_relevance", policy.min_relevance, 0.0, 1.0)
-    yield from _check_number("min_best_relevance", policy.min_best_relevance, 0.0, 1.0)
+    if policy.min_memory_relevance is not None:
+        yield from _check_number("min_memory_relevance", policy.min_memory_relevance, 0.0, 1.0)
     yield from _check_number("min_share_of_best", policy.min_share_of_best, 0.0, 1.0)
+    yield from _check_number("min_best_relevance", policy.min_best_relevance, 0.0, 1.0)
+    yield from _check_number("min_total_relevance", policy.min_total_relevance, 0.0, 1.0)
     if not is_timezone(policy.layout.timezone):
         yield "layout.timezone", f"is not a time zone: {policy.layout.timezone!r}; write one such as 'Europe/Berlin'"
     yield from _check_integer("completion.tokens", policy.completion.tokens, 1)
     yield from _check_number("completion.max_share", policy.completion.max_share, 0.0, 1.0)
+    yield from _check_number("tools.max_share", policy.tools.max_share, 0.0, 1.0)
     yield from _check_integer("forms.min_tokens", policy.forms.min_tokens, 1)
     yield from _check_integer("forms.over", policy.forms.over, policy.forms.min_tokens)
     if policy.total_tokens is not None:
@@ -396,6 +428,7 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
     yield from _ledger_violations(f"{at}.ledger", pool) if pool.ledger is not None else ()
     yield from _free_violations(f"{at}.free", pool.free) if pool.free is not None else ()
     yield from _check_number(f"{at}.low_water", pool.low_water or 0.0, 0.0, 1.0)
+    yield from _check_number(f"{at}.task_share", pool.task_share, 0.0, 1.0)
     yield from _need_violations(f"{at}.need", pool.need) if pool.need is not None else ()
     yield from _item_violations(at, pool)
     yield from _item_violations(f"{at}.history", pool.history)
@@ -404,57 +437,57 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
     yield from _limit_violations(f"{at}.limit", pool.limit, earlier)
 
 
-def _item_violations(at: str, limits: Pool | HistoryLimits) -> Iterator[tuple[str, str]]:
-    yield from _check_integer(f"{at}.min_items", limits.min_items, 0)
+def _item_violations(path: str, limits: Pool | HistoryLimits) -> Iterator[tuple[str, str]]:
+    yield from _check_integer(f"{path}.min_items", limits.min_items, 0)
     if limits.max_items is not None:
-        yield from _check_integer(f"{at}.max_items", limits.max_items, max(1, limits.min_items))
+        yield from _check_integer(f"{path}.max_items", limits.max_items, max(1, limits.min_items))
 
 
-def _free_violations(at: str, free: FreeItems) -> Iterator[tuple[str, str]]:
+def _free_violations(path: str, free: FreeItems) -> Iterator[tuple[str, str]]:
     if not free.kinds:
-        yield f"{at}.kinds", "must contain at least one kind, or '*'"
+        yield f"{path}.kinds", "must contain at least one kind, or '*'"
     for key in ("tokens", "items", "max_tokens"):
-        yield from _check_integer(f"{at}.{key}", getattr(free, key), 0)
+        yield from _check_integer(f"{path}.{key}", getattr(free, key), 0)
 
 
-def _ledger_violations(at: str, pool: Pool) -> Iterator[tuple[str, str]]:
+def _ledger_violations(path: str, pool: Pool) -> Iterator[tuple[str, str]]:
     for key in ("contiguous", "optimize", "summarize", "min_items", "max_items"):
         if getattr(pool, key):
-            yield at, f"cannot be combined with {key}"
+            yield path, f"cannot be combined with {key}"
     for key in ("users", "newest", "max_share"):
-        yield from _check_number(f"{at}.{key}", getattr(pool.ledger, key), 0.0, 1.0)
-    if pool.ledger is not None and pool.ledger.clear_at_least != "prices":
-        yield from _check_number(f"{at}.clear_at_least", pool.ledger.clear_at_least, 0.0, 1e9)
+        yield from _check_number(f"{path}.{key}", getattr(pool.ledger, key), 0.0, 1.0)
+    if pool.ledger is not None and pool.ledger.clear_at_least != "cheapest":
+        yield from _check_number(f"{path}.clear_at_least", pool.ledger.clear_at_least, 0.0, 1e9)
 
 
-def _need_violations(at: str, need: Need) -> Iterator[tuple[str, str]]:
+def _need_violations(path: str, need: Need) -> Iterator[tuple[str, str]]:
     for key, highest in (("newest", 0.999), ("decay", 100.0), ("own", 100.0), ("mentioned", 100.0), ("min_share", 1.0)):
-        yield from _check_number(f"{at}.{key}", getattr(need, key), 0.0, highest)
-    yield from _check_number(f"{at}.reread", need.reread, 0.0, 1e6)
+        yield from _check_number(f"{path}.{key}", getattr(need, key), 0.0, highest)
+    yield from _check_number(f"{path}.reread", need.reread, 0.0, 1e6)
     if need.searched_share is not None:
-        yield from _check_number(f"{at}.searched_share", need.searched_share, 0.0, 1.0)
+        yield from _check_number(f"{path}.searched_share", need.searched_share, 0.0, 1.0)
 
 
-def _limit_violations(at: str, limit: Limit, earlier: list[str]) -> Iterator[tuple[str, str]]:
+def _limit_violations(path: str, limit: Limit, earlier: list[str]) -> Iterator[tuple[str, str]]:
     if limit.tokens is not None:
-        yield from _check_integer(f"{at}.tokens", limit.tokens, 0)
+        yield from _check_integer(f"{path}.tokens", limit.tokens, 0)
     if limit.share is not None:
-        yield from _check_number(f"{at}.share", limit.share, 0.0, 1.0)
-    yield from _check_integer(f"{at}.subtract", limit.subtract, 0)
+        yield from _check_number(f"{path}.share", limit.share, 0.0, 1.0)
+    yield from _check_integer(f"{path}.subtract", limit.subtract, 0)
     if (limit.min_ratio is None) is not (limit.ratio_to is None):
-        yield at, "'min_ratio' and 'ratio_to' go together"
+        yield path, "'min_ratio' and 'ratio_to' go together"
     elif limit.min_ratio is not None:
-        yield from _check_number(f"{at}.min_ratio", limit.min_ratio, 0.0, 1e6)
+        yield from _check_number(f"{path}.min_ratio", limit.min_ratio, 0.0, 1e6)
         if limit.ratio_to not in earlier:
-            yield f"{at}.ratio_to", f"no earlier pool is named {limit.ratio_to!r}"
+            yield f"{path}.ratio_to", f"no earlier pool is named {limit.ratio_to!r}"
 
 
-def _step_violations(at: str, step: Step, names: list[str]) -> Iterator[tuple[str, str]]:
+def _step_violations(path: str, step: Step, names: list[str]) -> Iterator[tuple[str, str]]:
     if (step.drop is None) is (step.summarize is None):
-        yield at, "must have either 'drop' or 'summarize'"
+        yield path, "must have either 'drop' or 'summarize'"
     for pool in (step.drop, step.summarize):
         if pool is not None and pool not in names:
-            yield at, f"no pool is named {pool!r}"
+            yield path, f"no pool is named {pool!r}"
 
 
 def _check_number(key: str, value: float, low: float, high: float) -> Iterator[tuple[str, str]]:

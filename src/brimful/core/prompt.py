@@ -29,7 +29,6 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        """Validate and copy all fields."""
         name = validation.require_unicode("tools.name", self.name, InvalidValue)
         description = clean_text(validation.require_text("tools.description", self.description, InvalidValue))
         for field, value in (("name", name), ("description", description), ("parameters", _schema(self.parameters))):
@@ -87,9 +86,17 @@ class Renderer(Protocol):
         """Who bills pictures by the detail that a request asks for. Other servers may ignore it."""
         ...
 
-    def render(self, prompt: Prompt, *, window: int) -> Request:
-        """Render the request."""
+    @property
+    def fixed_tools(self) -> frozenset[str]:
+        """The names of tools that must stay as they are, such as those that the request forces."""
         ...
+
+    @property
+    def can_add_tools(self) -> bool:
+        """Whether a tool may be added to the request."""
+        ...
+
+    def render(self, prompt: Prompt, *, window: int) -> Request: ...
 
     def media_placeholder(self, media: Media, role: Role) -> Text | None:
         """Return the text that replaces a media item, or None if the item itself is sent."""

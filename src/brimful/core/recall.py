@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, ToolCall, content_hash
+from brimful.core.cost import is_own
 from brimful.core.decision import Decision, FormName, Outcome
 from brimful.core.forms import describe_source
 from brimful.core.frame import part_text
@@ -98,11 +99,11 @@ def recall_best(items: Sequence[Item], query: str, max_tokens: int, counter: Tok
     """Return passages from ranked items that match the query, each under a line with its source and handle."""
     best = items[:_MAX_PASSAGES]
     text, passages = "", list[Recalled]()
-    for at, item in enumerate(best):
+    for index, item in enumerate(best):
         heading = f'[{describe_source(item.package)} · recall "{item.handle}"]\n'
         start = f"{text}\n\n{heading}" if text else heading
         left = max_tokens - counter.text(start).upper
-        room = int(left * _LAST_SHARE) if at == len(best) - 1 else left // 2
+        room = int(left * _LAST_SHARE) if index == len(best) - 1 else left // 2
         passage = recall_item(item, query, room, counter)
         if not passage.text or counter.text(start + passage.text).upper > max_tokens:
             break
@@ -127,20 +128,24 @@ def rank_items(items: Sequence[Item], query: str) -> list[Item]:
     limit = _MIN_MATCH * max(scores, default=0.0)
     min_relevance = _MIN_MATCH * max((item.relevance for item in items), default=0.0)
 
-    def order(at: int) -> tuple[float, float, float, str]:
-        score = scores[at] if scores[at] >= limit else 0.0
-        return (-score, -items[at].relevance, -items[at].package.timestamp, items[at].handle)
+    def order(index: int) -> tuple[float, float, float, str]:
+        score = scores[index] if scores[index] >= limit else 0.0
+        return (-score, -items[index].relevance, -items[index].package.timestamp, items[index].handle)
 
     ranked = sorted(range(len(items)), key=order)
-    matching = [items[at] for at in ranked if scores[at] >= limit > 0 or items[at].relevance >= min_relevance > 0]
+    matching = [items[i] for i in ranked if scores[i] >= limit > 0 or items[i].relevance >= min_relevance > 0]
     first = {item.package.normalized_hash: item.handle for item in reversed(matching)}
     return [item for item in matching if first[item.package.normalized_hash] == item.handle]
 
 
 def hidden_items(items: Collection[Item]) -> list[Item]:
-    """Return the items that the model does not see in full, neither themselves nor a copy of them."""
+    """Return the items that the model does not see in full, neither themselves nor a copy of them.
+
+    What an earlier round wrote is no item of its own: it goes on in the ledger.
+    """
     shown = {item.package.normalized_hash for item in items if item.is_shown}
-    return [item for item in items if item.package.normalized_hash not in shown and not is_erased(item.package)]
+    hidden = [item for item in items if item.package.normalized_hash not in shown and not is_erased(item.package)]
+    return [item for item in hidden if not is_own(item.package)]
 
 
 def item_text(package: ContentPackage) -> str:

@@ -385,9 +385,9 @@ def insert_dates(text: str, dates: Iterable[tuple[int, str]]) -> str:
     """Return a text with the dates that `find_dates` found in it."""
     pieces: list[str] = []
     copied = 0
-    for at, written in dates:
-        pieces += (text[copied:at], written)
-        copied = at
+    for index, written in dates:
+        pieces += (text[copied:index], written)
+        copied = index
     return "".join((*pieces, text[copied:]))
 
 

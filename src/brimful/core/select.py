@@ -49,7 +49,7 @@ def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] =
     headings = [unit.heading_due(present) for unit in units]
     values = [unit.value for unit in units]
     if not any(headings):
-        return [units[at] for at in choose(values, [unit.cost for unit in units], tokens)]
+        return [units[i] for i in choose(values, [unit.cost for unit in units], tokens)]
     # Charge each unit with its share of a heading: first as if all units under it got in, then as they actually did.
     optimistic = _choose_sharing_headings(units, headings, values, tokens, range(len(units)))
     realistic = _choose_sharing_headings(units, headings, values, tokens, optimistic)
@@ -70,12 +70,12 @@ def choose_best_forms(
     price = room.price
     made = _make_forms(units, _charge_menus(units, menus, headings, price), room, shaper)
     if not any(headings):
-        return [made[at] for at in sorted(made)]
+        return [made[i] for i in sorted(made)]
     # Headings were shared as if all units got in, so the set may be over its limit: take what fits, the densest first.
-    variants = [made.get(at, unit) for at, unit in enumerate(units)]
+    variants = [made.get(i, unit) for i, unit in enumerate(units)]
     orders = ((variants, _chosen_first(made, _by_density(variants))), (units, range(len(units))))
     sets = (
-        _take_what_fits(each, [at for at in order if each[at].is_worth(price)], room.tokens, present)
+        _take_what_fits(each, [i for i in order if each[i].is_worth(price)], room.tokens, present)
         for each, order in orders
     )
     return max(sets, key=lambda chosen: total_score(chosen, price))
@@ -84,12 +84,12 @@ def choose_best_forms(
 def _make_forms(units: Sequence[Unit], menus: Sequence[Menu], room: Allowance, shaper: Shaper) -> dict[int, Unit]:
     """Return the best set with at most one form of each unit, by index."""
     picked = choose_options([menu.values for menu in menus], [menu.costs for menu in menus], room.tokens)
-    forms = {at: shaper.shrink(units[at], menus[at].limits[row]) if row else units[at] for at, row in picked.items()}
-    return {at: unit for at, unit in forms.items() if unit is not None and unit.is_worth(room.price)}
+    forms = {i: shaper.shrink(units[i], menus[i].limits[row]) if row else units[i] for i, row in picked.items()}
+    return {i: unit for i, unit in forms.items() if unit is not None and unit.is_worth(room.price)}
 
 
 def _by_density(units: Sequence[Unit]) -> list[int]:
-    return sorted(range(len(units)), key=lambda at: -units[at].value / (units[at].cost or 1))
+    return sorted(range(len(units)), key=lambda i: -units[i].value / (units[i].cost or 1))
 
 
 def _charge_menus(
@@ -111,7 +111,7 @@ def _choose_sharing_headings(
     units: Sequence[Unit], headings: Sequence[int], values: Sequence[float], tokens: int, chosen: Iterable[int]
 ) -> list[int]:
     """Return the best set if headings are shared as in `chosen`. It may be over the limit."""
-    sharing = Counter(units[at].heading for at in chosen)
+    sharing = Counter(units[i].heading for i in chosen)
     costs = [
         unit.cost + -(-heading // max(1, sharing[unit.heading])) for unit, heading in zip(units, headings, strict=True)
     ]
@@ -126,19 +126,19 @@ def total_score(units: Sequence[Unit], price: float = 0.0) -> float:
 def _chosen_first(chosen: Iterable[int], dense: Sequence[int]) -> list[int]:
     """Return the chosen indices, then all others, each by score per token."""
     inside = set(chosen)
-    return [at for at in dense if at in inside] + [at for at in dense if at not in inside]
+    return [i for i in dense if i in inside] + [i for i in dense if i not in inside]
 
 
 def _take_what_fits(units: Sequence[Unit], order: Iterable[int], tokens: int, present: set[str]) -> list[Unit]:
     taken, headings = list[int](), set(present)
-    for at in order:
-        unit = units[at]
+    for index in order:
+        unit = units[index]
         cost = unit.cost + unit.heading_due(headings)
         if cost <= tokens:
-            taken.append(at)
+            taken.append(index)
             headings.add(unit.heading)
             tokens -= cost
-    return [units[at] for at in sorted(taken)]
+    return [units[i] for i in sorted(taken)]
 
 
 def rank_units(pool: Pool, units: Sequence[Unit]) -> list[Unit]:
@@ -160,7 +160,7 @@ def _newest_first(unit: Unit) -> tuple[float, int, str]:
 def select(
     pool: Pool, order: Sequence[Unit], room: Allowance, shaper: Shaper, limits: Mapping[str, int] = _NO_LIMITS
 ) -> list[Unit]:
-    """Return the units that get in, shrunk if necessary. `limits` are those of the last context."""
+    """Return the units that get in, shrunk if necessary. `limits` come from the last context."""
     if pool.optimize:
         return _select_best_set(pool, order, room, shaper)
     return _select_in_order(pool, order, room, shaper, limits)
@@ -404,9 +404,9 @@ def _make_menus(units: Sequence[Unit], tokens: int, shaper: Shaper, price: float
     if not any(unit.may_shrink for unit in units) or (not price and total_cost(units) <= tokens):
         return []
     menus = [shaper.own_menu(unit) for unit in units]
-    others = [at for at, unit in enumerate(units) if unit.may_shrink and len(menus[at].costs) == 1]
-    for at in sorted(others, key=lambda at: (-units[at].score.total, units[at].key))[:_MAX_WITH_OPTIONS]:
-        menus[at] = shaper.menu(units[at])
+    others = [i for i, unit in enumerate(units) if unit.may_shrink and len(menus[i].costs) == 1]
+    for index in sorted(others, key=lambda i: (-units[i].score.total, units[i].key))[:_MAX_WITH_OPTIONS]:
+        menus[index] = shaper.menu(units[index])
     return menus
 
 

@@ -110,7 +110,7 @@ def _ranks(pool: Pool, order: Sequence[Unit]) -> dict[str, int]:
     """Return each candidate's rank, from 1. In a pool that takes the best set, they are ranked by score per token."""
     if pool.optimize:
         order = sorted(order, key=lambda unit: -unit.score.total / (unit.cost or 1))
-    return {unit.key: at for at, unit in enumerate(order, start=1)}
+    return {unit.key: i for i, unit in enumerate(order, start=1)}
 
 
 def _make_why_in(account: PoolAccount, order: Sequence[Unit]) -> Callable[[Unit], Reason]:
@@ -168,7 +168,7 @@ class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
 
     `forms` are the units that were shortened, each with the cost it was shortened to. `media` are the media of its
     messages, each with its form. `divided` says that history gave room to what was found. `ledger` is the ledger of an
-    agent's run.
+    agent's run, and `carried` a digest of the ledgers and summaries that were among the messages.
     """
 
     first: str
@@ -177,6 +177,7 @@ class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
     media: tuple[tuple[str, FormName], ...] = ()
     divided: bool = False
     ledger: LedgerState | None = None
+    carried: str = ""
 
 
 class BaseCost(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -221,7 +222,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
-        """One decision for each candidate. Computed on demand, because only those of the last round are needed."""
+        """One decision for each candidate. Computed on demand, because only the last round needs them."""
         included = {unit.key: unit for account in self.accounts for unit in account.chosen.values()}
         decided = [each for unit in self.required for each in unit.decisions("kept", _why_required(unit))]
         for account in self.accounts:
@@ -238,7 +239,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def _why_required(unit: Unit) -> Reason:
-    return (unit.tie and unit.tie.reason) or "required"
+    return (unit.tie and unit.tie.reason) or ("required" if unit.fixed else "fits")
 
 
 _HINT: Final = "{} is a tool call, whose arguments and reasoning must stay as they are: go back to before it"

@@ -5,12 +5,13 @@ verify until the request fits and is full.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
 from brimful.core.arrange import Arrangement, arrange, find_history_start
-from brimful.core.budget import ContextBudget, allocate
+from brimful.core.budget import ContextBudget, allocate, smaller_reserve_notice
 from brimful.core.candidates import (
     canonical_order,
     dedupe_by_id,
@@ -31,17 +32,21 @@ from brimful.core.cost import (
     region_of,
 )
 from brimful.core.decision import Decision, Reason, Region, make_scorer
-from brimful.core.fill import fill
+from brimful.core.fill import fill, find_needed
 from brimful.core.forms import Shaper, find_query, find_step_queries
-from brimful.core.handles import Handles
+from brimful.core.handles import Handles, find_names
 from brimful.core.ledger import LedgerWriter
 from brimful.core.media import candidate_ids, make_media_units, media_parts, split_media
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
+from brimful.core.own_output import find_carried
 from brimful.core.prompt import Renderer, Request, TokenCounter
+from brimful.core.recall import RECALL
 from brimful.core.select import Queues, make_queues
 from brimful.core.selection import BaseCost, Selection
-from brimful.core.units import make_units
+from brimful.core.tool_ranking import Similarity
+from brimful.core.toolset import ToolChoice, Toolset, limit_tools
+from brimful.core.units import make_units, total_cost
 from brimful.core.verify import Verification, verify
 from brimful.core.worth import find_needs, mark_exceptions
 from brimful.errors import BudgetExceeded
@@ -54,7 +59,8 @@ _WORTH_A_ROUND: Final = 0.005  # of the budget: less spare room than that is lef
 class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     """The candidates of some inputs, ready to fill a window of any size.
 
-    `excluded` holds decisions on candidates that cannot get in. `base` is the estimated cost of the request itself.
+    `excluded` holds decisions on candidates that cannot get in. `base` is the estimated cost of the request itself,
+    without its tools, and `contents` what all candidates would cost, and the required ones alone.
     `make_id` returns the id of a context with these candidates; `shaper` makes smaller forms of them, and `writer` the
     lines of a ledger.
     """
@@ -63,6 +69,8 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     queues: Queues
     excluded: tuple[Decision, ...]
     base: BaseCost
+    contents: tuple[int, int]
+    toolset: Toolset
     names: NameStyle
     make_id: Callable[[Inputs], str]
     shaper: Shaper
@@ -76,29 +84,73 @@ class Candidates(msgspec.Struct, frozen=True, kw_only=True):
 
     def allocate(self) -> ContextBudget:
         """Divide the window."""
-        inputs = self.inputs
-        return allocate(inputs.policy, inputs.model, window=inputs.window, completion=inputs.completion)
+        return self.inputs.allocate()
 
-    def fill(self, budget: ContextBudget, base: BaseCost | None = None) -> Selection:
+    def _allocate(self, completion: int | None) -> ContextBudget:
+        return allocate(self.inputs.policy, self.inputs.model, window=self.inputs.window, completion=completion)
+
+    def find_budgets(self) -> tuple[ContextBudget, ...]:
+        """Return the budgets to try in turn, until no required content has to be shortened.
+
+        What a request allows for the answer is reserved. It gives way to any content down to half of the window, and to
+        required content down to the policy's own reserve, but never further than that helps.
+        """
+        own, smallest = self._allocate(self.inputs.reserve), self._allocate(None)
+        smallest = self._allocate(smallest.window - smallest.hard_limit)
+        if self.inputs.completion is not None or smallest.available <= own.available:
+            return (own,)
+        if not self.inputs.policy.completion.gives_way:
+            return own, smallest
+        everything = self.base.full + self.toolset.cost + self.contents[0]
+        chosen = self._give_way(own, everything, self.allocate())
+        if everything > chosen.available:
+            base = self.base_with(self.choose_tools(chosen))
+            chosen = self._give_way(chosen, find_needed(self.queues, self.inputs.policy, base, self.writer), smallest)
+        return (smallest,) if chosen.completion <= smallest.completion else (chosen, smallest)
+
+    def _give_way(self, budget: ContextBudget, needed: int, least: ContextBudget) -> ContextBudget:
+        """Return a budget whose reserve leaves `needed` tokens to the prompt, but is not smaller than the least."""
+        left = least.window - least.margin - needed
+        return self._allocate(max(least.completion, min(budget.completion, left)))
+
+    def choose_tools(self, budget: ContextBudget) -> ToolChoice:
+        """Choose the tools, and the forms of their definitions."""
+        everything, required = self.contents
+        room = budget.available - self.base.full
+        if self.toolset.cost + everything <= room:
+            return self.toolset.choose(room)
+        return self.toolset.choose(limit_tools(room, everything, required, self.inputs.policy))
+
+    def plan(self, budget: ContextBudget) -> tuple[ToolChoice, Selection]:
+        """Choose tools and what gets in, by the counts of the parts alone."""
+        tools = self.choose_tools(budget)
+        return tools, self.fill(budget, self.base_with(tools))
+
+    def base_with(self, tools: ToolChoice) -> BaseCost:
+        """Return the cost of the request itself with these tools."""
+        cost = self.toolset.count(tools.tools)
+        return BaseCost(full=self.base.full + cost, required=self.base.required + cost)
+
+    def fill(self, budget: ContextBudget, base: BaseCost) -> Selection:
         """Choose what gets in, by the counts of the parts alone."""
         inputs = self.inputs
         return fill(
             self.queues,
             inputs.policy,
             budget,
-            base=self.base if base is None else base,
+            base=base,
             shaper=self.shaper,
             writer=self.writer,
             previous=inputs.previous,
         )
 
-    def arrange(self, selection: Selection, budget: ContextBudget) -> Arrangement:
+    def arrange(self, selection: Selection, budget: ContextBudget, tools: ToolChoice) -> Arrangement:
         """Put what was chosen in order."""
         inputs = self.inputs
         return arrange(
             selection,
             model=inputs.model,
-            tools=inputs.tools,
+            tools=tools.tools,
             max_output=budget.completion,
             layout=inputs.policy.layout,
             days=_shows_days(inputs),
@@ -130,8 +182,10 @@ def _lacks_image_rule(model: ModelInfo) -> bool:
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """One round: a selection, arranged, rendered and counted as a whole."""
+    """One round: tools and a selection within a budget, arranged, rendered and counted as a whole."""
 
+    budget: ContextBudget
+    tools: ToolChoice
     selection: Selection
     arrangement: Arrangement
     request: Request
@@ -142,23 +196,38 @@ class Attempt(msgspec.Struct, frozen=True):
         """What the whole costs beyond the plan of the fill; negative if it costs less."""
         return self.verification.tokens - self.selection.used
 
-    def is_over(self, budget: ContextBudget) -> bool:
+    @property
+    def is_over(self) -> bool:
         """Whether it takes more than it may. The safety margin is only for what was planned to need it."""
+        budget = self.budget
         limit = budget.hard_limit if self.selection.used > budget.available else budget.available
         return self.verification.tokens > limit
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether required content was shortened, besides media that are not sent."""
+        return any(unit.fixed and unit.whole and not (unit.tie and unit.tie.reason) for unit in self.selection.required)
 
-def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Context:
+
+def assemble(
+    inputs: Inputs, *, counter: TokenCounter, renderer: Renderer, similarity: Similarity | None = None
+) -> Context:
     """Build the context that these inputs give. Pure: equal inputs give an equal context, byte for byte."""
-    return assemble_candidates(prepare(inputs, counter=counter, renderer=renderer))
+    return assemble_candidates(prepare(inputs, counter=counter, renderer=renderer, similarity=similarity))
 
 
-def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Candidates:
-    """Dedupe the candidates, exclude what cannot get in, count the rest for the model, and queue it by pool."""
+def prepare(
+    inputs: Inputs, *, counter: TokenCounter, renderer: Renderer, similarity: Similarity | None = None
+) -> Candidates:
+    """Dedupe the candidates, exclude what cannot get in, count the rest for the model, and queue it by pool.
+
+    `similarity` compares meanings, to find the tools that are needed most; without it, only words are compared.
+    """
     inputs = msgspec.structs.replace(inputs, packages=tuple(canonical_order(inputs.packages)))
     packages, duplicates = dedupe_by_id(inputs.packages, inputs.policy)
     packages, excluded = split_excluded(packages)
-    query, handles = find_query(packages), Handles(candidate_ids(inputs.packages))
+    query = find_query(packages)
+    handles = Handles(candidate_ids(inputs.packages), find_names(inputs.packages))
     packages, items = split_media(
         packages,
         handles=handles,
@@ -196,8 +265,18 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
         queues=make_queues(units, make_media_units(items, inputs.policy, inputs.now), inputs.policy),
         excluded=(*duplicates, *excluded, *unsupported, *refused),
         base=BaseCost(
-            full=base_cost(packages, inputs.tools, inputs.model.id, counter),
-            required=base_cost(required, inputs.tools, inputs.model.id, counter),
+            full=base_cost(packages, counter),
+            required=base_cost(required, counter),
+        ),
+        contents=(total_cost(units), total_cost([unit for unit in units if unit.fixed])),
+        toolset=Toolset(
+            inputs.tools,
+            inputs.packages,
+            fixed=_find_fixed_tools(inputs, renderer),
+            can_search=inputs.policy.recall == "tool" and renderer.can_add_tools,
+            model=inputs.model.id,
+            counter=counter,
+            similarity=similarity,
         ),
         names=names,
         make_id=make_id_function(inputs.packages),
@@ -208,18 +287,48 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Can
     )
 
 
+def _find_fixed_tools(inputs: Inputs, renderer: Renderer) -> frozenset[str]:
+    """Return the names of the tools that must stay as they are."""
+    if not inputs.policy.tools.trim:
+        return frozenset(tool.name for tool in inputs.tools)
+    return renderer.fixed_tools.union([RECALL.name] if inputs.recall else ())
+
+
 def assemble_candidates(candidates: Candidates) -> Context:
     """Build a context from prepared candidates."""
-    budget = candidates.allocate()
-    return record(candidates, budget, choose(candidates, budget))
+    return record(candidates, choose(candidates))
 
 
-def choose(candidates: Candidates, budget: ContextBudget) -> Attempt:
+def choose(candidates: Candidates) -> Attempt:
     """Choose what gets in, and in which form, such that the request as a whole fits."""
-    rounds = _Rounds(candidates.base, budget)
+    *larger, smallest = candidates.find_budgets()
+    may_cut = not candidates.inputs.policy.completion.gives_way
+    for budget in larger:
+        with suppress(BudgetExceeded):
+            done = _choose_within(candidates, budget)
+            if may_cut or not done.is_cut:
+                return done
+    return _choose_within(candidates, smallest)
+
+
+def _choose_within(candidates: Candidates, budget: ContextBudget) -> Attempt:
+    tools = candidates.choose_tools(budget)
+    try:
+        return _choose_contents(candidates, budget, tools)
+    except BudgetExceeded:
+        fewest = candidates.toolset.choose(0)
+        if fewest.tools == tools.tools:
+            raise
+        return _choose_contents(candidates, budget, fewest)
+
+
+def _choose_contents(candidates: Candidates, budget: ContextBudget, tools: ToolChoice) -> Attempt:
+    """Choose what gets in beside these tools."""
+    own = candidates.base_with(tools)
+    rounds = _Rounds(own, budget)
     for base in rounds:
         selection = candidates.fill(budget, base)
-        arrangement = candidates.arrange(selection, budget)
+        arrangement = candidates.arrange(selection, budget, tools)
         request = candidates.renderer.render(arrangement.prompt, window=budget.window)
         verification = verify(
             request,
@@ -227,10 +336,10 @@ def choose(candidates: Candidates, budget: ContextBudget) -> Attempt:
             candidates.renderer,
             candidates.counter,
             limit=budget.hard_limit,
-            parts=selection.used - base.of(selection) + candidates.base.of(selection),
+            parts=selection.used - base.of(selection) + own.of(selection),
             rounds=rounds.number,
         )
-        rounds.last = Attempt(selection, arrangement, request, verification)
+        rounds.last = Attempt(budget, tools, selection, arrangement, request, verification)
     return rounds.best
 
 
@@ -250,9 +359,9 @@ class _Rounds:
         self.best: Attempt
 
     def __iter__(self) -> Iterator[BaseCost]:
-        base, budget = self._base, self._budget
+        base = self._base
         yield self._next(base)
-        while self.last.is_over(budget):
+        while self.last.is_over:
             if self.number == _MAX_ROUNDS:
                 raise _unverified_error(self.last)
             base = _raise_base(base, self.last)
@@ -266,7 +375,7 @@ class _Rounds:
         fitting, too_much, more = 0, None, _estimate_spare(self.best, base)
         while more - fitting > _WORTH_A_ROUND * self._budget.available and self.number < _MAX_ROUNDS:
             yield self._next(BaseCost(full=base.full - more, required=base.required))
-            if self.last.is_over(self._budget):
+            if self.last.is_over:
                 too_much = more
             else:
                 fitting, self.best = more, max(self.best, self.last, key=lambda one: one.verification.tokens)
@@ -306,21 +415,22 @@ def _unverified_error(done: Attempt) -> BudgetExceeded:
 # -- record ----------------------------------------------------------------------------------------------------------
 
 
-def record(candidates: Candidates, budget: ContextBudget, done: Attempt) -> Context:
+def record(candidates: Candidates, done: Attempt) -> Context:
     """Return the context with a decision on every candidate, and its warnings."""
     placements = done.arrangement.placements
-    decisions = [*candidates.excluded, *(_with_placement(each, placements) for each in done.selection.decisions)]
+    chosen = (_with_placement(each, placements) for each in done.selection.decisions)
+    decisions = [*candidates.excluded, *done.tools.decisions, *chosen]
     decisions = _credit_summaries(decisions, candidates.inputs.packages)
     context = Context(
         id=candidates.make_id(candidates.inputs),
         inputs=candidates.inputs,
-        budget=budget,
-        pools=done.selection.pools,
+        budget=done.budget,
+        pools=(*done.selection.pools, *([done.tools.use] if done.tools.use else ())),
         components=_components(decisions, done.verification.tokens),
         decisions=tuple(decisions),
         verification=done.verification,
         request=done.request,
-        history=find_history_start(done.selection),
+        history=find_history_start(done.selection, find_carried(candidates.inputs.packages)),
         warnings=(),
     )
     warnings = (*candidates.inputs.degraded, *_find_warnings(context, done.arrangement.broken))
@@ -364,6 +474,8 @@ def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
             text=f"unknown model {model.id!r}: assuming a window of {budget.window:,} tokens; pass window= to set it",
             facts={"model": model.id, "window": budget.window},
         )
+    if context.is_output_lowered:
+        yield smaller_reserve_notice(budget.completion, context.inputs.max_output or 0)
     if unknown := _find_media(context, lambda part: part.has_unknown_size):
         yield Notice(
             kind="unknown-size",

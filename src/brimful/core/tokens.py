@@ -36,7 +36,6 @@ class Count(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     margin: int = 0
 
     def __post_init__(self) -> None:
-        """Validate all fields."""
         # Inlined for the usual case: every candidate has a count.
         if type(self.tokens) is not int or not 0 <= self.tokens <= validation.MAX_INTEGER:
             raise InvalidPackage("tokens", _reason(self.tokens))

@@ -5,7 +5,7 @@ Most units are one package.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ from brimful.core.policy import Policy
 from brimful.errors import InvalidPackage
 
 TimeKey = tuple[float, int, str]
+N = TypeVar("N", int, str)
 
 time_key: Final[Callable[[ContentPackage], TimeKey]] = attrgetter("timestamp", "position", "id")
 """The sort key of packages by time; the id breaks ties."""
@@ -306,7 +307,8 @@ def _group_packages(
 ) -> tuple[Sequence[ContentPackage], list[tuple[ContentPackage, ...]], set[str]]:
     """Group packages by `group`, and tool results with their calls. Also return the ids of unpaired ones."""
     bound, unpaired = _pair_tools([package for package in packages if not isinstance(package.content, str)])
-    leaders = _group_leaders([package for package in packages if package.group is not None], bound)
+    named = [(package.id, f"group {package.group}") for package in packages if package.group is not None]
+    leaders = find_leaders([*named, *bound])
     if not leaders:
         return packages, [], unpaired
     groups: dict[str, list[ContentPackage]] = {}
@@ -317,21 +319,24 @@ def _group_packages(
     return singles, [tuple(sorted(members, key=call_order_key)) for members in groups.values()], unpaired
 
 
-def _group_leaders(grouped: Sequence[ContentPackage], bound: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return a representative for each group of connected packages (union-find)."""
-    parent: dict[str, str] = {}
+def find_leaders(ties: Iterable[tuple[N, N]]) -> dict[N, N]:
+    """Return the first member of each one's group, where two that are tied belong to one group (union-find).
 
-    def find(node: str) -> str:
-        while parent.setdefault(node, node) != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
+    >>> find_leaders([(3, 5), (4, 1), (5, 4)])
+    {3: 1, 5: 1, 4: 1, 1: 1}
+    """
+    leader: dict[N, N] = {}
 
-    for package in grouped:
-        parent[find(package.id)] = find(f"group {package.group}")
-    for result, call in bound:
-        parent[find(result)] = find(call)
-    return {node: find(node) for node in list(parent)}
+    def find(member: N) -> N:
+        while leader.setdefault(member, member) != member:
+            leader[member] = leader[leader[member]]
+            member = leader[member]
+        return member
+
+    for one, other in ties:
+        first, second = sorted((find(one), find(other)))
+        leader[second] = first
+    return {member: find(member) for member in leader}
 
 
 def _pair_tools(packages: Iterable[ContentPackage]) -> tuple[list[tuple[str, str]], set[str]]:

@@ -110,7 +110,6 @@ def require_position(value: object) -> None:
 
 
 def require_timestamp(field: str, value: object, error: _ErrorType = InvalidPackage) -> float:
-    """Return a timestamp as a float."""
     number = to_finite_float(value)
     if number is None:
         raise error(field, f"must be a finite number of seconds, not {preview(value)}")

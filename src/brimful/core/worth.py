@@ -1,7 +1,7 @@
-"""What turns of the conversation are worth, and how history and what was found share the window.
+"""The worth of turns of the conversation, and how history and search results share the window.
 
-Both are measured by the probability that they are needed, so that they can be compared: what was just said by how long
-ago that was, what was found by its relevance.
+Both are measured by the probability that they are needed, so that they can be compared: a turn by how long
+ago it was, a search result by its relevance.
 """
 
 import math
@@ -24,6 +24,7 @@ from brimful.core.units import Unit, make_pool_lookup, time_key, total_cost
 
 _READ: Final = 64  # turns that are searched for words of the current message: older ones are hardly needed anyway
 _READ_CHARS: Final = 10_000  # of each of their parts
+ADDED_UP: Final = 50  # of the best finds of a search: many unlikely ones may still be likely to have the answer
 _RARE: Final = 0.1  # of these turns may have a word that counts as rare
 _WORD: Final = re.compile(r"\w{3,}")
 
@@ -31,7 +32,7 @@ _WORD: Final = re.compile(r"\w{3,}")
 def find_needs(packages: Sequence[ContentPackage], policy: Policy) -> dict[str, float]:
     """Return the probability that the answer needs a turn, by id, for each turn in a pool with `need`.
 
-    A message that something older answers is not about what was just said.
+    A message that something older answers is not about the last turns.
     """
     pool = next((pool for pool in policy.pools if pool.need is not None), None)
     if pool is None or pool.need is None:
@@ -51,7 +52,7 @@ def find_needs(packages: Sequence[ContentPackage], policy: Policy) -> dict[str, 
 
 
 def mark_exceptions(units: Sequence[Unit], policy: Policy) -> list[Unit]:
-    """Mark the units that are free of the policy's price, and finds that are too unlikely to help to be worth any.
+    """Mark units that need not be worth their tokens, and results that are too unlikely to help.
 
     The few memories of a user cost less than leaving out the one that matters. Of many, the best ones do.
     """
@@ -78,29 +79,42 @@ def _free_keys(pool: Pool, free: FreeItems, units: Sequence[Unit]) -> Iterator[s
 
 def _find_unlikely(units: Sequence[Unit], policy: Policy) -> set[str]:
     """Return the units of finds that are unlikely to help."""
-    best = best_relevance([package for unit in units for package in unit.packages])
-    return {unit.key for unit in units if all(is_unlikely(each, policy, best) for each in unit.packages)}
+    findings = Findings.of([package for unit in units for package in unit.packages])
+    return {unit.key for unit in units if all(is_unlikely(each, policy, findings) for each in unit.packages)}
 
 
-def is_unlikely(package: ContentPackage, policy: Policy, best: float) -> bool:
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search found: the highest relevance, and the sum of the highest ones.
+
+    The sum is how many of them are expected to help. It tells whether there is an answer, even if it may be any of
+    many texts that are all alike.
+    """
+
+    best: float = 1.0
+    total: float = 1.0
+
+    @classmethod
+    def of(cls, packages: Sequence[ContentPackage]) -> "Findings":
+        """Return what is known if all messages and memories were found by one search."""
+        found = sorted(_relevances(packages), reverse=True)[:ADDED_UP]
+        return cls(best=max(found, default=0.0), total=sum(found))
+
+
+def is_unlikely(package: ContentPackage, policy: Policy, findings: Findings) -> bool:
     """Whether a message or memory that was found is unlikely to help, or its search found nothing that is likely to.
 
-    `best` is the highest relevance if it is not known what that search found: what one search found says nothing about
-    the finds of another. A find that stands out may get in alone.
+    `findings` are for packages that do not know what their search found: what one search found says nothing about the
+    finds of another. A find that stands out may get in alone.
     """
     if package.relevance is None or not package.kind.startswith(RETRIEVED_KINDS):
         return False
-    stands_out = False
+    best, total, stands_out = findings.best, findings.total, False
     match package.metadata.get("search"):
-        case {"best": float() as best_of_search, "stands_out": bool() as known}:
-            best, stands_out = best_of_search, known
-    least = max(policy.min_relevance, policy.min_share_of_best * best)
-    return package.relevance < least or (best < policy.min_best_relevance and not stands_out)
-
-
-def best_relevance(packages: Sequence[ContentPackage]) -> float:
-    """Return the highest relevance of a message or memory that was found, or 0."""
-    return max(_relevances(packages), default=0.0)
+        case {"best": float() as own_best, "total": float() as own_total, "stands_out": bool() as known}:
+            best, total, stands_out = own_best, own_total, known
+    least = max(policy.min_relevance_of(package.kind), policy.min_share_of_best * best)
+    likely = best >= policy.min_best_relevance or total >= policy.min_total_relevance or stands_out
+    return package.relevance < least or not likely
 
 
 def _relevances(packages: Sequence[ContentPackage]) -> Iterator[float]:
@@ -163,8 +177,8 @@ class Balance:
 def _value_within(costs: Sequence[int], values: Sequence[float], tokens: int, *, whole: bool) -> float:
     """Return the value of what fits into the tokens, in order. Unless only whole units count, with part of the next."""
     tokens = max(0, tokens)
-    at = bisect_right(costs, tokens) - 1
-    if whole or at + 1 == len(costs):
-        return values[at]
-    share = (tokens - costs[at]) / (costs[at + 1] - costs[at])
-    return values[at] + share * (values[at + 1] - values[at])
+    index = bisect_right(costs, tokens) - 1
+    if whole or index + 1 == len(costs):
+        return values[index]
+    share = (tokens - costs[index]) / (costs[index + 1] - costs[index])
+    return values[index] + share * (values[index + 1] - values[index])

@@ -57,7 +57,6 @@ class ApproximateCounter:
         return "chars/4"
 
     def text(self, text: str) -> Count:
-        """Count one text."""
         return self._count(approximate_text(text))
 
     def texts(self, texts: Sequence[str]) -> list[Count]:

@@ -148,9 +148,7 @@ def _dot(weights: Sequence[float], characters: CharacterCounts) -> float:
 class MeasuringCounter(TokenCounter, Protocol):
     """A counter that can also return the features of a prompt."""
 
-    def measure(self, prompt: Prompt) -> Features:
-        """Return the features of a prompt."""
-        ...
+    def measure(self, prompt: Prompt) -> Features: ...
 
 
 class CalibratedCounter:
@@ -170,7 +168,6 @@ class CalibratedCounter:
         return self._learned.name
 
     def text(self, text: str) -> Count:
-        """Count one text."""
         return self._counter.text(text)
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
@@ -199,7 +196,6 @@ class CalibratedCounter:
         return self._learned.count(self._counter.measure(prompt))
 
     def measure(self, prompt: Prompt) -> Features:
-        """Return the features of a prompt."""
         return self._counter.measure(prompt)
 
     def _around(self, feature: str, tokens: int) -> int:

@@ -30,7 +30,6 @@ class CountCache(Generic[C]):
         )
 
     def __len__(self) -> int:
-        """Return the number of cached texts."""
         return len(self._known)
 
     def counts(self, texts: Sequence[str]) -> list[C]:

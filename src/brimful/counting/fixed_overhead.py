@@ -41,7 +41,6 @@ class FixedOverheadCounter:
         return self._texts.name
 
     def text(self, text: str) -> Count:
-        """Count one text."""
         return self._texts.text(text)
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
@@ -70,12 +69,10 @@ class FixedOverheadCounter:
         return msgspec.structs.replace(count, margin=max(count.margin, strict - count.tokens))
 
     def message_overhead(self, role: Role, name: str = "") -> int:
-        """Return the overhead of a message."""
         texts, around = self._frame(role, name)
         return around + sum(count.upper for count in self.texts(texts))
 
     def request_overhead(self) -> int:
-        """Return the overhead of a request."""
         return self._overheads.request
 
     def prompt(self, prompt: Prompt) -> Count:
@@ -94,7 +91,7 @@ class FixedOverheadCounter:
         return sum_counts(counts, self.tokenizer)
 
     def measure(self, prompt: Prompt) -> Features:
-        """Return the features of a prompt: those of its texts, and the fixed tokens around them."""
+        """Return the features of a prompt: of its texts, and the fixed tokens around them."""
         media = sum(self.media(part).tokens for m in prompt.messages for part in m.parts if isinstance(part, Media))
         around = {"media": float(media), **request_features(prompt)}
         if not isinstance(self._texts, CalibratedTextCounter):

@@ -78,13 +78,13 @@ def select_reports(reports: Sequence[UsageReport], tokenizer: str) -> list[Usage
     if len(reports) >= MAX_REPORTS:
         usable = usable[_stable_start(usable) :]
     alarms = set(find_alarms(usable))
-    return usable[: next((at for at in range(len(usable), 0, -1) if _is_refit_step(at) or at in alarms), 0)]
+    return usable[: next((i for i in range(len(usable), 0, -1) if _is_refit_step(i) or i in alarms), 0)]
 
 
 def find_alarms(usable: Sequence[UsageReport]) -> list[int]:
     """Return the numbers of reports, oldest first, after which to check for drift."""
-    outside = [at for at, each in enumerate(usable, start=1) if _is_outside_margin(each)]
-    return sorted({at + more for at in outside for more in range(CONFIRMATIONS) if at + more <= len(usable)})
+    outside = [i for i, each in enumerate(usable, start=1) if _is_outside_margin(each)]
+    return sorted({i + more for i in outside for more in range(CONFIRMATIONS) if i + more <= len(usable)})
 
 
 def _is_plausible_report(each: UsageReport) -> bool:
@@ -97,7 +97,7 @@ def _is_plausible_report(each: UsageReport) -> bool:
 
 def _stable_start(usable: Sequence[UsageReport]) -> int:
     """Return a start that stays the same while new reports come in and old ones fall out of the window."""
-    return next((at for at, each in enumerate(usable[: MAX_REPORTS // 2]) if _is_anchor(each.id)), 0)
+    return next((i for i, each in enumerate(usable[: MAX_REPORTS // 2]) if _is_anchor(each.id)), 0)
 
 
 def _is_anchor(id: str) -> bool:

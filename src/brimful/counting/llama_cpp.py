@@ -108,7 +108,7 @@ def to_native(value: Any) -> Any:
 
 
 def printed_value(value: Any) -> Any:
-    """Return what is printed for a value: None and objects print as nothing, and a list prints its items."""
+    """Return a value as the template prints it: None and objects as nothing, and a list as its items."""
     match value:
         case None | Mapping():
             return ""

@@ -99,13 +99,13 @@ def _webp(header: bytes) -> Size | None:
 def _jpeg(header: bytes) -> Size | None:
     if not header.startswith(b"\xff\xd8"):
         return None
-    at = 2
-    while at + 9 <= len(header) and header[at] == 0xFF:  # noqa: PLR2004 - every marker begins with FF
-        marker = header[at + 1]
+    index = 2
+    while index + 9 <= len(header) and header[index] == 0xFF:  # noqa: PLR2004 - every marker begins with FF
+        marker = header[index + 1]
         if marker in _START_OF_FRAME:
-            height, width = struct.unpack(">HH", header[at + 5 : at + 9])
+            height, width = struct.unpack(">HH", header[index + 5 : index + 9])
             return width, height
-        at += 2 if marker in _NO_LENGTH else 2 + int.from_bytes(header[at + 2 : at + 4])
+        index += 2 if marker in _NO_LENGTH else 2 + int.from_bytes(header[index + 2 : index + 4])
     return None
 
 

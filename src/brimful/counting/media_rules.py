@@ -10,12 +10,14 @@ from typing import Final
 
 import msgspec
 
+_AS_OF: Final = "2026-11"  # when the sources were read
+
 
 class _ImageRule(msgspec.Struct, frozen=True, kw_only=True):
     """`disputed` marks a rule for which users report different numbers."""
 
     source: str
-    as_of: str
+    as_of: str = _AS_OF
     disputed: bool = False
 
 
@@ -25,7 +27,6 @@ class FixedCost(_ImageRule, frozen=True, kw_only=True):
     tokens: int
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Return the fixed cost."""
         return self.tokens
 
 
@@ -67,7 +68,7 @@ class Tiles(_ImageRule, frozen=True, kw_only=True):
 
     With `upscaled`, the short side of small images is scaled up as well.
 
-    >>> Tiles(base=85, tile=170, source="", as_of="").count(1024, 1024, "auto")
+    >>> Tiles(base=85, tile=170, source="").count(1024, 1024, "auto")
     765
     """
 
@@ -91,7 +92,7 @@ class Tiles(_ImageRule, frozen=True, kw_only=True):
 class Patches(_ImageRule, frozen=True, kw_only=True):
     """OpenAI, newer models: patches of 32 pixels, scaled down to at most `max_patches`, times a factor.
 
-    >>> Patches(factor="1.62", max_patches=1536, source="", as_of="").count(1920, 1080, "auto")
+    >>> Patches(factor="1.62", max_patches=1536, source="").count(1920, 1080, "auto")
     2443
     """
 
@@ -120,7 +121,7 @@ class Patches(_ImageRule, frozen=True, kw_only=True):
 class Cells(_ImageRule, frozen=True, kw_only=True):
     """Anthropic: cells of 28 pixels, after scaling down to a maximum side and number of cells.
 
-    >>> Cells(side=28, max_side=1568, max_cells=1568, source="", as_of="").count(1920, 1080, "auto")
+    >>> Cells(side=28, max_side=1568, max_cells=1568, source="").count(1920, 1080, "auto")
     1560
     """
 
@@ -144,7 +145,7 @@ class Cells(_ImageRule, frozen=True, kw_only=True):
 class CropUnits(_ImageRule, frozen=True, kw_only=True):
     """Gemini 2: a small image is one tile; a larger one is divided into units of its short side / 1.5.
 
-    >>> CropUnits(tile=258, small=384, source="", as_of="").count(1920, 1080, "auto")
+    >>> CropUnits(tile=258, small=384, source="").count(1920, 1080, "auto")
     1548
     """
 
@@ -152,7 +153,6 @@ class CropUnits(_ImageRule, frozen=True, kw_only=True):
     small: int
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Count units."""
         if max(width, height) <= self.small:
             return self.tile
         unit = max(1, min(width, height) * 2 // 3)
@@ -162,7 +162,7 @@ class CropUnits(_ImageRule, frozen=True, kw_only=True):
 class SmartResize(_ImageRule, frozen=True, kw_only=True):
     """Qwen: both sides are rounded to a multiple of `side`, and the number of cells is kept within limits.
 
-    >>> SmartResize(side=28, min_cells=4, max_cells=1280, source="", as_of="").count(1920, 1080, "auto")
+    >>> SmartResize(side=28, min_cells=4, max_cells=1280, source="").count(1920, 1080, "auto")
     1222
     """
 
@@ -185,7 +185,7 @@ class SmartResize(_ImageRule, frozen=True, kw_only=True):
 class Rows(_ImageRule, frozen=True, kw_only=True):
     """Mistral: fit into a square; each row of patches ends with an extra token.
 
-    >>> Rows(side=16, fit=1024, source="", as_of="").count(1920, 1080, "auto")
+    >>> Rows(side=16, fit=1024, source="").count(1920, 1080, "auto")
     2340
     """
 
@@ -205,7 +205,7 @@ class Canvas(_ImageRule, frozen=True, kw_only=True):
     The smallest canvas that holds the unscaled image wins, otherwise the one that shrinks it least. With `separators`,
     an image of several tiles also has a global tile, a token between columns and after rows, and three around it.
 
-    >>> Canvas(side=336, tile=144, max_tiles=16, separators=True, source="", as_of="").count(512, 512, "auto")
+    >>> Canvas(side=336, tile=144, max_tiles=16, separators=True, source="").count(512, 512, "auto")
     727
     """
 
@@ -238,7 +238,7 @@ class Canvas(_ImageRule, frozen=True, kw_only=True):
 class AnyRes(_ImageRule, frozen=True, kw_only=True):
     """LLaVA-NeXT: a base view, and the best of a few grids without padding, each row ending with a token.
 
-    >>> AnyRes(side=336, patches=24, grids=((1, 2), (2, 1), (2, 2), (3, 1), (1, 3)), source="", as_of="").count(
+    >>> AnyRes(side=336, patches=24, grids=((1, 2), (2, 1), (2, 2), (3, 1), (1, 3)), source="").count(
     ...     1920, 1080, "auto")
     1948
     """
@@ -272,7 +272,7 @@ class RatioTiles(_ImageRule, frozen=True, kw_only=True):
 
     Of several grids with that ratio, the largest that the image fills at least by half.
 
-    >>> RatioTiles(side=448, tile=256, max_tiles=12, source="", as_of="").count(1920, 1080, "auto")
+    >>> RatioTiles(side=448, tile=256, max_tiles=12, source="").count(1920, 1080, "auto")
     2304
     """
 
@@ -293,7 +293,7 @@ class RatioTiles(_ImageRule, frozen=True, kw_only=True):
 class Slices(_ImageRule, frozen=True, kw_only=True):
     """MiniCPM-V: a view of the whole, and slices of about `side` pixels in the grid with the most similar shape.
 
-    >>> Slices(side=448, tile=64, max_slices=9, source="", as_of="").count(1024, 1024, "auto")
+    >>> Slices(side=448, tile=64, max_slices=9, source="").count(1024, 1024, "auto")
     448
     """
 
@@ -340,7 +340,7 @@ class RateRule(msgspec.Struct, frozen=True, kw_only=True):
 
     per_second: int
     source: str
-    as_of: str
+    as_of: str = _AS_OF
 
 
 class MediaRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -355,148 +355,106 @@ MEDIA_RULES: Final = MediaRules(
     image={
         # -- OpenAI
         "openai-tiles-85-170": Tiles(  # gpt-4o, 4.1, 4.5, 4-turbo
-            base=85, tile=170, source="OpenAI, Images and vision guide: cost of gpt-4o", as_of="2026-11"
+            base=85, tile=170, source="OpenAI, Images and vision guide: cost of gpt-4o"
         ),
         "openai-tiles-85-170-upscaled": Tiles(
             base=85,
             tile=170,
             upscaled=True,
             source="OpenAI, Images and vision guide; small images scaled up, as some users are billed",
-            as_of="2026-11",
         ),
         "openai-tiles-2833-5667": Tiles(  # gpt-4o-mini
-            base=2833, tile=5667, source="OpenAI, Images and vision guide: cost of gpt-4o-mini", as_of="2026-11"
+            base=2833, tile=5667, source="OpenAI, Images and vision guide: cost of gpt-4o-mini"
         ),
         "openai-tiles-2833-5667-upscaled": Tiles(
             base=2833,
             tile=5667,
             upscaled=True,
             source="OpenAI, Images and vision guide; small images scaled up, as some users are billed",
-            as_of="2026-11",
         ),
         "openai-tiles-70-140": Tiles(  # gpt-5
-            base=70, tile=140, source="OpenAI, Images and vision guide: cost of gpt-5", as_of="2026-11"
+            base=70, tile=140, source="OpenAI, Images and vision guide: cost of gpt-5"
         ),
         "openai-tiles-70-140-upscaled": Tiles(
             base=70,
             tile=140,
             upscaled=True,
             source="OpenAI, Images and vision guide; small images scaled up, as some users are billed",
-            as_of="2026-11",
         ),
         "openai-tiles-75-150": Tiles(  # o1, o3
-            base=75, tile=150, source="OpenAI, Images and vision guide: cost of o1 and o3", as_of="2026-11"
+            base=75, tile=150, source="OpenAI, Images and vision guide: cost of o1 and o3"
         ),
         "openai-tiles-75-150-upscaled": Tiles(
             base=75,
             tile=150,
             upscaled=True,
             source="OpenAI, Images and vision guide; small images scaled up, as some users are billed",
-            as_of="2026-11",
         ),
         "openai-patches-1.62": Patches(  # gpt-4.1-mini, gpt-5-mini
-            factor="1.62",
-            max_patches=1536,
-            fit=2048,
-            source="OpenAI, Images and vision guide: 32 px patches",
-            as_of="2026-11",
+            factor="1.62", max_patches=1536, fit=2048, source="OpenAI, Images and vision guide: 32 px patches"
         ),
         "openai-patches-2.46": Patches(  # gpt-4.1-nano, gpt-5-nano
-            factor="2.46",
-            max_patches=1536,
-            fit=2048,
-            source="OpenAI, Images and vision guide: 32 px patches",
-            as_of="2026-11",
+            factor="2.46", max_patches=1536, fit=2048, source="OpenAI, Images and vision guide: 32 px patches"
         ),
         "openai-patches-1.72": Patches(  # o4-mini
-            factor="1.72",
-            max_patches=1536,
-            fit=2048,
-            source="OpenAI, Images and vision guide: 32 px patches",
-            as_of="2026-11",
+            factor="1.72", max_patches=1536, fit=2048, source="OpenAI, Images and vision guide: 32 px patches"
         ),
         "openai-patches-2500": Patches(  # gpt-5.4, high detail
-            factor="1.2",
-            max_patches=2500,
-            fit=2048,
-            disputed=True,
-            source="OpenAI, Images and vision guide: gpt-5.4",
-            as_of="2026-11",
+            factor="1.2", max_patches=2500, fit=2048, disputed=True, source="OpenAI, Images and vision guide: gpt-5.4"
         ),
         "openai-patches-original": Patches(  # gpt-5.6, gpt-6: not resized; refused above 30,000 patches
-            factor="1.2", disputed=True, source="OpenAI, Images and vision guide: detail original", as_of="2026-11"
+            factor="1.2", disputed=True, source="OpenAI, Images and vision guide: detail original"
         ),
         # -- Anthropic, Google
-        "claude-standard": Cells(
-            side=28, max_side=1568, max_cells=1568, source="Anthropic, Vision: image costs", as_of="2026-11"
-        ),
+        "claude-standard": Cells(side=28, max_side=1568, max_cells=1568, source="Anthropic, Vision: image costs"),
         "claude-high": Cells(  # Opus 4.7 and 4.8, Sonnet 5 and later
-            side=28, max_side=2576, max_cells=4784, source="Anthropic, Vision: high resolution", as_of="2026-11"
+            side=28, max_side=2576, max_cells=4784, source="Anthropic, Vision: high resolution"
         ),
-        "gemini-2": CropUnits(
-            tile=258, small=384, source="Google, Gemini API: image understanding, tokens", as_of="2026-11"
-        ),
+        "gemini-2": CropUnits(tile=258, small=384, source="Google, Gemini API: image understanding, tokens"),
         "gemini-3": ByDetail(
             default=1120,
             levels={"low": 280, "medium": 560, "high": 1120, "ultra": 2240},
             source="Google, Gemini API: media resolution",
-            as_of="2026-11",
         ),
         # -- Open models
         "qwen2-vl": SmartResize(  # Qwen2-VL, Qwen2.5-VL
-            side=28, min_cells=4, max_cells=16_384, source="Qwen2-VL: smart_resize, model defaults", as_of="2026-11"
+            side=28, min_cells=4, max_cells=16_384, source="Qwen2-VL: smart_resize, model defaults"
         ),
         "qwen2-vl-1280": SmartResize(
             side=28,
             min_cells=4,
             max_cells=1280,
             source="Qwen2-VL: smart_resize, default limits of the Hugging Face image processor",
-            as_of="2026-11",
         ),
         "qwen3-vl": SmartResize(
             side=32,
             min_cells=64,
             max_cells=16_384,
             source="Qwen3-VL: smart_resize, shortest_edge 65536 and longest_edge 16777216 of its preprocessor",
-            as_of="2026-11",
         ),
-        "llava-1.5": FixedCost(tokens=576, source="LLaVA 1.5: 24 x 24 patches", as_of="2026-11"),
+        "llava-1.5": FixedCost(tokens=576, source="LLaVA 1.5: 24 x 24 patches"),
         "llava-next": AnyRes(
             side=336,
             patches=24,
             grids=((2, 1), (1, 2), (2, 2), (1, 3), (3, 1)),
             source="LLaVA-NeXT 336: image_grid_pinpoints of its configuration",
-            as_of="2026-11",
         ),
-        "pixtral": Rows(side=16, fit=1024, source="mistral-common: image encoder of Pixtral", as_of="2026-11"),
+        "pixtral": Rows(side=16, fit=1024, source="mistral-common: image encoder of Pixtral"),
         "mistral-small-3.1": Rows(
-            side=28,
-            fit=1540,
-            source="mistral-common: image encoder of Mistral Small 3.1 (14 px patches merged by two)",
-            as_of="2026-11",
+            side=28, fit=1540, source="mistral-common: image encoder of Mistral Small 3.1 (14 px patches merged by two)"
         ),
         "llama-4": Canvas(
-            side=336,
-            tile=144,
-            max_tiles=16,
-            separators=True,
-            source="Llama 4: image processor and prompt format",
-            as_of="2026-11",
+            side=336, tile=144, max_tiles=16, separators=True, source="Llama 4: image processor and prompt format"
         ),
-        "llama-3.2-vision": Canvas(
-            side=560, tile=1601, max_tiles=4, source="Llama 3.2 Vision: image processor", as_of="2026-11"
-        ),
+        "llama-3.2-vision": Canvas(side=560, tile=1601, max_tiles=4, source="Llama 3.2 Vision: image processor"),
         "gemma-3": FixedCost(
-            tokens=256,
-            source="Gemma 3: mm_tokens_per_image of its configuration, without pan and scan",
-            as_of="2026-11",
+            tokens=256, source="Gemma 3: mm_tokens_per_image of its configuration, without pan and scan"
         ),
         "internvl": RatioTiles(  # InternVL 2, 2.5 and 3
             side=448,
             tile=256,
             max_tiles=12,
             source="InternVL: dynamic_preprocess with max_dynamic_patch and use_thumbnail of its configuration",
-            as_of="2026-11",
         ),
         "minicpm-v": Slices(  # 2.5 and later; each slice has two markers, which servers write in different ways
             side=448,
@@ -504,7 +462,6 @@ MEDIA_RULES: Final = MediaRules(
             max_slices=9,
             disputed=True,
             source="MiniCPM-V: get_sliced_grid with max_slice_nums and query_num of its configuration",
-            as_of="2026-11",
         ),
         # -- The older rules of thumb
         "seed-gpt4v": PlainTiles(
@@ -521,36 +478,20 @@ MEDIA_RULES: Final = MediaRules(
     },
     audio={
         "openai-audio": RateRule(
-            per_second=10, source="OpenAI, Realtime and audio guide: user audio, 1 token per 100 ms", as_of="2026-11"
+            per_second=10, source="OpenAI, Realtime and audio guide: user audio, 1 token per 100 ms"
         ),
         "openai-audio-assistant": RateRule(
-            per_second=20,
-            source="OpenAI, Realtime and audio guide: assistant audio, 1 token per 50 ms",
-            as_of="2026-11",
+            per_second=20, source="OpenAI, Realtime and audio guide: assistant audio, 1 token per 50 ms"
         ),
-        "gemini-2-audio": RateRule(
-            per_second=32, source="Google, Gemini API: understand and count tokens", as_of="2026-11"
-        ),
-        "gemini-3-audio": RateRule(
-            per_second=25, source="Google, Gemini API: understand and count tokens", as_of="2026-11"
-        ),
-        "qwen2.5-omni-audio": RateRule(per_second=25, source="Qwen2.5-Omni technical report", as_of="2026-11"),
-        "qwen3-omni-audio": RateRule(
-            per_second=13, source="Qwen3-Omni technical report: 12.5 a second, rounded up", as_of="2026-11"
-        ),
+        "gemini-2-audio": RateRule(per_second=32, source="Google, Gemini API: understand and count tokens"),
+        "gemini-3-audio": RateRule(per_second=25, source="Google, Gemini API: understand and count tokens"),
+        "qwen2.5-omni-audio": RateRule(per_second=25, source="Qwen2.5-Omni technical report"),
+        "qwen3-omni-audio": RateRule(per_second=13, source="Qwen3-Omni technical report: 12.5 a second, rounded up"),
     },
     video={
-        "gemini-2-video": RateRule(
-            per_second=263, source="Google, Gemini API: understand and count tokens", as_of="2026-11"
-        ),
-        "gemini-3-video": RateRule(
-            per_second=70, source="Google, Gemini API: 70 a frame at one frame a second", as_of="2026-11"
-        ),
-        "gemini-3-video-high": RateRule(
-            per_second=280, source="Google, Gemini API: 280 a frame at one frame a second", as_of="2026-11"
-        ),
-        "qwen3-vl-video": RateRule(
-            per_second=1536, source="Qwen3-VL: at most 768 a frame at two frames a second", as_of="2026-11"
-        ),
+        "gemini-2-video": RateRule(per_second=263, source="Google, Gemini API: understand and count tokens"),
+        "gemini-3-video": RateRule(per_second=70, source="Google, Gemini API: 70 a frame at one frame a second"),
+        "gemini-3-video-high": RateRule(per_second=280, source="Google, Gemini API: 280 a frame at one frame a second"),
+        "qwen3-vl-video": RateRule(per_second=1536, source="Qwen3-VL: at most 768 a frame at two frames a second"),
     },
 )

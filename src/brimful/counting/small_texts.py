@@ -39,7 +39,6 @@ class Trie:
     """All tokens of a vocabulary. `tokens` has the token that ends at each node, or `NO_TOKEN`."""
 
     def __init__(self, data: mmap) -> None:
-        """Read the file."""
         nodes = len(data) // _BYTES_PER_NODE
         numbers = memoryview(data)[:-nodes].cast("I")
         self._first = numbers[: nodes + 1]
@@ -73,7 +72,6 @@ class SmallTextCounter:
     """Counts texts until it would have been cheaper to load the whole vocabulary: that is up to `budget` characters."""
 
     def __init__(self, tokenizer: str, budget: int = _BUDGET) -> None:
-        """Count with the trie of a vocabulary."""
         self._tokenizer = tokenizer
         self._budget = budget if sys.byteorder == "little" else 0
 

@@ -182,7 +182,6 @@ class TemplateCounter:
         return self._texts.name
 
     def text(self, text: str) -> Count:
-        """Count one text."""
         return self._texts.text(text)
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
@@ -227,7 +226,7 @@ class TemplateCounter:
         return sum_counts([counted, *self._unseen(prompt), *media], self.tokenizer)
 
     def measure(self, prompt: Prompt) -> Features:
-        """Return the features of a prompt: those of the rendered text, and its fixed tokens."""
+        """Return the features of a prompt: of the rendered text, and its fixed tokens."""
         media = sum(self.media(part).tokens for m in prompt.messages for part in m.parts if isinstance(part, Media))
         around = {"media": float(media), **request_features(prompt)}
         if not isinstance(self._texts, CalibratedTextCounter):

@@ -40,9 +40,7 @@ class TextCounter(Protocol):
         """The vocabulary that counts."""
         ...
 
-    def text(self, text: str) -> Count:
-        """Count one text."""
-        ...
+    def text(self, text: str) -> Count: ...
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
         """Count many texts."""
@@ -79,7 +77,6 @@ class ExactTextCounter:
         self._cache = get_count_cache(tokenizer)
 
     def text(self, text: str) -> Count:
-        """Count one text."""
         return self.texts((text,))[0]
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
@@ -107,14 +104,12 @@ class CalibratedTextCounter:
     """
 
     def __init__(self, calibration: Calibration) -> None:
-        """Count with a calibration."""
         self.name = calibration.name
         self.base = calibration.tokenizer
         self._calibration = calibration
         self._cache = get_count_cache(calibration.tokenizer)
 
     def text(self, text: str) -> Count:
-        """Count one text."""
         return self.texts((text,))[0]
 
     def texts(self, texts: Sequence[str]) -> list[Count]:

@@ -4,7 +4,7 @@ A `tokenizer.json` counts as Hugging Face's libraries do, which are used to read
 folder: `chat_template.jinja`, or the field `chat_template` of `tokenizer_config.json`.
 
 A GGUF file has both in its metadata, and counts as llama.cpp does. How llama.cpp splits a text into words depends on
-the field `tokenizer.ggml.pre`; the patterns are those of its `src/llama-vocab.cpp`, read 2026-11.
+the field `tokenizer.ggml.pre`; the patterns come from its `src/llama-vocab.cpp`, read 2026-11.
 """
 
 import hashlib
@@ -383,8 +383,8 @@ def _make_bpe(fields: Mapping[str, Any], pre: str, library: Any) -> "TextTokeniz
 
 
 def _split_merge(merge: str) -> tuple[str, str]:
-    at = merge.find(" ", 1)
-    return merge[:at], merge[at + 1 :]
+    index = merge.find(" ", 1)
+    return merge[:index], merge[index + 1 :]
 
 
 def _make_spm(fields: Mapping[str, Any], library: Any) -> "TextTokenizer":
@@ -394,7 +394,7 @@ def _make_spm(fields: Mapping[str, Any], library: Any) -> "TextTokenizer":
     merges = []
     for id in sorted(vocabulary.values(), key=scores.__getitem__, reverse=True):
         token = tokens[id]
-        splits = ((token[:at], token[at:]) for at in range(1, len(token)))
+        splits = ((token[:i], token[i:]) for i in range(1, len(token)))
         merges += sorted(
             (pair for pair in splits if pair[0] in vocabulary and pair[1] in vocabulary),
             key=lambda pair: (vocabulary[pair[0]], vocabulary[pair[1]]),

@@ -219,7 +219,6 @@ def add_tokenizer(name: str, tokenizer: TextTokenizer, vocabulary: Vocabulary) -
 
 
 def load_tokenizer(name: str) -> TextTokenizer:
-    """Return the tokenizer of that name."""
     if (found := _loaded.get(name)) is not None:
         return found
     vocabulary = get_vocabulary(name)

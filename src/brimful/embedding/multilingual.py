@@ -49,19 +49,19 @@ class Words(msgspec.Struct, frozen=True):
         return [stem(word, self.language) for word in words]
 
     def find(self, unit: str) -> tuple[int, ...]:
-        """Return the rows of a word: its own, or else those of the longest known parts from left to right."""
+        """Return the row of a word, or else the rows of its longest known parts from left to right."""
         if unit in self.rows:
             return (self.rows[unit],)
         spaced = self.language in STEMMERS
-        shortest, found, at, skipped = _MIN_PART if spaced else 1, [], 0, 0
-        while at < len(unit):
-            ends = range(min(len(unit), at + self.longest), at + shortest - 1, -1)
-            end = next((end for end in ends if unit[at:end] in self.rows), None)
+        shortest, found, index, skipped = _MIN_PART if spaced else 1, [], 0, 0
+        while index < len(unit):
+            ends = range(min(len(unit), index + self.longest), index + shortest - 1, -1)
+            end = next((end for end in ends if unit[index:end] in self.rows), None)
             if end is None:
-                at, skipped = at + 1, skipped + 1
+                index, skipped = index + 1, skipped + 1
             else:
-                found.append(self.rows[unit[at:end]])
-                at = end
+                found.append(self.rows[unit[index:end]])
+                index = end
         return tuple(found) if not spaced or skipped <= _MAX_SKIPPED else ()
 
 
@@ -106,12 +106,12 @@ def split_compound(stemmed: str) -> tuple[str, ...]:
     (('arbeit', 'zimm'), ())
     """
     known = load_words()["de"].rows
-    for at in range(_MIN_PART, len(stemmed) - _MIN_PART + 1):
-        if stemmed[:at] in known:
+    for index in range(_MIN_PART, len(stemmed) - _MIN_PART + 1):
+        if stemmed[:index] in known:
             for link in _LINKS:
-                rest = stemmed[at:].removeprefix(link)
+                rest = stemmed[index:].removeprefix(link)
                 if len(rest) >= _MIN_PART and rest in known:
-                    return (stemmed[:at], rest)
+                    return (stemmed[:index], rest)
     return ()
 
 

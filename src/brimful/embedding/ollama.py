@@ -54,6 +54,5 @@ class OllamaEmbedder(RemoteEmbedder):
         timeout: float = TIMEOUT,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """Set up an embedder for a model."""
         dialect = Ollama(model=model, dimensions=dimensions, base_url=base_url)
         super().__init__(dialect, timeout=timeout, max_bytes=max_bytes)

@@ -35,7 +35,7 @@ def scatter_rows(texts: Sequence[str], vectors: Sequence["Vectors"], dims: int) 
 
     placed = np.zeros((len(texts), dims), np.float32)
     if vectors:
-        placed[[at for at, text in enumerate(texts) if is_embeddable(text)]] = np.concatenate(vectors)
+        placed[[i for i, text in enumerate(texts) if is_embeddable(text)]] = np.concatenate(vectors)
     return placed
 
 

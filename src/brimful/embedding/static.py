@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from brimful.cache import content_bytes, memoize
 from brimful.core.language import CYRILLIC, ENGLISH, detect_language
 from brimful.embedding.multilingual import LANGUAGES, load_table, load_words
 from brimful.embedding.wordpiece import WordPiece
@@ -31,7 +32,7 @@ class StaticEmbedder:
     True
     """
 
-    id: Final = "static-minilm-256@6"
+    id: Final = "static-minilm-256@7"
     languages: Final = frozenset({ENGLISH, *LANGUAGES})
 
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
@@ -46,6 +47,18 @@ class StaticEmbedder:
 def embed_static(texts: Sequence[str]) -> "Vectors":
     """Embed texts synchronously."""
     return _table().embed(texts)
+
+
+def compare_meanings(query: str, texts: Sequence[str]) -> list[float]:
+    """Return how similar the meaning of each text is to that of a query.
+
+    >>> [round(each, 1) for each in compare_meanings("How warm is it?", ["the weather report", "a tax form"])]
+    [0.3, -0.0]
+    """
+    import numpy as np  # noqa: PLC0415 - imported on first use
+
+    rows = np.stack([_cached_row(text) for text in texts])
+    return [float(each) for each in rows @ _cached_row(query)]
 
 
 def _is_quick(texts: Sequence[str]) -> bool:
@@ -66,22 +79,22 @@ class _Table:
         import numpy as np  # noqa: PLC0415 - imported on first use
 
         sums = np.zeros((len(texts), self._rows.shape[1]), np.float32)
-        for at, text in enumerate(texts):
+        for index, text in enumerate(texts):
             weights = piece_weights(self._ids(text))
             ids = np.fromiter(weights, np.intp, len(weights))
             # Square root: a piece that occurs four times counts twice as much as one that occurs once.
             factors = np.sqrt(np.fromiter(weights.values(), np.float32, len(weights)))
             english = ids < len(self._scales)
             pieces = ids[english]
-            sums[at] = (factors[english] * self._scales[pieces]) @ self._rows[pieces].astype(np.float32)
+            sums[index] = (factors[english] * self._scales[pieces]) @ self._rows[pieces].astype(np.float32)
             if len(pieces) < len(ids):
-                sums[at] += factors[~english] @ load_table().rows(ids[~english] - len(self._scales))
+                sums[index] += factors[~english] @ load_table().rows(ids[~english] - len(self._scales))
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
         np.divide(sums, lengths, out=sums, where=lengths > 0)
         return sums
 
     def _ids(self, text: str) -> Sequence[int]:
-        """Return the pieces of a text. Rows of the words of other languages follow after those of English pieces."""
+        """Return the pieces of a text. Rows for words of other languages follow after the rows for English pieces."""
         language = detect_language(text)
         if language in CYRILLIC:
             language = "ru"  # its relatives share many words with it
@@ -118,3 +131,8 @@ def _table() -> _Table:
     # Memory-mapped, so that processes on one machine share it.
     rows = np.asarray(np.load(_DATA / "static-minilm-256.npy", mmap_mode="r"))
     return _Table(WordPiece(vocabulary()), rows, np.load(_DATA / "static-minilm-256-scales.npy"))
+
+
+_cached_row: Final = memoize(
+    lambda text: embed_static([text])[0], name="vectors", size=lambda args, row: content_bytes(args[0]) + row.nbytes
+)

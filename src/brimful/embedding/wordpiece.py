@@ -62,7 +62,6 @@ class WordPiece:
     """
 
     def __init__(self, vocabulary: Sequence[str], *, max_cached_words: int = MAX_CACHED_WORDS) -> None:
-        """Use this vocabulary."""
         begins = {piece: id for id, piece in enumerate(vocabulary)}
         self._begins = begins
         self._continues = {p.removeprefix(CONTINUES): id for p, id in begins.items() if p.startswith(CONTINUES)}
@@ -135,7 +134,6 @@ class _WordCache:
         return len(self._young) + len(self._old)
 
     def get(self, word: str) -> Ids | None:
-        """Return the ids of a cached word."""
         if (ids := self._young.get(word)) is not None:
             return ids
         if (ids := self._old.get(word)) is not None:

@@ -25,7 +25,7 @@ from brimful.counting import counter_for
 from brimful.engine.engine import Engine
 from brimful.errors import BudgetExceeded, InvalidValue, MissingExtra, ProviderError
 from brimful.formats.openai import write_openai_messages
-from brimful.models import price
+from brimful.models import request_cost
 from brimful.protocols import Provider
 from brimful.records import Message
 from brimful.wires import find_wire
@@ -116,7 +116,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     def answers(self) -> list[int]:
         """The positions of answers: messages of the assistant after one of somebody else."""
         roles = [record.role for record in self.records]
-        return [at for at, (before, role) in enumerate(pairwise(roles), start=1) if role == "assistant" != before]
+        return [i for i, (before, role) in enumerate(pairwise(roles), start=1) if role == "assistant" != before]
 
     def before(self, position: int) -> list[Wire]:
         """Return the conversation before a position, in OpenAI's form."""
@@ -246,9 +246,9 @@ class _Replay:
         self._engine = engine
         self._sizes = sizes
         self._mentions: dict[str, list[int]] = defaultdict(list)
-        for at, rows in enumerate(recording.rows):
+        for index, rows in enumerate(recording.rows):
             for word in _words(rows):
-                self._mentions[word].append(at)
+                self._mentions[word].append(index)
         self._task = next((_text(rows) for rows in recording.rows if rows[0]["role"] == "user"), "")
         self._last: dict[tuple[int, Way], Sequence[Wire]] = {}
         self._contexts: dict[int, Context] = {}
@@ -260,28 +260,28 @@ class _Replay:
         replayed = {}
         for report in reports:
             limit = report.window - report.completion - self._sizes.counter.request_overhead()
-            over = [at for at in answers if sizes[at] > limit]
+            over = [i for i in answers if sizes[i] > limit]
             report.over += len(over)
             report.requests += len(over[-requests:])
             replayed[report.window] = set(over[-requests:])
         moments = sorted(set().union(*replayed.values()))
         written = 0
-        for done, at in enumerate(moments, start=1):
-            await self._engine.post_many(self._recording.records[written:at])
+        for done, index in enumerate(moments, start=1):
+            await self._engine.post_many(self._recording.records[written:index])
             await self._engine.wait_indexed()
-            written = at
+            written = index
             for report in reports:
-                if at in replayed[report.window]:
-                    await self._replay(report, at)
+                if index in replayed[report.window]:
+                    await self._replay(report, index)
             on_progress(done / len(moments))
 
-    async def _replay(self, report: Report, at: int) -> None:
-        facts = self._find_facts(at)
+    async def _replay(self, report: Report, index: int) -> None:
+        facts = self._find_facts(index)
         shown: dict[Way, set[str]] = {}
         for way in WAYS:
             figures = report.ways[way]
             try:
-                messages = await self._get_messages(way, report, at)
+                messages = await self._get_messages(way, report, index)
             except BudgetExceeded:
                 figures.refused += 1
                 messages = []
@@ -298,16 +298,16 @@ class _Replay:
             figures.cached += self._count_cached(self._last.get((report.window, way), ()), messages)
             self._last[report.window, way] = messages
         for way in WAYS[1:]:
-            self._add_example(report, at, way, shown[way] - shown["newest"])
+            self._add_example(report, index, way, shown[way] - shown["newest"])
 
-    def _find_facts(self, at: int) -> set[str]:
+    def _find_facts(self, index: int) -> set[str]:
         """Return names, numbers and ids of an answer that came up before, but not in the message that it answers."""
-        rare = max(_RARE_MESSAGES, at * _RARE)
-        words = set(_find_names(_text(self._recording.rows[at]))) - _words(self._recording.rows[at - 1])
-        return {word for word in words if 0 < bisect_left(self._mentions[word], at) <= rare}
+        rare = max(_RARE_MESSAGES, index * _RARE)
+        words = set(_find_names(_text(self._recording.rows[index]))) - _words(self._recording.rows[index - 1])
+        return {word for word in words if 0 < bisect_left(self._mentions[word], index) <= rare}
 
-    async def _get_messages(self, way: Way, report: Report, at: int) -> Sequence[Wire]:
-        before = self._recording.before(at)
+    async def _get_messages(self, way: Way, report: Report, index: int) -> Sequence[Wire]:
+        before = self._recording.before(index)
         limit = report.window - report.completion
         if way == "newest":
             return self._sizes.keep_newest(before, limit)
@@ -318,7 +318,7 @@ class _Replay:
                 window=report.window,
                 completion=report.completion,
                 previous=self._contexts.get(report.window),
-                now=self._recording.records[at].at,
+                now=self._recording.records[index].at,
             )
             self._contexts[report.window] = context
         else:
@@ -328,7 +328,7 @@ class _Replay:
                 window=report.window,
                 completion=report.completion,
                 wire="openai",
-                now=self._recording.records[at].at,
+                now=self._recording.records[index].at,
             )
         messages: list[Wire] = context.request["messages"]
         return messages
@@ -339,13 +339,13 @@ class _Replay:
         rule = self._sizes.model.cache or _NO_RULE
         return tokens if tokens >= rule.minimum_tokens else 0
 
-    def _add_example(self, report: Report, at: int, way: Way, words: set[str]) -> None:
-        if not words or len(report.examples) >= _MAX_EXAMPLES or any(each.answer == at for each in report.examples):
+    def _add_example(self, report: Report, index: int, way: Way, words: set[str]) -> None:
+        if not words or len(report.examples) >= _MAX_EXAMPLES or any(each.answer == index for each in report.examples):
             return
         word = min(words, key=lambda word: (word.isalpha(), len(self._mentions[word]), word))
         mentions = self._mentions[word]
-        distance = at - mentions[bisect_left(mentions, at) - 1]
-        report.examples.append(Example(room=self._recording.room, answer=at, word=word, distance=distance, way=way))
+        distance = index - mentions[bisect_left(mentions, index) - 1]
+        report.examples.append(Example(room=self._recording.room, answer=index, word=word, distance=distance, way=way))
 
 
 def _plain(row: Wire) -> Wire:
@@ -399,7 +399,7 @@ def _is_broken(messages: Sequence[Wire]) -> bool:
 
 def _get_cost(model: ModelInfo, figures: Figures) -> Decimal | None:
     try:
-        found = price(model, figures.input, figures.output, figures.cached)
+        found = request_cost(model, figures.input, figures.output, figures.cached)
     except MissingExtra:
         return None
     return None if found is None else found.total

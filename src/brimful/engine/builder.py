@@ -72,13 +72,13 @@ TOO_MANY_PINS: Final = Notice(
     facts={"limit": MAX_PINNED},
 )
 MAX_SUMMARIES: Final = 200  # per room, newest first; older ones cover messages that no window reaches
-MANY_UNCOUNTED: Final = 100  # texts; a build that had to count as many leaves those of other rooms to a worker
+MANY_UNCOUNTED: Final = 100  # texts; a build that had to count as many leaves other rooms to a worker
 _MAX_SUMMARY_ROUNDS: Final = 3  # usually one or two; summaries of nearly the same messages are about equally long
 _LAST_MESSAGES: Final = 20  # searched for the last visible message of a room
 
 
 class Participants(msgspec.Struct, frozen=True, kw_only=True):
-    """The room, persona and user of a build, with names filled in; `notices` say what is not in the store."""
+    """The room, persona and user of a build, with names filled in; `notices` name records that are not in the store."""
 
     room: Room
     persona: Persona | None
@@ -149,7 +149,8 @@ class Builder:
             timezone=participants.user.timezone if participants.user else "",
             max_prompt_tokens=request.max_prompt_tokens,
             window=min(windows, default=None),
-            completion=request.completion or (persona.completion if persona else None),
+            completion=request.completion or (persona.completion if persona and not request.max_output else None),
+            max_output=request.max_output,
         )
         self._tokenizers.add(plan.vocabulary)
         conversation = make_conversation(room.id, persona.id if persona else None, plan.policy, plan.budget)
@@ -178,6 +179,7 @@ class Builder:
             tools=request.tools,
             window=plan.window,
             completion=plan.completion,
+            max_output=plan.max_output,
             wire=request.wire,
             # JSON, since the names may contain any separator.
             origin=msgspec.json.encode([room.id, conversation.persona]).decode(),

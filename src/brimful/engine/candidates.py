@@ -16,7 +16,7 @@ from brimful.core.policy import Forms, Policy
 from brimful.core.prompt import TokenCounter
 from brimful.core.tokens import Count
 from brimful.core.units import make_pool_lookup
-from brimful.core.worth import is_unlikely
+from brimful.core.worth import Findings, is_unlikely
 from brimful.janitor.schedule import LEVEL_KEY
 from brimful.lore import ActivatedEntry, Activation, ActivationReason, LoreExclusion, LoreIndex
 from brimful.packagers.package import PackageOptions
@@ -44,7 +44,6 @@ _FAMILIES: Final[dict[type, str]] = {Message: "message", Memory: "memory", LoreE
 
 
 def package_pinned(memories: Iterable[Memory], *, counter: TokenCounter) -> list[ContentPackage]:
-    """Package pinned memories."""
     return [package_memory(memory, counter=counter) for memory in memories]
 
 
@@ -128,7 +127,7 @@ def package_memory_summaries(
 def filter_summaries(
     summaries: Iterable[Summary], sure: int | None, partial_clusters: Collection[str] = ()
 ) -> list[Summary]:
-    """Return summaries without those of days whose messages will all be in the window, from position `sure` on.
+    """Return the summaries, except for days whose messages are all in the window, which begins at position `sure`.
 
     Some messages of `partial_clusters` are archived, so their summaries stay.
     """
@@ -192,19 +191,19 @@ def limit_hits(
     densities = [hit.relevance / cost for hit, cost in zip(hits, costs, strict=True)]
     order = sorted(range(len(hits)), key=densities.__getitem__, reverse=True)
     cheapest = [price * min(cost, _SHRUNK_TOKENS) for cost in costs]
-    free = set([at for at in order if isinstance(hits[at].record, Memory)][:few])
-    misses = [at for at in order if hits[at].relevance < cheapest[at] and at not in free]
+    free = set([i for i in order if isinstance(hits[i].record, Memory)][:few])
+    misses = [i for i in order if hits[i].relevance < cheapest[i] and i not in free]
     left_out = set(misses[_NEAR_MISSES:])
-    order = [at for at in order if at not in left_out]
-    spent = accumulate((costs[at] for at in order), initial=0)
+    order = [i for i in order if i not in left_out]
+    spent = accumulate((costs[i] for i in order), initial=0)
     limit = tokens * 3 // 2
-    return [hits[at] for at, before in zip(order, spent, strict=False) if before < limit]
+    return [hits[i] for i, before in zip(order, spent, strict=False) if before < limit]
 
 
 def limit_misses(
     packages: Sequence[ContentPackage], policy: Policy, *, now: float, few: int = 0
 ) -> list[ContentPackage]:
-    """Return the packages of hits, with few of those that are not worth the price of their tokens in any form.
+    """Return the packages of hits, but only a few that are not worth their tokens in any form.
 
     Unlike `limit_hits`, it knows what a package is worth to the policy. The core would drop all of them one by one.
     The best `few` memories may get in for other reasons.
@@ -219,7 +218,7 @@ def limit_misses(
     densities: dict[str, float] = {}
     for package in packages:
         worth, least = score_of(package).total, _min_cost(package, policy.forms)
-        is_miss = worth <= price * least or is_unlikely(package, policy, best=1.0)
+        is_miss = worth <= price * least or is_unlikely(package, policy, Findings())
         if least and is_miss and pool_of(package) in priced and package.id not in free:
             densities[package.id] = worth / least
     left_out = set(sorted(densities, key=densities.__getitem__, reverse=True)[_NEAR_MISSES:])
@@ -308,6 +307,7 @@ def _hit_metadata(hit: Hit) -> dict[str, Any]:
         "query": hit.query,
         "relevance": _round(hit.relevance),
         "best": _round(hit.best),
+        "total": _round(hit.total),
         "stands_out": hit.stands_out,
         "recency": _round(hit.recency),
         "parts": {name: round(value, 2) for name, value in parts if value},

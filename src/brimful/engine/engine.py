@@ -42,7 +42,7 @@ from brimful.engine.options import (
     resolve_message,
 )
 from brimful.engine.provider_pool import ProviderPool
-from brimful.engine.recall import Recaller
+from brimful.engine.recaller import Recaller
 from brimful.engine.responder import Answer, AnswerStream, Responder
 from brimful.engine.retention import Retention
 from brimful.engine.writer import Writer
@@ -52,8 +52,8 @@ from brimful.protocols import Embedder, Provider, Reranker, Summarizer
 from brimful.records import Content, Entity, LoreEntry, Memory, Message, Record, Response, Summary, memory_scope
 from brimful.records.base import validate_id
 from brimful.records.contexts import PruneReport
-from brimful.records.janitor import JanitorRun
 from brimful.records.memory import MemoryFilters, MemoryPage, memory_cursor, parse_memory_cursor
+from brimful.records.runs import JanitorRun
 from brimful.records.search import IndexProgress
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
@@ -69,7 +69,7 @@ from brimful.retrieval.search import (
     memory_scopes,
 )
 from brimful.stores import Database, Keys, Store, connect
-from brimful.stores.admin.janitor import JanitorStore
+from brimful.stores.admin.runs import JanitorStore
 
 MAX_PREFIX_SCOPES: Final = 2_000  # that a search by prefix reads
 
@@ -426,8 +426,8 @@ class Engine:
     async def forget_memories(self, *, erase: bool = False, **filters: Unpack[MemoryFilters]) -> int:
         """Remove all memories that match the filters, and return their number. Archived ones are removed, too.
 
-        At least one filter is required. They are those of `list_memories`. With `erase`, the content of the memories is
-        also removed from past contexts.
+        At least one filter is required. The filters are the same as for `list_memories`. With `erase`, the content of
+        the memories is also removed from past contexts.
         """
         return await self._open.writer.forget_memories(erase=erase, **filters)
 
@@ -539,7 +539,7 @@ class Engine:
         return MemoryPage(memories=page, next=memory_cursor(page[-1]) if len(found) > limit else None)
 
     async def count_memories(self, **filters: Unpack[MemoryFilters]) -> int:
-        """Return the number of memories that match all filters, which are those of `list_memories`."""
+        """Return the number of memories that match all filters of `list_memories`."""
         return await self.store.count_memories(**filters)
 
     # -- contexts and answers ----------------------------------------------------------------------------------------
@@ -564,6 +564,7 @@ class Engine:
         - `focus`: one more thing to search for; by default the room's or the persona's.
         - `system`: replaces the persona's prompt.
         - `window`, `completion`: tokens of the window, and those reserved for the answer.
+        - `max_output`: reserved for the answer without a `completion`, but less before required content is shortened.
         - `betas`: beta features that you send in Anthropic's header. Some widen the window.
         - `wire`, `route`: format of the request, and the server it goes to, for calibrated counts.
         - `fields`: further fields of the request, such as `temperature`. `notices`: added to the record.
@@ -617,7 +618,7 @@ class Engine:
         Without a message, the room's last message or tool results are answered. Without a `persona`, each persona that
         the message mentions answers in turn (see `Answer.others`), or else the room's own. If the provider rejects the
         request as too long, it is rebuilt for the window that the provider named and sent once more. `id` is that of
-        the message. The other options are those of `assemble`.
+        the message. The other options are the same as for `assemble`.
         """
         return await self._open.responder.respond(room, persona, resolve_message(message), options)
 
@@ -661,7 +662,7 @@ class Engine:
         """Make a request of your own fit its window, and save its record. Send the `request` of the context.
 
         Like `brimful.fit`, with counts calibrated by what `observe` has reported, and as a continuation of the
-        conversation's request before it. `route` names the server that it goes to. The options are those of
+        conversation's request before it. `route` names the server that it goes to. The options are the same as for
         `brimful.fit`. Records are in the room with the name of the conversation, or else in `fit`; without `save`, none
         is written.
         """
@@ -673,7 +674,7 @@ class Engine:
         """Record the answer to a request that `fit` made, here or without an engine, and learn from its `usage`.
 
         The record of the context is saved if it is new. No answer is posted unless it is passed as `content`. The
-        options are those of `record_response`.
+        options are the same as for `record_response`.
         """
         return await self._open.fitter.observe(context, conversation or DEFAULT_ROOM, options)
 
@@ -703,11 +704,11 @@ class Engine:
         and never pinned ones. Superseded memories are archived, and `undo_learning` restores them. Messages from which
         was learned before are not read again.
 
-        - `messages`: strings, dicts, objects of an SDK, or `Message` records. With `from_room`, those of a room.
+        - `messages`: strings, dicts, objects of an SDK, or `Message` records. With `from_room`, the messages of a room.
         - `user`, `persona`, `room`: whose memories these are; at least one is required. With `from_room` alone, the
           memories are for that room.
-        - `model`, `provider`, `window`: extracts the facts; by default, rules for English find what users say about
-          themselves. If the reply of the model cannot be used, rules are, and `notes` of the report say so.
+        - `model`, `provider`, `window`: the model that extracts the facts, by default that of the engine. If its reply
+          cannot be used, `notes` of the report say so, and the next call reads these messages again.
         - `metadata`: added to each new memory.
         """
         if (messages is None) == (from_room is None):
@@ -716,15 +717,13 @@ class Engine:
             if value is not None:
                 validate_id(field, value)
         require_positive("window", window)
-        learning_model = None
-        if model is not None or provider is not None:
-            info = self._open.builder.choose_model(model, None)
-            found = self._providers.find(provider, None, info)
-            learning_model = LearningModel(model=info, provider=found, window=window)
+        scope = require_scope(persona, user, room, from_room)
+        info = self._open.builder.choose_model(model, None)
+        found = self._providers.find(provider, None, info)
         return await self._open.learner.learn(
             messages,
-            require_scope(persona, user, room, from_room),
-            model=learning_model,
+            scope,
+            model=LearningModel(model=info, provider=found, window=window),
             metadata=metadata,
             now=self._settings.resolve_time(now, "now"),
         )

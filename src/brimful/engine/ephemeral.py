@@ -23,8 +23,7 @@ from brimful.janitor.summaries import make_digest
 from brimful.janitor.topics import group_by_thread
 from brimful.packagers.package import summary as package_summary
 from brimful.packagers.records import ephemeral_id
-from brimful.protocols import Summarizer
-from brimful.protocols.summarizer import Digest
+from brimful.protocols import Digest, Summarizer
 from brimful.records import Message, Summary
 from brimful.retrieval.analyzer import analyze
 from brimful.retrieval.breaker import Breaker

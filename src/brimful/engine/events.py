@@ -55,11 +55,11 @@ Hook = Callable[[Event], Awaitable[None] | None]
 
 
 def check_hooks(hooks: Sequence[Hook]) -> tuple[Hook, ...]:
-    """Return hooks as a tuple; refuse what is not callable."""
+    """Return hooks as a tuple. Each must be callable."""
     checked = tuple(require_list("hooks", hooks))
-    for at, hook in enumerate(checked):
+    for index, hook in enumerate(checked):
         if not callable(hook):
-            raise InvalidValue(f"hooks[{at}]", f"must be a function that takes an Event, not {preview(hook)}")
+            raise InvalidValue(f"hooks[{index}]", f"must be a function that takes an Event, not {preview(hook)}")
     return checked
 
 
@@ -72,7 +72,6 @@ class Emitter:
         self._clock = clock
 
     def __bool__(self) -> bool:
-        """Whether there are any hooks."""
         return bool(self._hooks)
 
     async def emit(self, name: EventName, room: str | None = None, **facts: Any) -> None:
@@ -192,7 +191,7 @@ def get_response_facts(response: Response, context: Context | Build) -> dict[str
     model, provider = (
         (context.model, "") if isinstance(context, Build) else (context.inputs.model.id, context.inputs.model.provider)
     )
-    reported = {} if usage is None else {name: getattr(usage, name) for name in usage.__struct_fields__}
+    reported = {} if usage is None else msgspec.structs.asdict(usage)
     return {
         "id": response.id,
         "context": response.context,

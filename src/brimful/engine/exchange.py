@@ -43,9 +43,7 @@ Learn = Callable[[UsageReport], Awaitable[None]]
 class Emit(Protocol):
     """Sends an event to hooks."""
 
-    async def __call__(self, name: EventName, room: str | None = None, **facts: Any) -> None:
-        """Send it."""
-        ...
+    async def __call__(self, name: EventName, room: str | None = None, **facts: Any) -> None: ...
 
 
 class PreparedRequest(Generic[P]):

@@ -35,8 +35,8 @@ class RecentHistory(msgspec.Struct, frozen=True, kw_only=True):
     """The newest messages of a room, newest first, and their packages.
 
     Messages from position `sure` on will be in the window, so they need not be searched. Of the others, `whole` are the
-    ids of those that will be in it unshortened, if long messages between them are shortened. `counted` texts had to be
-    tokenized. `partial_clusters` have more messages than these.
+    ids of messages that will be in it unshortened, if long messages between them are shortened. `counted` texts had to
+    be tokenized. `partial_clusters` have more messages than these.
     """
 
     messages: tuple[Message, ...] = ()
@@ -310,7 +310,7 @@ class Clusters:
         ]
 
     def _find_at(self, seq: int) -> str | None:
-        at = bisect_right(self._spans, (seq + 1,)) - 1
-        if at >= 0 and self._spans[at][1] >= seq:
-            return self._spans[at][2]
+        index = bisect_right(self._spans, (seq + 1,)) - 1
+        if index >= 0 and self._spans[index][1] >= seq:
+            return self._spans[index][2]
         return next((cluster for first, last, cluster in self._ranges if first <= seq <= last), None)

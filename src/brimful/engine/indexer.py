@@ -1,4 +1,4 @@
-"""Index in the background: finish the index of imported and very long texts, and embed what has no vector yet.
+"""Index in the background: finish the index of imported and very long texts, and embed texts without a vector.
 
 Both work in batches from a backlog in the store, so that a restart loses nothing.
 """

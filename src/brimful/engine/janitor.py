@@ -36,17 +36,16 @@ from brimful.janitor.schedule import (
 )
 from brimful.janitor.topics import Topics, group_by_thread, merge_by_subject
 from brimful.packagers.records import JANITOR, janitor_session, plain_text
-from brimful.protocols import Embedder, Provider, Summarizer
-from brimful.protocols.summarizer import Digest, Passage
+from brimful.protocols import Digest, Embedder, Passage, Provider, Summarizer
 from brimful.records import Message, Persona, Room, Summary
 from brimful.records.base import parse_duration
-from brimful.records.janitor import JanitorChange, JanitorRun
 from brimful.records.reply import Reply
+from brimful.records.runs import JanitorChange, JanitorRun
 from brimful.retrieval.analyzer import analyze
 from brimful.retrieval.documents import make_document
 from brimful.retrieval.retriever import embed_checked
 from brimful.stores import Store
-from brimful.stores.admin.janitor import JanitorStore
+from brimful.stores.admin.runs import JanitorStore
 from brimful.threads import run_in_thread
 
 _WORDS_PER_TOKEN: Final = 0.7
@@ -106,7 +105,7 @@ class ModelSummarizer:
         if digest.focus:
             where = f'Messages under a heading with "in {digest.room}" are from before: do not summarize them.'
             instruction = f"{instruction} Pay attention to {digest.focus}. {where}"
-        packages = [package_passage(at, passage, self._model) for at, passage in enumerate(passages)]
+        packages = [package_passage(i, passage, self._model) for i, passage in enumerate(passages)]
         if previous:
             packages.append(package("summary", previous, model=self._model, id="previous", can_drop=False))
         return BuildRequest(
@@ -125,8 +124,8 @@ class ModelSummarizer:
         )
 
 
-def _passage_id(at: int) -> str:
-    return f"{JANITOR}/passage-{at}"
+def _passage_id(index: int) -> str:
+    return f"{JANITOR}/passage-{index}"
 
 
 async def send_passages(
@@ -166,21 +165,21 @@ async def _fit_passages(
         request = msgspec.structs.replace(make_request(passages[:count]), window=window, notices=notices)
         context = await build(msgspec.structs.replace(request, save=False))
         included = {decision.id for decision in context.decisions if decision.outcome in ("kept", "duplicate")}
-        if count == 1 or all(_passage_id(at) in included for at in range(count)):
+        if count == 1 or all(_passage_id(i) in included for i in range(count)):
             return await build(request), count
         count = max(1, min(count // 2, len(included)))
 
 
-def package_passage(at: int, passage: Passage, model: ModelInfo) -> ContentPackage:
+def package_passage(index: int, passage: Passage, model: ModelInfo) -> ContentPackage:
     """Package a passage for `send_passages`."""
     return package(
         "message-older",
         passage.text,
         model=model,
-        id=_passage_id(at),
+        id=_passage_id(index),
         name=passage.speaker,
         timestamp=passage.at,
-        position=at,
+        position=index,
         relevance=1.0,
         min_tokens=_MIN_TOKENS,
     )
@@ -301,14 +300,14 @@ class RoomSweep:
             return report.with_change(change)
 
         due = await run_in_thread(find_due_days, positions, tuple(known.values()))
-        for at, day in enumerate(due):
+        for index, day in enumerate(due):
             if self._summarize:
                 change = await self._summarize_day(room, day, notes)
             else:
                 change, is_pending = await self._collapse_floods(room, day)
                 pending += is_pending
             report = await change_room(change)
-            on_progress((at + 1) / (len(due) + 1))
+            on_progress((index + 1) / (len(due) + 1))
         while roll_ups := find_roll_ups(positions, tuple(known.values()), self._now):
             if not self._summarize:
                 pending += len(roll_ups)
@@ -503,10 +502,10 @@ class Janitor:
         self, sweep: RoomSweep, rooms: Sequence[str], apply: ApplyChange, on_progress: JanitorCallback
     ) -> JanitorReport:
         reports: list[RoomReport] = []
-        for at, room in enumerate(rooms):
+        for index, room in enumerate(rooms):
 
-            def on_room_progress(share: float, at: int = at) -> None:
-                on_progress((at + share) / len(rooms))
+            def on_room_progress(share: float, index: int = index) -> None:
+                on_progress((index + share) / len(rooms))
 
             reports.append(await sweep.clean(room, apply, on_room_progress))
             on_room_progress(1.0)

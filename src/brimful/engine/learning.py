@@ -1,10 +1,10 @@
-"""Learn memories from conversations: by a model, or by rules, merged with what is known, and undoable."""
+"""Learn memories from conversations: a model extracts facts, which are merged with known ones. It can be undone."""
 
 import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -23,20 +23,16 @@ from brimful.engine.options import BuildRequest, EngineSettings
 from brimful.engine.writer import Writer, new_id
 from brimful.errors import BrimfulError, InvalidValue, StoreUnavailable, UnknownRecord
 from brimful.packagers.records import JANITOR, janitor_session, learning_session, plain_text
-from brimful.protocols import Provider
-from brimful.protocols.summarizer import Passage
+from brimful.protocols import Passage, Provider
 from brimful.records import Memory, MemoryType, Message, Room, User, memory_scope
 from brimful.records.base import validate_json_object
-from brimful.records.janitor import JanitorRun, LearningChange
+from brimful.records.runs import JanitorRun, LearningChange
 from brimful.retrieval.documents import make_document
 from brimful.retrieval.queries import make_queries
 from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.search import SearchRequest
 from brimful.stores import Store
-from brimful.stores.admin.janitor import JanitorStore
-
-if TYPE_CHECKING:  # and imported where it is used: its patterns take as long to compile as a tenth of a build
-    from brimful.janitor.facts import Fact
+from brimful.stores.admin.runs import JanitorStore
 
 LEARNED: Final = "learned"
 """The key of a learned memory's metadata that says what it was learned from."""
@@ -196,17 +192,7 @@ class _Draft:
         return tuple(self._changes.values())
 
     def has_text(self, text: str) -> bool:
-        from brimful.janitor.facts import normalize_value  # noqa: PLC0415
-
-        return any(normalize_value(each.content) == normalize_value(text) for each in self.current.values())
-
-    def find(self, about: str, attribute: str) -> Memory | None:
-        """Return the memory about an attribute of somebody."""
-        for memory in self.current.values():
-            learned = memory.metadata.get(LEARNED)
-            if isinstance(learned, dict) and (learned.get("about"), learned.get("attribute")) == (about, attribute):
-                return memory
-        return None
+        return any(_normalize(each.content) == _normalize(text) for each in self.current.values())
 
     def add(
         self,
@@ -217,7 +203,6 @@ class _Draft:
         why: str,
         replaces: Memory | None = None,
         type: MemoryType = "semantic",
-        **details: str,
     ) -> None:
         """Add a memory, with dates behind relative times. One that it replaces is superseded, unless it is pinned."""
         last = utterances[-1]
@@ -230,7 +215,7 @@ class _Draft:
             del self.current[previous.id]
             earlier = self._changes.pop(previous.id, None)  # written in this run: it never was in the store
             previous = earlier.previous if earlier is not None else previous
-        learned = {**details, "messages": [each.id for each in utterances if each.id]}
+        learned: dict[str, Any] = {"messages": [each.id for each in utterances if each.id]}
         if speakers := _speakers(utterances):
             learned["speakers"] = speakers
             if self._scope.user is None or len(speakers) > 1:
@@ -295,11 +280,11 @@ class Learner:
         messages: object,
         scope: LearningScope,
         *,
-        model: LearningModel | None,
+        model: LearningModel,
         metadata: Mapping[str, Any] | None,
         now: float,
     ) -> LearningReport:
-        """Learn from messages, or from those of a room."""
+        """Learn from messages, or from the messages of a room."""
         utterances = (
             await self._read_room(scope.from_room) if scope.from_room is not None else read_utterances(messages)
         )
@@ -326,7 +311,7 @@ class Learner:
         self,
         utterances: Sequence[Utterance],
         scope: LearningScope,
-        model: LearningModel | None,
+        model: LearningModel,
         metadata: dict[str, Any],
         now: float,
     ) -> LearningReport:
@@ -339,15 +324,12 @@ class Learner:
         draft = _Draft(known, scope, metadata, now=now, timezone=user.timezone if user and user.timezone else "UTC")
         notes: list[str] = []
         names = {user.id: user.name} if user is not None and user.name else {}
-        if model is None:
-            apply_rules(draft, fresh, scope, names)
-        else:
-            await self._ask_model(draft, fresh, scope, model, names=names, notes=notes, now=now)
-        report = LearningReport(changes=draft.changes, messages=len(fresh), notes=tuple(notes))
+        read = await self._ask_model(draft, fresh, scope, model, names=names, notes=notes, now=now)
+        report = LearningReport(changes=draft.changes, messages=len(read), notes=tuple(notes))
         stored = await self._with_stored_sources([each.memory for each in draft.changes if not each.outdated])
         change = LearningChange(
             scope=scope.name,
-            messages=tuple(dict.fromkeys(each.hash for each in fresh)),
+            messages=tuple(dict.fromkeys(each.hash for each in read)),
             add=tuple(stored.values()),
             supersede=draft.superseded(),
         )
@@ -394,9 +376,9 @@ class Learner:
         names: dict[str, str],
         notes: list[str],
         now: float,
-    ) -> None:
-        """Let a model extract facts, in as many requests as needed. What it fails to read is read by rules."""
-        remaining = list(utterances)
+    ) -> list[Utterance]:
+        """Let a model extract facts, in as many requests as needed. Returns the messages that it read."""
+        remaining, read = list(utterances), []
         while remaining:
             known = await self._choose_known(draft, remaining, scope, now)
             request = _Extraction(utterances=remaining, known=known, scope=scope, model=model, names=names, now=now)
@@ -409,13 +391,16 @@ class Learner:
                     window=model.window,
                 )
                 request.apply(draft, reply.text, count, context, notes)
+                read += remaining[:count]
             except (BrimfulError, msgspec.DecodeError, UnicodeError, RecursionError) as error:
                 if isinstance(error, StoreUnavailable):
                     raise
-                notes.append(f"rules were used because the model's reply could not be ({_describe(error)})")
                 count = len(remaining) if isinstance(error, BrimfulError) else count
-                apply_rules(draft, remaining[:count], scope, names)
+                notes.append(
+                    f"{count} messages were not read: the model's reply could not be used ({_describe(error)})"
+                )
             remaining = remaining[count:]
+        return read
 
     async def _choose_known(
         self, draft: _Draft, utterances: Sequence[Utterance], scope: LearningScope, now: float
@@ -445,11 +430,11 @@ class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
     def passages(self) -> list[Passage]:
         return [
             Passage(
-                text=f"({at}) {each.text}",
+                text=f"({i}) {each.text}",
                 speaker=_speaker(each, self.scope, self.names) if each.role == "user" else "assistant",
                 at=self.now if each.at is None else each.at,
             )
-            for at, each in enumerate(self.utterances, 1)
+            for i, each in enumerate(self.utterances, 1)
         ]
 
     def make_request(self, passages: Sequence[Passage]) -> BuildRequest:
@@ -471,7 +456,7 @@ class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
             now=self.now,
             wire=self.model.provider.wire,
             route=self.model.provider.route,
-            packages=(*memories, *(package_passage(at, passage, info) for at, passage in enumerate(passages))),
+            packages=(*memories, *(package_passage(i, passage, info) for i, passage in enumerate(passages))),
         )
 
     def apply(self, draft: _Draft, reply: str, count: int, context: Context, notes: list[str]) -> None:
@@ -537,50 +522,18 @@ class _Extraction(msgspec.Struct, frozen=True, kw_only=True):
         return _is_own(utterance, self.scope, self.names)
 
     def _labels(self) -> dict[str, Memory]:
-        return {f"k{at}": memory for at, memory in enumerate(self.known, 1)}
+        return {f"k{i}": memory for i, memory in enumerate(self.known, 1)}
 
     def _cited(self, numbers: Sequence[int], count: int) -> list[Utterance]:
         return [self.utterances[number - 1] for number in dict.fromkeys(numbers) if 0 < number <= count]
-
-
-def apply_rules(draft: _Draft, utterances: Sequence[Utterance], scope: LearningScope, names: dict[str, str]) -> None:
-    """Add what people say about themselves. If a user is given, only what that user says."""
-    from brimful.janitor.facts import find_facts  # noqa: PLC0415
-
-    for each in utterances:
-        if each.role != "user" or (scope.user is not None and not _is_own(each, scope, names)):
-            continue
-        subject = _speaker(each, scope, names)
-        about = scope.user or each.sender
-        for fact in find_facts(each.text, subject):
-            _apply_fact(draft, fact, each, about)
-
-
-def _apply_fact(draft: _Draft, fact: "Fact", utterance: Utterance, about: str) -> None:
-    from brimful.janitor.facts import normalize_value  # noqa: PLC0415
-
-    known = draft.find(about, fact.attribute)
-    if fact.ended:
-        if known is not None and (not fact.value or normalize_value(fact.value) in normalize_value(known.content)):
-            draft.end(known, fact.quote)
-        return
-    draft.add(
-        fact.text,
-        [utterance],
-        source="learned by rules",
-        why=fact.quote,
-        replaces=known,
-        about=about,
-        attribute=fact.attribute,
-    )
 
 
 def read_utterances(messages: object) -> list[Utterance]:
     """Return what users and assistants wrote, in order. Instructions, tool results and hidden messages are skipped."""
     found: list[Utterance] = []
     previous = ""
-    for at, message in enumerate([messages] if isinstance(messages, str) else require_list("messages", messages)):
-        utterance = _read_one(message, f"messages[{at}]", previous)
+    for index, message in enumerate([messages] if isinstance(messages, str) else require_list("messages", messages)):
+        utterance = _read_one(message, f"messages[{index}]", previous)
         if utterance is not None:
             found.append(utterance)
             previous = f"{utterance.role} {utterance.text}"
@@ -624,6 +577,10 @@ def _speakers(utterances: Sequence[Utterance]) -> list[str]:
     """Return who wrote messages: names, as far as they are known, and `assistant`."""
     names = (each.sender or ("" if each.role == "user" else each.role) for each in utterances)
     return [name for name in dict.fromkeys(names) if name]
+
+
+def _normalize(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _quote(utterances: Sequence[Utterance]) -> str:

@@ -108,7 +108,7 @@ class LoreLibrary:
         turns = [_make_turn(message, message.seq) for message in messages]
         if current.message is not None:
             turns.insert(0, _make_turn(current.message, last))
-        return [turn for at, turn in enumerate(turns) if at < depth or turn.number >= first]
+        return [turn for i, turn in enumerate(turns) if i < depth or turn.number >= first]
 
     async def _load_before(
         self, room: str, seq: int | None, current: CurrentMessage, persona: Persona | None

@@ -89,7 +89,7 @@ def find_mentions(text: str, personas: Iterable[Persona]) -> tuple[str, ...]:
         lengths.setdefault(name[0], set()).add(len(name))
     longest_first = {first: sorted(each, reverse=True) for first, each in lengths.items()}
     visible = _hide_code(text)
-    found = (_match_name(visible, at.end(), names, longest_first) for at in _AT.finditer(visible))
+    found = (_match_name(visible, mention.end(), names, longest_first) for mention in _AT.finditer(visible))
     return tuple(dict.fromkeys(id for id in found if id is not None))
 
 
@@ -123,19 +123,19 @@ def _hide_code(text: str) -> str:
     runs = [run.span() for run in _BACKTICKS.finditer(text)]
     ends: dict[int, int] = {}  # the last run of each length, so far, from the end
     following: list[int | None] = []
-    for at in range(len(runs) - 1, -1, -1):
-        length = runs[at][1] - runs[at][0]
+    for index in range(len(runs) - 1, -1, -1):
+        length = runs[index][1] - runs[index][0]
         following.append(ends.get(length))
-        ends[length] = at
+        ends[length] = index
     following.reverse()
-    visible, shown, at = [], 0, 0
-    while at < len(runs):
-        end = following[at]
+    visible, shown, index = [], 0, 0
+    while index < len(runs):
+        end = following[index]
         if end is None:
-            at += 1
+            index += 1
             continue
-        visible += [text[shown : runs[at][0]], " " * (runs[end][1] - runs[at][0])]
-        shown, at = runs[end][1], end + 1
+        visible += [text[shown : runs[index][0]], " " * (runs[end][1] - runs[index][0])]
+        shown, index = runs[end][1], end + 1
     return "".join((*visible, text[shown:]))
 
 

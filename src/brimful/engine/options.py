@@ -47,7 +47,6 @@ class RetrievalOverrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     fallback: Fallback | None = None
 
     def __post_init__(self) -> None:
-        """Check the values."""
         Retrieval().with_overrides(self)
 
 
@@ -119,7 +118,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(field for field in SOURCES if not getattr(self, field))
 
     def with_overrides(self, overrides: RetrievalOverrides) -> "Retrieval":
-        """Return the settings with those of a call.
+        """Return the settings, overridden by the settings of a call.
 
         >>> Retrieval(other_rooms=3).with_overrides(RetrievalOverrides(max_memories=5)).max_memories
         5
@@ -156,7 +155,6 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     clock: Callable[[], float]
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         share = to_finite_float(self.record_share)
         if share is None or not 0.0 <= share <= 1.0:
             raise InvalidValue("record_share", f"must be a number from 0 to 1, not {preview(self.record_share)}")
@@ -186,9 +184,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidValue(field, error.reason) from None
 
 
-class MemoryOptions(TypedDict, total=False):
-    """Keywords of `Engine.remember`: the fields of a `Memory`."""
-
+class _MemoryFields(TypedDict, total=False):
     type: MemoryType
     persona: str | None
     user: str | None
@@ -199,24 +195,19 @@ class MemoryOptions(TypedDict, total=False):
     cluster: str | None
     summary: bool
     pinned: bool
+
+
+class MemoryOptions(_MemoryFields, total=False):
+    """Keywords of `Engine.remember`: the fields of a `Memory`."""
+
     id: str | None
     at: float | datetime | None
     metadata: Mapping[str, Any] | None
 
 
-class MemoryChanges(TypedDict, total=False):
+class MemoryChanges(_MemoryFields, total=False):
     """Keywords of `Engine.update_memory`: the fields of a `Memory` that can change."""
 
-    type: MemoryType
-    persona: str | None
-    user: str | None
-    room: str | None
-    importance: float
-    source: str
-    source_message: str | None
-    cluster: str | None
-    summary: bool
-    pinned: bool
     metadata: Mapping[str, Any]
 
 
@@ -233,6 +224,7 @@ class BuildOptions(TypedDict, total=False):
     system: str | None
     window: int | None
     completion: int | None
+    max_output: int | None
     max_prompt_tokens: int | None
     overrides: Mapping[str, Any] | Overrides | None
     retrieval: Mapping[str, Any] | RetrievalOverrides | None
@@ -251,7 +243,7 @@ class AssembleOptions(BuildOptions, total=False):
 
 
 class RespondOptions(BuildOptions, total=False):
-    """Keywords of `Engine.respond` and `Engine.stream`. `id` and `sender` are those of the message."""
+    """Keywords of `Engine.respond` and `Engine.stream`. `id` and `sender` belong to the message."""
 
     provider: str | Provider | None
     id: str | None
@@ -292,6 +284,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     system: str | None = None
     window: int | None = None
     completion: int | None = None
+    max_output: int | None = None
     max_prompt_tokens: int | None = None
     overrides: Mapping[str, Any] | Overrides | None = None
     retrieval: Mapping[str, Any] | RetrievalOverrides | None = None
@@ -311,12 +304,13 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
             require_string(field, getattr(self, field))
         require_positive("window", self.window)
         require_positive("completion", self.completion)
+        require_positive("max_output", self.max_output)
         require_positive("max_prompt_tokens", self.max_prompt_tokens)
         resolve_notices(self.notices)
         read_retrieval(self.retrieval)
-        for at, part in enumerate(require_list("media", self.media)):
+        for index, part in enumerate(require_list("media", self.media)):
             if not isinstance(part, Media):
-                raise InvalidValue(f"media[{at}]", f"must be a Media, not {preview(part)}")
+                raise InvalidValue(f"media[{index}]", f"must be a Media, not {preview(part)}")
 
 
 def resolve_message(message: object) -> Content | Message | None:
@@ -355,7 +349,6 @@ def parse_usage(usage: object) -> Usage | None:
 
 
 def get_context_id(context: Context | str) -> str:
-    """Return the id of a context."""
     if not isinstance(context, Context | str):
         raise InvalidValue("context", f"must be a Context or its id, not {preview(context)}")
     return context if isinstance(context, str) else context.id

@@ -151,6 +151,5 @@ async def get_user(store: Store, user: str | None) -> User | None:
 
 
 async def get_user_name(store: Store, user: str | None) -> str:
-    """Return the name of a user."""
     known = await get_user(store, user)
     return (known.name or known.id) if known else DEFAULT_USER_NAME

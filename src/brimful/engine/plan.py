@@ -11,6 +11,7 @@ import msgspec
 from brimful.assembly.arguments import with_prompt_limit
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.content import ContentPackage, Flex, Media, ToolCall, ToolResult
+from brimful.core.decision import RETRIEVED_KINDS
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
 from brimful.core.prompt import TokenCounter
@@ -33,7 +34,7 @@ _REQUIRED = Flex(can_drop=False, priority=10)
 
 
 class CurrentMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """The message to answer; None if the history ends with what is to be answered, such as tool results."""
+    """The message to answer; None if the history ends with something to answer, such as tool results."""
 
     message: Message | None = None
 
@@ -76,6 +77,7 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     vocabulary: str | None
     window: int | None
     completion: int | None
+    max_output: int | None
     budget: ContextBudget
     current: CurrentMessage = CurrentMessage()
     user: User | None = None
@@ -107,7 +109,7 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def min_relevance(self) -> float:
         """The relevance below which a hit is not worth any tokens."""
-        return self.policy.min_relevance if self.policy.price else 0.0
+        return min(map(self.policy.min_relevance_of, RETRIEVED_KINDS)) if self.policy.price else 0.0
 
     @cached_property
     def tokens_for_results(self) -> int:
@@ -127,6 +129,7 @@ def make_plan(  # noqa: PLR0913 - all but the first two have names
     max_prompt_tokens: int | None = None,
     window: int | None = None,
     completion: int | None = None,
+    max_output: int | None = None,
 ) -> BuildPlan:
     """Plan a build. The user's time zone changes the policy, then the persona's overrides, then the caller's."""
     changes = {"layout.timezone": timezone} if timezone else {}
@@ -142,7 +145,8 @@ def make_plan(  # noqa: PLR0913 - all but the first two have names
         vocabulary=vocabulary_for(model, loaded.counting),
         window=window,
         completion=completion,
-        budget=allocate(loaded, model, window=window, completion=completion),
+        max_output=max_output,
+        budget=allocate(loaded, model, window=window, completion=completion, max_output=max_output),
     )
 
 
@@ -212,11 +216,11 @@ def require_last_turn(packages: Sequence[ContentPackage]) -> list[ContentPackage
 
     Without them there would be nothing to answer. An agent's steps in between are ordinary history.
     """
-    last_user = next((at for at, package in enumerate(packages) if package.role == "user"), None)
+    last_user = next((i for i, package in enumerate(packages) if package.role == "user"), None)
     required = {*_find_last_turn(packages), *([] if last_user is None else [last_user])}
     return [
-        msgspec.structs.replace(package, flex=_REQUIRED, importance=1.0) if at in required else package
-        for at, package in enumerate(packages)
+        msgspec.structs.replace(package, flex=_REQUIRED, importance=1.0) if i in required else package
+        for i, package in enumerate(packages)
     ]
 
 

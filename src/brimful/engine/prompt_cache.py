@@ -130,8 +130,8 @@ def _count_shared(before: RequestDigest, after: RequestDigest, rule: CacheRule) 
     if before.tools != after.tools:
         return 0
     length, size = min(len(before.messages), len(after.messages)), _HASH_BYTES
-    pairs = ((at, before.messages[at : at + size], after.messages[at : at + size]) for at in range(0, length, size))
-    shared = next((at for at, first, second in pairs if first != second), length) // size
+    pairs = ((i, before.messages[i : i + size], after.messages[i : i + size]) for i in range(0, length, size))
+    shared = next((i for i, first, second in pairs if first != second), length) // size
     while rule.breakpoints and shared and not before.breakpoints[shared - 1]:
         shared -= 1
     return shared

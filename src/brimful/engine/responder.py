@@ -108,7 +108,6 @@ class AnswerStream:
         return _join_answers(self._answers)
 
     async def __aiter__(self) -> AsyncIterator[ReplyChunk]:
-        """Yield the chunks."""
         async for item in self._items:
             match item:
                 case Answer():
@@ -120,13 +119,11 @@ class AnswerStream:
         self._is_complete = bool(self._answers)
 
     async def __aenter__(self) -> Self:
-        """Return the stream."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the stream."""
         await self.close()
 
     async def close(self) -> None:

@@ -30,7 +30,6 @@ class PeriodicTask:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the task."""
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
@@ -98,7 +97,7 @@ class Retention:
         self._task = PeriodicTask(lambda: self.prune(clock()), PRUNE_INTERVAL, "pruning failed and will be retried")
 
     async def prune(self, now: float) -> None:
-        """Delete what is too old. If a store fails, the others are still pruned."""
+        """Delete records that are too old. If a store fails, the others are still pruned."""
         async for store in self._stores():
             try:
                 report = await store.prune(before=now - self._seconds)

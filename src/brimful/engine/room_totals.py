@@ -53,7 +53,7 @@ class RoomCounter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RoomTotal(msgspec.Struct, frozen=True, kw_only=True):
-    """All visible messages of a room, and their tokens. `sums` are to be saved; `tokenized` texts were counted now."""
+    """All visible messages of a room, and their tokens. `sums` have to be saved; `tokenized` texts were counted now."""
 
     messages: int = 0
     tokens: int = 0
@@ -95,7 +95,7 @@ async def count_room(store: Store, counts: RoomCounts, counter: RoomCounter) -> 
 def find_unread(
     total: RoomTotal, candidates: Mapping[str, Message], packages: Sequence[ContentPackage], counter: RoomCounter
 ) -> Unread:
-    """Return what the room has besides the candidates. `packages` are those of the recent history, as they are counted.
+    """Return what the room has besides the candidates. `packages` are the counted packages of the recent history.
 
     Plain texts among them show by how much calibrated counts differ.
     """
@@ -111,7 +111,7 @@ def _split(span: Span, uncounted: frozenset[str]) -> tuple[Span | None, int]:
     """Return the newest part of a span, in which all texts are counted, and the number of messages before it."""
     visible = [each for each in span.messages if not each.message.hidden]
     is_unknown = (not uncounted.isdisjoint(texts_in(each.message.content)) for each in visible)
-    end = next((at for at, unknown in enumerate(is_unknown) if unknown), len(visible))
+    end = next((i for i, unknown in enumerate(is_unknown) if unknown), len(visible))
     if end == len(visible):
         return Span(first=span.first, last=span.last, messages=tuple(visible)), 0
     first = visible[end].message.seq + 1

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
 from brimful.core.validation import preview
 from brimful.engine.engine import Engine
-from brimful.errors import InvalidValue, UnknownRecord
+from brimful.errors import InvalidValue
 from brimful.formats import (
     ImportedRecord,
     Reader,
@@ -31,7 +31,6 @@ from brimful.formats import (
 from brimful.formats.character_card import CARD_KEY, card_lorebook_id
 from brimful.lore import check_keywords
 from brimful.records import (
-    Entity,
     Lorebook,
     LoreEntry,
     Memory,
@@ -420,17 +419,7 @@ async def _count_written(
             tally.add_skipped(Skipped(_describe_location(record, locations), WAS_DELETED))
 
 
-R = TypeVar("R", bound=Entity)
-
 PAGE_RECORDS: Final = 500  # records per read
-
-
-async def get_record(store: Store, kind: type[R], id: str) -> R:
-    """Return a record; raise `UnknownRecord` if there is none."""
-    record = await store.get(kind, id)
-    if record is None:
-        raise UnknownRecord(str(kind.__struct_config__.tag), id)
-    return record
 
 
 async def read_messages(store: Store, room: Room) -> AsyncIterator[Message]:

@@ -109,7 +109,7 @@ class WorkSettings(msgspec.Struct, frozen=True, kw_only=True):
 def work_settings(
     *, embedder: Embedder | None, janitor_interval: str | float | None, retention: str | float | None
 ) -> WorkSettings:
-    """Return the settings of a worker from those of a server."""
+    """Return the settings of a worker, taken from the settings of a server."""
     return WorkSettings(
         embedder=embedder,
         janitor_interval=None if janitor_interval is None else parse_interval(janitor_interval, "janitor_interval"),
@@ -397,7 +397,7 @@ class Worker:
         return 0
 
     async def _clean_up(self, job: Job) -> int:
-        """Collapse floods. If days, months or years are to be summarized, that is a job of its own."""
+        """Collapse floods. If days, months or years are due for a summary, that is a separate job."""
         report = await self._run_janitor(await self._open_engine(job.tenant), summarize=False)
         if report.pending:
             await self._database.tenant(job.tenant).add_job("summarize")
@@ -424,7 +424,7 @@ class Worker:
             raise
 
     async def _prune(self, job: Job) -> int:
-        """Delete what is too old. The next time is when the oldest record that is left will be."""
+        """Delete records that are too old. The next time is when the oldest remaining record expires."""
         store, keep, now = self._database.tenant(job.tenant), self._settings.retention or 0.0, self._clock()
         report = await store.prune(before=now - keep, on_progress=lambda _: self._check_stopped())
         oldest = await store.oldest_event()

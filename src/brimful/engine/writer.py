@@ -234,9 +234,9 @@ class Writer:
 
 def require_records(field: str, values: object, type: type[Record]) -> None:
     """Refuse anything but a list of records of a type."""
-    for at, value in enumerate(require_list(field, values)):
+    for index, value in enumerate(require_list(field, values)):
         if not isinstance(value, type):
-            raise InvalidValue(f"{field}[{at}]", f"must be a {type.__name__}, not {preview(value)}")
+            raise InvalidValue(f"{field}[{index}]", f"must be a {type.__name__}, not {preview(value)}")
 
 
 async def find_removed_sources(store: Store, memories: Sequence[Memory]) -> set[str]:

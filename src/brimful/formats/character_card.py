@@ -230,7 +230,6 @@ def card_name(card: dict[str, Any]) -> str:
 
 
 def read_character(data: dict[str, Any]) -> Character:
-    """Return the character of a card."""
     fields = {field: as_str(data.get(card_field)) for card_field, field in CARD_FIELDS.items()}
     fields["prompt"] = strip_original(fields["prompt"])
     return Character(

@@ -155,7 +155,7 @@ class _Conversation:
         self._room = join_id(source.requested_room or PREFIX, own or f"{as_str(data.get('title'))}@{self._created}")
 
     def read(self, nodes: dict[str, Any]) -> Iterator[ImportedRecord | Skipped]:
-        """Yield a room and its messages, then those of each other branch that is not empty."""
+        """Yield a room with its messages, then one for each other branch that is not empty."""
         messages_of = {node: _message(each) for node, each in nodes.items()}
         ordered = sorted(nodes, key=lambda node: parse_time(messages_of[node].get("create_time")) or 0.0)
         parents = {node: as_id(as_dict(nodes[node]).get("parent")) or None for node in ordered}

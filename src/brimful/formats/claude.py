@@ -68,10 +68,10 @@ def _project(source: Source, id: str, data: dict[str, Any]) -> Iterator[Imported
         prompt=as_str(data.get("prompt_template")),
         metadata=without_empty(description=as_str(data.get("description"))),
     )
-    for at, document in enumerate(as_dicts(data.get("docs"))):
+    for index, document in enumerate(as_dicts(data.get("docs"))):
         if content := as_str(document.get("content")):
             yield Memory(
-                id=join_id(persona, as_id(document.get("uuid")) or at),
+                id=join_id(persona, as_id(document.get("uuid")) or index),
                 content=content,
                 persona=persona,
                 source=as_str(document.get("filename")),
@@ -108,7 +108,7 @@ class _Conversation:
         self._room = join_id(source.requested_room or PREFIX, own)
 
     def read(self) -> Iterator[ImportedRecord | Skipped]:
-        """Yield a room and its messages, then those of each other branch."""
+        """Yield a room with its messages, then one for each other branch."""
         messages = _messages_by_id(self._data["chat_messages"])
         linked = any("parent_message_uuid" in each for _, each in messages.values())
         before = dict(zip(messages, (None, *messages), strict=False))
@@ -127,11 +127,11 @@ class _Conversation:
                     yield each
                 if isinstance(each, Skipped):
                     skipped.add(each.location)
-        for at, each in enumerate(self._data["chat_messages"]):
+        for index, each in enumerate(self._data["chat_messages"]):
             if not isinstance(each, dict):
-                yield Skipped(f"{self._location}: chat_messages[{at}]", "is not a message: it must be a JSON object")
-            elif messages[as_id(each.get("uuid")) or str(at)][1] != each:
-                yield Skipped(f"{self._location}: chat_messages[{at}]", "another message has this id")
+                yield Skipped(f"{self._location}: chat_messages[{index}]", "is not a message: it must be a JSON object")
+            elif messages[as_id(each.get("uuid")) or str(index)][1] != each:
+                yield Skipped(f"{self._location}: chat_messages[{index}]", "another message has this id")
 
     def _make_room(self, branch: Branch, ids: dict[str, str]) -> Room:
         data = self._data
@@ -152,8 +152,8 @@ class _Conversation:
             ),
         )
 
-    def _messages(self, branch: Branch, id: str, at: int, data: dict[str, Any]) -> Iterator[Message | Skipped]:
-        location = f"{self._location}: chat_messages[{at}]"
+    def _messages(self, branch: Branch, id: str, index: int, data: dict[str, Any]) -> Iterator[Message | Skipped]:
+        location = f"{self._location}: chat_messages[{index}]"
         role = _ROLES.get(as_str(data.get("sender")))
         if role is None:
             yield Skipped(location, f"sender: must be human or assistant, not {data.get('sender')!r}")
@@ -193,9 +193,9 @@ def _metadata(data: dict[str, Any]) -> dict[str, Any]:
 def _messages_by_id(messages: list[Any]) -> dict[str, tuple[int, dict[str, Any]]]:
     """Return messages with their indices, by id; of two with the same id, the first."""
     by_id: dict[str, tuple[int, dict[str, Any]]] = {}
-    for at, each in enumerate(messages):
+    for index, each in enumerate(messages):
         if isinstance(each, dict):
-            by_id.setdefault(as_id(each.get("uuid")) or str(at), (at, each))
+            by_id.setdefault(as_id(each.get("uuid")) or str(index), (index, each))
     return by_id
 
 

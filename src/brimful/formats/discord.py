@@ -51,7 +51,6 @@ class _Channel:
         self._at = source.modified
 
     def room(self, source: Source) -> Iterator[Room | Skipped]:
-        """Yield the room."""
         about = {key: as_str(self._channel.get(key)) for key in ("type", "category", "topic")}
         try:
             yield Room(

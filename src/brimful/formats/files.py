@@ -1,4 +1,4 @@
-"""Open what is to be imported: files, standard input, pipes, directories, zip archives and gzip files.
+"""Open the sources of an import: files, standard input, pipes, directories, zip archives and gzip files.
 
 Nothing is unpacked to disk, and no file is held in memory whole. Zip and gzip bombs, and archives whose names lead
 outside of them, are rejected before anything is read.
@@ -68,7 +68,7 @@ Opener = Callable[[str], OpenFile]
 
 
 class Spool:
-    """Opens files. Keeps a copy of those that can be read only once, so that they can be opened again."""
+    """Opens files. A file that can be read only once is copied, so that it can be opened again."""
 
     def __init__(self) -> None:
         self._copies: dict[str, OpenFile] = {}
@@ -131,9 +131,7 @@ class Folder(Protocol):
         """The paths of all files in it, relative and with `/`, in order."""
         ...
 
-    def open(self, name: str) -> OpenFile:
-        """Open a file by its name."""
-        ...
+    def open(self, name: str) -> OpenFile: ...
 
     def stored_size(self, name: str) -> int:
         """Return the bytes that a file takes on disk."""
@@ -179,7 +177,6 @@ class Directory:
         return target.is_file() and target.is_relative_to(root)
 
     def open(self, name: str) -> OpenFile:
-        """Open a file by its name."""
         return open_file(str(self._at(name)))
 
     def stored_size(self, name: str) -> int:
@@ -229,8 +226,8 @@ class Siblings:
 
     def find_prefix(self, prefix: str) -> str | None:
         """Return the first file, in any folder, whose name starts with a prefix."""
-        at = bisect_left(self._by_file_name, (prefix, ""))
-        file_name, name = self._by_file_name[at] if at < len(self._by_file_name) else ("", "")
+        index = bisect_left(self._by_file_name, (prefix, ""))
+        file_name, name = self._by_file_name[index] if index < len(self._by_file_name) else ("", "")
         return name if prefix and file_name.startswith(prefix) else None
 
     def read(self, name: str, max_bytes: int) -> bytes | None:
@@ -271,7 +268,6 @@ class Archive:
         self.names = tuple(sorted(self._files))
 
     def open(self, name: str) -> OpenFile:
-        """Open a file by its name."""
         entry = self._files[name]
         if entry.flag_bits & _ENCRYPTED:
             raise DamagedFile(f"{self.name}/{name}", "is encrypted: unpack the archive first")
@@ -283,7 +279,6 @@ class Archive:
         return self._files[name].compress_size
 
     def close(self) -> None:
-        """Close the archive."""
         self._zip.close()
         self._file.close()
 

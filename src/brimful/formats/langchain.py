@@ -125,13 +125,13 @@ def _calls(fields: dict[str, Any]) -> list[dict[str, Any]]:
     calls = as_dicts(fields.get("tool_calls"))
     if not calls:
         return as_dicts(as_dict(fields.get("additional_kwargs")).get("tool_calls"))
-    return [_call(at, call) for at, call in enumerate(calls)]
+    return [_call(i, call) for i, call in enumerate(calls)]
 
 
-def _call(at: int, call: dict[str, Any]) -> dict[str, Any]:
+def _call(index: int, call: dict[str, Any]) -> dict[str, Any]:
     arguments = json.dumps(as_dict(call.get("args")), ensure_ascii=False)
     function = {"name": as_str(call.get("name")), "arguments": arguments}
-    return {"id": as_id(call.get("id")) or f"call-{at}", "type": "function", "function": function}
+    return {"id": as_id(call.get("id")) or f"call-{index}", "type": "function", "function": function}
 
 
 def _metadata(fields: dict[str, Any]) -> dict[str, Any]:

@@ -209,7 +209,6 @@ def optional_field(
 
 
 def is_true(value: object) -> bool:
-    """Return whether a value is `true`."""
     return value is True
 
 

@@ -209,7 +209,6 @@ def is_sillytavern_card_entry(raw: JsonObject) -> bool:
 
 
 def extension_path(name: str) -> KeyPath:
-    """Return the path of an extension."""
     return (EXTENSIONS, name)
 
 
@@ -433,7 +432,7 @@ def read_lorebook_entries(data: Mapping[str, Any], lorebook: str) -> list[LoreEn
     entries = _book_data(data).get(_ENTRIES)
     listed = entries.items() if isinstance(entries, Mapping) else enumerate(entries or ())
     taken: set[str] = set()
-    return [_read_entry(format, at, raw, lorebook, taken) for at, raw in listed]
+    return [_read_entry(format, i, raw, lorebook, taken) for i, raw in listed]
 
 
 def write_lorebook(book: Lorebook, entries: Sequence[LoreEntry], format: LorebookFormat) -> dict[str, Any]:
@@ -509,8 +508,8 @@ def _write_entries(entries: Sequence[LoreEntry], format: LorebookFormat) -> dict
 def _entry_position(entry: LoreEntry, format: LorebookFormat) -> tuple[bool, int]:
     """Return the sort key of an entry: its position in the file, or in a file of another format."""
     keys = (_original(entry.settings, each).get("position") for each in (format, *LOREBOOK_FORMATS))
-    at = next((key for key in keys if key is not None), None)
-    number = int(at) if isinstance(at, int) or (isinstance(at, str) and at.isdecimal()) else None
+    first = next((key for key in keys if key is not None), None)
+    number = int(first) if isinstance(first, int) or (isinstance(first, str) and first.isdecimal()) else None
     return (number is None, number or 0)
 
 

@@ -113,18 +113,17 @@ def _read_answers(source: Source, location: str, id: str | int, line: dict[str, 
     if isinstance(answers, str):
         yield Skipped(location, answers)
         return
-    for at, message in enumerate(answers):
-        room = join_id(source.room, id, at + 1) if at else join_id(source.room, id)
-        yield from ConversationReader(room, source.modified).read(f"{location}: choices[{at}]", message)
+    for index, message in enumerate(answers):
+        room = join_id(source.room, id, index + 1) if index else join_id(source.room, id)
+        yield from ConversationReader(room, source.modified).read(f"{location}: choices[{index}]", message)
 
 
 def read_conversation(
     room: str, source: Source, location: str, messages: list[Any], translate: Translate
 ) -> Iterator[Message | Skipped]:
-    """Yield the messages of one room."""
     conversation = ConversationReader(room, source.modified)
-    for at, message in enumerate(messages):
-        yield from conversation.read(f"{location}[{at}]", _translated(message, translate))
+    for index, message in enumerate(messages):
+        yield from conversation.read(f"{location}[{index}]", _translated(message, translate))
 
 
 def _translated(data: Any, translate: Translate) -> Any:

@@ -45,7 +45,7 @@ SCHEMA: Final = pa.schema(
         ("answers", pa.list_(_ANSWER)),
     ]
 )
-"""The columns: those of JSON lines, without the metadata and notices of answers."""
+"""The columns: the fields of JSON lines, without the metadata and notices of answers."""
 
 
 class ParquetFile:

@@ -81,7 +81,6 @@ class Reader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Delete the copies."""
         self._spool.close()
 
     @property
@@ -225,7 +224,6 @@ class DamageReport:
         self._readable = 0
 
     def records(self) -> Iterator[ImportedRecord | Skipped]:
-        """Yield all records of the reader."""
         for record in self._reader.records():
             if not isinstance(record, Skipped):
                 self._readable += 1

@@ -18,7 +18,6 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
-    """Yield the records."""
     for entry in source.entries():
         if isinstance(entry, Skipped):
             yield entry

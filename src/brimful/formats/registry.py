@@ -1,4 +1,4 @@
-"""All known formats: those of third-party packages first, then ours, from the most specific to the most general."""
+"""All known formats: third-party packages first, then ours, from the most specific to the most general."""
 
 import re
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ BUILTIN_FORMATS: Final = tuple(
 
 
 def format_names() -> tuple[str, ...]:
-    """Return the names of all formats, without loading those of other packages.
+    """Return the names of all formats, without loading other packages.
 
     >>> format_names()[-2:]
     ('llamaindex', 'openai')

@@ -284,10 +284,10 @@ def _changed_character(metadata: dict[str, Any], character: Character | None) ->
 
 def _with_swipe(original: dict[str, Any], text: str) -> dict[str, Any]:
     """Return the rest of a line, with the text as the selected swipe."""
-    swipes, at = original.get("swipes"), original.get("swipe_id")
-    if not isinstance(swipes, list) or not isinstance(at, int) or not 0 <= at < len(swipes):
+    swipes, index = original.get("swipes"), original.get("swipe_id")
+    if not isinstance(swipes, list) or not isinstance(index, int) or not 0 <= index < len(swipes):
         return original
-    return {**original, "swipes": [*swipes[:at], text, *swipes[at + 1 :]]}
+    return {**original, "swipes": [*swipes[:index], text, *swipes[index + 1 :]]}
 
 
 def _iso_time(at: float) -> str:

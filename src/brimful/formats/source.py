@@ -103,7 +103,6 @@ class Source:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the file."""
         self._file.close()
 
     @property
@@ -390,7 +389,6 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     reads_entries: bool = False
 
     def read_records(self, source: Source) -> Iterator[ImportedRecord | Skipped]:
-        """Yield the records of a source."""
         return self.read(source)
 
     def scan(self, source: Source) -> Iterator[Entry | ImportedRecord | Skipped]:

@@ -10,7 +10,7 @@ import msgspec
 
 from brimful.core.decision import SECONDS_PER_DAY
 from brimful.core.labels import iso_date
-from brimful.records.janitor import MessagePosition
+from brimful.records.runs import MessagePosition
 
 Span = tuple[int, int]
 Spans = tuple[Span, ...]
@@ -58,8 +58,8 @@ def spans_contain(spans: Sequence[Span], position: int) -> bool:
     >>> spans_contain(((3, 5), (7, 7)), 5), spans_contain(((3, 5), (7, 7)), 6)
     (True, False)
     """
-    at = bisect_right(spans, (position, position))
-    return any(first <= position <= last for first, last in spans[max(0, at - 1) : at + 1])
+    index = bisect_right(spans, (position, position))
+    return any(first <= position <= last for first, last in spans[max(0, index - 1) : index + 1])
 
 
 Level = Literal["family", "day", "month", "year"]

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from brimful.janitor.floods import make_excerpt
-from brimful.protocols.summarizer import Digest, Passage
+from brimful.protocols import Digest, Passage
 from brimful.threads import run_in_thread
 
 MAX_QUOTE_CHARS: Final = 160  # of a sentence
@@ -33,7 +33,7 @@ ExtractTerms = Callable[[str], Sequence[str]]
 class _Sentence(msgspec.Struct, frozen=True):
     text: str
     speaker: str
-    at: int
+    index: int
     topic: int
     terms: frozenset[str]
 
@@ -54,7 +54,7 @@ class ExtractiveSummarizer:
         sentences = self._sentences(digest.topics)
         weights = _term_weights(sentences, frozenset(self._terms(digest.focus)))
         chosen = _select_sentences(sentences, weights, digest.tokens * _CHARS_PER_TOKEN)
-        return "\n".join(map(_format_quote, sorted(chosen, key=lambda sentence: sentence.at)))
+        return "\n".join(map(_format_quote, sorted(chosen, key=lambda sentence: sentence.index)))
 
     def _sentences(self, topics: Sequence[Sequence[Passage]]) -> list[_Sentence]:
         passages = [(passage, number) for number, topic in enumerate(topics) for passage in topic]
@@ -65,9 +65,9 @@ class ExtractiveSummarizer:
         step = 1 + len(parts) // MAX_SENTENCES
         sentences = [
             _Sentence(
-                make_excerpt(text, MAX_QUOTE_CHARS), speaker, at, topic, frozenset(self._terms(text[:MAX_SCORED_CHARS]))
+                make_excerpt(text, MAX_QUOTE_CHARS), speaker, i, topic, frozenset(self._terms(text[:MAX_SCORED_CHARS]))
             )
-            for at, (text, speaker, topic) in enumerate(parts[::step])
+            for i, (text, speaker, topic) in enumerate(parts[::step])
         ]
         informative = [sentence for sentence in sentences if len(sentence.terms) >= _MIN_TERMS]
         return informative or [sentence for sentence in sentences if sentence.terms]
@@ -88,7 +88,7 @@ def _select_sentences(sentences: Sequence[_Sentence], weights: dict[str, float],
             sum(left[term] for term in each.terms) / math.sqrt(len(each.terms)) / _REPEAT_PENALTY ** quotes[each.topic]
             for each in waiting
         ]
-        best = max(range(len(waiting)), key=lambda at: (scores[at], -waiting[at].at))
+        best = max(range(len(waiting)), key=lambda i: (scores[i], -waiting[i].index))
         sentence = waiting.pop(best)
         max_chars -= len(_format_quote(sentence)) + 1
         if scores[best] <= 0 or (max_chars < 0 and chosen):

@@ -58,7 +58,7 @@ def make_shingles(text: str) -> frozenset[str]:
     >>> sorted(make_shingles("abcdef"))
     ['abcd', 'bcde', 'cdef']
     """
-    return frozenset(text[at : at + SHINGLE_CHARS] for at in range(max(1, len(text) - SHINGLE_CHARS + 1)))
+    return frozenset(text[i : i + SHINGLE_CHARS] for i in range(max(1, len(text) - SHINGLE_CHARS + 1)))
 
 
 def jaccard_similarity(one: frozenset[str], other: frozenset[str]) -> float:
@@ -82,8 +82,8 @@ def make_sketch(text: str) -> npt.NDArray[np.uint32]:
     """
     characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
     hashes = np.zeros(max(1, len(characters) - SHINGLE_CHARS + 1), np.uint64)
-    for at in range(SHINGLE_CHARS):
-        hashes = hashes * _BASE + characters[at : at + len(hashes)]
+    for index in range(SHINGLE_CHARS):
+        hashes = hashes * _BASE + characters[index : index + len(hashes)]
     products = _FACTORS * (hashes >> np.uint64(32)).astype(np.uint32)
     products += _OFFSETS
     sketch: npt.NDArray[np.uint32] = products.min(axis=1)
@@ -108,8 +108,8 @@ def find_families(texts: Sequence[str], min_similarity: float = MIN_SIMILARITY) 
     [(0, 2), (1,)]
     """
     equal: dict[str, list[int]] = {}
-    for at, text in enumerate(texts):
-        equal.setdefault(normalize(text), []).append(at)
+    for position, text in enumerate(texts):
+        equal.setdefault(normalize(text), []).append(position)
     index = _FamilyIndex(min_similarity)
     families: dict[str, list[int]] = {}
     for text, members in equal.items():
@@ -132,8 +132,8 @@ class _FamilyIndex:
             return text
         pieces = make_shingles(text)
         bands = list(zip(self._buckets, make_sketch(text).view(_BAND).tolist(), strict=True))
-        near = {at for bucket, band in bands if band in bucket for at in bucket[band]}
-        best = max(((self._similarity(pieces, at), -at) for at in near), default=(0.0, 0))
+        near = {i for bucket, band in bands if band in bucket for i in bucket[band]}
+        best = max(((self._similarity(pieces, i), -i) for i in near), default=(0.0, 0))
         if best[0] >= self._min_similarity:
             members = self._members[-best[1]]
             members.extend([pieces] if len(members) <= MAX_WITNESSES else [])
@@ -144,9 +144,9 @@ class _FamilyIndex:
         self._members.append([pieces])
         return text
 
-    def _similarity(self, pieces: frozenset[str], at: int) -> float:
+    def _similarity(self, pieces: frozenset[str], index: int) -> float:
         """Return the similarity of a text to the head of a family; 0 if it differs from its other first members."""
-        head, *others = (jaccard_similarity(pieces, other) for other in self._members[at])
+        head, *others = (jaccard_similarity(pieces, other) for other in self._members[index])
         return head if all(share >= self._min_similarity for share in others) else 0.0
 
 

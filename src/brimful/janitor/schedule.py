@@ -1,4 +1,4 @@
-"""What is due in a room: days whose summaries are missing or outdated, and months and years to roll up."""
+"""Work that is due in a room: days whose summaries are missing or outdated, and months and years to roll up."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
@@ -19,7 +19,7 @@ from brimful.janitor.days import (
     year_of,
 )
 from brimful.records import Summary
-from brimful.records.janitor import MessagePosition
+from brimful.records.runs import MessagePosition
 
 LEVEL_KEY: Final = "janitor"
 """The metadata key with the level of a janitor's summary. Summaries without it are not the janitor's."""
@@ -33,7 +33,7 @@ class DueDay(msgspec.Struct, frozen=True):
 
 
 class RollUp(msgspec.Struct, frozen=True):
-    """A month or year that gets one summary in place of those of its parts.
+    """A month or year that gets one summary instead of one for each part.
 
     Floods are rolled up separately, since their messages are archived. `skipped` are positions that no part covers.
     """

@@ -14,9 +14,9 @@ from brimful.janitor.floods import find_floods, flood_line, sender_names
 from brimful.janitor.schedule import LEVEL_KEY, DueDay, RollUp, summary_level
 from brimful.janitor.topics import Topics
 from brimful.packagers.records import plain_text
-from brimful.protocols.summarizer import Digest, Passage
+from brimful.protocols import Digest, Passage
 from brimful.records import Message, Summary
-from brimful.records.janitor import JanitorChange
+from brimful.records.runs import JanitorChange
 
 SUMMARY_TOKENS: Final[dict[Level, int]] = {"family": 0, "day": 100, "month": 240, "year": 400}
 """The size of a summary by level, without its title."""
@@ -36,7 +36,7 @@ def separate_floods(messages: Sequence[Message]) -> DayContents:
     skipped = tuple(message for message in messages if _is_exempt(message))
     plain = [message for message in messages if _may_be_flood(message)]
     families = find_families([plain_text(message.content) for message in plain])
-    floods = tuple(flood for family in families for flood in find_floods([plain[at] for at in family.members]))
+    floods = tuple(flood for family in families for flood in find_floods([plain[i] for i in family.members]))
     separated = {message.id for group in (*floods, skipped) for message in group}
     return DayContents(floods, skipped, tuple(message for message in messages if message.id not in separated))
 
@@ -118,13 +118,13 @@ def make_roll_up_digest(past: RollUp) -> Digest:
     lines = [(part, text) for part in past.parts for text in _summary_lines(part)]
     return Digest(
         title=f"{past.name}: {sum(map(_covered_count, past.parts)):,} messages",
-        topics=tuple((Passage(text=text, at=part.at + at * 1e-6),) for at, (part, text) in enumerate(lines)),
+        topics=tuple((Passage(text=text, at=part.at + i * 1e-6),) for i, (part, text) in enumerate(lines)),
         tokens=SUMMARY_TOKENS[_roll_up_level(past)],
     )
 
 
 def make_roll_up_change(room: str, past: RollUp, digest: Digest, text: str, *, now: float) -> JanitorChange:
-    """Return the change that replaces the summaries of a month or year by one, and those of its floods by another.
+    """Return the change that replaces the summaries of a month or year by one, and its summaries of floods by another.
 
     They cover exactly the same messages.
     """

@@ -1,10 +1,11 @@
 """Group messages by thread (what they reply to) and by subject (what they mean)."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from brimful.core.units import find_leaders
 from brimful.records import Message
 
 if TYPE_CHECKING:
@@ -24,20 +25,10 @@ Topics = tuple[tuple[Message, ...], ...]
 
 def group_by_thread(messages: Sequence[Message]) -> Topics:
     """Return messages by thread, in order. A message without replies is a thread of its own."""
-    leader: dict[Hashable, Hashable] = {}
-
-    def find(node: Hashable) -> Hashable:
-        while leader.setdefault(node, node) != node:
-            leader[node] = leader[leader[node]]
-            node = leader[node]
-        return node
-
+    leaders = find_leaders((message.id, name) for message in messages for name in _replied_ids(message.metadata))
+    threads: dict[str, list[Message]] = {}
     for message in messages:
-        for name in _replied_ids(message.metadata):
-            leader[find(("message", message.id))] = find(("message", name))
-    threads: dict[Hashable, list[Message]] = {}
-    for message in messages:
-        threads.setdefault(find(("message", message.id)), []).append(message)
+        threads.setdefault(leaders.get(message.id, message.id), []).append(message)
     return tuple(map(tuple, threads.values()))
 
 
@@ -47,16 +38,16 @@ def merge_by_subject(groups: Topics, vectors: "Vectors | None") -> Topics:
         return groups
     centroids: list[Any] = []
     members: list[list[int]] = []
-    for at, vector in enumerate(vectors):
+    for index, vector in enumerate(vectors):
         near = np.array([float(vector @ centroid) / (float(np.linalg.norm(centroid)) or 1.0) for centroid in centroids])
         best = int(near.argmax()) if len(near) else -1
         if best >= 0 and (near[best] >= MIN_SUBJECT_SIMILARITY or len(centroids) >= MAX_SUBJECTS):
             centroids[best] = centroids[best] + vector
-            members[best].append(at)
+            members[best].append(index)
         else:
             centroids.append(np.array(vector))
-            members.append([at])
-    return tuple(tuple(message for at in each for message in groups[at]) for each in members)
+            members.append([index])
+    return tuple(tuple(message for i in each for message in groups[i]) for each in members)
 
 
 def _replied_ids(metadata: dict[str, Any]) -> list[str]:

@@ -70,11 +70,11 @@ def activate(
     """
     has_time = _make_timer(clock)
     effects = TimedEffects()
-    past = [at for at in range(1, len(turns)) if turns[at].expects_reply] if index.timed_entries else []
-    for at in reversed(past):
-        earlier = _TurnActivation(index, turns[at:], effects, seed, count_tokens, persona, has_time=has_time)
+    past = [i for i in range(1, len(turns)) if turns[i].expects_reply] if index.timed_entries else []
+    for position in reversed(past):
+        earlier = _TurnActivation(index, turns[position:], effects, seed, count_tokens, persona, has_time=has_time)
         if earlier.scan.may_start_timed_effect():
-            effects.start(turns[at].number, [each.entry for each in earlier.run({}).activated])
+            effects.start(turns[position].number, [each.entry for each in earlier.run({}).activated])
     return _TurnActivation(index, turns, effects, seed, count_tokens, persona, has_time=has_time).run(retrieved)
 
 

@@ -46,7 +46,7 @@ def parse_decorators(content: str) -> tuple[Decorators, str]:
     if not content.startswith("@@"):
         return NO_DECORATORS, content
     lines = content.split("\n")
-    end = next((at for at, line in enumerate(lines) if not line.startswith("@@")), len(lines))
+    end = next((i for i, line in enumerate(lines) if not line.startswith("@@")), len(lines))
     values: dict[str, object] = {}
     understood = True  # whether the last decorator was, so that its fallbacks are not needed
     fallbacks = 0

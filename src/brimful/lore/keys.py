@@ -76,7 +76,7 @@ class PlainMatcher:
     def _probe(self, text: str) -> Iterator[PlainKeyword]:
         """Yield the keywords whose beginnings appear in a text, each once."""
         for size, by_gram in self._grams.items():
-            grams = {text[at : at + size] for at in range(len(text) - size + 1)}
+            grams = {text[i : i + size] for i in range(len(text) - size + 1)}
             for gram in by_gram.keys() & grams:
                 yield from _probe_matches(text, gram, by_gram[gram])
 
@@ -175,7 +175,6 @@ class KeywordMatcher:
         self.refused: dict[str, str] = {}
 
     def number(self, keyword: Keyword) -> int:
-        """Return the number of a keyword."""
         return self._numbers.setdefault(keyword, len(self._numbers))
 
     def build(self) -> "KeywordMatcher":

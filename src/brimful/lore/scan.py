@@ -152,9 +152,9 @@ class KeywordScan:
     def _newest_matches(self, texts: Iterable[str]) -> dict[int, int]:
         """Return the newest message in which each keyword appears."""
         newest: dict[int, int] = {}
-        for at, text in enumerate(texts):
+        for index, text in enumerate(texts):
             for number in self._index.matcher.find(text, self._has_time):
-                newest.setdefault(number, at)
+                newest.setdefault(number, index)
         return newest
 
 

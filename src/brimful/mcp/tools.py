@@ -362,7 +362,7 @@ class Toolbox:
         return Block(f"[{name}] {explanation}", "(erased)" if is_erased(package) else item_text(package))
 
     async def list_contexts(self) -> list[Build]:
-        """Return the newest contexts; of a user, those of the last active rooms."""
+        """Return the newest contexts; for a user, of the last active rooms."""
         store = self._engine.store
         if self._user is None:
             return await store.builds(limit=_MAX_HITS)

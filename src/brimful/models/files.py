@@ -179,7 +179,7 @@ def _validate_fields(raw: Any, file: str, key: str) -> dict[str, Any]:
         fields = msgspec.convert(raw, _Fields)
     except msgspec.ValidationError as error:
         raise _convert_error(str(error), file, key) from None
-    raw_values = {name: getattr(fields, name) for name in fields.__struct_fields__}
+    raw_values = msgspec.structs.asdict(fields)
     values = {name: _plain_value(value) for name, value in raw_values.items() if value is not UNSET}
     if values.get("tokenizer") and "prior" in values:
         raise InvalidModel(file, f"{key}.prior".lstrip("."), "cannot be combined with a tokenizer")
@@ -301,7 +301,7 @@ def _make_row(entry: ModelEntry, parent: ModelInfo) -> ModelInfo:
 
 
 def load_registry(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Registry:
-    """Return the built-in models, with those of the user's file added.
+    """Return the built-in models and the models in the user's file.
 
     The file is `path`, or the one that BRIMFUL_MODELS names in `environ` (by default, the process's environment).
 

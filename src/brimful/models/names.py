@@ -99,7 +99,6 @@ class ModelName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_name(name: str) -> ModelName:
-    """Parse any name."""
     plain = name.strip().lower()
     if len(plain) > MAX_NAME_CHARACTERS:
         return ModelName(whole=plain, bare=plain)

@@ -60,11 +60,9 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
     local: Mapping[str, str]
 
     def __iter__(self) -> Iterator[ModelInfo]:
-        """Iterate over all rows."""
         return iter(self.rows.values())
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.rows)
 
     def names(self) -> tuple[str, ...]:

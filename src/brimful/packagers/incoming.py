@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from itertools import chain, takewhile
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,9 +20,12 @@ from brimful.core.content import (
     ToolResult,
     group_tool_results,
 )
-from brimful.core.cost import REASONING_KEY, count_content
+from brimful.core.cost import OWN_KEY, REASONING_KEY, count_content
 from brimful.core.frame import SYSTEM_ID, Frame, editable_holes, message_id, part_text
+from brimful.core.handles import MARK_KEY
+from brimful.core.own_output import is_own_message, message_mark, with_handles
 from brimful.core.prompt import Message, TokenCounter
+from brimful.core.units import find_leaders
 from brimful.packagers.package import get_defaults
 
 _MAX_CACHED_CHARACTERS: Final = 4_096  # of a message; most are shorter
@@ -30,7 +33,10 @@ _PACKAGE_BYTES: Final = 1_500  # memory of a package without its content, and of
 
 
 class _Item(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message with its position, the index of its first part in the turn, its group, and its parts with reasoning."""
+    """A message with its position, the index of its first part in the turn, its group, and its parts with reasoning.
+
+    `own` says that Brimful wrote it in an earlier round.
+    """
 
     id: str
     position: int
@@ -38,6 +44,7 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     first_part: int = 0
     group: str | None = None
     reasoning: tuple[int, ...] = ()
+    own: bool = False
 
 
 def package_turns(  # noqa: PLR0913 - most have a default
@@ -62,6 +69,7 @@ def package_turns(  # noqa: PLR0913 - most have a default
     items = [_Item(id=SYSTEM_ID, position=-1, message=message) for message in system] + list(
         _with_groups(tuple(_list_items(turns)), ties)
     )
+    items = _with_own(items, pinned)
 
     @cache
     def editable(position: int) -> Collection[int] | None:
@@ -76,7 +84,7 @@ def package_turns(  # noqa: PLR0913 - most have a default
         kind = "system-prompt" if at < leading else _kind(each.message, last=at == len(items) - 1)
         is_pinned = each.position in pinned
         can_drop = at not in required and not is_pinned
-        can_shrink = not is_pinned and _can_shorten(each, editable)
+        can_shrink = not is_pinned and not each.own and _can_shorten(each, editable)
         flex = flexes.get((can_drop, kind, can_shrink))
         if flex is None:
             flex = flexes[can_drop, kind, can_shrink] = Flex(
@@ -89,7 +97,15 @@ def package_turns(  # noqa: PLR0913 - most have a default
             each = msgspec.structs.replace(each, reasoning=reasoning[each.position])  # noqa: PLW2901 - with its parts
         make = _cached_package if _length(each.message) <= _MAX_CACHED_CHARACTERS else _package
         packages.append(make(each, kind, names, flex, counter))
-    return tuple(packages)
+    return with_handles(packages)
+
+
+def _with_own(items: list[_Item], pinned: Collection[int]) -> list[_Item]:
+    """Return the items, with those marked that Brimful wrote in an earlier round. Neither the last one nor pins are."""
+    for at, each in enumerate(items[:-1]):
+        if each.message.role == "user" and is_own_message(each.message) and each.position not in pinned:
+            items[at] = msgspec.structs.replace(each, own=True)
+    return items
 
 
 def _length(message: Message) -> int:
@@ -124,8 +140,17 @@ def _package(
         position=max(0, item.position),
         flex=flex,
         group=item.group,
-        metadata={REASONING_KEY: list(item.reasoning)} if item.reasoning else {},
+        metadata=_make_metadata(item),
     )
+
+
+def _make_metadata(item: _Item) -> dict[str, Any]:
+    metadata: dict[str, Any] = {REASONING_KEY: list(item.reasoning)} if item.reasoning else {}
+    if item.own:
+        metadata[OWN_KEY] = True
+    elif mark := message_mark(item.message):
+        metadata[MARK_KEY] = mark
+    return metadata
 
 
 _Make = Callable[[_Item, str, bool, Flex, TokenCounter], ContentPackage]
@@ -158,11 +183,12 @@ def _with_groups(items: Sequence[_Item], tied: Sequence[Sequence[int]]) -> Itera
     The provider decides whether such a request is valid. Here it must only stay as valid as it was.
     """
     ties, broken = _find_ties(items)
-    first = {each.position: at for at, each in reversed(list(enumerate(items)))} if tied else {}
+    first = {each.position: i for i, each in reversed(list(enumerate(items)))} if tied else {}
     callers = [(first[group[0]], first[position]) for group in tied for position in group[1:]]
-    leaders = _group_leaders(len(items), [*ties, *callers])
+    found = find_leaders([*ties, *callers])
+    leaders = [found.get(index, index) for index in range(len(items))]
     members = Counter(leaders)
-    incomplete = {leaders[at] for at in broken}
+    incomplete = {leaders[i] for i in broken}
     for each, leader in zip(items, leaders, strict=True):
         if members[leader] == 1 and leader not in incomplete:  # as most are
             yield each
@@ -174,35 +200,19 @@ def _with_groups(items: Sequence[_Item], tied: Sequence[Sequence[int]]) -> Itera
 
 def _find_ties(items: Sequence[_Item]) -> tuple[list[tuple[int, int]], set[int]]:
     """Return which items belong together, by turn or as a call and its result, and which lack their counterpart."""
-    ties = [(at - 1, at) for at in range(1, len(items)) if items[at].position == items[at - 1].position]
+    ties = [(i - 1, i) for i in range(1, len(items)) if items[i].position == items[i - 1].position]
     waiting: dict[str, int] = {}
     broken: set[int] = set()
-    for at, each in enumerate(items):
+    for index, each in enumerate(items):
         for part in each.message.parts:
             if isinstance(part, ToolCall):
                 broken.update([waiting[part.id]] if part.id in waiting else [])
-                waiting[part.id] = at
+                waiting[part.id] = index
             elif isinstance(part, ToolResult):
-                ties.append((waiting.get(part.id, at), at))
-                broken.update([] if part.id in waiting else [at])
+                ties.append((waiting.get(part.id, index), index))
+                broken.update([] if part.id in waiting else [index])
                 waiting.pop(part.id, None)
     return ties, broken.union(waiting.values())
-
-
-def _group_leaders(count: int, ties: Sequence[tuple[int, int]]) -> list[int]:
-    """Return for each item the first one that it is connected to (union-find)."""
-    leader = list(range(count))
-
-    def find(at: int) -> int:
-        while leader[at] != at:
-            leader[at] = leader[leader[at]]
-            at = leader[at]
-        return at
-
-    for one, other in ties:
-        first, second = sorted((find(one), find(other)))
-        leader[second] = first
-    return [find(at) for at in range(count)]
 
 
 def _as_plain_text(message: Message) -> Message:
@@ -212,7 +222,7 @@ def _as_plain_text(message: Message) -> Message:
 
 
 def _required_positions(items: Sequence[_Item]) -> set[int]:
-    last_user = max((at for at, each in enumerate(items) if each.message.role == "user"), default=-1)
+    last_user = max((at for at, each in enumerate(items) if each.message.role == "user" and not each.own), default=-1)
     systems = {at for at, each in enumerate(items) if each.message.role == "system"}
     return systems | {last_user, len(items) - 1}
 

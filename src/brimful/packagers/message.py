@@ -44,12 +44,12 @@ def tool_turn(
     _check_turn(calls, results)
     parts: tuple[Part, ...] = (Text(text=text), *calls) if text else tuple(calls)
     name = options["id"] if "id" in options else derived_id("tool-call", (*parts, *results), options)
-    at = options.get("position", 0)
-    validation.require_position(at)
-    call: PackageOptions = {"group": name, **options, "id": name, "position": at}
+    position = options.get("position", 0)
+    validation.require_position(position)
+    call: PackageOptions = {"group": name, **options, "id": name, "position": position}
     turn = [package("tool-call", parts, counter=counter, **call)]
     for step, (result, with_media) in enumerate(group_tool_results(results), start=1):
-        answer: PackageOptions = {**call, "id": f"{name}/{result.id}", "position": at + step}
+        answer: PackageOptions = {**call, "id": f"{name}/{result.id}", "position": position + step}
         turn.append(package("tool-result", with_media, counter=counter, **answer))
     return turn
 
@@ -71,18 +71,18 @@ def conversation(
     turns = _require_messages(messages)
     when = to_timestamp(start)
     leading = len(list(takewhile(lambda entry: entry.role == "system", turns)))
-    last_user = max((at for at, m in enumerate(turns) if m.role == "user"), default=-1)
+    last_user = max((i for i, m in enumerate(turns) if m.role == "user"), default=-1)
     required = {last_user, *_last_turn(turns)}
     packages = []
-    for at, entry in enumerate(turns):
-        kind = "system-prompt" if at < leading else _kind(entry, current=at == last_user == len(turns) - 1)
+    for index, entry in enumerate(turns):
+        kind = "system-prompt" if index < leading else _kind(entry, current=index == last_user == len(turns) - 1)
         options: PackageOptions = {
-            "id": f"{id_prefix}{at:06d}",
+            "id": f"{id_prefix}{index:06d}",
             "role": entry.role,
             "name": entry.name,
             "timestamp": when,
-            "position": at,
-            "can_drop": entry.role != "system" and at not in required,
+            "position": index,
+            "can_drop": entry.role != "system" and index not in required,
         }
         if min_tokens is not None and entry.role != "system":
             options["min_tokens"] = min_tokens
@@ -105,13 +105,13 @@ def _require_messages(messages: object) -> list[Message]:
     if isinstance(messages, str) or not isinstance(messages, Iterable):
         raise InvalidValue("messages", f"must be a list of messages, not {validation.preview(messages)}")
     turns = list(messages)
-    for at, entry in enumerate(turns):
+    for index, entry in enumerate(turns):
         if not isinstance(entry, Message):
             reason = f"must be a Message, not {validation.preview(entry)}; brimful.conversation() reads OpenAI's form"
-            raise InvalidValue(f"messages[{at}]", reason)
+            raise InvalidValue(f"messages[{index}]", reason)
         if not isinstance(entry.parts, tuple):
             raise InvalidValue(
-                f"messages[{at}].parts", f"must be a tuple of parts, not {validation.preview(entry.parts)}"
+                f"messages[{index}].parts", f"must be a tuple of parts, not {validation.preview(entry.parts)}"
             )
     return turns
 

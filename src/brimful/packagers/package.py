@@ -195,7 +195,6 @@ def derived_id(kind: str, content: tuple[Part, ...], options: PackageOptions) ->
 
 
 def copy_metadata(options: PackageOptions) -> dict[str, Any]:
-    """Return a copy of the metadata."""
     metadata: object = options.get("metadata", {})
     if type(metadata) is not dict and not isinstance(metadata, Mapping):
         raise InvalidPackage("metadata", f"must be a dict, not {validation.preview(metadata)}")
@@ -221,9 +220,9 @@ def _clean_content(content: str | tuple[Part, ...] | list[Part]) -> str | tuple[
         return clean_text(content)
     if not isinstance(content, tuple | list):
         raise InvalidPackage("content", f"must be a string or a list of parts, not {type(content).__name__}")
-    for at, part in enumerate(content):
+    for index, part in enumerate(content):
         if not isinstance(part, Part):
-            raise InvalidPackage(f"content[{at}]", f"must be a part, not {validation.preview(part)}")
+            raise InvalidPackage(f"content[{index}]", f"must be a part, not {validation.preview(part)}")
     return tuple(_clean_part(part) for part in content)
 
 
@@ -252,9 +251,9 @@ def _counted_forms(forms: object, counter: TokenCounter) -> tuple[Form, ...]:
     if isinstance(forms, str | bytes | Mapping) or not isinstance(forms, Iterable):
         raise InvalidPackage("forms", f"must be a list of Form, not {validation.preview(forms)}")
     counted = []
-    for at, form in enumerate(forms):
+    for index, form in enumerate(forms):
         if not isinstance(form, Form):
-            raise InvalidPackage(f"forms[{at}]", f"must be a Form, not {validation.preview(form)}")
+            raise InvalidPackage(f"forms[{index}]", f"must be a Form, not {validation.preview(form)}")
         text = clean_text(form.text)
         counted.append(Form(text, form.worth, form.tokens or counter.text(text)))
     return tuple(counted)

@@ -208,8 +208,8 @@ def package_header(
     `available`. History does not matter for that: examples that come and go with it would break the cached prefix.
     """
     packages = [
-        package("system-prompt", text, counter=counter, id=id, position=at, can_drop=id.endswith(_EXAMPLES_SUFFIX))
-        for at, (id, text) in enumerate(header_texts(persona, room, user).items())
+        package("system-prompt", text, counter=counter, id=id, position=i, can_drop=id.endswith(_EXAMPLES_SUFFIX))
+        for i, (id, text) in enumerate(header_texts(persona, room, user).items())
     ]
     left = available - sum(each.tokens.upper for each in packages if not each.flex.can_drop)
     return [_exclude_if_large(each, left) if each.flex.can_drop else each for each in packages]
@@ -228,7 +228,7 @@ def header_texts(persona: Persona | None, room: Room, user: User | None = None) 
     A character's prompt is used if the persona has none. Notes without a depth come last.
     """
     texts = {} if persona is None else _persona_texts(persona, persona.character or Character())
-    texts |= {f"room/{room.id}/header-{at}": header for at, header in enumerate(room.headers, start=1)}
+    texts |= {f"room/{room.id}/header-{i}": header for i, header in enumerate(room.headers, start=1)}
     texts[f"room/{room.id}/goal"] = f"Goal of this conversation: {room.goal}" if room.goal else ""
     texts |= {id: note.text for id, note in collect_notes(persona, room, user).items() if note.depth is None}
     return {id: text for id, text in texts.items() if text}
@@ -250,17 +250,17 @@ def package_notes(notes: dict[str, Note], turn: int, *, counter: TokenCounter) -
             depth=each.depth,
             id=id,
             role=each.role,
-            position=at,
+            position=i,
             excluded="" if each.is_due(turn) else f"it is included every {each.every} turns, and this is turn {turn:,}",
         )
-        for at, (id, each) in enumerate(notes.items())
+        for i, (id, each) in enumerate(notes.items())
         if each.depth is not None and each.text.strip()
     ]
 
 
 def _with_note_ids(owner: str, notes: tuple[Note, ...]) -> Iterator[tuple[str, Note]]:
-    for at, each in enumerate(notes, start=1):
-        yield f"{owner}/note-{at}" + (f"/{each.name}" if each.name else ""), each
+    for index, each in enumerate(notes, start=1):
+        yield f"{owner}/note-{index}" + (f"/{each.name}" if each.name else ""), each
 
 
 def _persona_texts(persona: Persona, character: Character) -> dict[str, str]:

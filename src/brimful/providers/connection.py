@@ -131,7 +131,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_stream_bytes: int = 1_000_000_000
 
     def __post_init__(self) -> None:
-        """Check the values."""
         for field in ("connect", "write", "read", "pool", "max_wait"):
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
@@ -394,7 +393,6 @@ class Connection:
             yield answer
 
     async def close(self) -> None:
-        """Close all connections."""
         if self._client is not None:
             client, self._client = self._client, None
             await client.aclose()

@@ -104,7 +104,6 @@ def parse_duration(value: object, field: str = "time") -> float:
 
 
 def validate_json_object(field: str, value: object) -> dict[str, Any]:
-    """Return a JSON object."""
     return validation.require_json_object(field, value, InvalidValue)
 
 
@@ -112,8 +111,8 @@ def check_strings(field: str, values: object) -> None:
     """Raise if a value is not a tuple of strings."""
     if not isinstance(values, tuple):
         raise InvalidValue(field, f"must be a tuple of strings, not {validation.preview(values)}")
-    for at, value in enumerate(values):
-        validation.require_unicode(f"{field}[{at}]", value, InvalidValue)
+    for index, value in enumerate(values):
+        validation.require_unicode(f"{field}[{index}]", value, InvalidValue)
 
 
 def check_spans(field: str, values: object) -> None:
@@ -121,8 +120,8 @@ def check_spans(field: str, values: object) -> None:
     if not isinstance(values, tuple):
         raise InvalidValue(field, f"must be a tuple of spans, not {validation.preview(values)}")
     end = 0
-    for at, span in enumerate(values):
+    for index, span in enumerate(values):
         whole = isinstance(span, tuple) and all(validation.is_whole_number(seq, 0) for seq in span)
         if not whole or len(span) != len(("first", "last")) or not end <= span[0] <= span[1] <= MAX_INTEGER:
-            raise InvalidValue(f"{field}[{at}]", f"must be two positions, in order, not {validation.preview(span)}")
+            raise InvalidValue(f"{field}[{index}]", f"must be two positions, in order, not {validation.preview(span)}")
         end = span[1] + 1

@@ -41,7 +41,6 @@ class Character(msgspec.Struct, frozen=True, kw_only=True):
     nickname: str = ""
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         for field in TEXT_FIELDS:
             validation.normalize_field(self, field, validate_string, "character.")
         check_strings("character.greetings", self.greetings)
@@ -85,8 +84,8 @@ def _apply_trim(text: str) -> str:
     """Remove `{{trim}}` and the line breaks around it."""
     pieces = _TRIM.split(text)
     last = len(pieces) - 1
-    before = [piece.rstrip("\r\n") if at < last else piece for at, piece in enumerate(pieces)]
-    return "".join(piece.lstrip("\r\n") if at else piece for at, piece in enumerate(before))
+    before = [piece.rstrip("\r\n") if i < last else piece for i, piece in enumerate(pieces)]
+    return "".join(piece.lstrip("\r\n") if i else piece for i, piece in enumerate(before))
 
 
 def validate_character(field: str, value: object) -> Character | None:

@@ -35,7 +35,6 @@ class Response(Record, frozen=True, kw_only=True, tag="response"):
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         texts = ("model", "route", "finish")
         normalize_fields(self, texts=texts, refs=("context", "room"), optional=("message",), times=("at",))
         check_integer("expected_cached", self.expected_cached)
@@ -59,7 +58,6 @@ class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):
     message: str | None = None
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         normalize_fields(self, refs=("room",), optional=("persona", "user", "message"), times=("at",))
 
 

@@ -41,7 +41,6 @@ class Lorebook(Record, frozen=True, kw_only=True, tag="lorebook"):
     settings: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         normalize_fields(self, texts=("name", "description"), objects=("settings",))
         check_integer("scan_depth", self.scan_depth)
         check_integer("recursion", self.recursion)
@@ -96,7 +95,6 @@ class LoreEntry(Record, frozen=True, kw_only=True, tag="lore-entry"):
     settings: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         normalize_fields(self, texts=("content", "name"), refs=("lorebook",), objects=("settings",))
         check_integer("order", self.order, low=-MAX_INTEGER)
         validation.normalize_field(self, "importance", validate_share, "")

@@ -50,7 +50,6 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
         return memory_scope(self.persona, self.user, self.room)
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         optional = ("persona", "user", "room", "source_message", "cluster")
         normalize_fields(self, texts=("source", "content"), optional=optional, times=("at",))
         validation.normalize_field(self, "importance", validate_share, "")

@@ -89,7 +89,6 @@ class Summary(Record, frozen=True, kw_only=True, tag="summary"):
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         normalize_fields(self, texts=("content", "cluster"), refs=("room",), ids=("covers",), times=("at",))
         check_integer("first", self.first)
         check_integer("last", self.last)

@@ -28,7 +28,6 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     every: int = 1
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         for field in ("text", "name"):
             validation.normalize_field(self, field, validate_string, "note.")
         if self.depth is not None:

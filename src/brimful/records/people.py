@@ -23,7 +23,6 @@ class User(Record, frozen=True, kw_only=True, tag="user"):
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         normalize_fields(self, texts=("name", "timezone"), ids=("lorebooks",))
         if self.timezone and not is_timezone(self.timezone):
             raise InvalidValue("timezone", f"must be a time zone such as 'Europe/Berlin', not {preview(self.timezone)}")
@@ -52,7 +51,6 @@ class Persona(Record, frozen=True, kw_only=True, tag="persona"):
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         texts = ("name", "prompt", "focus", "model", "provider", "policy")
         normalize_fields(self, texts=texts, ids=("lorebooks",), objects=("overrides",))
         validate_character("character", self.character)
@@ -87,7 +85,6 @@ class Room(Record, frozen=True, kw_only=True, tag="room"):
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         texts, optional = ("name", "goal", "focus"), ("user", "persona")
         normalize_fields(self, texts=texts, ids=("lorebooks",), optional=optional, times=("created",))
         check_strings("headers", self.headers)

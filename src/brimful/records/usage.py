@@ -29,7 +29,6 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: int = 0
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         for field in ("prompt", "cached", "completion", "reasoning"):
             value = getattr(self, field)
             if type(value) is not int or not 0 <= value <= validation.MAX_INTEGER:
@@ -75,7 +74,6 @@ class UsageReport(Record, frozen=True, kw_only=True, tag="usage-report"):
         return (self.counted - self.reported) / self.reported if self.reported else 0.0
 
     def __post_init__(self) -> None:
-        """Validate the fields."""
         normalize_fields(
             self, texts=("tokenizer",), refs=("model", "route"), optional=("context", "room"), times=("at",)
         )

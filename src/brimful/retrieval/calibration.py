@@ -16,14 +16,11 @@ from typing import Final, Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from brimful.retrieval.lexical import Values
 from brimful.retrieval.queries import Question
 from brimful.retrieval.rank import Ranking
 
-SHORT_TEXT_BYTES: Final = 200  # a message of this length, with its heading, counts half as long as a long one
-HEADING_BYTES: Final = 60  # of day and speaker
 _DATA: Final = Path(__file__).with_name("data") / "relevance.json"
 
 Kind = Literal["room", "memory", "lore"]
@@ -35,9 +32,8 @@ class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
     - `share`: the logarithm of the match's share.
     - `nearest`: the similarity of the nearest vector.
     - `coverage`: the largest share of the question's words that a single text has.
-    - `no_words`, `one_word`: 1 if the question has no word to search for, such as "Thanks a lot!", or only one.
+    - `no_words`: 1 if the question has no word to search for, such as "Thanks a lot!".
     - `documents`: the logarithm of their number.
-    - `length`: the logarithm of a message's length, if it is short. Memories and lore entries are meant to be short.
     - `message`: 1 for messages. Memories and lore entries have no turns around them and no speaker.
     - `constant`: always 1.
     """
@@ -46,9 +42,7 @@ class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
     nearest: float
     coverage: float
     no_words: float
-    one_word: float
     documents: float
-    length: float
     message: float
     constant: float
 
@@ -77,34 +71,28 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def calibrate(
-    log_shares: Values, lengths: npt.NDArray[np.int64], outlook: Outlook, coefficients: Coefficients
-) -> Values:
-    """Return the probability that each match of a question helps to answer it. `lengths` are bytes of text."""
+def calibrate(log_shares: Values, outlook: Outlook, coefficients: Coefficients) -> Values:
+    """Return the probability that each match of a question helps to answer it."""
     weights = np.array(msgspec.structs.astuple(coefficients))
-    rows = describe(log_shares, lengths, outlook)
+    rows = describe(log_shares, outlook)
     probabilities: Values = 1 / (1 + np.exp(-(rows * weights).sum(axis=1)))  # not `@`: BLAS threads would keep spinning
     return probabilities
 
 
-def describe(log_shares: Values, lengths: npt.NDArray[np.int64], outlook: Outlook) -> Values:
+def describe(log_shares: Values, outlook: Outlook) -> Values:
     """Return the inputs of the regression, one row per match."""
-    message = float(outlook.kind == "room")
-    lengths = lengths + HEADING_BYTES
     columns: dict[str, Values | float] = {
         "share": log_shares,
         "nearest": outlook.nearest,
         "coverage": outlook.coverage,
         "no_words": outlook.terms == 0,
-        "one_word": outlook.terms == 1,
         "documents": math.log(max(outlook.documents, 1)),
-        "length": message * np.log(lengths / (lengths + SHORT_TEXT_BYTES)),
-        "message": message,
+        "message": outlook.kind == "room",
         "constant": 1.0,
     }
-    rows = np.empty((len(lengths), len(INPUTS)))
-    for at, name in enumerate(INPUTS):
-        rows[:, at] = columns[name]
+    rows = np.empty((len(log_shares), len(INPUTS)))
+    for index, name in enumerate(INPUTS):
+        rows[:, index] = columns[name]
     return rows
 
 

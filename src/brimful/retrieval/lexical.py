@@ -97,12 +97,12 @@ class _Passages(msgspec.Struct, frozen=True, kw_only=True):
 
     def docs_at(self, positions: Positions) -> Positions:
         """Return the first document at each position."""
-        at = np.searchsorted(self.positions, positions)
-        found = np.append(self.positions, -1)[at] == positions
-        return np.where(found, np.append(self.docs, UNKNOWN_DOC)[at], UNKNOWN_DOC)
+        index = np.searchsorted(self.positions, positions)
+        found = np.append(self.positions, -1)[index] == positions
+        return np.where(found, np.append(self.docs, UNKNOWN_DOC)[index], UNKNOWN_DOC)
 
     def within(self, positions: Positions) -> "_Passages":
-        """Return the passages of those positions that have several."""
+        """Return the passages of positions that have several."""
         repeated = np.diff(self.positions) == 0
         chosen = np.append(repeated, np.False_) | np.insert(repeated, 0, np.False_)
         chosen &= np.isin(self.positions, positions)
@@ -111,9 +111,9 @@ class _Passages(msgspec.Struct, frozen=True, kw_only=True):
     def table(self, rows: _Rows, terms: int) -> Values:
         """Return the strength of each term (rows) in each passage (columns)."""
         order = np.argsort(self.docs)
-        at = np.minimum(np.searchsorted(self.docs[order], rows.doc), len(order) - 1)
-        mine = self.docs[order][at] == rows.doc
-        cells = rows.term[mine] * len(order) + order[at[mine]]
+        index = np.minimum(np.searchsorted(self.docs[order], rows.doc), len(order) - 1)
+        mine = self.docs[order][index] == rows.doc
+        cells = rows.term[mine] * len(order) + order[index[mine]]
         table = np.bincount(cells, rows.strength[mine], terms * len(order)).astype(np.float64, copy=False)
         return table.reshape(terms, len(order))
 
@@ -122,14 +122,14 @@ class _Passages(msgspec.Struct, frozen=True, kw_only=True):
         long = self.within(self.positions)
         starts = np.flatnonzero(np.diff(long.positions, prepend=-1))
         best = np.maximum.reduceat(long.table(rows, terms), starts, axis=1)
-        term, at = np.nonzero(best)
+        term, index = np.nonzero(best)
         others = ~np.isin(rows.doc, long.docs)
         return _Rows(
-            position=np.append(rows.position[others], long.positions[starts][at]),
-            doc=np.append(rows.doc[others], long.docs[starts][at]),
+            position=np.append(rows.position[others], long.positions[starts][index]),
+            doc=np.append(rows.doc[others], long.docs[starts][index]),
             term=np.append(rows.term[others], term),
             frequency=np.append(rows.frequency[others], np.ones(len(term))),
-            strength=np.append(rows.strength[others], best[term, at]),
+            strength=np.append(rows.strength[others], best[term, index]),
         )
 
 
@@ -137,9 +137,9 @@ def _with_passages(whole: Scored, passages: _Passages, rows: _Rows, others: Valu
     """Replace long messages by their passages, each scored with the turns around the message."""
     if not len(passages.docs):
         return whole
-    at = np.searchsorted(whole.positions, passages.positions)
+    index = np.searchsorted(whole.positions, passages.positions)
     table = passages.table(rows, len(shares))
-    values, own = _coverage(table + others[:, at], shares), _coverage(table, shares)
+    values, own = _coverage(table + others[:, index], shares), _coverage(table, shares)
     single = ~np.isin(whole.positions, passages.positions)
     positions = np.append(whole.positions[single], passages.positions)
     docs = np.append(whole.docs[single], passages.docs)
@@ -268,9 +268,9 @@ def _with_neighbours(rows: _Rows, positions: Positions, terms: int, reach: int, 
     if not len(positions) or not len(rows.position):
         return np.zeros((terms, len(positions)))
     share = np.where(turns, NEXT_TURN / np.maximum(np.abs(turns), 1), own)
-    at = np.clip(np.searchsorted(positions, rows.position)[:, None] + turns, 0, len(positions) - 1)
-    reached = np.flatnonzero(positions[at] == rows.position[:, None] + turns)
-    cells = (rows.term[:, None] * len(positions) + at).ravel()[reached]
+    index = np.clip(np.searchsorted(positions, rows.position)[:, None] + turns, 0, len(positions) - 1)
+    reached = np.flatnonzero(positions[index] == rows.position[:, None] + turns)
+    cells = (rows.term[:, None] * len(positions) + index).ravel()[reached]
     strengths = (rows.strength[:, None] * share).ravel()[reached]
     table = np.bincount(cells, strengths, terms * len(positions)).astype(np.float64, copy=False)
     return table.reshape(terms, len(positions))

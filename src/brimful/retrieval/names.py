@@ -32,9 +32,9 @@ def find_addressees(messages: Mapping[int, Message], names: Collection[str]) -> 
     frozenset({'emi'})
     """
     addressed: dict[str, Counter[str]] = {name: Counter() for name in names if not mentions_time(name)}
-    for at, message in messages.items():
+    for index, message in messages.items():
         text = plain_text(message.content)[:_CHARS_READ]
-        beside = {messages[near].sender for near in (at - 1, at + 1) if near in messages} - {message.sender}
+        beside = {messages[near].sender for near in (index - 1, index + 1) if near in messages} - {message.sender}
         called = _called_words(text)
         for name, counts in addressed.items():
             if name in called:
@@ -71,6 +71,6 @@ def is_misspelt(word: str, name: str) -> bool:
     """
     if word[0] != name[0] or word == name or min(len(word), len(name)) < MIN_MISSPELT:
         return False
-    same = next((at for at, (a, b) in enumerate(zip(word, name, strict=False)) if a != b), min(len(word), len(name)))
+    same = next((i for i, (a, b) in enumerate(zip(word, name, strict=False)) if a != b), min(len(word), len(name)))
     a, b = word[same:], name[same:]
     return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[1::-1] == b[:2] and a[2:] == b[2:])

@@ -37,6 +37,7 @@ HUMAN_MESSAGES: Final = 3  # recent user messages that form the "human" query
 MAX_QUERY_CHARS: Final = 2_000  # a longer text is searched by its end, which usually states the request
 MAX_QUERY_TERMS: Final = 48  # terms of a main query
 SIDE_TERMS: Final = 12  # terms of any other query
+MAX_EMBEDDED_WORDS: Final = 64  # of a question that is embedded as it is
 MAX_NAMES: Final = 4  # words that may be names of people; in some languages, every noun is capitalized
 MAX_SYNONYMS: Final = 64  # synonyms of a main query
 
@@ -73,7 +74,7 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = (), 
 
     >>> question = parse_question("What did Ann tell me about the lake?", asker="Bo", speakers=["Ann", "Bo"])
     >>> question.terms, question.meaning
-    (('ann', 'tell', 'lake'), 'tell lake')
+    (('ann', 'tell', 'lake'), 'What did tell me about the lake?')
     >>> question.is_about("Ann"), question.is_about("Bo"), question.is_about("Cy")
     (True, True, False)
     >>> parse_question("What does Debroah like?", speakers=["Deborah"]).is_about("Deborah")
@@ -85,21 +86,20 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = (), 
     """
     speakers = tuple(speakers)
     is_idle = is_small_talk(text, {word for speaker in speakers for word in speaker.lower().split()})
-    names = {term for speaker in speakers for term in _name_terms(speaker)}
+    names = frozenset(term for speaker in speakers for term in _name_terms(speaker))
     language = detect_language(text)
     text = _CALCULATION.sub(" ", text)
     text = _MAY.sub(_without_modal, text) if "may" in text else text
     words = [(word, _word_terms(word, language)) for word in _WORD.findall(text)]
     unknown = {term: word for word, terms in words if word[0].isupper() for term in terms if term not in names}
     misspelt = [name for name in sorted(names) if any(is_misspelt(term, name) for term in unknown)]
-    # Function words show an embedder the language, and say little in it. In English they are left out.
-    meaning = " ".join(word for word, terms in words if (terms or language != ENGLISH) and names.isdisjoint(terms))
+    meaning = _text_to_embed(text, words, names)
     # For ASCII, analyzing word by word gives the same terms, and the words are cached.
     all_terms = chain.from_iterable(terms for _, terms in words) if text.isascii() else analyze_query(text, language)
     terms = () if is_idle else tuple(dict.fromkeys([*all_terms, *misspelt]))
     return Question(
         terms=terms,
-        meaning=meaning or text,
+        meaning=meaning,
         related=find_synonyms(terms, names) if with_synonyms else (),
         names=tuple((term, re.split("['’]", word)[0].casefold()) for term, word in unknown.items())[:MAX_NAMES],
         asker=asker,
@@ -107,6 +107,20 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = (), 
         about_people=not names.isdisjoint(terms) or asks_about_people(text),
         asks_when=is_time_question(text),
     )
+
+
+def _text_to_embed(text: str, words: Sequence[tuple[str, tuple[str, ...]]], names: frozenset[str]) -> str:
+    """Return a text without names; a long one, of which encoders read only the beginning, without small words as well.
+
+    Whole sentences find more than their content words do, even with static tables, which have no sense of a sentence.
+    """
+    terms_of = dict(words)
+    content = [word for word, terms in words if terms and names.isdisjoint(terms)]
+    if not content:
+        return text
+    if len(words) > MAX_EMBEDDED_WORDS:
+        return " ".join(content)
+    return " ".join(_WORD.sub(lambda word: word[0] if names.isdisjoint(terms_of[word[0]]) else "", text).split())
 
 
 def _without_modal(may: re.Match[str]) -> str:

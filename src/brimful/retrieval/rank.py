@@ -234,10 +234,10 @@ def _similarities(near: Sequence[VectorHit], *, conversation: bool) -> Scored:
 
 
 def _values_at(scored: Scored, docs: Positions, default: float) -> Values:
-    """Return the values of these documents, or the default of those that were not scored."""
+    """Return the values of documents, or the default for documents that were not scored."""
     if not len(scored.docs):
         return np.full(len(docs), default)
     order = np.argsort(scored.docs)
-    at = np.minimum(np.searchsorted(scored.docs[order], docs), len(order) - 1)
-    values: Values = np.where(scored.docs[order][at] == docs, scored.values[order][at], default)
+    index = np.minimum(np.searchsorted(scored.docs[order], docs), len(order) - 1)
+    values: Values = np.where(scored.docs[order][index] == docs, scored.values[order][index], default)
     return values

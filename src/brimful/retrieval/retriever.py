@@ -14,6 +14,7 @@ from brimful.core.decision import FEW, RECENT, SECONDS_PER_DAY
 from brimful.core.language import detect_language
 from brimful.core.notice import Notice
 from brimful.core.validation import preview, to_finite_float
+from brimful.core.worth import ADDED_UP
 from brimful.errors import BrimfulError, EmbeddingError, InvalidValue
 from brimful.protocols import Embedder, Purpose
 from brimful.records import LoreEntry, Memory, Message
@@ -52,13 +53,11 @@ MIN_WORDS: Final = LEXICAL * 0.1  # log-odds of a tenth of the query; with more 
 FEW_RELEVANCE: Final = 1e-4  # of memories returned only because there are few
 SIDE_MATCHES: Final = 20  # of a query that is not a main one: their weight is so small that others never matter
 MAX_VECTORS: Final = 400  # nearest vectors of a room, if hits below a certain relevance are not wanted
-NEAR_MISSES: Final = 20  # hits that are less relevant than wanted, to be on the record
 OUTSTANDING: Final = math.log(0.5)  # log share of a hit that is more likely the answer than all others together
 BEST_ABOUT_PEOPLE: Final = (
     3  # hits that stand out if the question is about people: it may use other words than its answer
 )
 FALLBACK_MEMORIES: Final = 10  # together with those that were found, unless the request has a limit of its own
-_LONG_TEXT: Final = 10_000  # bytes: its length is no argument against it
 _NAMED_MESSAGES: Final = 12  # read for each name in a query, to see who is addressed by it
 _MAX_CAUSE_CHARS: Final = 200  # of an error message that is stored with a context
 _NO_POSTINGS: Final = Postings(
@@ -160,9 +159,9 @@ class Retriever:
         )
         hits: list[Hit] = []
         embedder = self._embedder.id if self._embedder is not None and near is not None else None
-        for at, group in enumerate(groups):
-            lexical = [_NO_POSTINGS] * len(queries) if postings is None else postings[at]
-            vector: list[list[VectorHit]] = [[]] * len(queries) if near is None else near[at]
+        for index, group in enumerate(groups):
+            lexical = [_NO_POSTINGS] * len(queries) if postings is None else postings[index]
+            vector: list[list[VectorHit]] = [[]] * len(queries) if near is None else near[index]
             # Takes a millisecond: not worth a thread.
             rankings = _rank_group(queries, group, list(zip(lexical, vector, strict=True)), request, embedder)
             names = [] if postings is None or group.room is None else _find_names(queries, lexical)
@@ -308,8 +307,8 @@ class Retriever:
         matches = [each.ranking.matches() for each in rankings]
         positions = {match.position for found in matches for match in found}.union(*(each.positions for each in names))
         records = await self._records(group, sorted(positions), request)
-        texts = {at: searchable_text(counted[0]) for at, counted in records.items()}
-        is_long = {at for at, text in texts.items() if len(text) > MIN_DIVIDED_CHARS}
+        texts = {i: searchable_text(counted[0]) for i, counted in records.items()}
+        is_long = {i for i, text in texts.items() if len(text) > MIN_DIVIDED_CHARS}
         long = sorted({match.doc for found in matches for match in found if match.position in is_long})
         passages = {each.doc: each for each in await self._store.documents(long)} if long else {}
         questions = {each.query.name: each.question_with_addressees(records) for each in names}
@@ -403,28 +402,27 @@ class _QueryRanking(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not found:
             return
-        shares, lengths = np.array([each.match.log_share for each in found]), np.array([each.length for each in found])
-        relevance = self._relevance(shares, lengths, group).tolist()
-        best = max(relevance)
+        relevance = self._relevance(np.array([each.match.log_share for each in found]), group).tolist()
+        order = sorted(range(len(found)), key=lambda i: (-relevance[i], found[i].record.id))
+        best, total = relevance[order[0]], sum(relevance[i] for i in order[:ADDED_UP])
         allowed = BEST_ABOUT_PEOPLE if self.query.main and self.query.question.about_people else 0
-        first = set(sorted(range(len(found)), key=lambda at: -relevance[at])[:allowed])
-        for at, (each, value) in enumerate(zip(found, relevance, strict=True)):
-            stands_out = at in first or each.match.log_share > OUTSTANDING
-            yield each.hit(value, best, self.query.name, stands_out=stands_out)
+        first = set(order[:allowed])
+        for index, (each, value) in enumerate(zip(found, relevance, strict=True)):
+            stands_out = index in first or each.match.log_share > OUTSTANDING
+            yield each.hit(value, self.query.name, best=best, total=total, stands_out=stands_out)
 
     def without_unlikely(self, group: Group, least: float) -> "_QueryRanking":
         """Return the positions that may be relevant enough, whatever their texts are, and a few of the others."""
         ranking = self.ranking
-        if not least or len(ranking.positions) <= NEAR_MISSES:
+        if not least or len(ranking.positions) <= ADDED_UP:
             return self
-        count = len(ranking.positions)
-        highest = self._relevance(ranking.log_shares + MAX_SPEAKER, np.full(count, _LONG_TEXT), group)
-        likely = (highest >= least) | (np.arange(count) < NEAR_MISSES)
+        highest = self._relevance(ranking.log_shares + MAX_SPEAKER, group)
+        likely = (highest >= least) | (np.arange(len(highest)) < ADDED_UP)
         return msgspec.structs.replace(self, ranking=ranking.at(np.flatnonzero(likely)))
 
-    def _relevance(self, log_shares: Values, lengths: npt.NDArray[np.int64], group: Group) -> Values:
+    def _relevance(self, log_shares: Values, group: Group) -> Values:
         outlook = Outlook.of(self.ranking, self.query.question, group.kind)
-        return self.query.weight * calibrate(log_shares, lengths, outlook, self.coefficients)
+        return self.query.weight * calibrate(log_shares, outlook, self.coefficients)
 
 
 def _rank_group(
@@ -487,8 +485,8 @@ class _Names(msgspec.Struct, frozen=True):
     positions: list[int]
 
     def question_with_addressees(self, records: Mapping[int, CountedRecord]) -> Question:
-        messages = {at: records[at][0] for at in self.positions if at in records}
-        spoken = {at: each for at, each in messages.items() if isinstance(each, Message)}
+        messages = {i: records[i][0] for i in self.positions if i in records}
+        spoken = {i: each for i, each in messages.items() if isinstance(each, Message)}
         addressees = find_addressees(spoken, {word for _, word in self.query.question.names})
         return msgspec.structs.replace(self.query.question, addressees=addressees)
 
@@ -503,23 +501,23 @@ def _positions_of_names(query: Query, postings: Postings) -> list[int]:
     names = [name for name, _ in query.question.names if query.main and name in postings.terms]
     seqs, terms = np.asarray(postings.seq, np.int64), np.asarray(postings.term, np.int64)
     newest = [np.sort(seqs[terms == postings.terms.index(name)])[-_NAMED_MESSAGES:].tolist() for name in names]
-    return sorted({near for found in newest for at in found for near in (at - 1, at, at + 1) if near > 0})
+    return sorted({near for found in newest for i in found for near in (i - 1, i, i + 1) if near > 0})
 
 
 class _Found(msgspec.Struct, frozen=True, gc=False):
-    """A record that was found, without its relevance yet, and what that depends on: `length` is that of its text."""
+    """A record that was found, without its relevance yet, and what that depends on."""
 
     record: Message | Memory | LoreEntry
     tokens: int | None
     match: Match
     passage: Passage | None
-    length: int
 
-    def hit(self, relevance: float, best: float, query: str, *, stands_out: bool) -> Hit:
+    def hit(self, relevance: float, query: str, *, best: float, total: float, stands_out: bool) -> Hit:
         return Hit(
             record=self.record,
             relevance=relevance,
             best=best,
+            total=total,
             stands_out=stands_out,
             parts=self.match.parts,
             query=query,
@@ -537,8 +535,7 @@ def _find(counted: CountedRecord, question: Question, match: Match, text: str, d
         passage = Passage(number=max(0, document.part), start=document.start, stop=document.stop)
         text = text[document.start : document.stop]
     match = add_speaker(match, question, speaker=speaker, text=text)
-    length = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return _Found(record, tokens, match, passage, length)
+    return _Found(record, tokens, match, passage)
 
 
 def _with_recency(hit: Hit, half_life: float, now: float) -> Hit:

@@ -11,6 +11,7 @@ from brimful.cache import content_bytes, memoize
 from brimful.core.decision import RECENT, format_parts
 from brimful.core.notice import Notice
 from brimful.core.validation import is_whole_number, preview
+from brimful.core.worth import ADDED_UP
 from brimful.errors import InvalidValue
 from brimful.packagers.records import plain_text
 from brimful.records import MEMORY_TYPES, LoreEntry, Memory, Message, memory_scope
@@ -20,7 +21,6 @@ from brimful.records.memory import MemoryFilters
 ROOM, LOREBOOK = "room:", "lorebook:"  # prefixes of scope names
 FIRST_POSITION: Final = 1  # of a conversation; documents that are not turns of it, such as summaries, are at position 0
 _MAX_FILTERED: Final = 1_000  # memories that are read if a filter excludes some of them after the ranking
-_MIN_RANKED: Final = 20  # per group, however small the limit: texts and speakers are weighed after the ranking
 DUPLICATE_FACTOR: Final = 0.5  # factor on the relevance of each further near-duplicate
 _DIGITS: Final = b"0123456789"
 _COMPARED_CHARS: Final = 20_000  # of a text, to find near-duplicates
@@ -149,14 +149,15 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A search hit: a record, its relevance, what speaks for it, and the query that found it.
 
     `relevance` is the probability that the record helps to answer the query, multiplied by the weight of that query
-    and by `recency`. `best` is the highest relevance that this query found among such records, and whether this
-    one `stands_out` among them. `tokens` is the stored token count of a message, if there is one. `passage` is the
-    passage of a long text that matched.
+    and by `recency`. `best` is the highest relevance that this query found among such records, `total` the sum of
+    the highest ones, and `stands_out` whether this record does among them. `tokens` is the stored token count of a
+    message, if there is one. `passage` is the passage of a long text that matched.
     """
 
     record: Message | Memory | LoreEntry
     relevance: float
     best: float = 1.0
+    total: float = 1.0
     stands_out: bool = False
     parts: Parts = Parts()
     recency: float = 1.0
@@ -201,12 +202,12 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.hits)
 
     @overload
-    def __getitem__(self, at: int) -> Hit: ...
+    def __getitem__(self, index: int) -> Hit: ...
     @overload
-    def __getitem__(self, at: slice) -> tuple[Hit, ...]: ...
-    def __getitem__(self, at: int | slice) -> Hit | tuple[Hit, ...]:
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
         """Return a hit by its rank, starting at 0, or several of them."""
-        return self.hits[at]
+        return self.hits[index]
 
     @property
     def nbytes(self) -> int:
@@ -227,7 +228,7 @@ def memory_scopes(persona: str | None, user: str | None, room: str | None) -> tu
 
 def search_groups(request: SearchRequest) -> tuple[Group, ...]:
     """Return the groups of scopes to search, without a room that is in the context as a whole."""
-    limit = max(_MIN_RANKED, request.limit)
+    limit = max(ADDED_UP, request.limit)  # texts and speakers are weighed after the ranking
     own = request.room if request.before is None or request.before > FIRST_POSITION else None
     rooms = [room for room in (own, *request.other_rooms) if room is not None]
     groups = [Group(kind="room", scopes=(ROOM + room,), limit=limit, room=room) for room in rooms]

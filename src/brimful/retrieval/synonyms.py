@@ -32,7 +32,7 @@ def find_synonyms(terms: Iterable[str], names: Collection[str] = ()) -> Synonyms
 
 
 def expand_postings(own: Postings, others: Postings, stands_for: Sequence[str]) -> Postings:
-    """Merge the postings of synonyms into those of the query's own terms, given the term each one stands for."""
+    """Merge the postings of synonyms into the postings of the terms that they stand for."""
     numbers = {term: number for number, term in enumerate(own.terms)}
     max_documents = max(1.0, RARE_SHARE * others.documents)
     targets = [

@@ -72,7 +72,7 @@ class Authenticator(Protocol):
 class OpenAccess:
     """Access without API keys: every program on this machine is the same client, and web pages are rejected.
 
-    `hosts` are names for this machine besides `localhost`, and `origins` those of web pages that are accepted.
+    `hosts` are names for this machine besides `localhost`, and `origins` are the accepted origins of web pages.
     """
 
     def __init__(self, tenant: str, hosts: Collection[str] = (), origins: Collection[str] = ()) -> None:
@@ -89,7 +89,7 @@ class OpenAccess:
         return self._client
 
     def check_page(self, headers: Mapping[str, str]) -> None:
-        """Reject requests from any page but our own and those of the allowed origins."""
+        """Reject requests from pages other than our own and pages of allowed origins."""
         if headers.get("origin") not in self._origins:
             require_same_origin(headers)
 

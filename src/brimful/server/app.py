@@ -55,7 +55,7 @@ from brimful.server.proxy.exchange import Mode, Relay
 from brimful.server.proxy.fit_mode import FitMode, RecordWriter
 from brimful.server.proxy.models import ModelResolver
 from brimful.server.proxy.passthrough import FORWARDED_METHODS, Passthrough
-from brimful.server.proxy.recall import RecallLimits
+from brimful.server.proxy.recall_rounds import RecallLimits
 from brimful.server.proxy.remember_mode import RememberMode
 from brimful.server.proxy.upstreams import Upstreams
 from brimful.server.telemetry import Telemetry
@@ -305,7 +305,6 @@ class ApiConventions:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -32,7 +32,6 @@ class BackgroundTasks:
         self._running: set[asyncio.Task[bool]] = set()
 
     def __len__(self) -> int:
-        """Return the number of running tasks."""
         return len(self._running)
 
     def start(self, work: Coroutine[Any, Any, object], what: str) -> asyncio.Task[bool]:

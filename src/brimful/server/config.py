@@ -335,7 +335,7 @@ def _name_choices(key: str, reason: str) -> str:
     return f"must be {' or '.join(map(repr, choices))}, not {reason.removeprefix(_INVALID_CHOICE)}"
 
 
-def _upstream_name(data: Mapping[str, Any], at: int) -> str:
-    upstream = data["upstreams"][at]
+def _upstream_name(data: Mapping[str, Any], index: int) -> str:
+    upstream = data["upstreams"][index]
     name = upstream.get("name") if isinstance(upstream, dict) else None
-    return name if isinstance(name, str) else f"[{at}]"
+    return name if isinstance(name, str) else f"[{index}]"

@@ -75,7 +75,7 @@ class LimitedProtocol(H11Protocol):
         self._cancel_write_deadline()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP, or has too large headers."""
+        """Answer requests that are not HTTP, or have too large headers."""
         del msg
         limit = self.limits.max_header_bytes
         reason = f"the request is not valid HTTP, or its headers are larger than {limit:,} bytes"

@@ -208,7 +208,6 @@ class Endpoint:
         self._scope: access.Scope = scope
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request and log it."""
         clock = self._gateway.clock
         started, status = clock(), _CLIENT_CLOSED
         log_fields: dict[str, Any] = scope.setdefault("brimful", {})

@@ -63,7 +63,7 @@ _CODES: Final[dict[ErrorKind, str]] = {
 
 
 class ApiError(Exception):
-    """A rejected request. `retry_after` is in seconds; `body` and `headers` are those of the upstream's own error."""
+    """A rejected request. `retry_after` is in seconds; `body` and `headers` come from the upstream's own error."""
 
     def __init__(
         self,

@@ -214,7 +214,6 @@ def inspector_types() -> Iterator[type]:
 
 
 def inspector_operations() -> Iterator[Operation]:
-    """Yield all operations."""
     yield from (operation for operation, _ in OPERATIONS)
 
 

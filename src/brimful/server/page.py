@@ -4,6 +4,7 @@ import hashlib
 import mimetypes
 import zlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -84,6 +85,7 @@ def _read(folder: Path) -> Iterator[tuple[str, StaticFile]]:
             yield path, _file(path, file.read_bytes())
 
 
+@cache  # a process that makes several applications compresses a file once
 def _file(path: str, body: bytes) -> StaticFile:
     kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
     text = kind.startswith("text/") or kind in ("application/javascript", "application/json", "image/svg+xml")

@@ -201,7 +201,7 @@ class Supervisor:
                 worker.process.kill()
 
     def _replace_dead(self) -> None:
-        for at, worker in enumerate(self._workers):
+        for index, worker in enumerate(self._workers):
             if self._stopping or worker.process.is_alive():
                 continue
             forget_process(worker.process.pid or 0)
@@ -210,7 +210,7 @@ class Supervisor:
                 problem = f"a worker ended with exit code {code} before it was ready; see the errors above"
                 raise InvalidConfig(self._file, "workers", problem)
             _log.warning("a worker ended with exit code %s and is replaced", code)
-            self._workers[at] = self._start()
+            self._workers[index] = self._start()
 
     def _stop_workers(self) -> None:
         for worker in self._workers:

@@ -61,16 +61,14 @@ class Tenants:
 
     @property
     def database(self) -> Database:
-        """The database of all tenants."""
         return self._database
 
     @property
     def engines(self) -> int:
-        """The number of engines in memory: those of recent tenants, and those that are still in use."""
+        """The number of engines in memory: of recent tenants, and of tenants that are still in use."""
         return len(self._engines)
 
     def store(self, tenant: str) -> Store:
-        """Return the store of a tenant."""
         return self._use(tenant).store
 
     def calibrator(self, tenant: str) -> Calibrator:
@@ -78,7 +76,7 @@ class Tenants:
         return self._use(tenant).calibrator
 
     def learned_windows(self) -> dict[str, list[LearnedWindow]]:
-        """Return the windows learned for tenants in memory, except those of tenants without any."""
+        """Return the learned windows of tenants in memory, without tenants that have none."""
         now = self._clock()
         windows = {tenant: each.calibrator.learned_windows(now=now) for tenant, each in self._open.items()}
         return {tenant: learned for tenant, learned in windows.items() if learned}

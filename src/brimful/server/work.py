@@ -69,7 +69,6 @@ class FairQueue(Generic[T]):
         self._accounts: dict[str, _Account[T]] = {}
 
     def add(self, tenant: str, work: T) -> None:
-        """Add work of a tenant."""
         if tenant not in self._accounts:
             used = min((account.used for account in self._accounts.values()), default=0.0)
             self._accounts[tenant] = _Account(used)
@@ -126,7 +125,6 @@ class _Job:
         self._started = 0.0
 
     def __call__(self) -> Any:
-        """Run in a thread."""
         thread = threading.get_ident()
         self._clock = _thread_clock(thread)
         self._started = self._clock()

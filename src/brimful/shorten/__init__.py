@@ -9,7 +9,7 @@ from typing import Final
 
 from brimful.shorten.detect import detect
 from brimful.shorten.json_data import JsonShortener, JsonText, add_json_note
-from brimful.shorten.lines import fold_log, split_code, split_diff, split_log, split_table
+from brimful.shorten.lines import crop_lines, fold_log, split_code, split_diff, split_log, split_table
 from brimful.shorten.matching import word_set
 from brimful.shorten.prose import cut_text, extract_html, split_prose
 from brimful.shorten.segments import GAP_MARK, RankedSegments, Segment, Segments, Shortened
@@ -32,7 +32,7 @@ _SPLITTERS: Final[dict[str, Callable[[str], list[Segment]]]] = {
     "code": split_code,
     "diff": split_diff,
 }
-MAX_LENGTH: Final = 1_000_000  # characters; of a longer text, only the beginning and the end are considered
+MAX_LENGTH: Final = 1_000_000  # characters; of a longer text, not all of the middle is considered
 _PASSAGES: Final = 6  # that should fit
 _PASSAGE_SIZES: Final = (15, 40, 70, 120)  # characters
 
@@ -61,7 +61,7 @@ class TextStructure:
     def __init__(self, text: str, query: str = "") -> None:
         self.length = len(text)
         if len(text) > MAX_LENGTH:
-            text = f"{text[: MAX_LENGTH // 2]}\n{GAP_MARK}\n{text[-MAX_LENGTH // 2 :]}"
+            text = crop_lines(text, MAX_LENGTH)
         self.kind = detect(text)
         self.json: JsonText | None = None
         if self.kind == "json":

@@ -1,12 +1,14 @@
 """Texts made of lines: tables, logs, code and diffs."""
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import log2
 from typing import Final
 
 from brimful.shorten.detect import line_shape
 from brimful.shorten.matching import word_set
-from brimful.shorten.segments import Segment
+from brimful.shorten.segments import GAP_MARK, Segment
 
 _ERROR: Final = re.compile(
     r"\b(?:error|exception|fatal|critical|fail(?:ed|ure)?|panic|traceback|denied|refused)\b", re.IGNORECASE
@@ -26,6 +28,8 @@ _SIGNATURE: Final = re.compile(
 _IMPORT: Final = re.compile(r"^\s*(?:import|from \S+ import|#include|using|use|package|require)\b")
 _RARE: Final = 50  # a word is rare if at most one of so many lines has it
 _BLOCK: Final = 8  # lines of a body that are kept or left out together
+_NO_NUMBERS: Final = str.maketrans("", "", "0123456789abcdefABCDEF")  # decimal and hexadecimal
+_UNLIKE_SHARE: Final = 0.1  # of a text that is too long, for lines from its middle that differ from all others
 
 
 def _line_slices(text: str) -> Iterator[tuple[int, int]]:
@@ -36,13 +40,54 @@ def _line_slices(text: str) -> Iterator[tuple[int, int]]:
         start = end
 
 
+def crop_lines(text: str, size: int) -> str:
+    r"""Return the beginning and the end of a long text, and from between them the lines that no other line is like.
+
+    If these are many, none of them stands out, and they are left out as well.
+
+    >>> crop_lines("poll 1\n" * 20 + "lost\n" + "poll 2\n" * 20, 56)
+    'poll 1\npoll 1\npoll 1\npoll 1\n\n[…]\nlost\n[…]\npoll 2\npoll 2\npoll 2\npoll 2\n'
+    """
+    head, middle, tail = text[: size // 2], text[size // 2 : -size // 2], text[-size // 2 :]
+    lines = middle.split("\n")[1:-1]  # the others may have been cut
+    shapes = middle.translate(_NO_NUMBERS).split("\n")[1:-1]  # much faster than the shape of each line
+    counts = Counter(shapes)
+    unlike = [line for line, shape in zip(lines, shapes, strict=True) if counts[shape] == 1]
+    if not unlike or sum(map(len, unlike)) > size * _UNLIKE_SHARE:
+        return f"{head}\n{GAP_MARK}\n{tail}"
+    return "\n".join([head, GAP_MARK, *unlike, GAP_MARK, tail])
+
+
+def _rate_rarity(shapes: Sequence[str]) -> list[float]:
+    """Return how much each line stands out: the bits that it takes to name the lines that are as rare as it is.
+
+    >>> _rate_rarity(["poll"] * 7 + ["lost order"])
+    [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0]
+    """
+    counts, lines = Counter(shapes), Counter[int]()
+    for times in counts.values():
+        lines[times] += times
+    rarity, up_to = dict[int, float](), 0
+    for times in sorted(lines):
+        up_to += lines[times]
+        rarity[times] = log2(len(shapes) / up_to)
+    return [rarity[counts[shape]] for shape in shapes]
+
+
 def split_table(text: str) -> list[Segment]:
-    """One segment for each row. The header (with the line below it in Markdown) stays as long as anything does."""
+    """One segment for each row. The header (with the line below it in Markdown) stays as long as anything does.
+
+    Rows that differ from all others, other than in numbers, weigh more.
+    """
     rows = list(_line_slices(text))
     header = 2 if len(rows) > 1 and not text[rows[1][0] : rows[1][1]].strip("|:-+= \t\r\n") else 1
+    rarity = _rate_rarity([line_shape(text[start:end]) for start, end in rows[header:]])
     return [
-        Segment(start, end, 1000.0 if at < header else 1.5 if at in (header, len(rows) - 1) else 1.0)
-        for at, (start, end) in enumerate(rows)
+        *(Segment(start, end, 1000.0) for start, end in rows[:header]),
+        *(
+            Segment(start, end, rare + (1.5 if at in (0, len(rarity) - 1) else 1.0))
+            for at, ((start, end), rare) in enumerate(zip(rows[header:], rarity, strict=True))
+        ),
     ]
 
 
@@ -78,19 +123,22 @@ def _find_rare_lines(lines: list[str], query: str) -> set[int]:
 
 
 def split_log(text: str) -> list[Segment]:
-    """One segment for each line. Errors, what follows them indented, warnings, the first and last lines weigh more."""
+    """One segment for each line. Errors, what follows them indented, warnings, the first and last lines weigh more.
+
+    So do lines that differ from all others, other than in numbers.
+    """
     slices, segments, after_error = list(_line_slices(text)), list[Segment](), False
-    shapes: set[str] = set()
-    for at, (start, end) in enumerate(slices):
+    shapes = [line_shape(text[start:end]) for start, end in slices]
+    seen: set[str] = set()
+    for at, ((start, end), shape, rare) in enumerate(zip(slices, shapes, _rate_rarity(shapes), strict=True)):
         line = text[start:end]
         is_error = _ERROR.search(line) is not None
         after_error = is_error or (after_error and line[:1] in " \t")
         weight = 8.0 if is_error else 4.0 if after_error or _WARNING.search(line) else 1.0
         if at in (0, len(slices) - 1):
             weight = max(weight, 6.0)
-        shape = line_shape(line)
-        segments.append(Segment(start, end, weight if shape not in shapes else weight / 2))
-        shapes.add(shape)
+        segments.append(Segment(start, end, rare + (weight if shape not in seen else weight / 2)))
+        seen.add(shape)
     return segments
 
 

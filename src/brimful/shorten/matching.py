@@ -58,10 +58,11 @@ class WordIndex:
         count = self._pieces
         found = [self._positions[word] for word in sorted(word_set(query)) if word in self._positions]
         weights = [(log((count + 1) / (len(at) + 0.5)), at) for at in found if len(at) < count]
-        best = sum(weight for weight, _ in weights if weight > 0)
         own = [0.0] * count
-        if not best:
+        if not count:
             return own
+        # Words that nearly all pieces have are no match, even if the query has no others.
+        best = max(sum(weight for weight, _ in weights if weight > 0), log((count + 1) / 1.5))
         for weight, positions in weights:
             for at in positions:
                 own[at] += max(0.0, weight) / best

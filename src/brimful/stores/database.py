@@ -28,8 +28,8 @@ from brimful.stores.urls import Target, parse_url
 if TYPE_CHECKING:
     from brimful.stores.admin.api_keys import ApiKeys
     from brimful.stores.admin.encryption import Encryption
-    from brimful.stores.admin.janitor import JanitorStore
     from brimful.stores.admin.jobs import Jobs
+    from brimful.stores.admin.runs import JanitorStore
     from brimful.stores.admin.shared_state import SharedState
     from brimful.stores.backends.citus import Distribution
     from brimful.stores.backends.postgres import PostgresDriver
@@ -77,7 +77,6 @@ Progress = Callable[[int, int], None]
 
 
 def _ignore_progress(done: int, total: int) -> None:
-    """Ignore progress."""
     del done, total
 
 
@@ -104,7 +103,7 @@ class Database:
         keys: Keys | None = None,
         tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
-        """Parse the URL without opening anything. Without `keys`, those of the environment are used, if any.
+        """Parse the URL without opening anything. Without `keys`, the environment is searched for keys.
 
         `wait` overrides that of the URL. `replica` is the URL of a PostgreSQL server that follows the one of the store:
         statistics, exports, backups and `Store.replica` read from it.
@@ -137,13 +136,11 @@ class Database:
         await self.driver.close()
 
     async def __aenter__(self) -> Self:
-        """Open it."""
         return await self.open()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it."""
         await self.close()
 
     @property
@@ -358,24 +355,21 @@ class Database:
         copy_tenant(source, write, lambda function: write(self._keyring.writing(function)))
 
     def tenant(self, name: str) -> Store:
-        """Return the store of one tenant."""
         return Store(self.driver, _validate_tenant(name), self._keyring)
 
     def api_keys(self, tenant: str) -> "ApiKeys":
-        """Return the API keys of one tenant."""
         from brimful.stores.admin.api_keys import ApiKeys  # noqa: PLC0415 - see above
 
         return ApiKeys(self.driver, _validate_tenant(tenant), self._keyring)
 
     def jobs(self, tenant: str) -> "Jobs":
-        """Return the jobs of one tenant."""
         from brimful.stores.admin.jobs import Jobs  # noqa: PLC0415 - see above
 
         return Jobs(self.driver, _validate_tenant(tenant))
 
     def janitor(self, tenant: str) -> "JanitorStore":
         """Return the janitor's operations on the store of one tenant."""
-        from brimful.stores.admin.janitor import JanitorStore  # noqa: PLC0415 - see above
+        from brimful.stores.admin.runs import JanitorStore  # noqa: PLC0415 - see above
 
         return JanitorStore(self.driver, _validate_tenant(tenant), self._keyring)
 

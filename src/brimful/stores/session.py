@@ -86,9 +86,7 @@ class Dialect(Protocol):
         ...
 
     @property
-    def vector_index(self) -> "VectorIndex":
-        """The vector index."""
-        ...
+    def vector_index(self) -> "VectorIndex": ...
 
     @property
     def row_lock(self) -> str:
@@ -184,9 +182,7 @@ class VectorIndex(Protocol):
         """Index the documents whose passage has a vector, and return those passages."""
         ...
 
-    def remove(self, session: "Session", embedder: str, documents: Sequence[DocumentRef]) -> None:
-        """Remove documents from the index."""
-        ...
+    def remove(self, session: "Session", embedder: str, documents: Sequence[DocumentRef]) -> None: ...
 
     def read(self, session: "Session", embedder: str, after: str, limit: int) -> "tuple[list[str], Vectors]":
         """Return the next passages after one of them, with their vectors."""
@@ -223,6 +219,13 @@ class Session:
         """Return all rows of a statement."""
         self._cursor.execute(self._translate(sql), self._bind(values))
         return self._cursor.fetchall()
+
+    def select(self, sql: str, conditions: Mapping[str, Any], then: str, **values: Any) -> list[Row]:
+        """Return the rows that meet conditions such as `{"room = :room": room}`. None means any value."""
+        used = {condition: value for condition, value in conditions.items() if value is not None}
+        named = {each.rpartition(":")[2]: list(value) if " IN :" in each else value for each, value in used.items()}
+        where = "".join(f" AND {condition}" for condition in used)
+        return self.rows(f"{sql}{where} {then}", **named, **values)
 
     def row(self, sql: str, **values: Any) -> Row | None:
         """Return the first row of a statement, or None."""
@@ -322,7 +325,7 @@ def repeat_values(sql: str, rows: int, sign: str) -> str:
     """
     before, _, after = _VALUES.split(sql, maxsplit=1)
     count = len(insert_parameters(sql))
-    repeated = [", ".join(f"{sign}{row * count + at}" for at in range(1, count + 1)) for row in range(rows)]
+    repeated = [", ".join(f"{sign}{row * count + i}" for i in range(1, count + 1)) for row in range(rows)]
     return f"{before}({'), ('.join(repeated)}){after}"
 
 

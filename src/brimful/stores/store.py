@@ -70,7 +70,6 @@ class Store(Transactions):
     """
 
     def __init__(self, driver: Driver, tenant: str, keyring: Keyring) -> None:
-        """Bind a database to a tenant."""
         super().__init__(driver, tenant, keyring)
         self._cache = ContentCache()
 
@@ -268,7 +267,7 @@ class Store(Transactions):
     statistics = ReplicaMethod(_statistics.compute_statistics)
 
     async def contexts_of(self, message: str, *, limit: int = 20) -> list[str]:
-        """Return the ids of contexts that a message is the answer to, then of those that answer it, newest first."""
+        """Return the ids of the contexts that a message answers, then of the contexts built for it, newest first."""
         answers = await self.responses(message=message, limit=limit)
         answers += await self.responses(message=f"{message}/message", limit=limit)  # the answer's own id
         builds = await self.builds(message=message, limit=limit)

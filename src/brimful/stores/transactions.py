@@ -17,7 +17,6 @@ class Transactions:
     """Runs functions in transactions of one tenant."""
 
     def __init__(self, driver: Driver, tenant: str, keyring: Keyring) -> None:
-        """Bind a database to a tenant."""
         self._driver = driver
         self._tenant = tenant
         self._keyring = keyring
@@ -80,7 +79,6 @@ class ReadMethod(Generic[P, T]):
     def __get__(self, instance: Transactions, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
 
     def __get__(self, instance: Transactions | None, owner: type) -> Self | Callable[P, Coroutine[Any, Any, T]]:
-        """Bind the method to a store."""
         return self if instance is None else self._bind(instance)
 
     def _bind(self, instance: Transactions) -> Callable[P, Coroutine[Any, Any, T]]:

@@ -97,9 +97,9 @@ def _postgres(url: str) -> Target:
     anything that does not look like a host is rejected.
     """
     scheme, _, rest = url.partition("://")
-    login, at, address = rest.partition("@")
-    if not at or "/" in login:
-        login, at, address = "", "", rest
+    login, sign, address = rest.partition("@")
+    if not sign or "/" in login:
+        login, sign, address = "", "", rest
     location, _, settings = address.partition("?")
     readable = _HOSTS.fullmatch(location) and all("=" in each for each in settings.split("&") if each)
     if not readable or _INVALID.search(rest):
@@ -109,12 +109,12 @@ def _postgres(url: str) -> Target:
             "a password as %40 %2F %25 %20",
         )
     known = "&".join(f"{name}={value}" for name, value in parse_qsl(settings) if name in _SAFE_SETTINGS)
-    shown = f"{scheme}://{login.partition(':')[0]}{at}{location}{'?' if known else ''}{known}"
+    shown = f"{scheme}://{login.partition(':')[0]}{sign}{location}{'?' if known else ''}{known}"
     own, theirs = _split_settings(settings)
     return Target(
         kind="postgres",
         shown=shown,
-        url=f"{scheme}://{login}{at}{location}{'?' if theirs else ''}{theirs}",
+        url=f"{scheme}://{login}{sign}{location}{'?' if theirs else ''}{theirs}",
         wait=_parse_seconds("wait", own["wait"]) if "wait" in own else DEFAULT_WAIT,
         connections=_parse_connections(own["connections"]) if "connections" in own else DEFAULT_CONNECTIONS,
         max_lag=_parse_seconds("max_lag", own["max_lag"]) if "max_lag" in own else DEFAULT_MAX_LAG,

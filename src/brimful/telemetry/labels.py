@@ -23,7 +23,6 @@ class ModelLabels:
         self._unknown: set[str] = set()
 
     def model(self, name: str) -> str:
-        """Return the label of a model."""
         registry = self._registry if self._registry is not None else default_registry()
         known = registry.canonical(name)
         if known is not None:

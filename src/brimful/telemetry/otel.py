@@ -74,7 +74,6 @@ class OpenTelemetry:
         )
 
     def __call__(self, event: Event) -> None:
-        """Handle an event."""
         match event.name:
             case "assembled":
                 self._record_context(event)

@@ -124,7 +124,6 @@ class Prometheus:
         self._watched[name] = value
 
     def __call__(self, event: Event) -> None:
-        """Count an event."""
         if not 0 <= event.at - self._caches_at < _CACHE_INTERVAL:
             self._caches_at = event.at
             self._update_caches()

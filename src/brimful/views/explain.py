@@ -8,12 +8,12 @@ import msgspec
 from brimful.core.context import COMPONENTS, Component, Context
 from brimful.core.decision import Decision, FormName, Outcome, Reason
 from brimful.core.notice import Notice
-from brimful.core.policy import Policy
+from brimful.core.policy import NO_HISTORY_LIMITS, Policy
 from brimful.core.selection import PoolUse
 from brimful.errors import InvalidValue
 
 _FAINT = 0.0001  # scores below it are shown as "<0.0001"
-_NOTHING = 1e-9  # what is left of recency after years: shown as 0
+_NOTHING = 1e-9  # recency after years: shown as 0
 _FULL = 99.0  # percent of the budget
 
 _TITLES = {
@@ -24,6 +24,7 @@ _TITLES = {
     "current": ("Current Message", ""),
     "media": ("Media", "item"),
     "tools": ("Tool Turns", "msg"),
+    "definitions": ("Tool Definitions", "tool"),
     "lorebook": ("Lorebook", "entry"),
     "summaries": ("Summaries", "item"),
     "notes": ("Notes", "item"),
@@ -67,13 +68,11 @@ class DecisionLines:
     """Describes the decisions of a context. Faster than `describe_decision` for many, because they share headlines."""
 
     def __init__(self, context: Context) -> None:
-        """Describe the decisions of this context."""
         self._context = context
         self._whys = context.explanations
         self._headlines: dict[tuple[Reason, str, str, str], str] = {}
 
     def of(self, decision: Decision) -> str:
-        """Return the line for one decision."""
         kind = (decision.reason, decision.pool, decision.kind, decision.by)
         headline = self._headlines.get(kind)
         if headline is None:
@@ -138,11 +137,34 @@ def report(context: Context) -> str:
         *(f"  {title:<22}{tokens:>9,} {remark}".rstrip() for title, tokens, remark in reserve_rows(context)),
         f"  {'REMAINING:':<22}{context.remaining:>9,}",
         "",
-        f"CANDIDATES: {', '.join(f'{n:,} {outcome}' for outcome, n in count_outcomes(context))}",
+        candidates_line(context),
         "",
         *status_lines(context),
     ]
     return draw_frame(f"BRIMFUL: {context.budget.model}", lines)
+
+
+def summarize(context: Context) -> dict[str, object]:
+    """Return the figures of a context as plain data."""
+    return {
+        "id": context.id,
+        "model": context.budget.model,
+        "policy": context.budget.policy,
+        "focus": context.inputs.focus,
+        "window": context.budget.window,
+        "available": context.budget.available,
+        "reserved": context.budget.reserved,
+        "tokens": context.tokens,
+        "percent": round(context.percent, 1),
+        "remaining": context.remaining,
+        "components": context.components,
+        "kinds": context.kinds,
+        "pools": context.pools,
+        "warnings": context.warnings,
+        "left_out": context.left_out,
+        "naive": context.naive,
+        "stopped_at": context.stopped_at,
+    }
 
 
 def window_lines(context: Context) -> Iterator[str]:
@@ -161,9 +183,14 @@ def reserve_rows(context: Context) -> Iterator[tuple[str, int, str]]:
     """Yield what the reserve consists of: title, tokens and remark."""
     budget = context.budget
     yield "Reserved:", budget.reserved, "(completion + safety)"
-    yield "  Answer:", budget.completion, "(by default)" if context.inputs.completion is None else ""
+    yield "  Answer:", budget.completion, "(by default)" if context.inputs.reserve is None else ""
     if budget.hard_limit < budget.window - budget.completion:
         yield "  Prompt limit:", budget.hard_limit, ""
+
+
+def candidates_line(context: Context) -> str:
+    """Return the line that counts the candidates by outcome."""
+    return f"CANDIDATES: {', '.join(f'{count:,} {outcome}' for outcome, count in count_outcomes(context))}"
 
 
 def draw_frame(title: str, lines: Sequence[str]) -> str:
@@ -224,7 +251,8 @@ def diff(before: Context, after: Context) -> Difference:
 
 
 def _max_items(context: Context, pool: PoolUse) -> str:
-    history = context.inputs.policy.pool(pool.name).history
+    pools = context.inputs.policy.pools  # without that of tools, which has no such limit
+    history = next((each.history for each in pools if each.name == pool.name), NO_HISTORY_LIMITS)
     return f"{pool.items:,} items" if history.max_items is None else f"{history.max_items:,} messages"
 
 
@@ -239,6 +267,7 @@ def _headline(context: Context, decision: Decision) -> str:
         "min-items": f"within the minimum number of items of {named}",
         "free": f"one of the few or best memories, which need not be worth their tokens, in {named}",
         "borrowed": f"fits in {named} with tokens borrowed from other pools",
+        "used": "called or searched for before",
         "ledger": f"a line in {decision.by!r} stands for it" if decision.by else "what was done in steps that are out",
         "summary": f"covered by summary {decision.by!r}" if decision.by else "stands for its cluster",
         "same-id": "another candidate has this id",
@@ -247,7 +276,7 @@ def _headline(context: Context, decision: Decision) -> str:
         "pool-full": f"{named} full{numbers}",
         "window-full": f"window full ({context.tokens:,}/{context.budget.available:,} tokens)",
         "not-worth": f"not worth its tokens at a price of {policy.price:g} per 1,000",
-        "unlikely": _describe_unlikely(policy),
+        "unlikely": _describe_unlikely(policy, decision.kind),
         "max-items": f"{named} already holds its maximum of {_max_items(context, pool) if pool else ''}",
         "low-water": f"{named} is at its low water, after one large step{numbers}",
         "no-modality": f"{context.budget.model} takes no {decision.kind.removeprefix('media-')} on this wire",
@@ -265,11 +294,12 @@ def _headline(context: Context, decision: Decision) -> str:
     return lines[decision.reason]
 
 
-def _describe_unlikely(policy: Policy) -> str:
-    least = f"relevance under {policy.min_relevance:.1%}"
+def _describe_unlikely(policy: Policy, kind: str) -> str:
+    least = f"relevance under {policy.min_relevance_of(kind):.1%}"
     if policy.min_share_of_best:
         least += f", under {policy.min_share_of_best:.0%} of the best that its search found"
-    return f"unlikely to help: {least}, or under {policy.min_best_relevance:.0%} for the best that its search found"
+    search = f"{policy.min_best_relevance:.0%} for the best and {policy.min_total_relevance:.0%} for all"
+    return f"unlikely to help: {least}, or under {search} that its search found"
 
 
 def _history_boundary(context: Context) -> str:

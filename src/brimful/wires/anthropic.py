@@ -13,12 +13,12 @@ import msgspec
 
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request, Tool
-from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text
 from brimful.errors import InvalidValue
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.wires.encode import dump_model
+from brimful.wires.event_stream import Event
 from brimful.wires.normalize import (
     Turn,
     alternating_turns,
@@ -47,11 +47,19 @@ from brimful.wires.replies import (
     make_usage,
     split_words,
 )
-from brimful.wires.rounds import Event, JoinedAnswer, add_usage
+from brimful.wires.rounds import JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
 from brimful.wires.storage import Storage, ToolStep
-from brimful.wires.tools import arguments_object, json_text, object_schema
-from brimful.wires.wire import CountRequest, ErrorFacts, ErrorKind, ReasoningRule, Wire, WirePaths
+from brimful.wires.tools import arguments_object, json_text, map_flat_functions, object_schema
+from brimful.wires.wire import (
+    CountRequest,
+    ErrorFacts,
+    ErrorKind,
+    ReasoningRule,
+    Wire,
+    WirePaths,
+    lower_max_output,
+)
 
 IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _MAX_BREAKPOINTS: Final = 4
@@ -273,13 +281,13 @@ def _check_turn(report: Report, pairing: CallPairing, path: str, turn: Object) -
         report.require_nonblank(f"{path}.content", content)
     else:
         results_over = False
-        for at, block in report.require_objects(f"{path}.content", content):
-            type = report.require_one_of(f"{at}.type", block.get("type"), _ALLOWED[role])
+        for item_path, block in report.require_objects(f"{path}.content", content):
+            type = report.require_one_of(f"{item_path}.type", block.get("type"), _ALLOWED[role])
             if type == "tool_result" and results_over:
-                report.add(at, "tool results must come first in a user turn")
+                report.add(item_path, "tool results must come first in a user turn")
             results_over = results_over or type != "tool_result"
             if type is not None:
-                _CHECKS[type](report, pairing, at, block)
+                _CHECKS[type](report, pairing, item_path, block)
     if role != "assistant":
         pairing.close()
 
@@ -322,12 +330,12 @@ def _check_result(report: Report, pairing: CallPairing, path: str, block: Object
     content = block.get("content")
     if content is None or isinstance(content, str):
         return
-    for at, inner in report.require_objects(f"{path}.content", content):
-        match report.require_one_of(f"{at}.type", inner.get("type"), ("text", "image")):
+    for item_path, inner in report.require_objects(f"{path}.content", content):
+        match report.require_one_of(f"{item_path}.type", inner.get("type"), ("text", "image")):
             case "text":
-                _check_text(report, pairing, at, inner)
+                _check_text(report, pairing, item_path, inner)
             case "image":
-                _check_image(report, pairing, at, inner)
+                _check_image(report, pairing, item_path, inner)
 
 
 _CHECKS: Final[dict[str, Callable[[Report, CallPairing, str, Object], None]]] = {
@@ -387,28 +395,28 @@ def _find_reasoning(message: JsonObject) -> tuple[int, ...]:
     """Return the indices of parts with reasoning; none if a message has nothing else."""
     blocks = _client_blocks(message.get("content"))
     kinds = [block.get("type") in _REASONING_TYPES for block in blocks for _ in _client_block(block)]
-    return () if all(kinds) else tuple(at for at, is_reasoning in enumerate(kinds) if is_reasoning)
+    return () if all(kinds) else tuple(i for i, is_reasoning in enumerate(kinds) if is_reasoning)
 
 
 def _find_ties(messages: Sequence[JsonObject]) -> Iterator[tuple[int, int]]:
     """Yield calls of the provider's own tools whose result is in a later turn, as after a pause."""
     called: dict[str, int] = {}
-    for at, message in enumerate(messages):
+    for index, message in enumerate(messages):
         for block in _blocks_of(message):
             match block:
                 case {"type": "server_tool_use" | "mcp_tool_use", "id": str(id)}:
-                    called[id] = at
-                case {"tool_use_id": str(id)} if called.get(id, at) != at:
-                    yield called[id], at
+                    called[id] = index
+                case {"tool_use_id": str(id)} if called.get(id, index) != index:
+                    yield called[id], index
 
 
 def _find_pinned(messages: Sequence[JsonObject]) -> Iterator[int]:
     """Yield the index of the last summary by the provider, which ignores all that comes before it."""
-    for at in reversed(range(len(messages))):
-        for block in _blocks_of(messages[at]):
+    for index in reversed(range(len(messages))):
+        for block in _blocks_of(messages[index]):
             match block:
                 case {"type": "compaction", "content": str()}:
-                    yield at
+                    yield index
                     return
 
 
@@ -606,7 +614,7 @@ class MessageAnswer(JoinedAnswer):
         """Return the answer of the last round, joined with those before it."""
         if not self._round and not self._removed:
             return body
-        own = [block for at, block in self._blocks.items() if at not in self._removed]
+        own = [block for i, block in self._blocks.items() if i not in self._removed]
         return body | {
             "content": [*self._seen, *own],
             "stop_reason": self._stop_reason(body.get("stop_reason")),
@@ -649,18 +657,17 @@ class MessageAnswer(JoinedAnswer):
 
     def _content(self) -> list[JsonObject]:
         return [
-            block
-            | {"input": arguments_object(self._inputs[at]) if at in self._inputs else as_object(block.get("input"))}
+            block | {"input": arguments_object(self._inputs[i]) if i in self._inputs else as_object(block.get("input"))}
             if block.get("type") == "tool_use"
             else block
-            for at, block in sorted(self._blocks.items())
+            for i, block in sorted(self._blocks.items())
         ]
 
     @property
     def _removed(self) -> set[int]:
-        """The indices of calls of the recall tool."""
+        """The indices of calls that the proxy answers."""
         found = self._blocks.items()
-        return {at for at, block in found if block.get("type") == "tool_use" and block.get("name") == RECALL.name}
+        return {i for i, block in found if block.get("type") == "tool_use" and block.get("name") in self.answered}
 
     def _merge(self, data: JsonObject) -> None:
         index = as_count(data.get("index"))
@@ -711,7 +718,7 @@ class MessageAnswer(JoinedAnswer):
         return b"event: " + as_string(data["type"]).encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
 
     def _stop_reason(self, reason: Any) -> Any:
-        calls = {at for at, block in self._blocks.items() if block.get("type") == "tool_use"}
+        calls = {i for i, block in self._blocks.items() if block.get("type") == "tool_use"}
         return "end_turn" if reason == "tool_use" and calls <= self._removed else reason
 
 
@@ -800,7 +807,7 @@ def _restore(turn: JsonObject, steps: Sequence[ToolStep]) -> JsonObject:
     blocks = turn["content"]
     for step in steps if isinstance(blocks, list) else ():
         stored = _split_stored(step.message)[0]["content"]
-        ends = ((at, at + len(stored)) for at in range(len(blocks)))
+        ends = ((i, i + len(stored)) for i in range(len(blocks)))
         position = next(((start, end) for start, end in ends if _is_same(blocks[start:end], stored)), None)
         if position is not None:
             start, end = position
@@ -847,15 +854,15 @@ def _write_reply(reply: Reply) -> tuple[JsonObject, list[bytes]]:
     counts = {"input_tokens": usage.prompt, "output_tokens": usage.completion}
     start = whole | {"content": [], "stop_reason": None, "stop_sequence": None, "usage": counts | {"output_tokens": 1}}
     events: list[JsonObject] = [{"type": "message_start", "message": start}, {"type": "ping"}]
-    for at, block in enumerate(blocks):
+    for index, block in enumerate(blocks):
         is_text = block["type"] == "text"
         empty = {**block, "text": ""} if is_text else {**block, "input": {}}
-        events.append({"type": "content_block_start", "index": at, "content_block": empty})
+        events.append({"type": "content_block_start", "index": index, "content_block": empty})
         pieces = split_words(block["text"]) if is_text else (msgspec.json.encode(block["input"]).decode(),)
         kind, field = ("text_delta", "text") if is_text else ("input_json_delta", "partial_json")
         deltas = ({"type": kind, field: piece} for piece in pieces)
-        events += [{"type": "content_block_delta", "index": at, "delta": delta} for delta in deltas]
-        events.append({"type": "content_block_stop", "index": at})
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+        events.append({"type": "content_block_stop", "index": index})
     events.append({"type": "message_delta", "delta": stop, "usage": {"output_tokens": usage.completion}})
     events.append({"type": "message_stop"})
     written = [b"event: %b\ndata: %b\n\n" % (each["type"].encode(), msgspec.json.encode(each)) for each in events]
@@ -873,12 +880,12 @@ def _find_broken(request: Request) -> Iterator[str]:
             turns.append((message["role"], [*blocks]))
     if not turns or turns[0][0] != "user":
         yield "turn 0: must be the user's"
-    for at, (role, blocks) in enumerate(turns):
+    for index, (role, blocks) in enumerate(turns):
         if not all(block["text"].strip() for block in blocks if block["type"] == "text"):
-            yield f"turn {at}: an empty text"
-        before = turns[at - 1][1] if at else []
-        after = turns[at + 1][1] if at + 1 < len(turns) else []
-        yield from _find_broken_pairs(at, role, blocks, before, after)
+            yield f"turn {index}: an empty text"
+        before = turns[index - 1][1] if index else []
+        after = turns[index + 1][1] if index + 1 < len(turns) else []
+        yield from _find_broken_pairs(index, role, blocks, before, after)
     thinks = (request.get("thinking") or {}).get("type") == "enabled"
     calls = turns[-2][1] if len(turns) > 1 and any(map(_is_result, turns[-1][1])) else []
     if thinks and calls and calls[0]["type"] not in ("thinking", "redacted_thinking"):
@@ -886,26 +893,36 @@ def _find_broken(request: Request) -> Iterator[str]:
 
 
 def _find_broken_pairs(
-    at: int, role: str, blocks: list[JsonObject], before: list[JsonObject], after: list[JsonObject]
+    index: int, role: str, blocks: list[JsonObject], before: list[JsonObject], after: list[JsonObject]
 ) -> Iterator[str]:
     calls = {block["id"] for block in blocks if block["type"] == "tool_use"}
     missing = calls.difference(block.get("tool_use_id", "") for block in after)
     if missing:
-        yield f"turn {at}: tool calls without their results: {', '.join(sorted(missing))}"
+        yield f"turn {index}: tool calls without their results: {', '.join(sorted(missing))}"
     own = {block["id"] for block in blocks if block["type"] in ("server_tool_use", "mcp_tool_use")}
     results = {block["tool_use_id"] for block in blocks if "tool_use_id" in block and not _is_result(block)}
     if own != results and (after or results - own):
-        yield f"turn {at}: calls of the server's tools without their results, or results without calls"
+        yield f"turn {index}: calls of the server's tools without their results, or results without calls"
     answers = [block["tool_use_id"] for block in blocks if _is_result(block)]
     called = {block["id"] for block in before if block["type"] == "tool_use"}
     if len(answers) != len(set(answers)) or not called.issuperset(answers) or (answers and role != "user"):
-        yield f"turn {at}: results without their calls"
+        yield f"turn {index}: results without their calls"
     if not all(map(_is_result, blocks[: len(answers)])):
-        yield f"turn {at}: results must come first"
+        yield f"turn {index}: results must come first"
 
 
 def _is_result(block: JsonObject) -> bool:
     return bool(block["type"] == "tool_result")
+
+
+def _lower_max_output(request: Request, tokens: int) -> Request:
+    """Return a request that allows an answer of at most so many tokens, but always more than its thinking may have.
+
+    >>> _lower_max_output({"max_tokens": 9_000, "thinking": {"type": "enabled", "budget_tokens": 6_000}}, 5_000)
+    {'max_tokens': 6001, 'thinking': {'type': 'enabled', 'budget_tokens': 6000}}
+    """
+    thinking = as_count(as_object(request.get("thinking")).get("budget_tokens"))
+    return lower_max_output(request, max(tokens, thinking + 1))
 
 
 WIRE: Final = Wire(
@@ -924,6 +941,7 @@ WIRE: Final = Wire(
     system_field=lambda _: "system",
     read_system=_read_system,
     read_tools=_read_tools,
+    lower_max_output=_lower_max_output,
     user_first=True,
     reasoning=ReasoningRule(
         is_removable=True,
@@ -955,6 +973,7 @@ WIRE: Final = Wire(
     describe_overflow=_describe_overflow,
     error_frame=(b"\n\nevent: error\ndata: ", b"\n\n"),
     write_tool=_write_tool,
+    map_functions=lambda fields, change: map_flat_functions(fields, change, (None, "custom")),
     no_calls={"tool_choice": {"type": "none"}},
     storage=Storage(
         roles=("user", "assistant", "system"),

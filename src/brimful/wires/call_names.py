@@ -32,7 +32,7 @@ def pair_by_name(turns: Sequence[tuple[Message, ...]]) -> list[tuple[Message, ..
         calls = [part for message in messages for part in message.parts if isinstance(part, ToolCall)]
         ids = _find_call_ids(waiting, results) if results else {}
         paired.append(tuple(_with_result_ids(message, ids) for message in messages) if ids else messages)
-        answered = {ids.get(at, result.id) for at, result in enumerate(results)}
+        answered = {ids.get(i, result.id) for i, result in enumerate(results)}
         waiting = calls or [call for call in waiting if call.id not in answered]
     return paired
 
@@ -43,11 +43,11 @@ def _find_call_ids(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> 
     left = [call for call in calls if call.id not in own]
     known = {call.id for call in calls}
     ids: dict[int, str] = {}
-    for at, result in enumerate(results):
+    for index, result in enumerate(results):
         if result.id not in known:
             call = next((call for call in left if result.name in ("", call.name)), None)
             if call is not None:
-                ids[at] = call.id
+                ids[index] = call.id
                 left.remove(call)
     return ids
 
@@ -55,10 +55,10 @@ def _find_call_ids(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> 
 def _with_result_ids(message: Message, ids: Mapping[int, str]) -> Message:
     if message.role != "tool":
         return message
-    results = [at for at, part in enumerate(message.parts) if isinstance(part, ToolResult)]
+    results = [i for i, part in enumerate(message.parts) if isinstance(part, ToolResult)]
     renamed = {results[number]: id for number, id in ids.items()}
     parts = [
-        msgspec.structs.replace(part, id=renamed[at]) if at in renamed and isinstance(part, ToolResult) else part
-        for at, part in enumerate(message.parts)
+        msgspec.structs.replace(part, id=renamed[i]) if i in renamed and isinstance(part, ToolResult) else part
+        for i, part in enumerate(message.parts)
     ]
     return msgspec.structs.replace(message, parts=tuple(parts))

@@ -1,15 +1,20 @@
-"""Decode streamed bytes into events: server-sent events and JSON Lines.
+"""Decode streamed bytes into events: server-sent events and JSON Lines, as data or with the bytes as they came.
 
 httpx2 decodes events itself, but only from its own responses and as text. Here bytes are forwarded untouched and
 decoded on the side, so the decoder is fed chunk by chunk.
 """
 
 import re
-from typing import Final, Protocol
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from brimful.core.validation import decode_json
+
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_DONE: Final = b"[DONE]"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"  # of UTF-8; may precede the stream
 
 
@@ -48,7 +53,7 @@ class EventSize:
     def feed(self, chunk: bytes) -> int:
         """Add a chunk, and return the bytes since the last end of an event."""
         data = self._tail + chunk
-        last = max((at + len(end) for end in self._ends if (at := data.rfind(end)) >= 0), default=None)
+        last = max((index + len(end) for end in self._ends if (index := data.rfind(end)) >= 0), default=None)
         self._size = self._size + len(chunk) if last is None else len(data) - last
         self._tail = data[-3:]  # one byte less than the longest end
         return self._size
@@ -153,3 +158,60 @@ class ServerEventDecoder:
             case b"error":  # older llama.cpp
                 self._name = "error"
                 self._data.append(value)
+
+
+class Event(msgspec.Struct, frozen=True):
+    """An event with its bytes as they came, and its data if that is a JSON object."""
+
+    raw: bytes
+    data: dict[str, Any] | None = None
+    is_done: bool = False
+
+
+class Events:
+    """Splits a stream into events, and keeps their bytes."""
+
+    def __init__(self) -> None:
+        self.rest = b""  # an event that is not complete
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """Yield the events that are complete now."""
+        data, done = self.rest + chunk, 0
+        for end in _EVENT_END.finditer(data, max(0, len(self.rest) - 3)):
+            yield _read_event(data[done : end.end()])
+            done = end.end()
+        self.rest = data[done:]
+
+    def end(self) -> Iterator[Event]:
+        """Yield an unterminated last event."""
+        rest, self.rest = self.rest, b""
+        if rest.strip():
+            yield _read_event(rest.rstrip() + b"\n\n")
+
+
+def _read_event(raw: bytes) -> Event:
+    events = ServerEventDecoder().feed(raw)
+    return _make_event(raw, events[0].data) if events else Event(raw)
+
+
+def _make_event(raw: bytes, data: bytes) -> Event:
+    try:
+        value = decode_json(data)
+    except ValueError:
+        return Event(raw, is_done=data.strip() == _DONE)
+    return Event(raw, value if isinstance(value, dict) else None)
+
+
+class Lines:
+    """Splits a stream into lines of JSON."""
+
+    def __init__(self) -> None:
+        self._lines = JsonLinesDecoder()
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """Yield the lines that are complete now."""
+        return (_make_event(event.data + b"\n", event.data) for event in self._lines.feed(chunk))
+
+    def end(self) -> Iterator[Event]:
+        """Yield an unterminated last line."""
+        return (_make_event(event.data + b"\n", event.data) for event in self._lines.end())

@@ -16,7 +16,6 @@ import msgspec
 
 from brimful.core.content import OPAQUE_TYPE, Media, Modality, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request, Tool
-from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text, is_whole_number
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
@@ -44,7 +43,7 @@ from brimful.wires.replies import (
 )
 from brimful.wires.rounds import BETWEEN, PieceAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
-from brimful.wires.tools import arguments_object, json_text, object_schema
+from brimful.wires.tools import ChangeFunction, arguments_object, json_text, map_field, object_schema
 from brimful.wires.wire import CountRequest, ErrorFacts, ErrorKind, ReasoningRule, Wire, WirePaths, has_role_and_content
 
 _MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"gemini-[12](?!\d)")
@@ -261,14 +260,16 @@ def _check_config(report: Report, value: object) -> None:
 
 def _check_declarations(report: Report, tools: object) -> Iterator[tuple[str, Object]]:
     for path, tool in report.require_objects("tools", tools):
-        for at, declared in report.require_objects(f"{path}.functionDeclarations", tool.get("functionDeclarations")):
+        for item_path, declared in report.require_objects(
+            f"{path}.functionDeclarations", tool.get("functionDeclarations")
+        ):
             name = declared.get("name")
             if isinstance(name, str) and name[:1].isdigit():
-                report.add(f"{at}.name", f"must start with a letter or _, {describe_value(name)}")
+                report.add(f"{item_path}.name", f"must start with a letter or _, {describe_value(name)}")
             for schema in ("parameters", "parametersJsonSchema"):
                 if declared.get(schema) is not None:
-                    report.require_object(f"{at}.{schema}", declared[schema])
-            yield at, declared
+                    report.require_object(f"{item_path}.{schema}", declared[schema])
+            yield item_path, declared
 
 
 def _check_system(report: Report, value: object) -> None:
@@ -297,15 +298,15 @@ def _check_contents(report: Report, contents: object) -> None:
 
 
 def _check_parts(report: Report, pairing: CallPairing, path: str, content: Object, role: str) -> None:
-    for at, part in report.require_objects(f"{path}.parts", content.get("parts")):
+    for item_path, part in report.require_objects(f"{path}.parts", content.get("parts")):
         kinds = [kind for kind in _PART_KINDS if kind in part]
         if len(kinds) != 1:
-            report.add(at, f"must have exactly one of {', '.join(_PART_KINDS)}")
+            report.add(item_path, f"must have exactly one of {', '.join(_PART_KINDS)}")
         elif kinds[0] not in _ALLOWED[role]:
-            report.add(at, f"{kinds[0]} is not allowed in a {role} turn")
+            report.add(item_path, f"{kinds[0]} is not allowed in a {role} turn")
         else:
-            _CHECKS[kinds[0]](report, pairing, f"{at}.{kinds[0]}", part[kinds[0]])
-            _check_resolution(report, f"{at}.mediaResolution", part.get("mediaResolution"))
+            _CHECKS[kinds[0]](report, pairing, f"{item_path}.{kinds[0]}", part[kinds[0]])
+            _check_resolution(report, f"{item_path}.mediaResolution", part.get("mediaResolution"))
 
 
 def _check_resolution(report: Report, path: str, value: object) -> None:
@@ -385,6 +386,7 @@ _CHECKS: Final[dict[str, Callable[[Report, CallPairing, str, object], None]]] = 
 # -- requests of clients -----------------------------------------------------------------------------------------------
 
 _SNAKE: Final = {
+    "allowedFunctionNames": "allowed_function_names",
     "candidateCount": "candidate_count",
     "functionCallingConfig": "function_calling_config",
     "toolConfig": "tool_config",
@@ -500,7 +502,7 @@ def _find_reasoning(content: Mapping[str, Any]) -> tuple[int, ...]:
         if own and _get(part, "thoughtSignature"):
             own[-1] = True
         kinds += own
-    return () if all(kinds) else tuple(at for at, is_reasoning in enumerate(kinds) if is_reasoning)
+    return () if all(kinds) else tuple(i for i, is_reasoning in enumerate(kinds) if is_reasoning)
 
 
 def _get(value: object, key: str) -> Any:
@@ -722,12 +724,12 @@ class ContentAnswer(PieceAnswer):
 
     def _without_recalls(self, piece: JsonObject) -> JsonObject:
         parts = _parts(piece)
-        own = [part for part in parts if as_object(part.get(_CALL_FIELD)).get("name") != RECALL.name]
+        own = [part for part in parts if as_object(part.get(_CALL_FIELD)).get("name") not in self.answered]
         return piece if len(own) == len(parts) else _with_parts(piece, own)
 
     def _after_a_gap(self, piece: JsonObject) -> JsonObject:
         parts = _parts(piece)
-        first = next((at for at, part in enumerate(parts) if part.get("text") and not part.get("thought")), None)
+        first = next((i for i, part in enumerate(parts) if part.get("text") and not part.get("thought")), None)
         if first is None:
             return piece
         spaced = parts[first] | {"text": BETWEEN + parts[first]["text"]}
@@ -802,6 +804,29 @@ def _has_fixed_tools(fields: Request) -> bool:
     return mode not in (None, "AUTO", "MODE_UNSPECIFIED") or answers not in (None, 1) or not has_functions_only
 
 
+def _map_declarations(fields: Request, change: ChangeFunction) -> Request:
+    """Change the functions that a request declares, at its top or in its `config`."""
+    config = fields.get(_CONFIG)
+    if isinstance(config, dict) and not fields.get("tools"):
+        return {**fields, _CONFIG: _map_declarations(config, change)}
+
+    def change_tool(tool: JsonObject) -> JsonObject | None:
+        for key in ("functionDeclarations", "function_declarations"):
+            if isinstance(tool.get(key), list):
+                changed = map_field(tool, key, change)
+                return changed or None
+        return tool
+
+    return map_field(fields, "tools", change_tool)
+
+
+def _find_forced(fields: Request) -> frozenset[str]:
+    """Return the names of the functions to which the calls of a request are restricted."""
+    config = fields if _get(fields, "toolConfig") else fields.get(_CONFIG)
+    names = _get(_get(_get(config, "toolConfig"), "functionCallingConfig"), "allowedFunctionNames")
+    return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
+
+
 # -- for tests: written replies, and the rules of conversations --------------------------------------------------------
 
 
@@ -833,17 +858,17 @@ def _find_broken(request: Request) -> Iterator[str]:
     contents = request["contents"]
     calls: list[str] = []
     before = "model"
-    for at, content in enumerate(contents):
+    for index, content in enumerate(contents):
         role = "model" if content.get("role") == "model" else "user"
         parts = [_camel_keys(part) for part in content["parts"]]
         answers = [part["functionResponse"]["name"] for part in parts if "functionResponse" in part]
         if sorted(answers) != sorted(calls):
-            yield f"content {at}: the results {answers} do not answer the calls {calls}"
+            yield f"content {index}: the results {answers} do not answer the calls {calls}"
         calls = [part["functionCall"]["name"] for part in parts if "functionCall" in part]
-        if role == before == "model" and (calls or not at):
-            yield f"content {at}: must come after a turn of the user"
+        if role == before == "model" and (calls or not index):
+            yield f"content {index}: must come after a turn of the user"
         if not parts or any("text" in part and not part["text"] for part in parts):
-            yield f"content {at}: an empty part"
+            yield f"content {index}: an empty part"
         before = role
     if before == "model":
         yield "the end: must be a turn of the user"
@@ -854,13 +879,13 @@ def _missing_signatures(contents: list[JsonObject]) -> Iterator[str]:
     """Yield the calls since the user's last words that lack the signature of a thought, if there are any at all."""
     if "thoughtSignature" not in str(contents) and "thought_signature" not in str(contents):
         return
-    for at in reversed(range(len(contents))):
-        parts = [_camel_keys(part) for part in contents[at]["parts"]]
-        if contents[at].get("role") != "model" and any("text" in part for part in parts):
+    for index in reversed(range(len(contents))):
+        parts = [_camel_keys(part) for part in contents[index]["parts"]]
+        if contents[index].get("role") != "model" and any("text" in part for part in parts):
             return
         call = next((part for part in parts if "functionCall" in part), None)
         if call is not None and "thoughtSignature" not in call:
-            yield f"content {at}: a call without the signature of its thought"
+            yield f"content {index}: a call without the signature of its thought"
 
 
 def _camel_keys(part: JsonObject) -> JsonObject:
@@ -920,6 +945,8 @@ WIRE: Final = Wire(
     describe_overflow=_describe_overflow,
     write_tool=lambda tool: {"functionDeclarations": [_write_tool(tool)]},
     has_fixed_tools=_has_fixed_tools,
+    map_functions=_map_declarations,
+    find_forced=_find_forced,
     no_calls={"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}},
     write_reply=_write_reply,
     find_broken=_find_broken,

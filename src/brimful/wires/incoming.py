@@ -25,6 +25,7 @@ from brimful.core.frame import (
     with_text_blocks,
 )
 from brimful.core.media import MediaLine
+from brimful.core.own_output import has_lines
 from brimful.core.prompt import Message, Prompt, Renderer, Request, Tool
 from brimful.core.selection import LEDGER_ID
 from brimful.core.validation import clean_text, preview
@@ -32,6 +33,7 @@ from brimful.errors import InvalidRequest
 from brimful.wires.call_names import pair_by_name
 from brimful.wires.encode import encode_json
 from brimful.wires.registry import find_incoming_wire, find_written_wire
+from brimful.wires.tools import find_functions, replace_functions
 from brimful.wires.wire import LIMIT_FIELDS, Wire, has_limit
 
 _MAX_CACHED_BYTES: Final = 16_384  # of a message; longer ones are not cached
@@ -42,6 +44,7 @@ _USER_ROLES: Final = (*_SYSTEM_ROLES, "user")
 _MODEL_PREFIX: Final = "models/"  # of Gemini's models in a request
 _ROLE_AND_TEXT: Final = ("role", "content")
 _OUR_FIELDS: Final = ("system", "messages")
+_TOOLS: Final = "tools"
 
 
 class IncomingTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -166,9 +169,12 @@ def _find_last_answer(turns: Sequence[Sequence[Message]]) -> int:
 
 
 def has_tools(request: IncomingRequest) -> bool:
-    """Whether the request defines or calls tools, as an agent does."""
-    return bool(request.tools) or any(
-        isinstance(part, ToolCall) for turn in request.turns for message in turn.messages for part in message.parts
+    """Whether the request defines or calls tools, as an agent does, or has a ledger of such calls."""
+    messages = [message for turn in request.turns for message in turn.messages]
+    return (
+        bool(request.tools)
+        or any(isinstance(part, ToolCall) for message in messages for part in message.parts)
+        or any(map(has_lines, messages))
     )
 
 
@@ -288,21 +294,48 @@ def renderer_of(inputs: Inputs, raw: Sequence[bytes] = ()) -> Renderer:
     """
     frame = inputs.frame
     if frame is not None and frame.messages:
-        return IncomingRenderer(find_incoming_wire(frame.wire), frame, raw)
+        return IncomingRenderer(find_incoming_wire(frame.wire), frame, raw, inputs.tools, inputs.lowerable_output)
     wire = find_written_wire(inputs.model.wire)
-    return wire if frame is None or frame.wire != wire.name else ClientFieldsRenderer(wire, frame)
+    if frame is None or frame.wire != wire.name:
+        return wire
+    return ClientFieldsRenderer(wire, frame, inputs.tools, inputs.lowerable_output)
+
+
+def _find_fixed_tools(fields: Request, tools: Sequence[Tool], wire: Wire) -> frozenset[str]:
+    """Return the tools of a client's request that must stay: the provider's own, and the ones it forces."""
+    return (frozenset(tool.name for tool in tools) - find_functions(fields, wire.map_functions)) | wire.find_forced(
+        fields
+    )
+
+
+def _with_tools(fields: Request, before: Sequence[Tool], after: Sequence[Tool], wire: Wire) -> Request:
+    """Return the fields of a request with these tools instead of those that it has. New ones are ours, at the end."""
+    if before == after:
+        return fields
+    old, new = ({tool.name: tool for tool in tools} for tools in (before, after))
+    changes = {name: new.get(name) for name, tool in old.items() if new.get(name) != tool}
+    changed = replace_functions(fields, wire.map_functions, changes)
+    added = [wire.write_tool(tool) for tool in after if tool.name not in old]
+    return changed | {_TOOLS: [*changed.get(_TOOLS, ()), *added]} if added else changed
+
+
+def _with_output(fields: Request, before: int | None, after: int | None, wire: Wire) -> Request:
+    """Return the fields of a request whose output limit may be lowered with a limit that is not higher than another."""
+    return wire.lower_max_output(fields, after) if before and after and after < before else fields
 
 
 class IncomingRenderer(msgspec.Struct, frozen=True):
     """Writes a client's request with the messages of a prompt, and reads it back.
 
     `raw` are the messages of the request as JSON, if they are available. Those that were not shortened are sent as they
-    came.
+    came. `tools` are those of the request, and `max_output` is its output limit if that may be lowered.
     """
 
     wire: Wire
     frame: Frame
     raw: Sequence[bytes] = ()
+    tools: tuple[Tool, ...] = ()
+    max_output: int | None = None
     names_in_text: bool = False  # names and texts stay as the client wrote them
     is_templated: bool = False
 
@@ -311,18 +344,30 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         """Who bills pictures by their detail, as in the wire format."""
         return self.wire.detail_provider
 
+    @property
+    def fixed_tools(self) -> frozenset[str]:
+        """The names of tools that must stay as they are."""
+        return _find_fixed_tools(self.frame.fields, self.tools, self.wire)
+
+    @property
+    def can_add_tools(self) -> bool:
+        """Whether a tool may be added to those of the client."""
+        fields = self.frame.fields
+        return bool(fields.get(_TOOLS)) and not self.wire.has_fixed_tools(fields)
+
     def media_placeholder(self, media: Media, role: Role) -> Text | None:
         """Return None: the provider decides whether it accepts the media."""
         del media, role
         return None
 
     def render(self, prompt: Prompt, *, window: int) -> Request:
-        """Write the request with the messages of the prompt. Everything else is unchanged."""
+        """Write the request with the messages, the tools and the output limit of the prompt, and no other changes."""
         del window
         parts = _parts_by_position(prompt.messages)
         system = [part_text(part) for _, part in parts.pop(-1, ())]
         messages = list(self._messages(parts))
-        fields = self.frame.fields
+        fields = _with_tools(self.frame.fields, self.tools, prompt.tools, self.wire)
+        fields = _with_output(fields, self.max_output, prompt.max_output, self.wire)
         field, own = self.wire.message_field, self.wire.system_field(fields)
         return {
             key: _as_sent(messages) if key == field else fill_holes(value, system) if own and key == own else value
@@ -351,7 +396,7 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
 
     def _messages(self, parts: dict[float, list[tuple[Role, Part]]]) -> Iterator[Any]:
         """Yield the messages. Where turns are left out, the user speaks before the assistant does if that must be."""
-        before = "assistant"
+        before, must_alternate = "assistant", self.frame.user_first and not self.wire.user_first
         for position in sorted(parts):
             own = parts[position]
             if own and all(isinstance(part, LeftOut) for _, part in own):
@@ -364,6 +409,8 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
             follows_gap = position > 0 and position - 1 not in parts
             if self.frame.user_first and follows_gap and before == "assistant" and role not in _USER_ROLES:
                 yield self.wire.write_text("user", OPENING)
+            elif must_alternate and follows_gap and before == role == "user":
+                yield self.wire.write_text("assistant", OPENING)
             before = before if role in _SYSTEM_ROLES else role
             yield message
 
@@ -392,11 +439,14 @@ class ClientFieldsRenderer(msgspec.Struct, frozen=True):
 
     A client's whole request has a model. Fields without one are added to ours, and override them.
 
-    The client's tools are counted in any form; the provider decides whether they are valid.
+    The client's tools are counted in any form; the provider decides whether they are valid. `max_output` is the
+    client's output limit, if that may be lowered.
     """
 
     wire: Wire
     frame: Frame
+    tools: tuple[Tool, ...] = ()
+    max_output: int | None = None
 
     @property
     def names_in_text(self) -> bool:
@@ -413,6 +463,16 @@ class ClientFieldsRenderer(msgspec.Struct, frozen=True):
         """Who bills pictures by their detail, as in the wire format."""
         return self.wire.detail_provider
 
+    @property
+    def fixed_tools(self) -> frozenset[str]:
+        """The names of tools that must stay as they are."""
+        return _find_fixed_tools(self.frame.fields, self.tools, self.wire)
+
+    @property
+    def can_add_tools(self) -> bool:
+        """Whether a tool may be added: nobody would answer its calls."""
+        return False
+
     def media_placeholder(self, media: Media, role: Role) -> Text | None:
         """Return the text that replaces media, as in the wire format."""
         return self.wire.media_placeholder(media, role)
@@ -421,7 +481,9 @@ class ClientFieldsRenderer(msgspec.Struct, frozen=True):
         """Write the request."""
         left = self.wire.max_breakpoints - _breakpoints(self.frame.fields)
         written = self.wire.render(_limit_breakpoints(prompt, left), window=window)
-        theirs = {key: value for key, value in self.frame.fields.items() if key not in _OUR_FIELDS}
+        fields = _with_tools(self.frame.fields, self.tools, prompt.tools, self.wire)
+        fields = _with_output(fields, self.max_output, prompt.max_output, self.wire)
+        theirs = {key: value for key, value in fields.items() if key not in _OUR_FIELDS}
         if "model" not in theirs:
             limited = has_limit(theirs)
             ours = {key: value for key, value in written.items() if not (limited and key in LIMIT_FIELDS)}

@@ -147,13 +147,13 @@ def pair_calls(messages: Iterable[Message]) -> list[Message]:
             parts = _match_results(parts, waiting)
         else:
             waiting = {}
-            for at, call in enumerate(parts):
+            for index, call in enumerate(parts):
                 if isinstance(call, ToolCall):
                     safe = msgspec.structs.replace(call, id=unique.add(call.id), name=safe_tool_name(call.name))
-                    waiting.setdefault(call.id, []).append((at, safe))
+                    waiting.setdefault(call.id, []).append((index, safe))
             if waiting:
                 calls = dict(chain.from_iterable(waiting.values()))
-                parts = tuple(calls.get(at, part) for at, part in enumerate(parts))
+                parts = tuple(calls.get(i, part) for i, part in enumerate(parts))
         paired.append(message if parts is message.parts else msgspec.structs.replace(message, parts=parts))
     return paired
 
@@ -385,8 +385,7 @@ def alternating_turns(messages: Sequence[Message], *, system_turns: bool = False
     """
     runs = [(speaker, tuple(run)) for speaker, run in groupby(messages, key=_message_speaker)]
     lines = [
-        (_system_speaker(runs, at) if system_turns else _as_user(speaker), run)
-        for at, (speaker, run) in enumerate(runs)
+        (_system_speaker(runs, i) if system_turns else _as_user(speaker), run) for i, (speaker, run) in enumerate(runs)
     ]
     turns = [
         Turn(speaker=speaker, messages=tuple(message for _, run in group for message in run))
@@ -407,11 +406,11 @@ def _as_user(speaker: Speaker) -> Speaker:
     return "user" if speaker == "system" else speaker
 
 
-def _system_speaker(runs: Sequence[tuple[Speaker, tuple[Message, ...]]], at: int) -> Speaker:
+def _system_speaker(runs: Sequence[tuple[Speaker, tuple[Message, ...]]], index: int) -> Speaker:
     """Return the speaker of a run. The system can only speak between the user and the assistant."""
-    before = runs[at - 1][0] if at else ""
-    after = runs[at + 1][0] if at + 1 < len(runs) else "assistant"
-    return runs[at][0] if (before, after) == ("user", "assistant") else _as_user(runs[at][0])
+    before = runs[index - 1][0] if index else ""
+    after = runs[index + 1][0] if index + 1 < len(runs) else "assistant"
+    return runs[index][0] if (before, after) == ("user", "assistant") else _as_user(runs[index][0])
 
 
 def _user_turn(text: str) -> Turn:

@@ -14,11 +14,11 @@ import msgspec
 from brimful.core.chat_rules import OPENING
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request
-from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text, is_whole_number
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.wires.call_names import NAME_ID, number_calls
+from brimful.wires.event_stream import Lines
 from brimful.wires.normalize import normalize_messages, with_name_in_text
 from brimful.wires.parts import read_unknown, text_or_empty
 from brimful.wires.replies import (
@@ -31,7 +31,7 @@ from brimful.wires.replies import (
     make_usage,
     split_words,
 )
-from brimful.wires.rounds import BETWEEN, Lines, PieceAnswer, add_usage
+from brimful.wires.rounds import BETWEEN, PieceAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools
 from brimful.wires.tools import (
     arguments_object,
@@ -196,15 +196,15 @@ def _check_images(report: Report, path: str, images: object) -> None:
 def _check_calls(report: Report, pairing: CallPairing, path: str, message: Object) -> None:
     if message["role"] != "assistant":
         report.add(f"{path}.tool_calls", "only an assistant message may call tools")
-    for at, call in report.require_objects(f"{path}.tool_calls", message["tool_calls"]):
-        function = report.require_object(f"{at}.function", call.get("function"))
+    for item_path, call in report.require_objects(f"{path}.tool_calls", message["tool_calls"]):
+        function = report.require_object(f"{item_path}.function", call.get("function"))
         if function is None:
             continue
-        name = report.require_nonblank(f"{at}.function.name", function.get("name"))
+        name = report.require_nonblank(f"{item_path}.function.name", function.get("name"))
         if function.get("arguments") is not None:
-            report.require_object(f"{at}.function.arguments", function["arguments"])
+            report.require_object(f"{item_path}.function.arguments", function["arguments"])
         if call.get("id") is not None:
-            id = report.require_nonblank(f"{at}.id", call["id"])
+            id = report.require_nonblank(f"{item_path}.id", call["id"])
             if id is not None:
                 pairing.call(path, id)
         elif name is not None:
@@ -294,6 +294,11 @@ def _write_max_output(request: Request, tokens: int, provider: str) -> Request:
     """Return a request with an output limit, unless it has one of its own."""
     del provider
     return request if _read_max_output(request) is not None else _with_option(request, _MAX_OUTPUT, tokens)
+
+
+def _lower_max_output(request: Request, tokens: int) -> Request:
+    """Return a request that allows an answer of at most so many tokens."""
+    return _with_option(request, _MAX_OUTPUT, tokens) if (_read_max_output(request) or 0) > tokens else request
 
 
 def write_window(request: Request, tokens: int) -> Request:
@@ -413,7 +418,7 @@ class OllamaAnswer(PieceAnswer):
 
     def _without_recalls(self, piece: JsonObject) -> JsonObject:
         calls = self._calls_in(piece)
-        own = [call for call in calls if as_object(call.get("function")).get("name") != RECALL.name]
+        own = [call for call in calls if as_object(call.get("function")).get("name") not in self.answered]
         if len(own) == len(calls):
             return piece
         message = {key: own if key == "tool_calls" else value for key, value in piece["message"].items()}
@@ -468,6 +473,7 @@ WIRE: Final = Wire(
     read_tools=read_functions,
     read_max_output=_read_max_output,
     write_max_output=_write_max_output,
+    lower_max_output=_lower_max_output,
     read_window=_read_window,
     write_window=write_window,
     repair=with_image_texts,

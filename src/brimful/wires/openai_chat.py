@@ -14,12 +14,12 @@ import msgspec
 from brimful.core.chat_rules import OPENING
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Request
-from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text
 from brimful.errors import InvalidRequest
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.wires.call_names import NAME_ID
+from brimful.wires.event_stream import Event
 from brimful.wires.normalize import (
     data_url,
     decode_data_url,
@@ -41,7 +41,7 @@ from brimful.wires.replies import (
     make_usage,
     split_words,
 )
-from brimful.wires.rounds import BETWEEN, Event, JoinedAnswer, add_usage
+from brimful.wires.rounds import BETWEEN, JoinedAnswer, add_usage
 from brimful.wires.rules import CallPairing, Object, Report, check_tools, describe_value
 from brimful.wires.storage import Storage, ToolStep
 from brimful.wires.tools import arguments_text, check_functions, function_tool, json_text, read_function, read_functions
@@ -292,14 +292,14 @@ def _check_calls(report: Report, pairing: CallPairing, path: str, message: Objec
     calls = list(report.require_objects(f"{path}.tool_calls", message["tool_calls"]))
     if len(calls) > _MAX_CALLS:
         report.add(f"{path}.tool_calls", f"has {len(calls)} calls, at most {_MAX_CALLS} are allowed")
-    for at, call in calls:
-        report.require_one_of(f"{at}.type", call.get("type"), ("function",))
-        id = report.require_nonblank(f"{at}.id", call.get("id"))
+    for item_path, call in calls:
+        report.require_one_of(f"{item_path}.type", call.get("type"), ("function",))
+        id = report.require_nonblank(f"{item_path}.id", call.get("id"))
         if id is not None:
             if len(id) > _MAX_ID_CHARACTERS:
-                report.add(f"{at}.id", f"must have at most {_MAX_ID_CHARACTERS} characters, not {len(id)}")
+                report.add(f"{item_path}.id", f"must have at most {_MAX_ID_CHARACTERS} characters, not {len(id)}")
             pairing.call(path, id)
-        _check_function(report, f"{at}.function", call.get("function"))
+        _check_function(report, f"{item_path}.function", call.get("function"))
 
 
 def _check_function(report: Report, path: str, value: object) -> None:
@@ -323,14 +323,14 @@ def _check_content(report: Report, path: str, message: Object) -> None:
 
 
 def _check_blocks(report: Report, path: str, blocks: object, allowed: tuple[str, ...]) -> None:
-    for at, block in report.require_objects(path, blocks):
-        match report.require_one_of(f"{at}.type", block.get("type"), allowed):
+    for item_path, block in report.require_objects(path, blocks):
+        match report.require_one_of(f"{item_path}.type", block.get("type"), allowed):
             case "text":
-                report.require_string(f"{at}.text", block.get("text"))
+                report.require_string(f"{item_path}.text", block.get("text"))
             case "image_url":
-                _check_image(report, f"{at}.image_url", block.get("image_url"))
+                _check_image(report, f"{item_path}.image_url", block.get("image_url"))
             case "input_audio":
-                _check_audio(report, f"{at}.input_audio", block.get("input_audio"))
+                _check_audio(report, f"{item_path}.input_audio", block.get("input_audio"))
 
 
 def _check_image(report: Report, path: str, value: object) -> None:
@@ -647,11 +647,11 @@ class ChatAnswer(JoinedAnswer):
     def calls(self) -> list[ToolCall]:
         """The tool calls of the current round."""
         found = []
-        for at, call in enumerate(self._calls):
+        for index, call in enumerate(self._calls):
             function = as_object(call.get("function"))
             arguments = function.get("arguments")
             written = arguments_text(arguments) if isinstance(arguments, str) else json_text(as_object(arguments))
-            id = as_string(call.get("id")) or f"call_{self._round}_{at}"
+            id = as_string(call.get("id")) or f"call_{self._round}_{index}"
             found.append(ToolCall(id=id, name=as_string(function.get("name")), arguments=written))
         return found
 
@@ -690,12 +690,12 @@ class ChatAnswer(JoinedAnswer):
         own = self._own_calls()
         if own is None:
             return super()._write_held(held)
-        indexed = [{**call, "index": at} for at, call in enumerate(own)]
+        indexed = [{**call, "index": i} for i, call in enumerate(own)]
         return b"".join([self._write(event, indexed if event is held[-1] else []) for event in held])
 
     def _own_calls(self) -> list[JsonObject] | None:
-        """Return the calls without those of the recall tool; None if there is none of those."""
-        own = [call for call, read in zip(self._calls, self.calls, strict=True) if read.name != RECALL.name]
+        """Return the calls that the proxy does not answer; None if it answers none."""
+        own = [call for call, read in zip(self._calls, self.calls, strict=True) if read.name not in self.answered]
         return own if len(own) < len(self._calls) else None
 
     def _merge(self, data: JsonObject) -> None:
@@ -704,8 +704,8 @@ class ChatAnswer(JoinedAnswer):
         for choice in as_objects(data.get("choices"))[:1]:
             for key, value in as_object(choice.get("delta")).items():
                 if key == "tool_calls":
-                    for at, call in enumerate(as_objects(value)):
-                        self._merge_call(call, at)
+                    for index, call in enumerate(as_objects(value)):
+                        self._merge_call(call, index)
                 elif isinstance(value, str):
                     self._message[key] = as_string(self._message.get(key)) + value
                 elif isinstance(value, list):
@@ -839,11 +839,11 @@ def _write_reply(reply: Reply) -> tuple[JsonObject, list[bytes]]:
     message = {"role": "assistant", "content": reply.text or None} | ({"tool_calls": calls} if calls else {})
     deltas: list[JsonObject] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": word} for word in split_words(reply.text)]
-    for at, call in enumerate(calls):
+    for index, call in enumerate(calls):
         function = call["function"]
-        deltas.append({"tool_calls": [{**call, "index": at, "function": function | {"arguments": ""}}]})
+        deltas.append({"tool_calls": [{**call, "index": index, "function": function | {"arguments": ""}}]})
         for piece in (function["arguments"][:5], function["arguments"][5:]):
-            deltas.append({"tool_calls": [{"index": at, "function": {"arguments": piece}}]})
+            deltas.append({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, **finish})
     chunks = [head | {"object": "chat.completion.chunk", "choices": [choice]} for choice in choices]
@@ -855,14 +855,14 @@ def _write_reply(reply: Reply) -> tuple[JsonObject, list[bytes]]:
 
 def _find_broken(request: Request) -> Iterator[str]:
     waiting: set[str] = set()
-    for at, message in enumerate(request["messages"]):
+    for index, message in enumerate(request["messages"]):
         if message["role"] == "tool":
             if message["tool_call_id"] not in waiting:
-                yield f"message {at}: a result without its call"
+                yield f"message {index}: a result without its call"
             waiting.discard(message["tool_call_id"])
             continue
         if waiting:
-            yield f"message {at}: tool calls without their results: {', '.join(sorted(waiting))}"
+            yield f"message {index}: tool calls without their results: {', '.join(sorted(waiting))}"
         waiting = {call["id"] for call in message.get("tool_calls") or ()}
     if waiting:
         yield f"the end: tool calls without their results: {', '.join(sorted(waiting))}"

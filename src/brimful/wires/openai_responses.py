@@ -12,10 +12,10 @@ import msgspec
 
 from brimful.core.content import OPAQUE_TYPE, Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Request, Tool
-from brimful.core.recall import RECALL
 from brimful.core.validation import clean_text
 from brimful.records import Usage
 from brimful.records.reply import FinishReason, ReplyChunk
+from brimful.wires.event_stream import Event
 from brimful.wires.openai_chat import write_error
 from brimful.wires.parts import (
     AUDIO_TYPES,
@@ -35,8 +35,8 @@ from brimful.wires.replies import (
     as_string,
     make_usage,
 )
-from brimful.wires.rounds import Event, JoinedAnswer, add_usage
-from brimful.wires.tools import json_text, object_schema
+from brimful.wires.rounds import JoinedAnswer, add_usage
+from brimful.wires.tools import json_text, map_flat_functions, object_schema
 from brimful.wires.wire import (
     CountRequest,
     ReasoningRule,
@@ -89,25 +89,25 @@ def find_ties(items: Sequence[Item]) -> tuple[tuple[int, ...], ...]:
     ((0, 1),)
     """
     ties: list[tuple[int, ...]] = []
-    for generated, group in groupby(range(len(items)), lambda at: _is_generated(items[at])):
+    for generated, group in groupby(range(len(items)), lambda i: _is_generated(items[i])):
         run = tuple(group)
-        if generated and len(run) > 1 and not all(_is_message(items[at]) for at in run):
+        if generated and len(run) > 1 and not all(_is_message(items[i]) for i in run):
             ties.append(run)
     latest: dict[str, int] = {}  # by id, which may be used again
-    for at, item in enumerate(items):
+    for index, item in enumerate(items):
         target = next((latest[key] for key in _referenced_ids(item) if key in latest), None)
         if target is not None:
-            ties.append((target, at))
-        elif at and _is_answer(item):
-            ties.append((at - 1, at))
-        latest |= dict.fromkeys(_own_ids(item), at)
+            ties.append((target, index))
+        elif index and _is_answer(item):
+            ties.append((index - 1, index))
+        latest |= dict.fromkeys(_own_ids(item), index)
     return tuple(ties)
 
 
 def find_pinned(items: Sequence[Item]) -> tuple[int, ...]:
     """Return the items that must stay: settings, and the newest compaction, which stands for all that was before it."""
-    compactions = [at for at, item in enumerate(items) if _kind(item) == "compaction"]
-    settings = (at for at, item in enumerate(items) if _kind(item) in _SETTINGS)
+    compactions = [i for i, item in enumerate(items) if _kind(item) == "compaction"]
+    settings = (i for i, item in enumerate(items) if _kind(item) in _SETTINGS)
     return (*compactions[-1:], *settings)
 
 
@@ -117,10 +117,10 @@ def find_unlinked_reasoning(items: Sequence[Item]) -> Iterator[int]:
     >>> list(find_unlinked_reasoning([{"type": "reasoning", "id": "rs_1"}, {"type": "function_call", "call_id": "c1"}]))
     [0]
     """
-    for generated, group in groupby(range(len(items)), lambda at: _is_generated(items[at])):
+    for generated, group in groupby(range(len(items)), lambda i: _is_generated(items[i])):
         run = list(group)
-        own = [at for at in run if _kind(items[at]) == "reasoning"]
-        if generated and not any(items[at].get("id") for at in run if at not in own):
+        own = [i for i in run if _kind(items[i]) == "reasoning"]
+        if generated and not any(items[i].get("id") for i in run if i not in own):
             yield from own
 
 
@@ -465,7 +465,7 @@ class ResponsesAnswer(JoinedAnswer):
         return [*items, *answers]
 
     def _remember(self) -> None:
-        calls = [at for at, item in enumerate(self._items) if item.get("type") in _ANSWERED_CALLS]
+        calls = [i for i, item in enumerate(self._items) if item.get("type") in _ANSWERED_CALLS]
         self._seen += _without_last_reasoning(self._items[: calls[0]] if calls else self._items)
 
     def _own_usage(self) -> JsonObject:
@@ -487,9 +487,12 @@ class ResponsesAnswer(JoinedAnswer):
         return as_objects(self._response.get("output"))
 
     def _own_items(self) -> list[tuple[int, JsonObject]]:
-        """Return the items of this round without calls of the recall tool, with their indices."""
-        own = [(at, item) for at, item in enumerate(self._items) if not _is_recall(item)]
+        """Return the items of this round without calls that the proxy answers, with their indices."""
+        own = [(i, item) for i, item in enumerate(self._items) if not self._is_answered(item)]
         return own if len(own) == len(self._items) else own[: len(_without_last_reasoning([item for _, item in own]))]
+
+    def _is_answered(self, item: JsonObject) -> bool:
+        return item.get("type") == "function_call" and item.get("name") in self.answered
 
     def _add_event(self, event: Event) -> bytes:
         """Add an event. What is held for the sake of a reasoning item is shown if a message follows that."""
@@ -507,7 +510,7 @@ class ResponsesAnswer(JoinedAnswer):
             self._state = "held"  # until the next line: it is clear now whose the calls are
 
     def _write_held(self, held: Sequence[Event]) -> bytes:
-        own = {at for at, _ in self._own_items()} if self._items else set(self._kinds)
+        own = {i for i, _ in self._own_items()} if self._items else set(self._kinds)
         return b"".join([self._write(each) for each in held if self._is_shown(each, own)])
 
     def _is_shown(self, event: Event, own: set[int]) -> bool:
@@ -534,10 +537,6 @@ class ResponsesAnswer(JoinedAnswer):
         if data == event.data:
             return event.raw
         return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
-
-
-def _is_recall(item: JsonObject) -> bool:
-    return item.get("type") == "function_call" and item.get("name") == RECALL.name
 
 
 def _without_last_reasoning(items: list[JsonObject]) -> list[JsonObject]:
@@ -568,8 +567,8 @@ def find_broken_item(items: Sequence[Mapping[str, Any]], reasoning: Mapping[str,
     for output in outputs:
         if output not in calls:
             return f"No tool call found for function call output with call_id {output}."
-    for at, item in enumerate(items):
-        following = items[at + 1] if at + 1 < len(items) else {"role": "user"}
+    for index, item in enumerate(items):
+        following = items[index + 1] if index + 1 < len(items) else {"role": "user"}
         is_alone = following.get("role", "assistant") != "assistant" or str(following.get("type")).endswith("output")
         if item.get("type") == "reasoning" and is_alone:
             return f"Item '{item.get('id')}' of type 'reasoning' was provided without its required following item."
@@ -623,6 +622,7 @@ WIRE: Final = Wire(
     holds_content=lambda item: "role" in item or item.get("type") in _PLAIN_ITEMS,
     write_error=write_error,
     write_tool=_write_tool,
+    map_functions=lambda fields, change: map_flat_functions(fields, change, ("function",)),
     no_calls={"tool_choice": "none"},
     find_broken=_find_broken,
 )

@@ -1,8 +1,8 @@
-"""Join the answers of several rounds into one, so that a client does not see the model's calls of the recall tool.
+"""Join the answers of several rounds into one, so that a client does not see the model's calls of our own tools.
 
-In each round the model answers or calls tools. If it calls the recall tool, the proxy answers that call and sends the
-request again with the result. What the client sees of each round is joined: texts and thoughts pass at once, tool calls
-are held back until the message is complete, since a recall may be among them.
+In each round the model answers or calls tools. If it calls the recall tool or the search for tools, the proxy answers
+that call and sends the request again with the result. What the client sees of each round is joined: texts and thoughts
+pass at once, tool calls are held back until the message is complete, since one of ours may be among them.
 
 A round while it is streamed:
 
@@ -10,21 +10,15 @@ A round while it is streamed:
                         └─end, without one────▶ passed (all is shown)
 """
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal
-
-import msgspec
 
 from brimful.core.content import ToolCall
 from brimful.core.recall import RECALL
-from brimful.core.validation import decode_json
-from brimful.wires.event_stream import JsonLinesDecoder, ServerEventDecoder
+from brimful.wires.event_stream import Event, Events, Lines
 from brimful.wires.replies import JsonObject, as_object
 
-_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-_DONE: Final = b"[DONE]"
 BETWEEN: Final = "\n\n"  # the texts of two rounds
 
 RoundState = Literal["open", "held", "recalled", "passed"]
@@ -44,72 +38,17 @@ def add_usage(one: Any, other: Any) -> Any:
     return one if other is None else other
 
 
-class Event(msgspec.Struct, frozen=True):
-    """An event of a stream: its bytes, and its data if that is a JSON object."""
-
-    raw: bytes
-    data: JsonObject | None = None
-    is_done: bool = False
-
-
-class Events:
-    """Splits a stream into events, and keeps their bytes."""
-
-    def __init__(self) -> None:
-        self.rest = b""  # an event that is not complete
-
-    def feed(self, chunk: bytes) -> Iterator[Event]:
-        """Yield the events that are complete now."""
-        data, done = self.rest + chunk, 0
-        for end in _EVENT_END.finditer(data, max(0, len(self.rest) - 3)):
-            yield _read_event(data[done : end.end()])
-            done = end.end()
-        self.rest = data[done:]
-
-    def end(self) -> Iterator[Event]:
-        """Yield an unterminated last event."""
-        rest, self.rest = self.rest, b""
-        if rest.strip():
-            yield _read_event(rest.rstrip() + b"\n\n")
-
-
-def _read_event(raw: bytes) -> Event:
-    events = ServerEventDecoder().feed(raw)
-    return _make_event(raw, events[0].data) if events else Event(raw)
-
-
-def _make_event(raw: bytes, data: bytes) -> Event:
-    try:
-        value = decode_json(data)
-    except ValueError:
-        return Event(raw, is_done=data.strip() == _DONE)
-    return Event(raw, value if isinstance(value, dict) else None)
-
-
-class Lines:
-    """Splits a stream into lines of JSON."""
-
-    def __init__(self) -> None:
-        self._lines = JsonLinesDecoder()
-
-    def feed(self, chunk: bytes) -> Iterator[Event]:
-        """Yield the lines that are complete now."""
-        return (_make_event(event.data + b"\n", event.data) for event in self._lines.feed(chunk))
-
-    def end(self) -> Iterator[Event]:
-        """Yield an unterminated last line."""
-        return (_make_event(event.data + b"\n", event.data) for event in self._lines.end())
-
-
 class JoinedAnswer(ABC):
     """One answer to the client, made of the answers of all rounds.
 
-    In the last round, calls of the recall tool are removed, because nobody answers them anymore.
+    `answered` are the names of the tools whose calls the proxy answers. In the last round, these calls are removed,
+    because nobody answers them anymore.
     """
 
     splitter: ClassVar[type[Events] | type[Lines]] = Events
 
     def __init__(self) -> None:
+        self.answered = frozenset((RECALL.name,))
         self.is_last = False
         self._round = 0
         self._usage: JsonObject = {}  # of earlier rounds
@@ -139,8 +78,8 @@ class JoinedAnswer(ABC):
 
     @property
     def wants_recall(self) -> bool:
-        """Whether the model called the recall tool, and may."""
-        return not self.is_last and any(call.name == RECALL.name for call in self.calls)
+        """Whether the model called a tool that the proxy answers, and may."""
+        return not self.is_last and any(call.name in self.answered for call in self.calls)
 
     def _add_event(self, event: Event) -> bytes:
         if event.data is None:
@@ -233,7 +172,7 @@ class PieceAnswer(JoinedAnswer):
     def calls(self) -> list[ToolCall]:
         """The tool calls of the current round."""
         written = [call for piece in self._pieces for call in self._calls_in(piece)]
-        return [self._read_call(call, f"call_{self._round}_{at}") for at, call in enumerate(written)]
+        return [self._read_call(call, f"call_{self._round}_{i}") for i, call in enumerate(written)]
 
     def _remember(self) -> None:
         self._begun_with_text = self._begun_with_text or any(map(self._text, self._pieces))

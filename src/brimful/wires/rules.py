@@ -56,10 +56,10 @@ class Report:
     def require_objects(self, path: str, value: object) -> Iterator[tuple[str, Object]]:
         """Yield the objects of a list with their paths."""
         for index, item in enumerate(self.require_list(path, value)):
-            at = f"{path}[{index}]"
-            found = self.require_object(at, item)
+            item_path = f"{path}[{index}]"
+            found = self.require_object(item_path, item)
             if found is not None:
-                yield at, found
+                yield item_path, found
 
     def require_positive(self, path: str, value: object) -> None:
         """Add a violation unless the value is a positive integer."""

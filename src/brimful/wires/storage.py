@@ -18,10 +18,10 @@ class ToolStep(msgspec.Struct, frozen=True, kw_only=True):
 class Storage(msgspec.Struct, frozen=True, kw_only=True):
     """What of a format is stored.
 
-    `roles` are those of messages. `is_image` and `is_result` recognize blocks that are stored besides texts; a result
-    has content of its own. `split` returns an assistant message as it is stored, and what of it is not: the model's
-    reasoning. `get_calls` returns the ids of its calls, and `needs_original` whether a provider may need it as it was
-    even without reasoning. `restore` returns a message of ours with the steps that it was made from.
+    `roles` are the roles of messages. `is_image` and `is_result` recognize blocks that are stored besides texts; a
+    result has content of its own. `split` returns an assistant message as it is stored, and what of it is not: the
+    model's reasoning. `get_calls` returns the ids of its calls, and `needs_original` whether a provider may need it as
+    it was even without reasoning. `restore` returns a message of ours with the steps that it was made from.
     """
 
     roles: tuple[str, ...]

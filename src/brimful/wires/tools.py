@@ -1,6 +1,7 @@
 """Tool definitions and arguments as JSON, in the forms that providers share."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +14,14 @@ from brimful.wires.rules import Object, Report
 
 RAW_ARGUMENTS: Final = "arguments"
 """The key for arguments that are not a JSON object, if the provider accepts only objects."""
+_SCHEMA_KEYS: Final = ("input_schema", "parametersJsonSchema", "parameters_json_schema", "parameters")
+_CHOICE_FIELDS: Final = ("tool_choice", "function_call")
+_CACHE_MARK: Final = "cache_control"
+
+ChangeFunction = Callable[[dict[str, Any]], dict[str, Any] | None]
+"""Returns the definition of a function as it should be, or None to leave it out."""
+MapFunctions = Callable[[Request, ChangeFunction], Request]
+"""Changes the definitions of the caller's own functions in a request, wherever they stand."""
 
 
 def request_bytes(request: Request) -> bytes:
@@ -157,3 +166,102 @@ def has_fixed_tools(fields: Request) -> bool:
     has_older_form = bool(fields.get("functions")) or fields.get("function_call") is not None
     several = fields.get("n") not in (None, 1) or bool(fields.get("logprobs"))
     return not is_auto or has_older_form or several or not isinstance(tools, list | None)
+
+
+# -- definitions in a caller's request ---------------------------------------------------------------------------------
+
+
+def map_functions(fields: Request, change: ChangeFunction) -> Request:
+    """Change the functions of a request in OpenAI's format, including the older `functions`.
+
+    >>> tools = [{"type": "function", "function": {"name": "now"}}, {"type": "custom", "custom": {"name": "shell"}}]
+    >>> map_functions({"tools": tools, "n": 1}, lambda function: None)
+    {'tools': [{'type': 'custom', 'custom': {'name': 'shell'}}], 'n': 1}
+    """
+
+    def change_tool(tool: dict[str, Any]) -> dict[str, Any] | None:
+        function = tool.get("function")
+        if tool.get("type", "function") != "function" or not isinstance(function, dict):
+            return tool
+        changed = change(function)
+        return None if changed is None else {**tool, "function": changed}
+
+    return map_field(map_field(fields, "tools", change_tool), "functions", change)
+
+
+def map_flat_functions(fields: Request, change: ChangeFunction, types: tuple[str | None, ...]) -> Request:
+    """Change the tools of these types, which are functions without another object around them.
+
+    Tools that the provider loads itself when it needs them (`defer_loading`) stay as they are.
+    """
+    return map_field(
+        fields,
+        "tools",
+        lambda tool: change(tool) if tool.get("type") in types and not tool.get("defer_loading") else tool,
+    )
+
+
+def map_field(fields: Request, field: str, change: ChangeFunction) -> Request:
+    """Change each object in the list of a field. The cache mark of one that is left out goes to the one before it."""
+    items = fields.get(field)
+    if not isinstance(items, list):
+        return fields
+    changed: list[Any] = []
+    for item in items:
+        new = change(item) if isinstance(item, dict) else item
+        if new is not None:
+            changed.append(new)
+        elif _CACHE_MARK in item and changed and isinstance(changed[-1], dict):
+            changed[-1] = {_CACHE_MARK: item[_CACHE_MARK]} | changed[-1]
+    return {key: changed if key == field else value for key, value in fields.items() if key != field or changed}
+
+
+def find_forced(fields: Request) -> frozenset[str]:
+    """Return the names of the tools that a request forces or allows by name.
+
+    >>> sorted(find_forced({"tool_choice": {"type": "function", "function": {"name": "look_up"}}}))
+    ['look_up']
+    """
+    return frozenset(name for field in _CHOICE_FIELDS for name in _find_names(fields.get(field)))
+
+
+def _find_names(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("name"), str):
+            yield value["name"]
+        value = list(value.values())
+    for item in value if isinstance(value, list) else ():
+        yield from _find_names(item)
+
+
+def find_functions(fields: Request, map_all: MapFunctions) -> frozenset[str]:
+    """Return the names of the caller's own functions, each of which is defined once."""
+    names: Counter[str] = Counter()
+
+    def note(function: dict[str, Any]) -> dict[str, Any]:
+        name = function.get("name")
+        names.update([name] if isinstance(name, str) else ())
+        return function
+
+    map_all(fields, note)
+    return frozenset(name for name, times in names.items() if times == 1)
+
+
+def replace_functions(fields: Request, map_all: MapFunctions, changes: Mapping[str, Tool | None]) -> Request:
+    """Return a request in which some functions, by name, are described as these tools, or are left out.
+
+    Everything else in their definitions, and their order, stays.
+    """
+
+    def change(function: dict[str, Any]) -> dict[str, Any] | None:
+        name = function.get("name")
+        if not isinstance(name, str) or name not in changes:
+            return function
+        tool = changes[name]
+        if tool is None:
+            return None
+        schema = next((key for key in _SCHEMA_KEYS if function.get(key)), None)
+        described = {"description": tool.description} if "description" in function else {}
+        return function | described | ({} if schema is None else {schema: tool.parameters})
+
+    return map_all(fields, change)

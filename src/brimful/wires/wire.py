@@ -21,7 +21,7 @@ from brimful.wires.normalize import decode_data_url, placeholder
 from brimful.wires.replies import Draft
 from brimful.wires.rounds import JoinedAnswer
 from brimful.wires.storage import Storage
-from brimful.wires.tools import function_tool, has_fixed_tools
+from brimful.wires.tools import MapFunctions, find_forced, function_tool, has_fixed_tools, map_functions
 
 JsonObject = dict[str, Any]
 ReadTurn = Callable[..., tuple[Message, ...]]
@@ -171,6 +171,16 @@ def write_max_tokens(request: Request, tokens: int, provider: str) -> Request:
     return request if has_limit(request) else {**request, "max_tokens": tokens}
 
 
+def lower_max_output(request: Request, tokens: int) -> Request:
+    """Return a request that allows an answer of at most so many tokens.
+
+    >>> lower_max_output({"max_tokens": 8_000, "temperature": 0}, 5_000)
+    {'max_tokens': 5000, 'temperature': 0}
+    """
+    limits: dict[str, Any] = {field: request.get(field) for field in LIMIT_FIELDS}
+    return request | {field: min(limit, tokens) for field, limit in limits.items() if is_whole_number(limit)}
+
+
 def has_limit(request: Request) -> bool:
     """Whether a request has an output limit, valid or not."""
     return any(request.get(field) is not None for field in LIMIT_FIELDS)
@@ -202,7 +212,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     **Tools.** `write_tool` describes one as an item of the field `tools`, and `no_calls` are fields that forbid calls.
     `has_fixed_tools` tells whether the caller decided which tools may be called, or wants what several rounds cannot
-    give.
+    give. `map_functions` changes the definitions of the caller's own functions, not of tools that the provider has, and
+    `find_forced` returns the names of the tools that a request forces.
 
     **Replies.** `make_draft` makes what a reply is read into, whole or streamed; `read_usage` reads a usage as an SDK
     returns it, which has the field `usage_key`. A stream consists of server-sent events, or of lines if
@@ -213,7 +224,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     **Servers.** `headers` and `key_header` come with every request, which is sent to `get_path` as `prepare` returns
     it. `count_requests` let a server count the tokens of a prompt, and `models_path` lists its models and windows.
-    `models_query` gets as many of them as possible at once, and `write_models` lists those of several servers.
+    `models_query` gets as many of them as possible at once, and `write_models` lists the models of several servers.
 
     **The proxy.** `paths` are where requests come in. `read_call` returns the model and whether to stream, given the
     path, its parameters and the body; `key_parameter` is the API key in a query, `usage_option` asks for the usage of a
@@ -260,6 +271,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     read_tools: Callable[[JsonObject], Iterator[Tool]] = lambda _: iter(())
     read_max_output: Callable[[Request], int | None] = read_max_output
     write_max_output: Callable[[Request, int, str], Request] = write_max_tokens
+    lower_max_output: Callable[[Request, int], Request] = lower_max_output
     read_window: Callable[[Request], int | None] = lambda _: None
     write_window: Callable[[Request, int], Request] = lambda request, _: request
 
@@ -276,6 +288,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     write_tool: Callable[[Tool], JsonObject] = function_tool
     has_fixed_tools: Callable[[Request], bool] = has_fixed_tools
+    map_functions: MapFunctions = map_functions
+    find_forced: Callable[[Request], frozenset[str]] = find_forced
     no_calls: Mapping[str, Any] = MappingProxyType({})
 
     make_draft: Callable[[], Draft] = no_draft
@@ -312,6 +326,16 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     write_reply: Callable[[Reply], tuple[JsonObject, list[bytes]]] | None = None
     find_broken: Callable[[Request], Iterator[str]] | None = None
+
+    @property
+    def fixed_tools(self) -> frozenset[str]:
+        """The names of tools that must stay as they are: none in a request that we write."""
+        return frozenset()
+
+    @property
+    def can_add_tools(self) -> bool:
+        """Whether a tool may be added: nobody would answer its calls."""
+        return False
 
     def render(self, prompt: Prompt, *, window: int) -> Request:
         """Write the request. The same prompt gives the same bytes, and a valid prompt gives a valid request.

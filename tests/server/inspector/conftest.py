@@ -70,6 +70,15 @@ def client(start, kept):  # noqa: ARG001 - what it looks into
 
 
 @pytest.fixture
+def reader(told, servers_of_file, shared):
+    """Return a client of a server that the tests of a file share: they only look into its store."""
+    servers, _ = servers_of_file
+    if not servers.store.exists():
+        shutil.copytree(told[0], servers.store.parent, dirs_exist_ok=True)
+    return shared(remember={"embedder": "none"})
+
+
+@pytest.fixture
 def get(client):
     """Return a function that gets what is at a path, and wants it to be there."""
 

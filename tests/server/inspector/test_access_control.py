@@ -51,8 +51,6 @@ WRITES = [
     ("POST", "/rooms/tea/room/messages", {"content": "x"}),
     ("POST", "/rooms/tea/room/janitor", {"dry_run": False}),
     ("POST", "/janitor/undo", None),
-    ("POST", "/learn", {"messages": ["I love tea."], "user": "ada"}),
-    ("POST", "/learn/undo", {}),
     ("PUT", "/rooms/tea/room", {"name": "x"}),
     ("DELETE", "/messages/m1", None),
     ("POST", "/personas", {"id": "x"}),
@@ -135,6 +133,23 @@ def test_changing_needs_the_scope_write(keyed):
             assert keyed(("acme", scope), method, path, body).status_code == 403, path
     for method, path, body in WRITES:
         assert keyed(("acme", "write"), method, path, body).status_code in (200, 201), path
+
+
+LEARN = {"messages": ["I love tea."], "user": "ada", "model": "gpt-4o"}
+
+
+@pytest.mark.parametrize(
+    ("path", "scope", "body", "status"),
+    [
+        ("/learn", "read", LEARN, 403),
+        ("/learn", "chat", LEARN, 403),
+        ("/learn", "write", LEARN, 403),
+        ("/learn/undo", "chat", {}, 403),
+        ("/learn/undo", "write", {}, 404),
+    ],
+)
+def test_learning_needs_the_scopes_write_and_chat(keyed, path, scope, body, status):
+    assert keyed(("acme", scope), "POST", path, body).status_code == status
 
 
 def test_a_tenant_sees_only_its_own(keyed):

@@ -142,8 +142,8 @@ def test_the_required_window_is_exact(client, get, kept):
 
 @pytest.mark.parametrize("path", ["", "/request", "/items/m0", "/diff/ctx-1"])
 @pytest.mark.parametrize("id", ["ctx-none", "a%00b", "%ED%A0%80"])
-def test_an_unknown_context(client, id, path):
-    answer = client.get(f"{ROOT}/contexts/{id}{path}")
+def test_an_unknown_context(reader, id, path):
+    answer = reader.get(f"{ROOT}/contexts/{id}{path}")
     assert answer.status_code == 404
     assert "error" in answer.json()
 
@@ -351,8 +351,8 @@ def test_what_was_left_out_is_recalled(client, get, kept):
         ({"handle": "nuts", "max_tokens": 0}, (400, None, "max_tokens")),
     ],
 )
-def test_what_cannot_be_recalled_says_why(client, kept, query, expected):
-    answer = client.get(f"{ROOT}/contexts/{kept.first}/recall", params=query)
+def test_what_cannot_be_recalled_says_why(reader, kept, query, expected):
+    answer = reader.get(f"{ROOT}/contexts/{kept.first}/recall", params=query)
     error = answer.json()["error"]
     assert (answer.status_code, error["code"], error["param"]) == expected
 

@@ -8,6 +8,7 @@ from brimful.server.inspector.operations import OPERATIONS
 from brimful.server.openapi import openapi_document
 from server.inspector.conftest import ROOT
 from server.inspector.test_access_control import CHATS, READS, WRITES
+from server.upstream import chat_answer
 
 DESCRIBED = json.loads(openapi_document())
 PATHS = {
@@ -46,8 +47,13 @@ def check(said, schema):
 ADMIN = [("GET", "/tenants", None), ("GET", "/jobs", None), ("GET", "/status", None)]
 
 
-def test_responses_match_their_schemas(client, kept):
-    for method, path, body in (*READS, *CHATS, *ADMIN, *WRITES):
+LEARNS = [("POST", "/learn", {"messages": ["I live in Rome."], "user": "ada", "model": "gpt-4o"})]
+LEARNS += [("POST", "/learn/undo", {})]
+
+
+def test_responses_match_their_schemas(client, kept, upstream):
+    upstream.answers = [chat_answer('{"facts": [{"text": "Ada lives in Rome.", "messages": [1]}]}')]
+    for method, path, body in (*LEARNS, *READS, *CHATS, *ADMIN, *WRITES):
         answer = client.request(method, ROOT + path.replace("{id}", kept.first), json=body)
         data = operation(method, path)
         assert answer.status_code < 400, (path, answer.text)
@@ -57,7 +63,7 @@ def test_responses_match_their_schemas(client, kept):
 
 
 def test_all_operations_but_the_stream_are_tested():
-    tried = {(method, PATHS.get(path, path)) for method, path, _ in (*READS, *CHATS, *WRITES, *ADMIN)}
+    tried = {(method, PATHS.get(path, path)) for method, path, _ in (*LEARNS, *READS, *CHATS, *WRITES, *ADMIN)}
     there = {(each.method, each.described_path.removeprefix(ROOT)) for each, _ in OPERATIONS}
     assert there - tried == {("GET", "/events")}
 

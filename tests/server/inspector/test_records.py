@@ -196,8 +196,10 @@ def test_lorebooks_and_their_entries(ask, get):
         ("/lorebooks/teas/entries", {"name": "x"}, "content"),
     ],
 )
-def test_invalid_fields_are_rejected_by_name(ask, path, body, field):
-    assert field in ask("POST", path, 400, **body)["error"]["message"]
+def test_invalid_fields_are_rejected_by_name(reader, path, body, field):
+    refused = reader.post(ROOT + path, json=body)
+    assert refused.status_code == 400
+    assert field in refused.json()["error"]["message"]
 
 
 def test_a_body_must_be_declared_as_json(client):
@@ -243,8 +245,8 @@ def test_statistics_of_contexts_and_answers(get):
         {"room": "a\0"},
     ],
 )
-def test_invalid_periods_are_rejected(client, query):
-    assert client.get(f"{ROOT}/statistics", params=query).status_code == 400
+def test_invalid_periods_are_rejected(reader, query):
+    assert reader.get(f"{ROOT}/statistics", params=query).status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -254,8 +256,8 @@ def test_invalid_periods_are_rejected(client, query):
         ({"since": 9, "until": 3}, "until: must not be before the start"),
     ],
 )
-def test_errors_explain_invalid_periods(client, query, said):
-    assert client.get(f"{ROOT}/statistics", params=query).json()["error"]["message"] == said
+def test_errors_explain_invalid_periods(reader, query, said):
+    assert reader.get(f"{ROOT}/statistics", params=query).json()["error"]["message"] == said
 
 
 @pytest.mark.parametrize(
@@ -266,8 +268,8 @@ def test_errors_explain_invalid_periods(client, query, said):
     ],
 )
 @pytest.mark.parametrize("value", ["1", ""])
-def test_unknown_parameters_are_rejected(client, path, known, value):
-    answer = client.get(ROOT + path, params={"lmit": value})
+def test_unknown_parameters_are_rejected(reader, path, known, value):
+    answer = reader.get(ROOT + path, params={"lmit": value})
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "lmit"
     assert answer.json()["error"]["message"] == f"lmit: unknown parameter; {known}"
@@ -296,7 +298,7 @@ NAMES = ["limit", "before", "after", "room", "persona", "model", "q", "pinned", 
 
 @given(path=st.sampled_from(LISTS), query=st.dictionaries(st.sampled_from(NAMES), st.text(max_size=12), max_size=4))
 @settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_query_breaks_a_list(client, path, query):
+def test_no_query_breaks_a_list(reader, path, query):
     clean = {name: value.encode("utf-8", "replace").decode() for name, value in query.items()}
-    answer = client.get(ROOT + path, params=clean)
+    answer = reader.get(ROOT + path, params=clean)
     assert answer.status_code in (200, 400), answer.text

@@ -13,11 +13,11 @@ from strategies import examples
 
 
 @pytest.fixture
-def suppose(client, kept):
+def suppose(reader, kept):
     """Return a function that asks what if, of the first context."""
 
     def ask(status=200, **body):
-        answer = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json=body)
+        answer = reader.post(f"{ROOT}/contexts/{kept.first}/what-if", json=body)
         assert answer.status_code == status, answer.text
         return answer.json()
 
@@ -117,8 +117,8 @@ def test_invalid_settings_are_rejected_by_name(suppose, body, field):
     )
 )
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_settings_break_it(client, kept, body):
-    answer = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json=body)
+def test_no_settings_break_it(reader, kept, body):
+    answer = reader.post(f"{ROOT}/contexts/{kept.first}/what-if", json=body)
     assert answer.status_code in (200, 400), answer.text
     if answer.status_code == 200:
         data = answer.json()

@@ -171,8 +171,8 @@ def test_unknown_paths_need_a_key_and_count_against_its_limits(start, upstream):
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_web_pages_cannot_use_unknown_paths_without_keys(start, upstream, method):
-    answer = start().request(method, "/v1/files", headers={"origin": "https://evil.example"}, content=b"x")
+def test_web_pages_cannot_use_unknown_paths_without_keys(shared, upstream, method):
+    answer = shared().request(method, "/v1/files", headers={"origin": "https://evil.example"}, content=b"x")
     assert answer.status_code == 403
     assert upstream.requests == []
 
@@ -234,8 +234,8 @@ def send_raw(address, line):
 @pytest.mark.parametrize(
     "name", ["../files/f1/content", "%2e%2e/admin", "%2e%2e%2fadmin", "a/../../admin", "a//b", "..\\admin"]
 )
-def test_a_model_name_cannot_reach_other_paths(start, upstream, name):
-    answer = send_raw(start().base_url, f"GET /v1/models/{name} HTTP/1.1")
+def test_a_model_name_cannot_reach_other_paths(shared, upstream, name):
+    answer = send_raw(shared().base_url, f"GET /v1/models/{name} HTTP/1.1")
     assert answer.startswith(b"HTTP/1.1 404 ")
     assert upstream.requests == []
 
@@ -264,8 +264,8 @@ def test_a_model_name_cannot_reach_other_paths(start, upstream, name):
         "/v1/%20../..%20/admin",
     ],
 )
-def test_no_path_leads_to_another_host_or_folder(start, upstream, target):
-    client = start(upstream={"url": f"{upstream.address}/team/v1"})
+def test_no_path_leads_to_another_host_or_folder(shared, upstream, target):
+    client = shared(upstream={"url": f"{upstream.address}/team/v1"})
     answer = send_raw(client.base_url, f"GET {target} HTTP/1.1")
     assert answer.split(b" ")[1] in (b"400", b"404")
     assert upstream.requests == []

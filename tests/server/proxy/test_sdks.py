@@ -160,8 +160,8 @@ def plain(result):
     return result.model_dump() if hasattr(result, "model_dump") else result
 
 
-def compare(start, upstream, library, answer, call):
-    proxy = str(start(upstream={"limits": {"max_attempts": 1}}).base_url)
+def compare(shared, upstream, library, answer, call):
+    proxy = str(shared(upstream={"limits": {"max_attempts": 1}}).base_url)
     observed = []
     for url in (upstream.address, proxy):
         upstream.reset()
@@ -182,21 +182,21 @@ def compare(start, upstream, library, answer, call):
 
 
 @pytest.mark.parametrize("name", OPENAI_CALLS)
-def test_openais_client_cannot_tell_the_difference(start, upstream, name):
+def test_openais_client_cannot_tell_the_difference(shared, upstream, name):
     answer, call = OPENAI_CALLS[name]
-    compare(start, upstream, openai, answer, call)
+    compare(shared, upstream, openai, answer, call)
 
 
 @pytest.mark.parametrize("name", ANTHROPIC_CALLS)
-def test_anthropics_client_cannot_tell_the_difference(start, upstream, name):
+def test_anthropics_client_cannot_tell_the_difference(shared, upstream, name):
     answer, call = ANTHROPIC_CALLS[name]
-    compare(start, upstream, anthropic, answer, call)
+    compare(shared, upstream, anthropic, answer, call)
 
 
 @pytest.mark.parametrize("name", ERRORS)
 @pytest.mark.parametrize("library", [openai, anthropic])
-def test_errors_are_the_same(start, upstream, library, name):
+def test_errors_are_the_same(shared, upstream, library, name):
     call = (OPENAI_CALLS["chat"] if library is openai else ANTHROPIC_CALLS["messages"])[1]
-    (kind, _, _), headers = compare(start, upstream, library, ERRORS[name], call)
+    (kind, _, _), headers = compare(shared, upstream, library, ERRORS[name], call)
     assert kind.endswith("Error")
     assert headers[0][1]["retry-after"] == "7"

@@ -47,8 +47,8 @@ def client(start):
         (MESSAGES, {"role": "tool", "content": "Hi"}, ".role"),
     ],
 )
-def test_parts_that_cannot_be_stored_are_rejected_with_their_position(client, upstream, path, message, place):
-    answer = client.post(path, json=make_request(user("Hi"), message), headers=TALK)
+def test_parts_that_cannot_be_stored_are_rejected_with_their_position(shared, upstream, path, message, place):
+    answer = shared(mode="remember").post(path, json=make_request(user("Hi"), message), headers=TALK)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"].startswith(f"messages[1]{place}: ")
     assert ("type" in answer.json()) == (path == MESSAGES)

@@ -29,10 +29,10 @@ LIMIT_HEADERS = {
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES, "/v1/embeddings", "/v1/messages/count_tokens"])
 @pytest.mark.parametrize("status", [200, 400, 403, 429, 500, 529])
-def test_headers_bodies_and_statuses_of_an_upstream_are_forwarded(start, upstream, path, status):
+def test_headers_bodies_and_statuses_of_an_upstream_are_forwarded(shared, upstream, path, status):
     body = json.dumps(LIMITED, indent=3)
     upstream.answers = [Response(body, status_code=status, headers=LIMIT_HEADERS, media_type="application/json")]
-    answer = start(upstream={"limits": {"max_attempts": 1}}).post(path, json=HI)
+    answer = shared(upstream={"limits": {"max_attempts": 1}}).post(path, json=HI)
     assert (answer.status_code, answer.text) == (status, body)
     assert LIMIT_HEADERS.items() <= dict(answer.headers).items()
     assert len(upstream.requests) == 1
@@ -100,8 +100,8 @@ def test_client_headers_are_forwarded(start, upstream):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
-def test_header_bytes_are_forwarded(start, upstream, encoding):
-    start().post(CHAT, json=HI, headers=[("x-title", "Café".encode(encoding)), ("x-twice", "a"), ("x-twice", "b")])
+def test_header_bytes_are_forwarded(shared, upstream, encoding):
+    shared().post(CHAT, json=HI, headers=[("x-title", "Café".encode(encoding)), ("x-twice", "a"), ("x-twice", "b")])
     [(_, headers, _)] = upstream.requests
     assert headers["x-title"].encode("latin-1") == "Café".encode(encoding)
     assert headers["x-twice"] == "a, b"
@@ -131,9 +131,9 @@ def test_headers_about_the_client_are_not_forwarded(start, upstream):
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES, "/v1/embeddings", "/v1/messages/count_tokens"])
-def test_queries_are_forwarded(start, upstream, path):
+def test_queries_are_forwarded(shared, upstream, path):
     upstream.answers = [chat_answer()]
-    start().post(f"{path}?beta=true&name=a%2Fb", json=HI)
+    shared().post(f"{path}?beta=true&name=a%2Fb", json=HI)
     assert upstream.targets == [f"POST {path}?beta=true&name=a%2Fb"]
 
 
@@ -176,9 +176,9 @@ def raw_deflate(data):
         ("identity", bytes),
     ],
 )
-def test_a_compressed_body_is_decompressed(start, upstream, coding, compress):
+def test_a_compressed_body_is_decompressed(shared, upstream, coding, compress):
     body = compress(json.dumps(HI).encode())
-    answer = start().post(CHAT, content=body, headers={"content-encoding": coding})
+    answer = shared().post(CHAT, content=body, headers={"content-encoding": coding})
     assert answer.status_code == 200
     [(_, headers, received)] = upstream.requests
     assert received == HI
@@ -186,10 +186,10 @@ def test_a_compressed_body_is_decompressed(start, upstream, coding, compress):
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd.compress])
-def test_the_size_limit_holds_after_decompression(start, upstream, compress):
+def test_the_size_limit_holds_after_decompression(shared, upstream, compress):
     bomb = compress(b" " * 20_000_000)
     coding = "gzip" if compress is gzip.compress else "zstd"
-    client = start(limits={"max_body_bytes": 1_000_000})
+    client = shared(limits={"max_body_bytes": 1_000_000})
     assert len(bomb) < 1_000_000
     assert client.post(CHAT, content=bomb, headers={"content-encoding": coding}).status_code == 413
     assert upstream.requests == []

@@ -78,6 +78,8 @@ export function brimfulMiddleware(options: MiddlewareOptions): LanguageModelMidd
         window,
         completion: settings.completion ?? params.maxOutputTokens,
         ties: translated.ties,
+        // The SDK sends its own tools, so their definitions must be counted in full.
+        ...(params.tools?.length ? { overrides: { ...settings.overrides, "tools.trim": false } } : {}),
         signal: params.abortSignal,
       });
     } catch (error) {

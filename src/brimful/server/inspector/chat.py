@@ -40,16 +40,17 @@ from brimful.server.inspector.queries import (
     RoomRecallQuery,
 )
 from brimful.server.inspector.record_views import MessageView
-from brimful.server.inspector.records import Messages, read_message, to_view
+from brimful.server.inspector.records import Messages, read_message
 from brimful.server.inspector.served_models import ServedModel, ServedModels
 from brimful.server.inspector.views import (
     AnswerView,
     ContextView,
+    Costs,
     DisplayNames,
-    Prices,
     View,
     context_view,
     load_names,
+    to_view,
 )
 from brimful.server.proxy.upstreams import upstream_errors
 from brimful.server.tenants import Tenants
@@ -134,7 +135,7 @@ class Chat:
         *,
         messages: Messages,
         tokens: ContentCounter,
-        prices: Prices,
+        costs: Costs,
         stopping: asyncio.Event,
         clock: Callable[[], float],
     ) -> None:
@@ -142,7 +143,7 @@ class Chat:
         self._models = models
         self._messages = messages
         self._tokens = tokens
-        self._prices = prices
+        self._costs = costs
         self._stopping = stopping
         self._clock = clock
 
@@ -313,7 +314,7 @@ class Chat:
     def _reply_view(self, answer: Answer, speaker: Speaker) -> ReplyView:
         return to_view(
             ReplyView,
-            self._prices.answer_view(answer.response, answer.text),
+            self._costs.answer_view(answer.response, answer.text),
             persona=speaker.persona,
             sender=speaker.sender,
             calls=answer.calls,
@@ -372,7 +373,6 @@ class ReplyEvents(HttpResponse):
         return self
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events."""
         del scope
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         last = b""

@@ -77,7 +77,7 @@ class CachedContext:
         """Return a candidate in the form that the model saw, by choosing again; None if it was not included."""
         if self._included is None:
             candidates = self.prepare(self.snapshot.context.inputs)
-            units = choose(candidates, candidates.allocate()).selection.units
+            units = choose(candidates).selection.units
             self._included = {package.id: package for unit in units for package in unit.packages}
         return self._included.get(item)
 
@@ -96,7 +96,6 @@ class ContextCache:
         self._dropped: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """Return the number of cached contexts."""
         return len(self._cached)
 
     async def snapshot(self, store: Store, id: str) -> Snapshot:

@@ -31,12 +31,12 @@ from brimful.server.inspector.views import (
     AbsenceView,
     AnswerView,
     ContextList,
+    Costs,
     DisplayNames,
     ItemBuild,
     ItemStatus,
     ItemView,
     MemoryState,
-    Prices,
     Remedy,
     content_text,
     context_view,
@@ -88,11 +88,11 @@ async def _memory_state(store: Store, id: str) -> MemoryState | None:
 class Contexts:
     """Endpoints for contexts."""
 
-    def __init__(self, tenants: Tenants, tasks: BackgroundTasks, *, cache: ContextCache, prices: Prices) -> None:
+    def __init__(self, tenants: Tenants, tasks: BackgroundTasks, *, cache: ContextCache, costs: Costs) -> None:
         self._tenants = tenants
         self._tasks = tasks
         self._cache = cache
-        self._prices = prices
+        self._costs = costs
 
     async def list_page(self, call: Call) -> ContextList:
         """List contexts, newest first."""
@@ -112,7 +112,6 @@ class Contexts:
         return ContextList(contexts=await load_rows(store, builds), next=after)
 
     async def show(self, call: Call) -> HttpResponse:
-        """Show one context."""
         await self._tasks.wait(_TASK_WAIT)  # the record of a recent answer may not be written yet
         store = self._tenants.store(call.tenant)
         snapshot = await self._cache.snapshot(store, call.name())
@@ -122,7 +121,7 @@ class Contexts:
         texts = {message.id: plain_text(message.content) for message in posted}
         answers = tuple(
             await run_in_thread(
-                lambda: [self._prices.answer_view(each, texts.get(each.message or "", "")) for each in responses]
+                lambda: [self._costs.answer_view(each, texts.get(each.message or "", "")) for each in responses]
             )
         )
         names = await load_names(store, [snapshot])
@@ -194,7 +193,7 @@ async def _absence_view(engine: Engine, snapshot: Snapshot, absence: Absence) ->
 
 
 def _least_relevance(context: Context) -> float:
-    """Return the relevance that a memory must have to be included, or the lowest that search offered."""
+    """Return the relevance with which a memory is likely to be included, or the lowest that search offered."""
     if context.inputs.policy.price:
         return context.inputs.policy.min_best_relevance
     offered = (each for each in context.inputs.packages if each.kind.startswith("memory-"))

@@ -22,7 +22,7 @@ from brimful.server.background import log_failure
 from brimful.server.endpoint import wait_for_disconnect
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import EVENT_STREAM, Call
-from brimful.server.inspector.views import ContextRow, Prices, load_excerpts, load_rows
+from brimful.server.inspector.views import ContextRow, Costs, load_excerpts, load_rows
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
 from brimful.threads import run_in_thread
@@ -142,9 +142,9 @@ CheckAccess = Callable[[], Awaitable[object]]
 class Events:
     """The endpoint for event streams."""
 
-    def __init__(self, tenants: Tenants, prices: Prices, *, access: Authenticator, stopping: asyncio.Event) -> None:
+    def __init__(self, tenants: Tenants, costs: Costs, *, access: Authenticator, stopping: asyncio.Event) -> None:
         self._tenants = tenants
-        self._prices = prices
+        self._costs = costs
         self._access = access
         self._stopping = stopping
         self._feeds = Feeds()
@@ -172,7 +172,7 @@ class Events:
     ) -> tuple[str, bytes]:
         if isinstance(event, Build):
             return "context", msgspec.json.encode(rows[event.id])
-        return "answer", msgspec.json.encode(self._prices.answer_view(event, texts.get(event.message or "", "")))
+        return "answer", msgspec.json.encode(self._costs.answer_view(event, texts.get(event.message or "", "")))
 
 
 class EventStream(HttpResponse):
@@ -201,7 +201,6 @@ class EventStream(HttpResponse):
         self._heartbeat = heartbeat
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream."""
         del scope
         end = await self._feed.join()
         try:
@@ -249,8 +248,8 @@ class EventStream(HttpResponse):
     async def _encode(self, batch: LogPage) -> bytes:
         """Return encoded events. Only the last one carries the cursor, which is behind all of them."""
         lines = []
-        for at, (name, data) in enumerate(await self._encode_events(batch.events), start=1):
-            cursor = f"id: {batch.cursor}\n" if at == len(batch.events) else ""
+        for index, (name, data) in enumerate(await self._encode_events(batch.events), start=1):
+            cursor = f"id: {batch.cursor}\n" if index == len(batch.events) else ""
             lines.append(f"{cursor}event: {name}\ndata: ".encode() + data + b"\n\n")
         return b"".join(lines)
 

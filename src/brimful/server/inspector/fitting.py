@@ -18,7 +18,7 @@ from brimful.server.config import FitConfig
 from brimful.server.endpoint import JSON
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import FitBody, UsageBody
-from brimful.server.inspector.views import AnswerView, Prices, View
+from brimful.server.inspector.views import AnswerView, Costs, View
 from brimful.server.proxy.fit_mode import RecordWriter
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
@@ -60,7 +60,7 @@ class Fitting:
         *,
         config: FitConfig,
         records: RecordWriter,
-        prices: Prices,
+        costs: Costs,
         tasks: BackgroundTasks,
         clock: Callable[[], float],
     ) -> None:
@@ -68,7 +68,7 @@ class Fitting:
         self._registry = registry
         self._config = config
         self._records = records
-        self._prices = prices
+        self._costs = costs
         self._tasks = tasks
         self._clock = clock
 
@@ -108,7 +108,7 @@ class Fitting:
         except UnknownRecord:  # it may not be written yet
             await self._tasks.wait(_TASK_WAIT)
             response = await self._record_usage(call)
-        return await run_in_thread(self._prices.answer_view, response)
+        return await run_in_thread(self._costs.answer_view, response)
 
     async def _record_usage(self, call: Call) -> Response:
         body: UsageBody = call.body

@@ -100,7 +100,7 @@ def _convert(values: dict[str, Any], kind: type[T], *, strict: bool) -> T:
 
 
 def _describe_invalid(message: str, kind: StructType) -> tuple[str, str]:
-    """Return the field that an error of msgspec is about, and what is wrong with it."""
+    """Return the field that an error of msgspec is about, and the reason."""
     reason, _, path = message.partition(" - at `$")
     field = path.rstrip("`").removeprefix(".")
     named = _FIELD_ERROR.fullmatch(reason)

@@ -1,7 +1,9 @@
 """The inspector and the table of all its operations, from which routes and the OpenAPI description are made."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final
 
 import msgspec
 
@@ -9,7 +11,7 @@ from brimful.core.recall import Recalled
 from brimful.engine.janitor import JanitorReport
 from brimful.engine.learning import LearningReport
 from brimful.models.registry import Registry
-from brimful.records.janitor import JanitorRun
+from brimful.records.runs import JanitorRun
 from brimful.server.access import Authenticator
 from brimful.server.background import BackgroundTasks, Shutdown
 from brimful.server.config import FitConfig
@@ -21,13 +23,13 @@ from brimful.server.inspector.context_cache import ContextCache
 from brimful.server.inspector.contexts import Contexts
 from brimful.server.inspector.events import Events
 from brimful.server.inspector.fitting import Fitting, FitView
-from brimful.server.inspector.janitor import JanitorEndpoints, JanitorRuns
 from brimful.server.inspector.operation import EVENT_STREAM, Operation, OperationHandler
 from brimful.server.inspector.records import LoreEntries, Memories, Messages, make_lorebooks, make_personas, make_rooms
+from brimful.server.inspector.runs import JanitorEndpoints, JanitorRuns
 from brimful.server.inspector.search import FindView, Search, SearchView
 from brimful.server.inspector.served_models import ServedModels
 from brimful.server.inspector.statistics import StatisticsEndpoint, StatisticsList
-from brimful.server.inspector.views import Prices
+from brimful.server.inspector.views import Costs
 from brimful.server.inspector.what_if import Comparisons
 from brimful.server.proxy.fit_mode import RecordWriter
 from brimful.server.tenants import Tenants
@@ -52,9 +54,9 @@ class Inspector:
         running_jobs: Callable[[], int],
         clock: Callable[[], float],
     ) -> None:
-        cache, prices = ContextCache(clock), Prices(registry)
-        self.contexts = Contexts(tenants, tasks, cache=cache, prices=prices)
-        self.events = Events(tenants, prices, access=access, stopping=shutdown.started)
+        cache, costs = ContextCache(clock), Costs(registry)
+        self.contexts = Contexts(tenants, tasks, cache=cache, costs=costs)
+        self.events = Events(tenants, costs, access=access, stopping=shutdown.started)
         self.comparisons = Comparisons(tenants, registry, cache=cache)
         self.statistics = StatisticsEndpoint(tenants, clock=clock)
         self.catalogue = Catalogue(registry, tenants, tokens, upstreams=upstreams)
@@ -70,342 +72,181 @@ class Inspector:
             models,
             messages=self.messages,
             tokens=tokens,
-            prices=prices,
+            costs=costs,
             stopping=shutdown.forced,
             clock=clock,
         )
         self.janitor = JanitorEndpoints(tenants, models)
         self.administration = Administration(tenants, running_jobs)
-        self.fitting = Fitting(tenants, registry, config=fit, records=records, prices=prices, tasks=tasks, clock=clock)
+        self.fitting = Fitting(tenants, registry, config=fit, records=records, costs=costs, tasks=tasks, clock=clock)
 
 
-SelectHandler = Callable[[Inspector], OperationHandler]
 StructType = type[msgspec.Struct]
+Row = tuple[Operation, Callable[[Inspector], OperationHandler]]
+"""An operation, and the function that gets its handler from the inspector."""
 
 
-def _get(path: str, summary: str, answer: StructType | None, query: StructType = queries.NoQuery) -> Operation:
-    return Operation(method="GET", path=path, summary=summary, scope="read", answer=answer, query=query)
+def _get(
+    path: str,
+    summary: str,
+    handler: str,
+    answer: StructType | None = None,
+    query: StructType = queries.NoQuery,
+    **more: Any,
+) -> Row:
+    fields = {"method": "GET", "scope": "read", **more}
+    return Operation(path=path, summary=summary, answer=answer, query=query, **fields), attrgetter(handler)
 
 
-def _post(path: str, summary: str, answer: StructType, body: StructType) -> Operation:
-    return Operation(
-        method="POST",
-        path=path,
-        summary=summary,
-        scope="write",
-        answer=answer,
-        query=queries.ModelQuery,
-        body=body,
-        status=201,
-    )
+def _post(
+    path: str, summary: str, handler: str, answer: StructType, body: StructType | None = None, **more: Any
+) -> Row:
+    return _get(path, summary, handler, answer, body=body, **{"method": "POST", "scope": "write", **more})
 
 
-def _put(path: str, summary: str, answer: StructType, body: StructType) -> Operation:
-    return Operation(
-        method="PUT", path=path, summary=summary, scope="write", answer=answer, query=queries.ModelQuery, body=body
-    )
+def _delete(path: str, summary: str, handler: str, answer: StructType = record_views.Removed, **more: Any) -> Row:
+    return _get(path, summary, handler, answer, method="DELETE", scope="write", **more)
 
 
-def _delete(path: str, summary: str, query: StructType = queries.NoQuery) -> Operation:
-    return Operation(
-        method="DELETE", path=path, summary=summary, scope="write", answer=record_views.Removed, query=query
-    )
+_create: Final = partial(_post, query=queries.ModelQuery, status=201)
+_put: Final = partial(_post, method="PUT", query=queries.ModelQuery)
 
-
-OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
-    (
-        Operation(
-            method="POST",
-            path="/fit",
-            summary="Make a request fit its window",
-            scope="chat",
-            answer=FitView,
-            body=queries.FitBody,
-        ),
-        lambda to: to.fitting.fit,
+OPERATIONS: Final[tuple[Row, ...]] = (
+    _post("/fit", "Make a request fit its window", "fitting.fit", FitView, queries.FitBody, scope="chat"),
+    _get("/contexts", "List contexts, newest first", "contexts.list_page", views.ContextList, queries.ContextsQuery),
+    _get(
+        "/events",
+        "Stream contexts and answers",
+        "events.follow",
+        media=EVENT_STREAM,
+        headers={"Last-Event-ID": "The id of the last event seen; the stream continues after it."},
     ),
-    (
-        _get("/contexts", "List contexts, newest first", views.ContextList, queries.ContextsQuery),
-        lambda to: to.contexts.list_page,
+    _get("/contexts/{id}", "Show a context with all its decisions", "contexts.show", views.ContextView),
+    _get("/contexts/{id}/request", "Get the request as sent to the provider", "contexts.request"),
+    _get("/contexts/{id}/items/{item:path}", "Show a candidate, or why it was none", "contexts.item", views.ItemView),
+    _get("/contexts/{id}/find", "Find what a context left out", "search.find", FindView, queries.FindQuery),
+    _get(
+        "/contexts/{id}/recall",
+        "Recall what was shortened or left out",
+        "contexts.recall",
+        Recalled,
+        queries.RecallQuery,
     ),
-    (
-        Operation(
-            method="GET",
-            path="/events",
-            summary="Stream contexts and answers",
-            scope="read",
-            media=EVENT_STREAM,
-            headers={"Last-Event-ID": "The id of the last event seen; the stream continues after it."},
-        ),
-        lambda to: to.events.follow,
+    _post(
+        "/contexts/{id}/what-if",
+        "Rebuild with another model, policy, window or reserve, or with pins",
+        "comparisons.what_if",
+        views.WhatIf,
+        queries.WhatIfBody,
+        scope="read",
     ),
-    (
-        _get("/contexts/{id}", "Show a context with all its decisions", views.ContextView),
-        lambda to: to.contexts.show,
+    _post(
+        "/contexts/{id}/usage",
+        "Report what the provider billed for a context",
+        "fitting.report_usage",
+        views.AnswerView,
+        queries.UsageBody,
+        scope="chat",
     ),
-    (
-        _get("/contexts/{id}/request", "Get the request as sent to the provider", None),
-        lambda to: to.contexts.request,
+    _get("/contexts/{id}/diff/{other}", "Compare two contexts", "comparisons.diff", views.DiffView),
+    _get("/statistics", "Get usage statistics", "statistics.show", StatisticsList, queries.StatisticsQuery),
+    _get("/search", "Search everything", "search.show", SearchView, queries.SearchQuery),
+    _get("/models", "List models", "catalogue.models", views.ModelList),
+    _get("/policies", "List policies", "catalogue.policies", views.PolicyList),
+    _post("/count", "Count tokens", "catalogue.count", views.TextCount, queries.CountBody, scope="read"),
+    _get("/tenants", "List tenants", "administration.list_tenants", TenantList, queries.TenantsQuery, scope="admin"),
+    _get("/jobs", "List background jobs", "administration.list_jobs", JobList, queries.JobsQuery, scope="admin"),
+    _get("/status", "Show what the process holds in memory", "administration.status", Status, scope="admin"),
+    _get("/rooms", "List rooms", "rooms.list_page", record_views.RoomList, queries.ListQuery),
+    _create("/rooms", "Create a room", "rooms.create", record_views.RoomView, queries.RoomBody),
+    _get(
+        "/rooms/{id:path}/messages",
+        "List or search messages",
+        "messages.list_page",
+        record_views.MessageList,
+        queries.MessagesQuery,
     ),
-    (
-        _get("/contexts/{id}/items/{item:path}", "Show a candidate, or why it was none", views.ItemView),
-        lambda to: to.contexts.item,
+    _create(
+        "/rooms/{id:path}/messages", "Post a message", "messages.create", record_views.MessageView, queries.MessageBody
     ),
-    (
-        _get("/contexts/{id}/find", "Find what a context left out", FindView, queries.FindQuery),
-        lambda to: to.search.find,
+    _post(
+        "/rooms/{id:path}/respond",
+        "Post a message and answer it",
+        "chat.respond",
+        ReplyList,
+        queries.RespondBody,
+        scope="chat",
+        streams=True,
     ),
-    (
-        _get("/contexts/{id}/recall", "Recall what was shortened or left out", Recalled, queries.RecallQuery),
-        lambda to: to.contexts.recall,
+    _post(
+        "/rooms/{id:path}/assemble",
+        "Build the context for the next answer",
+        "chat.assemble",
+        AssembledView,
+        queries.AssembleBody,
+        scope="read",
     ),
-    (
-        Operation(
-            method="POST",
-            path="/contexts/{id}/what-if",
-            summary="Rebuild with another model, policy, window or reserve, or with pins",
-            scope="read",
-            answer=views.WhatIf,
-            body=queries.WhatIfBody,
-        ),
-        lambda to: to.comparisons.what_if,
+    _get("/rooms/{id:path}/inspect", "Preview the next context", "chat.inspect", InspectionView, queries.BuildQuery),
+    _get("/rooms/{id:path}/recall", "Recall from a room", "chat.recall", Recalled, queries.RoomRecallQuery),
+    _post("/rooms/{id:path}/janitor", "Clean up a room", "janitor.run", JanitorReport, queries.JanitorBody),
+    _get("/janitor", "List the janitor's runs", "janitor.list_runs", JanitorRuns, queries.JanitorQuery),
+    _post("/janitor/undo", "Undo the janitor's last run", "janitor.undo", JanitorRun),
+    _post("/learn", "Learn memories from a conversation", "janitor.learn", LearningReport, queries.LearnBody),
+    _post(
+        "/learn/undo", "Undo a run that learned memories", "janitor.undo_learning", JanitorRun, queries.UndoLearningBody
     ),
-    (
-        Operation(
-            method="POST",
-            path="/contexts/{id}/usage",
-            summary="Report what the provider billed for a context",
-            scope="chat",
-            answer=views.AnswerView,
-            body=queries.UsageBody,
-        ),
-        lambda to: to.fitting.report_usage,
+    _get("/rooms/{id:path}", "Show a room", "rooms.show", record_views.RoomView, queries.ModelQuery),
+    _put("/rooms/{id:path}", "Update a room", "rooms.change", record_views.RoomView, queries.RoomBody),
+    _delete("/rooms/{id:path}", "Remove a room and its messages", "rooms.remove"),
+    _delete("/messages/{id:path}", "Remove a message", "messages.remove", query=queries.RemoveQuery),
+    _get("/personas", "List personas", "personas.list_page", record_views.PersonaList, queries.ListQuery),
+    _create("/personas", "Create a persona", "personas.create", record_views.PersonaView, queries.PersonaBody),
+    _get("/personas/{id:path}", "Show a persona", "personas.show", record_views.PersonaView, queries.ModelQuery),
+    _put("/personas/{id:path}", "Update a persona", "personas.change", record_views.PersonaView, queries.PersonaBody),
+    _delete("/personas/{id:path}", "Remove a persona", "personas.remove"),
+    _get(
+        "/memories", "List memories, newest first", "memories.list_page", record_views.MemoryList, queries.MemoriesQuery
     ),
-    (
-        _get("/contexts/{id}/diff/{other}", "Compare two contexts", views.DiffView),
-        lambda to: to.comparisons.diff,
+    _create("/memories", "Create a memory", "memories.create", record_views.MemoryView, queries.MemoryBody),
+    _get("/memories/{id:path}", "Show a memory", "memories.show", record_views.MemoryView, queries.ModelQuery),
+    _put(
+        "/memories/{id:path}",
+        "Update, pin or unpin a memory",
+        "memories.change",
+        record_views.MemoryView,
+        queries.MemoryBody,
     ),
-    (
-        _get("/statistics", "Get usage statistics", StatisticsList, queries.StatisticsQuery),
-        lambda to: to.statistics.show,
+    _delete(
+        "/memories",
+        "Remove the memories that match filters",
+        "memories.remove_matching",
+        record_views.RemovedMemories,
+        query=queries.RemoveMemoriesQuery,
     ),
-    (_get("/search", "Search everything", SearchView, queries.SearchQuery), lambda to: to.search.show),
-    (_get("/models", "List models", views.ModelList), lambda to: to.catalogue.models),
-    (_get("/policies", "List policies", views.PolicyList), lambda to: to.catalogue.policies),
-    (
-        Operation(
-            method="POST",
-            path="/count",
-            summary="Count tokens",
-            scope="read",
-            answer=views.TextCount,
-            body=queries.CountBody,
-        ),
-        lambda to: to.catalogue.count,
+    _delete("/memories/{id:path}", "Remove a memory", "memories.remove", query=queries.RemoveQuery),
+    _get("/lorebooks", "List lorebooks", "lorebooks.list_page", record_views.LorebookList, queries.ListQuery),
+    _create("/lorebooks", "Create a lorebook", "lorebooks.create", record_views.LorebookView, queries.LorebookBody),
+    _get(
+        "/lorebooks/{id:path}/entries",
+        "List the entries of a lorebook",
+        "entries.list_page",
+        record_views.EntryList,
+        queries.ModelQuery,
     ),
-    (
-        Operation(
-            method="GET",
-            path="/tenants",
-            summary="List tenants",
-            scope="admin",
-            answer=TenantList,
-            query=queries.TenantsQuery,
-        ),
-        lambda to: to.administration.list_tenants,
+    _create(
+        "/lorebooks/{id:path}/entries", "Create an entry", "entries.create", record_views.EntryView, queries.EntryBody
     ),
-    (
-        Operation(
-            method="GET",
-            path="/jobs",
-            summary="List background jobs",
-            scope="admin",
-            answer=JobList,
-            query=queries.JobsQuery,
-        ),
-        lambda to: to.administration.list_jobs,
+    _put(
+        "/lorebooks/{id:path}/entries/{entry:path}",
+        "Update an entry",
+        "entries.change",
+        record_views.EntryView,
+        queries.EntryBody,
     ),
-    (
-        Operation(
-            method="GET", path="/status", summary="Show what the process holds in memory", scope="admin", answer=Status
-        ),
-        lambda to: to.administration.status,
+    _delete("/lorebooks/{id:path}/entries/{entry:path}", "Remove an entry", "entries.remove"),
+    _get("/lorebooks/{id:path}", "Show a lorebook", "lorebooks.show", record_views.LorebookView, queries.ModelQuery),
+    _put(
+        "/lorebooks/{id:path}", "Update a lorebook", "lorebooks.change", record_views.LorebookView, queries.LorebookBody
     ),
-    (_get("/rooms", "List rooms", record_views.RoomList, queries.ListQuery), lambda to: to.rooms.list_page),
-    (_post("/rooms", "Create a room", record_views.RoomView, queries.RoomBody), lambda to: to.rooms.create),
-    (
-        _get(
-            "/rooms/{id:path}/messages",
-            "List or search messages",
-            record_views.MessageList,
-            queries.MessagesQuery,
-        ),
-        lambda to: to.messages.list_page,
-    ),
-    (
-        _post("/rooms/{id:path}/messages", "Post a message", record_views.MessageView, queries.MessageBody),
-        lambda to: to.messages.create,
-    ),
-    (
-        Operation(
-            method="POST",
-            path="/rooms/{id:path}/respond",
-            summary="Post a message and answer it",
-            scope="chat",
-            answer=ReplyList,
-            body=queries.RespondBody,
-            streams=True,
-        ),
-        lambda to: to.chat.respond,
-    ),
-    (
-        Operation(
-            method="POST",
-            path="/rooms/{id:path}/assemble",
-            summary="Build the context for the next answer",
-            scope="read",
-            answer=AssembledView,
-            body=queries.AssembleBody,
-        ),
-        lambda to: to.chat.assemble,
-    ),
-    (
-        _get("/rooms/{id:path}/inspect", "Preview the next context", InspectionView, queries.BuildQuery),
-        lambda to: to.chat.inspect,
-    ),
-    (
-        _get("/rooms/{id:path}/recall", "Recall from a room", Recalled, queries.RoomRecallQuery),
-        lambda to: to.chat.recall,
-    ),
-    (
-        Operation(
-            method="POST",
-            path="/rooms/{id:path}/janitor",
-            summary="Clean up a room",
-            scope="write",
-            answer=JanitorReport,
-            body=queries.JanitorBody,
-        ),
-        lambda to: to.janitor.run,
-    ),
-    (
-        _get("/janitor", "List the janitor's runs", JanitorRuns, queries.JanitorQuery),
-        lambda to: to.janitor.list_runs,
-    ),
-    (
-        Operation(
-            method="POST",
-            path="/janitor/undo",
-            summary="Undo the janitor's last run",
-            scope="write",
-            answer=JanitorRun,
-        ),
-        lambda to: to.janitor.undo,
-    ),
-    (
-        Operation(
-            method="POST",
-            path="/learn",
-            summary="Learn memories from a conversation",
-            scope="write",
-            answer=LearningReport,
-            body=queries.LearnBody,
-        ),
-        lambda to: to.janitor.learn,
-    ),
-    (
-        Operation(
-            method="POST",
-            path="/learn/undo",
-            summary="Undo a run that learned memories",
-            scope="write",
-            answer=JanitorRun,
-            body=queries.UndoLearningBody,
-        ),
-        lambda to: to.janitor.undo_learning,
-    ),
-    (_get("/rooms/{id:path}", "Show a room", record_views.RoomView, queries.ModelQuery), lambda to: to.rooms.show),
-    (_put("/rooms/{id:path}", "Update a room", record_views.RoomView, queries.RoomBody), lambda to: to.rooms.change),
-    (_delete("/rooms/{id:path}", "Remove a room and its messages"), lambda to: to.rooms.remove),
-    (
-        _delete("/messages/{id:path}", "Remove a message", queries.RemoveQuery),
-        lambda to: to.messages.remove,
-    ),
-    (
-        _get("/personas", "List personas", record_views.PersonaList, queries.ListQuery),
-        lambda to: to.personas.list_page,
-    ),
-    (
-        _post("/personas", "Create a persona", record_views.PersonaView, queries.PersonaBody),
-        lambda to: to.personas.create,
-    ),
-    (
-        _get("/personas/{id:path}", "Show a persona", record_views.PersonaView, queries.ModelQuery),
-        lambda to: to.personas.show,
-    ),
-    (
-        _put("/personas/{id:path}", "Update a persona", record_views.PersonaView, queries.PersonaBody),
-        lambda to: to.personas.change,
-    ),
-    (_delete("/personas/{id:path}", "Remove a persona"), lambda to: to.personas.remove),
-    (
-        _get("/memories", "List memories, newest first", record_views.MemoryList, queries.MemoriesQuery),
-        lambda to: to.memories.list_page,
-    ),
-    (
-        _post("/memories", "Create a memory", record_views.MemoryView, queries.MemoryBody),
-        lambda to: to.memories.create,
-    ),
-    (
-        _get("/memories/{id:path}", "Show a memory", record_views.MemoryView, queries.ModelQuery),
-        lambda to: to.memories.show,
-    ),
-    (
-        _put("/memories/{id:path}", "Update, pin or unpin a memory", record_views.MemoryView, queries.MemoryBody),
-        lambda to: to.memories.change,
-    ),
-    (
-        Operation(
-            method="DELETE",
-            path="/memories",
-            summary="Remove the memories that match filters",
-            scope="write",
-            answer=record_views.RemovedMemories,
-            query=queries.RemoveMemoriesQuery,
-        ),
-        lambda to: to.memories.remove_matching,
-    ),
-    (_delete("/memories/{id:path}", "Remove a memory", queries.RemoveQuery), lambda to: to.memories.remove),
-    (
-        _get("/lorebooks", "List lorebooks", record_views.LorebookList, queries.ListQuery),
-        lambda to: to.lorebooks.list_page,
-    ),
-    (
-        _post("/lorebooks", "Create a lorebook", record_views.LorebookView, queries.LorebookBody),
-        lambda to: to.lorebooks.create,
-    ),
-    (
-        _get(
-            "/lorebooks/{id:path}/entries", "List the entries of a lorebook", record_views.EntryList, queries.ModelQuery
-        ),
-        lambda to: to.entries.list_page,
-    ),
-    (
-        _post("/lorebooks/{id:path}/entries", "Create an entry", record_views.EntryView, queries.EntryBody),
-        lambda to: to.entries.create,
-    ),
-    (
-        _put("/lorebooks/{id:path}/entries/{entry:path}", "Update an entry", record_views.EntryView, queries.EntryBody),
-        lambda to: to.entries.change,
-    ),
-    (_delete("/lorebooks/{id:path}/entries/{entry:path}", "Remove an entry"), lambda to: to.entries.remove),
-    (
-        _get("/lorebooks/{id:path}", "Show a lorebook", record_views.LorebookView, queries.ModelQuery),
-        lambda to: to.lorebooks.show,
-    ),
-    (
-        _put("/lorebooks/{id:path}", "Update a lorebook", record_views.LorebookView, queries.LorebookBody),
-        lambda to: to.lorebooks.change,
-    ),
-    (_delete("/lorebooks/{id:path}", "Remove a lorebook and its entries"), lambda to: to.lorebooks.remove),
+    _delete("/lorebooks/{id:path}", "Remove a lorebook and its entries", "lorebooks.remove"),
 )

@@ -109,31 +109,14 @@ class MessagesQuery(ModelQuery, frozen=True, kw_only=True):
     q: Annotated[str, Meta(max_length=10_000, description="Search text.")] = ""
 
 
-class MemoriesQuery(ModelQuery, frozen=True, kw_only=True):
-    """Filter memories by who can see them, by prefix, type and metadata, and by words that must all occur."""
-
-    persona: _Name | None = None
-    user: _Name | None = None
-    room: _Name | None = None
-    user_prefix: Annotated[str, Meta(max_length=1_000, description="Only of users whose ids start with this.")] = ""
-    prefix: Annotated[str, Meta(max_length=1_000, description="Only ids that start with this.")] = ""
-    type: MemoryType | None = None
-    metadata: Annotated[str, Meta(max_length=10_000, description="A JSON object of values that must match.")] = ""
-    pinned: bool | None = None
-    archived: bool = False
-    q: Annotated[str, Meta(max_length=10_000, description="Words that must all occur.")] = ""
-    before: Annotated[str, Meta(max_length=1_100, description="`next` of the previous page.")] = ""
-    limit: _PageSize = 100
-
-
 class RemoveQuery(Input, frozen=True, kw_only=True):
     """With `erase`, the content is also erased from past contexts."""
 
     erase: bool = False
 
 
-class RemoveMemoriesQuery(RemoveQuery, frozen=True, kw_only=True):
-    """Which memories to remove: those that match all filters, archived ones too. At least one filter is required."""
+class MemoryQuery(Input, frozen=True, kw_only=True):
+    """Filter memories by who can see them, by prefix, type and metadata."""
 
     persona: _Name | None = None
     user: _Name | None = None
@@ -143,7 +126,23 @@ class RemoveMemoriesQuery(RemoveQuery, frozen=True, kw_only=True):
     type: MemoryType | None = None
     metadata: Annotated[str, Meta(max_length=10_000, description="A JSON object of values that must match.")] = ""
     pinned: bool | None = None
+
+
+class MemoriesQuery(MemoryQuery, frozen=True, kw_only=True):
+    """Filter memories by who can see them, by prefix, type and metadata, and by words that must all occur."""
+
+    model: _Model | None = None
+    archived: bool = False
+    q: Annotated[str, Meta(max_length=10_000, description="Words that must all occur.")] = ""
+    before: Annotated[str, Meta(max_length=1_100, description="`next` of the previous page.")] = ""
+    limit: _PageSize = 100
+
+
+class RemoveMemoriesQuery(MemoryQuery, frozen=True, kw_only=True):
+    """Which memories to remove: those that match all filters, archived ones too. At least one filter is required."""
+
     archived: bool | None = None
+    erase: bool = False
 
 
 class WhatIfBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -287,18 +286,17 @@ class JanitorBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class LearnBody(Input, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A conversation to learn memories from: `messages`, or those of the room `from_room`.
+    """A conversation to learn memories from: `messages`, or the messages of the room `from_room`.
 
-    `user`, `persona` and `room` say whose memories these are. With `model`, it extracts the facts, which needs the
-    scope `chat`.
+    `user`, `persona` and `room` say whose memories these are. `model` extracts the facts, which needs the scope `chat`.
     """
 
+    model: _Name
     messages: list[_Content] | None = None
     from_room: _Name | None = None
     user: _Name | None = None
     persona: _Name | None = None
     room: _Name | None = None
-    model: _Name | None = None
     metadata: dict[str, Any] = {}
 
 

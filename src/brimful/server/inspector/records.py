@@ -41,7 +41,7 @@ from brimful.server.inspector.record_views import (
     RoomList,
     RoomView,
 )
-from brimful.server.inspector.views import MAX_ANSWERS
+from brimful.server.inspector.views import MAX_ANSWERS, to_view
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
 
@@ -92,7 +92,6 @@ class RecordEndpoints(Generic[R]):
         return self._make_list(tuple(await self._views(store, records, query.model)), after)
 
     async def show(self, call: Call) -> msgspec.Struct:
-        """Show a record."""
         store = self._tenants.store(call.tenant)
         return await self._shown(store, await self._found(store, call.name()), call)
 
@@ -139,8 +138,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 def body_fields(body: msgspec.Struct, *, id: str = "") -> dict[str, Any]:
     """Return the fields set in a body. With `id`, a missing id is generated with that prefix."""
-    values = {name: getattr(body, name) for name in body.__struct_fields__}
-    fields = {name: value for name, value in values.items() if value is not UNSET}
+    fields = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
     for name in _TIMESTAMPS & fields.keys():
         validation.require_calendar_time(name, fields[name], InvalidValue)
     return {"id": new_id(id)} | fields if id else fields
@@ -153,11 +151,6 @@ def with_changes(record: T, fields: dict[str, Any]) -> T:
     return msgspec.structs.replace(record, **fields)
 
 
-def to_view(kind: type[T], record: msgspec.Struct, **more: Any) -> T:
-    """Return a record as a view with additional fields."""
-    return kind(**{name: getattr(record, name) for name in record.__struct_fields__}, **more)
-
-
 def id_conflict(kind: str, id: str) -> ApiError:
     """Return the error for an id that already exists."""
     return ApiError("invalid", f"{kind} {id[:80]!r} already exists", status=CONFLICT, code="already_exists", param="id")
@@ -166,8 +159,6 @@ def id_conflict(kind: str, id: str) -> ApiError:
 def make_rooms(
     tenants: Tenants, tokens: ContentCounter, cache: ContextCache, *, clock: Callable[[], float]
 ) -> RecordEndpoints[Room]:
-    """Return the endpoints for rooms."""
-
     async def views(store: Store, records: Sequence[Room], model: str | None) -> list[RoomView]:
         counts = await tokens.of(store, [_room_text(room) for room in records], model)
         return [to_view(RoomView, room, tokens=count) for room, count in zip(records, counts, strict=True)]
@@ -179,8 +170,6 @@ def make_rooms(
 
 
 def make_personas(tenants: Tenants, tokens: ContentCounter, cache: ContextCache) -> RecordEndpoints[Persona]:
-    """Return the endpoints for personas."""
-
     async def views(store: Store, records: Sequence[Persona], model: str | None) -> list[PersonaView]:
         counts = await tokens.of(store, [_persona_text(persona) for persona in records], model)
         return [to_view(PersonaView, each, tokens=count) for each, count in zip(records, counts, strict=True)]
@@ -331,7 +320,6 @@ class Memories:
         return MemoryList(memories=tuple(views), next=after)
 
     async def show(self, call: Call) -> MemoryView:
-        """Show a memory."""
         return await self._shown(await _find_memory(self._tenants.store(call.tenant), call.name()), call)
 
     async def create(self, call: Call) -> MemoryView:
@@ -357,7 +345,6 @@ class Memories:
         return await self._shown(await _find_memory(engine.store, memory.id), call)
 
     async def remove(self, call: Call) -> Removed:
-        """Remove a memory."""
         query: RemoveQuery = call.query
         engine, id = await self._tenants.engine(call.tenant), call.name()
         await engine.forget(id, erase=query.erase)
@@ -439,8 +426,6 @@ def _read_metadata(text: str) -> dict[str, Any] | None:
 
 
 def make_lorebooks(tenants: Tenants, tokens: ContentCounter, cache: ContextCache) -> RecordEndpoints[Lorebook]:
-    """Return the endpoints for lorebooks."""
-
     async def views(store: Store, records: Sequence[Lorebook], model: str | None) -> list[LorebookView]:
         entries = await store.lore([book.id for book in records]) if records else []
         counts = await tokens.of(store, [entry.content for entry in entries], model)
@@ -491,7 +476,6 @@ class LoreEntries:
         return (await self._views(engine.store, [entry], call.query.model))[0]
 
     async def remove(self, call: Call) -> Removed:
-        """Remove an entry."""
         store = self._tenants.store(call.tenant)
         entry = await _find_entry(store, call)
         await store.remove_lore(entry.id)

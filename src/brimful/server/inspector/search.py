@@ -19,7 +19,7 @@ from brimful.server.tenants import Tenants
 from brimful.stores import Store
 from brimful.threads import run_in_thread
 
-MAX_ROOMS: Final = 200  # whose messages are searched: those of the newest contexts, then by id
+MAX_ROOMS: Final = 200  # whose messages are searched: rooms of the newest contexts first, then by id
 _MAX_LISTED: Final = 1_000  # personas and lorebooks
 _MAX_BUILDS: Final = 500
 _MAX_SCANNED: Final = 20_000  # messages, about a second of CPU time; only whole words are found in the others
@@ -41,7 +41,7 @@ class Hit(View, frozen=True, kw_only=True):
 
 
 class SearchView(View, frozen=True, kw_only=True):
-    """Hits, those of each kind together, best or newest first. `partial` says that not all rooms were searched."""
+    """Hits, grouped by kind, best or newest first. `partial` says that not all rooms were searched."""
 
     hits: tuple[Hit, ...]
     partial: bool
@@ -208,7 +208,7 @@ async def _find_messages(engine: Engine, text: str, rooms: list[str], limit: int
 
 
 async def _find_contexts(store: Store, id: str, messages: list[Message], limit: int) -> list[Hit]:
-    """Return the context with this id, and those of messages: built for a question, or answered."""
+    """Return the context with this id, and contexts of a message with this id: built for it, or answered by it."""
     texts = {id.strip(): ""}
     for message in messages[:limit]:
         for context in await store.contexts_of(message.id, limit=1):

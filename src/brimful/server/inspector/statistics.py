@@ -1,4 +1,4 @@
-"""Usage statistics over a period, with prices."""
+"""Usage statistics over a period, with their cost."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,7 @@ from brimful.records.statistics import Statistics
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import StatisticsQuery
-from brimful.server.inspector.records import to_view
-from brimful.server.inspector.views import View
+from brimful.server.inspector.views import View, to_view
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
 

@@ -1,21 +1,19 @@
 """Schemas of the inspector's responses, and their construction from stored records."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.context import Component, Context
 from brimful.core.decision import Decision, FormName, Outcome, Reason, Score
-from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.prompt import Prompt
 from brimful.core.selection import PoolUse
 from brimful.engine.absence import AbsenceReason
 from brimful.errors import InvalidRequest, InvalidValue, MissingExtra
-from brimful.models.prices import price
+from brimful.models.costs import usage_cost
 from brimful.models.registry import Registry
 from brimful.packagers.records import plain_text
 from brimful.providers.directory import DEFAULT_KEY_VARIABLE, find_server_by_maker
@@ -32,12 +30,21 @@ EXCERPT_LENGTH: Final = 200  # characters
 MAX_ANSWERS: Final = 20  # of one context
 MAX_TEXT: Final = 5_000  # characters of an item's text
 
+T = TypeVar("T", bound=msgspec.Struct)
+
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """A response."""
 
 
 # -- contexts --------------------------------------------------------------------------------------------------------
+
+
+def to_view(kind: type[T], /, *sources: object, **more: Any) -> T:
+    """Return a view. Each of its fields is in `more`, or an attribute of a source: of the first one that has it."""
+    names = [name for name in kind.__struct_fields__ if name not in more]
+    owners = ((name, next((each for each in sources if hasattr(type(each), name)), None)) for name in names)
+    return kind(**{name: getattr(owner, name) for name, owner in owners if owner is not None}, **more)
 
 
 class ContextRow(View, frozen=True, kw_only=True):
@@ -413,38 +420,23 @@ async def _load_names(store: Store, kind: type[Room] | type[Persona], ids: Itera
     return {id: record.name for id, record in records.items() if record is not None and record.name}
 
 
-class Prices:
-    """Looks up prices."""
+class Costs:
+    """Looks up the costs of answers."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def answer_view(self, response: Response, text: str = "") -> AnswerView:
-        """Return the view of an answer."""
-        own = [field for field in AnswerView.__struct_fields__ if field not in ("cost", "text")]
-        fields = {field: getattr(response, field) for field in own}
-        return AnswerView(**fields, text=text, cost=self.of(response.model, response.usage, at=response.at))
+        return to_view(AnswerView, response, text=text, cost=self._cost(response))
 
-    def of(self, model: str, usage: Usage | None, *, at: float) -> float | None:
-        """Return the cost of a model's usage at the prices of that time; None if unknown."""
-        if usage is None or not model:
+    def _cost(self, response: Response) -> float | None:
+        if response.usage is None or not response.model:
             return None
-        return _price(self._registry.resolve(model), usage, at)
-
-
-def _price(model: ModelInfo, usage: Usage, at: float) -> float | None:
-    try:
-        cost = price(model, usage.prompt, usage.completion, min(usage.cached, usage.prompt), at=_to_datetime(at))
-    except (MissingExtra, InvalidValue):  # prices are an extra, and reported usage may be invalid
-        return None
-    return None if cost is None else float(cost.total)
-
-
-def _to_datetime(at: float) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(at, tz=UTC)
-    except (OverflowError, OSError, ValueError):  # out of range
-        return None
+        try:
+            cost = usage_cost(self._registry.resolve(response.model), response.usage, response.at)
+        except (MissingExtra, InvalidValue):  # prices are an extra, and reported usage may be invalid
+            return None
+        return None if cost is None else float(cost)
 
 
 async def load_rows(store: Store, builds: Sequence[Build]) -> tuple[ContextRow, ...]:
@@ -461,16 +453,16 @@ async def load_rows(store: Store, builds: Sequence[Build]) -> tuple[ContextRow, 
 
 def _context_row(build: Build, names: DisplayNames, answer: Response | None, texts: Mapping[str, str]) -> ContextRow:
     usage = None if answer is None else answer.usage
-    fields: dict[str, Any] = {field: getattr(build, field, None) for field in ContextRow.__struct_fields__}
-    own = {
-        "room_name": names.room(build.room),
-        "persona_name": names.persona(build.persona),
-        "question": texts.get(build.message or "", ""),
-        "answer": "" if answer is None else texts.get(answer.message or "", ""),
-        "cached": None if usage is None else usage.cached,
-        "expected_cached": None if usage is None or answer is None else answer.expected_cached,
-    }
-    return ContextRow(**fields | own)
+    return to_view(
+        ContextRow,
+        build,
+        room_name=names.room(build.room),
+        persona_name=names.persona(build.persona),
+        question=texts.get(build.message or "", ""),
+        answer="" if answer is None else texts.get(answer.message or "", ""),
+        cached=None if usage is None else usage.cached,
+        expected_cached=None if usage is None or answer is None else answer.expected_cached,
+    )
 
 
 async def load_excerpts(store: Store, messages: Iterable[str | None]) -> dict[str, str]:
@@ -489,38 +481,19 @@ def context_view(
 ) -> ContextView:
     """Return the view of a context; `brief` leaves out texts."""
     context = snapshot.context
-    budget = context.budget
-    return ContextView(
+    return to_view(
+        ContextView,
+        *(snapshot, context, context.budget, context.inputs),
         number=number,
-        id=snapshot.id,
-        room=snapshot.room,
         room_name=names.room(snapshot.room),
-        persona=snapshot.persona,
         persona_name=names.persona(snapshot.persona),
-        message=snapshot.message,
-        at=snapshot.at,
         model=context.inputs.model.id,
         endpoint=_endpoint(context),
         policy=context.inputs.policy.name,
         price=context.inputs.policy.price,
-        focus=context.inputs.focus,
-        window=budget.window,
-        completion=budget.completion,
-        margin=budget.margin,
-        hard_limit=budget.hard_limit,
-        available=budget.available,
-        reserved=budget.reserved,
-        tokens=context.tokens,
-        remaining=context.remaining,
         basis=context.verification.basis,
         candidates=context.offered,
-        left_out=context.left_out,
-        warnings=context.warnings,
-        degraded=context.inputs.degraded,
-        components=context.components,
         bands=tuple(window_bands(context)),
-        kinds=context.kinds,
-        pools=context.pools,
         prompt=() if brief else tuple(prompt_parts(context)),
         decisions=decision_views(context, brief=brief),
         answers=tuple(answers),
@@ -558,7 +531,6 @@ def prompt_parts(context: Context) -> list[PromptPart]:
 
 
 def parse_request(context: Context) -> Prompt:
-    """Parse the request of a context."""
     try:
         return renderer_of(context.inputs).parse(context.request)
     except InvalidRequest:  # incomplete since something was erased

@@ -29,6 +29,7 @@ from brimful.server.inspector.views import (
     make_excerpt,
     packages_by_id,
     parse_request,
+    to_view,
 )
 from brimful.server.tenants import Tenants
 from brimful.threads import run_in_thread
@@ -46,17 +47,11 @@ class ChangeViews:
         self._packages = packages_by_id(before) | packages_by_id(after)
 
     def views(self, changes: Iterable[Change]) -> tuple[ChangeView, ...]:
-        """Return the views of changes."""
         return tuple(
-            ChangeView(
-                id=change.id,
+            to_view(
+                ChangeView,
+                change,
                 kind=(self._after.get(change.id) or self._before[change.id]).kind,
-                before=change.before,
-                after=change.after,
-                before_reason=change.before_reason,
-                after_reason=change.after_reason,
-                before_form=change.before_form,
-                after_form=change.after_form,
                 tokens=self._cost(change.id),
                 excerpt=make_excerpt(content_text(self._packages[change.id].content)),
             )
@@ -89,8 +84,8 @@ def _compare_messages(before: Context, after: Context) -> Iterator[ComparedPart]
     """Yield the messages of the later request, marked as same up to the first difference."""
     earlier = [(message.role, message.name, message.parts) for message in parse_request(before).messages]
     same = True
-    for at, message in enumerate(parse_request(after).messages):
-        same = same and at < len(earlier) and earlier[at] == (message.role, message.name, message.parts)
+    for index, message in enumerate(parse_request(after).messages):
+        same = same and index < len(earlier) and earlier[index] == (message.role, message.name, message.parts)
         text = content_text(message.parts)
         yield ComparedPart(role=message.role, excerpt=make_excerpt(text), characters=len(text), same=same)
 

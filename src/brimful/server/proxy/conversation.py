@@ -59,9 +59,9 @@ def parse_conversation(request: ProxyRequest) -> Conversation:
     check_storable(messages, storage)
     incoming = read_incoming(request.body | {"messages": without_reasoning(messages, storage)}, name)
     room = conversation_room(request)
-    numbered = [(at, message) for at, turn in enumerate(incoming.turns) for message in turn.messages]
+    numbered = [(i, message) for i, turn in enumerate(incoming.turns) for message in turn.messages]
     prompts = [*incoming.system, *(message for _, message in numbered if message.role == "system")]
-    turns = [(at, message) for at, message in numbered if message.role != "system" and _has_content(message)]
+    turns = [(i, message) for i, message in numbered if message.role != "system" and _has_content(message)]
     if not turns:
         raise ApiError("invalid", "messages: only system messages, nothing to answer", param="messages")
     return Conversation(
@@ -69,7 +69,7 @@ def parse_conversation(request: ProxyRequest) -> Conversation:
         user=named_user(request),
         system="\n\n".join(map(_text, prompts)) if prompts else None,
         messages=tuple([_to_message(message, room, request.at) for _, message in turns]),
-        positions=tuple([at for at, _ in turns]),
+        positions=tuple([i for i, _ in turns]),
         tools=incoming.tools,
         steps=tool_steps(messages, storage),
         completion=incoming.completion,
@@ -98,9 +98,7 @@ def opening_digest(request: ProxyRequest) -> str:
     """Return a digest of the start of a request up to its first turn, which identifies the conversation."""
     listed = request.messages
     turns = (
-        at
-        for at, message in enumerate(listed)
-        if isinstance(message, dict) and message.get("role") not in _PROMPT_ROLES
+        i for i, message in enumerate(listed) if isinstance(message, dict) and message.get("role") not in _PROMPT_ROLES
     )
     opening = [without_cache_marks(message) for message in listed[: next(turns, 0) + 1]]
     return hashlib.blake2b(msgspec.json.encode(opening), digest_size=12).hexdigest()

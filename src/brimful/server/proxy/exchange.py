@@ -24,7 +24,7 @@ from brimful.records.usage import UsageReport
 from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError, error_body, to_api_error
-from brimful.server.proxy.recall import RecallLimits, RecallSession
+from brimful.server.proxy.recall_rounds import RecallLimits, RecallSession
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
 from brimful.server.proxy.upstreams import get_response_headers, upstream_errors
@@ -176,7 +176,6 @@ class StreamingAnswer(Response):
         self._recorded = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response."""
         del scope
         ended = False
         try:
@@ -317,10 +316,10 @@ class Relay:
                 clock=self._clock,
             )
             join = request.wire.join_rounds
-            if session is None and context is not None and context.inputs.recall and join is not None:
+            if session is None and context is not None and context.added_tools and join is not None:
                 session = self._start_session(request, mode, context, join())
             if session is not None and context is not None:
-                session.context = context
+                session.proceed(context)
             if stream.is_event_stream:
                 return StreamingAnswer(stream, connection.pop_all(), answer, mode.listen(request), session)
             body = await stream.read()

@@ -29,10 +29,10 @@ from brimful.records import Response, Snapshot, Usage
 from brimful.records.usage import UsageReport
 from brimful.server.background import BackgroundTasks, log_failure
 from brimful.server.config import Config, RecordMode
-from brimful.server.proxy.compaction import Compactor
+from brimful.server.proxy.compactor import Compactor
 from brimful.server.proxy.conversation import CACHE_MARK, named_room, opening_digest, without_cache_marks
 from brimful.server.proxy.models import ModelResolver, ResolvedModel, window_for_request
-from brimful.server.proxy.recall import can_join
+from brimful.server.proxy.recall_rounds import can_join
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, RecordState, record_error
 from brimful.server.proxy.stream import EdgeListener, StreamListener, WholeEventListener
 from brimful.server.telemetry import Telemetry
@@ -107,7 +107,7 @@ class RecordWriter:
                 return False
 
     async def record(self, tenant: str, snapshot: Snapshot, *, is_sent: bool) -> None:
-        """Write a context if it is to be recorded: now if records are required, or else soon.
+        """Write a context if it should be recorded: now if records are required, or else soon.
 
         If the server itself has sent it, it is written together with its response.
         """
@@ -423,7 +423,9 @@ class FitMode:
             origin=named_room(request),
         )
         if as_it_is or not context.is_reduced:
-            return _FittedRequest(context, request.raw, self._clock() - started)
+            is_lowered = context.is_output_lowered and not as_it_is
+            payload = msgspec.json.encode(context.request) if is_lowered else request.raw
+            return _FittedRequest(context, payload, self._clock() - started)
         chain = chain or digest_chain(_comparable_messages(request), seed)
         return _FittedRequest(context, msgspec.json.encode(context.request), self._clock() - started, chain, summary)
 

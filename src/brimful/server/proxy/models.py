@@ -1,4 +1,4 @@
-"""Resolve a model on an upstream: its registry entry, the limits the upstream reports, and what was calibrated."""
+"""Resolve a model on an upstream: its registry entry, the limits that the upstream reports, and its calibration."""
 
 from collections.abc import Callable, Sequence
 from typing import Final

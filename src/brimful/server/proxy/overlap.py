@@ -70,8 +70,12 @@ def find_overlap(sent: Sequence[Message], tail: Sequence[Message], *, broken_off
     theirs, ours = [_message_key(message) for message in sent], [_message_key(message) for message in tail]
     end = tail[-1] if tail else None
     if len(sent) == 1:
-        at = _repeated_question(theirs[0], ours, tail, broken_off=broken_off)
-        return Overlap(new=0, after=end) if at is None else Overlap(new=1, after=tail[at], left=tuple(tail[at + 1 :]))
+        same = _repeated_question(theirs[0], ours, tail, broken_off=broken_off)
+        return (
+            Overlap(new=0, after=end)
+            if same is None
+            else Overlap(new=1, after=tail[same], left=tuple(tail[same + 1 :]))
+        )
     matcher = SequenceMatcher(None, theirs[::-1], ours[::-1], autojunk=False)
     blocks = [block for block in matcher.get_matching_blocks() if block.size]
     if not blocks:
@@ -119,7 +123,7 @@ def _abandoned(sent: Sequence[Message], rest: Sequence[Message], *, replaced: bo
     """
     if len(sent) == 1 and sent[0].role == "assistant":
         return ()  # the client wants it continued, which says nothing about later messages
-    first = next((at for at, message in enumerate(rest) if message.role == "user"), len(rest)) if replaced else 0
+    first = next((i for i, message in enumerate(rest) if message.role == "user"), len(rest)) if replaced else 0
     return tuple(rest[first:])
 
 

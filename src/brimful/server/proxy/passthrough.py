@@ -166,7 +166,6 @@ class ForwardedResponse(Response):
         self._wire = wire
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response."""
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             last = b""

@@ -26,7 +26,7 @@ def without_reasoning(messages: Sequence[WireMessage], storage: Storage) -> list
 
 def tool_steps(messages: Sequence[WireMessage], storage: Storage) -> tuple[ToolStep, ...]:
     """Return the messages with tool calls since the last user message that contain more than is stored."""
-    last_user = max((at for at, message in enumerate(messages) if _is_user_text(message, storage)), default=-1)
+    last_user = max((i for i, message in enumerate(messages) if _is_user_text(message, storage)), default=-1)
     since = (message for message in messages[last_user + 1 :] if message["role"] == "assistant")
     steps = (
         ToolStep(message=message, calls=storage.get_calls(message))

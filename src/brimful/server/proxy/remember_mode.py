@@ -8,7 +8,6 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from brimful.core.budget import reduced_reserve_notice
 from brimful.core.context import Context
 from brimful.core.cost import is_question
 from brimful.core.notice import Notice
@@ -16,7 +15,6 @@ from brimful.core.policy import Policy
 from brimful.counting import counter_for
 from brimful.engine import Engine
 from brimful.engine.exchange import PreparedRequest, get_reply_content
-from brimful.errors import BudgetExceeded
 from brimful.records import Message, Room
 from brimful.records.usage import UsageReport
 from brimful.server.errors import ApiError
@@ -47,12 +45,11 @@ class ConversationLocks:
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def of(self, tenant: str, room: str) -> asyncio.Lock:
-        """Return the lock of a conversation."""
         return self._locks.setdefault((tenant, room), asyncio.Lock())
 
 
 class RememberMode:
-    """Stores conversations, and builds each request from all of what is stored."""
+    """Stores conversations, and builds each request from everything stored."""
 
     name = "remember"
     records_first = True  # a client that has an answer may rely on it being stored
@@ -176,37 +173,13 @@ class RememberMode:
         *notices: Notice,
     ) -> PreparedRequest[bytes]:
         model, notices = await run_in_thread(_reserve_reasoning, request, conversation, model, notices)
-        build = partial(self._build_context, engine, request, conversation, model, current)
-        try:
-            context = await build(conversation.completion, *notices)
-        except BudgetExceeded:
-            completion, window = conversation.completion, model.window
-            notice = reduced_reserve_notice(self._policy, model.model, window=window, completion=completion)
-            if notice is None:
-                raise
-            context = await build(None, *notices, notice)
-        payload = await run_in_thread(
-            lambda: msgspec.json.encode(restore_steps(context.request, conversation.steps, get_storage(request)))
-        )
-        return PreparedRequest(payload, context)
-
-    async def _build_context(
-        self,
-        engine: Engine,
-        request: ProxyRequest,
-        conversation: Conversation,
-        model: ResolvedModel,
-        current: Message | None,
-        completion: int | None,
-        *notices: Notice,
-    ) -> Context:
-        return await engine.assemble(
+        context = await engine.assemble(
             room=conversation.room,
             message=current,
             user=conversation.user,
             model=model.model,
             window=model.window,
-            completion=completion,
+            max_output=conversation.completion,
             max_prompt_tokens=request.max_prompt_tokens,
             tools=conversation.tools,
             system=conversation.system,
@@ -217,6 +190,10 @@ class RememberMode:
             fields=request.body,
             now=request.at,
         )
+        payload = await run_in_thread(
+            lambda: msgspec.json.encode(restore_steps(context.request, conversation.steps, get_storage(request)))
+        )
+        return PreparedRequest(payload, context)
 
 
 async def _check_owner(engine: Engine, request: ProxyRequest, room: str) -> None:

@@ -1,4 +1,4 @@
-"""An incoming request to be proxied."""
+"""An incoming request that the proxy forwards."""
 
 import re
 from collections.abc import Callable

@@ -16,8 +16,8 @@ def check_storable(messages: Sequence[dict[str, Any]], storage: Storage) -> None
     >>> from brimful.wires import find_wire
     >>> check_storable([{"role": "user", "content": "Hi"}], find_wire("openai").storage)
     """
-    for at, message in enumerate(messages):
-        path, role, content = f"messages[{at}]", message["role"], message.get("content")
+    for index, message in enumerate(messages):
+        path, role, content = f"messages[{index}]", message["role"], message.get("content")
         if role not in storage.roles:
             raise _invalid(f"{path}.role", f"must be one of {', '.join(storage.roles)}, not {preview(role)}")
         if role == "tool" and not isinstance(message.get("tool_call_id"), str):
@@ -31,20 +31,20 @@ def check_storable(messages: Sequence[dict[str, Any]], storage: Storage) -> None
 def check_tool_results(messages: Sequence[Message], positions: Sequence[int], tail: Sequence[Message]) -> None:
     """Reject tool results without a call in the request or at the end of its room."""
     call_ids = {part.id for message in tail for part in _parts(message) if isinstance(part, ToolCall)}
-    for message, at in zip(messages, positions, strict=True):
+    for message, index in zip(messages, positions, strict=True):
         for part in _parts(message):
             if isinstance(part, ToolCall):
                 call_ids.add(part.id)
             elif isinstance(part, ToolResult) and part.id not in call_ids:
                 raise _invalid(
-                    f"messages[{at}]", f"is the result of a call {preview(part.id)} that is not in this conversation"
+                    f"messages[{index}]", f"is the result of a call {preview(part.id)} that is not in this conversation"
                 )
 
 
 def _check_content(content: object, path: str, storage: Storage) -> bool:
     """Return whether content is not empty; reject parts that cannot be stored."""
     blocks = content if isinstance(content, list) else [content]
-    filled = [_check_block(block, f"{path}[{at}]", storage) for at, block in enumerate(blocks)]
+    filled = [_check_block(block, f"{path}[{i}]", storage) for i, block in enumerate(blocks)]
     return any(filled)
 
 

@@ -19,9 +19,8 @@ from brimful.records.reply import Reply
 from brimful.server.config import ModeName
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.upstreams import Upstream
-from brimful.wires.event_stream import EventDecoder, ServerEventDecoder, StreamEvent
+from brimful.wires.event_stream import Event, EventDecoder, Events, ServerEventDecoder, StreamEvent
 from brimful.wires.replies import Reader
-from brimful.wires.rounds import Event, Events
 from brimful.wires.wire import UsageOption
 
 COMMENT_SECONDS: Final = 5.0  # after the first comment; then everything is forwarded
@@ -118,7 +117,6 @@ class EdgeListener:
         self.interrupted = False
 
     def __len__(self) -> int:
-        """Return the number of bytes buffered."""
         return len(self._head) + self._tail_size
 
     def feed(self, chunk: bytes) -> None:

@@ -237,7 +237,7 @@ def _serves_model(config: UpstreamConfig, model: str) -> bool:
 
 
 def _wires(config: UpstreamConfig) -> Sequence[Wire]:
-    """Return the configured wire formats, else those of a known server, else all, as llama.cpp speaks all of them."""
+    """Return the configured wire formats, or else a known server's, or else all: llama.cpp speaks all of them."""
     if config.wires is not None:
         return [find_wire(name) for name in config.wires]
     known = find_server_by_url(config.url)

@@ -66,7 +66,7 @@ NUMBERED_TABLES: Final = ("rooms", "snapshots", "usage_reports", "janitor_runs",
 
 
 def begin_backup(path: Path, store: str, *, now: float) -> Path:
-    """Return a temporary path of its own for a backup, and remove those of killed backups to the same path.
+    """Return a temporary path for a backup, and remove the files that killed backups to the same path left behind.
 
     Raises if the backup would overwrite the store itself.
     """
@@ -179,13 +179,13 @@ def _insert_rows(target: Session, *, source: Session, table: str, rows: list[Row
 
 def _read_pages(source: Session, table: str) -> Iterator[list[Row]]:
     keys, columns = COPIED_TABLES[table]
-    key, begins = ", ".join(columns[:keys]), ", ".join(f":after{at}" for at in range(keys))
+    key, begins = ", ".join(columns[:keys]), ", ".join(f":after{i}" for i in range(keys))
     size = source.dialect.tuning.copy_rows
     select = f"SELECT {', '.join(columns)} FROM {table} WHERE tenant = :tenant"  # noqa: S608 - our own tables
     rows = source.rows(f"{select} ORDER BY {key} LIMIT {size}")
     while rows:
         yield rows
-        after = {f"after{at}": rows[-1][at] for at in range(keys)}
+        after = {f"after{i}": rows[-1][i] for i in range(keys)}
         rows = source.rows(f"{select} AND ({key}) > ({begins}) ORDER BY {key} LIMIT {size}", **after)
 
 

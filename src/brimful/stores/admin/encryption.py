@@ -33,7 +33,6 @@ class Encryption:
     """The keys of a tenant. All operations work while the store is in use."""
 
     def __init__(self, driver: Driver, tenant: str, keyring: Keyring) -> None:
-        """Bind a database to a tenant."""
         self._driver = driver
         self._tenant = tenant
         self._keyring = keyring

@@ -45,7 +45,7 @@ class SharedState(Transactions):
         return await self._read(lambda session: _find_start(session, digests))
 
     async def save_start(self, digest: str, body: bytes, *, now: float) -> None:
-        """Store where the history of a trimmed request began, and delete what is too old."""
+        """Store where the history of a trimmed request began, and delete old rows."""
         await self._write(lambda session: _save_start(session, digest, body, now))
 
 

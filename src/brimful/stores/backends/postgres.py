@@ -35,7 +35,7 @@ from brimful.stores.urls import Target
 RETRYABLE: Final = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
 """Conflicts between transactions. The loser is retried, and sees what the other one wrote."""
 
-_LOST: Final = "the connection is lost; call again: what was written twice is there once"
+_LOST: Final = "the connection is lost; call again: records that are written twice are stored once"
 _UNREACHABLE: Final = "cannot be reached; check the address, the user and the password, and that the server runs"
 _LOGIN_REFUSED: Final = ("authentication failed", "pg_hba.conf", "no password supplied", "does not exist")
 """In messages about a login that will not succeed later, either. libpq does not give their codes."""
@@ -102,7 +102,7 @@ FROM pg_roles WHERE rolname = '{ROLE}'
 # In Citus, a plain role may not create the extension, even if it exists.
 _CREATE_VECTOR: Final = "CREATE EXTENSION IF NOT EXISTS vector"
 _HAS_VECTOR: Final = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')"
-# One graph for each large tenant: in a graph of all tenants, most neighbours would be those of others.
+# One graph for each large tenant: in a graph of all tenants, most neighbours would belong to others.
 _CREATE_GRAPH: Final = """
 CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON vectors
 USING hnsw ((vector::halfvec({dims})) halfvec_ip_ops) WHERE tenant = {tenant} AND embedder = {embedder}
@@ -163,7 +163,6 @@ class PostgresDialect:
     row_lock = " FOR NO KEY UPDATE"
 
     def __init__(self, tuning: Tuning) -> None:
-        """Create the search indexes."""
         self.tuning = tuning
         self.text_index = PostgresTextIndex()
         self.vector_index = PostgresVectorIndex()

@@ -125,7 +125,6 @@ class PostgresTextIndex:
         _add(session, writes)
 
     def remove(self, session: Session, documents: Sequence[IndexedDocument]) -> None:
-        """Remove documents."""
         by_scope = _by_scope(documents)
         scopes = _lock(session, by_scope)
         empty = {number for (number,) in session.rows(_EMPTY, scopes=list(by_scope))}
@@ -158,7 +157,7 @@ class PostgresTerms:
         scopes = [_Scope.of(*row) for row in session.rows(_READ, scopes=numbers)]
         self._last = {(scope.number, each.number): each.last for scope in scopes for each in scope.segments}
         self._listed = _find(session, scopes, set(self._split.values()))
-        self.totals = {token: sum(each.count for each in self._listed[at]) for token, at in self._split.items()}
+        self.totals = {token: sum(each.count for each in self._listed[i]) for token, i in self._split.items()}
 
     def occurrences(self, tokens: Sequence[str]) -> dict[str, Occurrences]:
         """Return all documents that contain each token, oldest first."""
@@ -364,7 +363,7 @@ def _lock(session: Session, numbers: Iterable[int]) -> list[_Scope]:
     """Lock scopes for a write, in order of number, so that concurrent writers cannot deadlock."""
     ordered, found = sorted(numbers), []
     for start in range(0, len(ordered), _LOCKED_SCOPES):
-        scopes = {f"scope{at}": number for at, number in enumerate(ordered[start : start + _LOCKED_SCOPES])}
+        scopes = {f"scope{i}": number for i, number in enumerate(ordered[start : start + _LOCKED_SCOPES])}
         rows = ", ".join(f"(:tenant, :{name}, 1)" for name in scopes)
         found += session.rows(_LOCK.format(rows=rows), **scopes)
     return [_Scope.of(*row) for row in found]

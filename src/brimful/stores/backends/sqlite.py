@@ -97,7 +97,6 @@ class SqliteDialect:
     row_lock = ""  # a writer holds the write lock of the database
 
     def __init__(self, tuning: Tuning) -> None:
-        """Create the search indexes."""
         self.tuning = tuning
         self.text_index = SqliteTextIndex()
         self.vector_index = SqliteVectorIndex()

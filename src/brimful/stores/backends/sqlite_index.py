@@ -72,7 +72,6 @@ class SqliteTextIndex:
     """The full-text index."""
 
     def add(self, session: Session, documents: Sequence[IndexedDocument]) -> None:
-        """Add documents."""
         session.many(_ADD_DOCUMENT, ({"doc": each.doc, "terms": " ".join(each.tokens)} for each in documents))
         terms.add_counts(session, [each.tokens for each in documents])
 
@@ -98,7 +97,6 @@ class SqliteTerms:
     """Tokens that were looked up."""
 
     def __init__(self, session: Session, tokens: Sequence[str]) -> None:
-        """Read their document counts."""
         self._session = session
         self.totals = terms.document_counts(session, tokens)
 
@@ -115,9 +113,9 @@ class SqliteTerms:
         unique = ordered[np.diff(ordered, prepend=-1) > 0]
         located = _columns(self._session.row(_DOCUMENTS, docs=unique.tolist()))
         located = located[:, np.argsort(located[0], kind="stable")]
-        at = np.searchsorted(located[0], docs)
-        exists = np.append(located[0], -1)[at] == docs
-        found = np.concatenate([located[:, at[exists]], times[None, exists]])
+        index = np.searchsorted(located[0], docs)
+        exists = np.append(located[0], -1)[index] == docs
+        found = np.concatenate([located[:, index[exists]], times[None, exists]])
         ends = np.searchsorted(token[exists], np.arange(len(tokens)), side="right")
         return dict(zip(tokens, np.split(found, ends[:-1], axis=1), strict=True))
 
@@ -138,7 +136,6 @@ class SqliteVectorIndex:
     """The vector index."""
 
     def __init__(self) -> None:
-        """Start with an empty cache."""
         self._vectors: VectorCache | None = None
 
     def save(self, session: Session, embedder: str, passages: Sequence[str], vectors: Vectors) -> None:
@@ -172,7 +169,6 @@ class SqliteVectorIndex:
         return set(known)
 
     def remove(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> None:
-        """Remove documents from the index."""
         log.log_removed(session, embedder, documents)
 
     def rename(self, session: Session, embedder: str, passages: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The keyring of a database: stores wrapped data keys, and gives every transaction those of its tenant."""
+"""The keyring of a database: stores wrapped data keys, and gives every transaction its tenant's keys."""
 
 import asyncio
 import os
@@ -64,7 +64,7 @@ class Keyring:
     """Unwraps the keys of tenants when they are first needed, and caches them."""
 
     def __init__(self, keys: Keys | None, clock: Callable[[], float] = time.time) -> None:
-        """Take keys. Without them, those of the environment are read when the database is opened."""
+        """Take keys. Without them, keys are read from the environment when the database is opened."""
         self.keys = keys
         self.clock = clock
         self._cached: dict[str, TenantKeys] = {}

@@ -107,7 +107,7 @@ def run_key_command(command: str, *, time_limit: float = TIME_LIMIT) -> list[str
     try:
         lines = printed.decode("ascii").split()
     except UnicodeDecodeError:
-        raise KeyUnavailable("printed what is not base64; it must print one key a line") from None
+        raise KeyUnavailable("printed something that is not base64; it must print one key per line") from None
     if not lines:
         raise KeyUnavailable("printed nothing; it must print one key a line, the current one first")
     return lines

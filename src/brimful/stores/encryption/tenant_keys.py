@@ -41,7 +41,6 @@ class TenantKeys:
     __slots__ = ("_ciphers", "_naming", "_terms", "current", "keys", "mixed", "rows", "tenant")
 
     def __init__(self, tenant: str, keys: Keys, rows: list[KeyRow]) -> None:
-        """Unwrap the keys of a tenant."""
         self.tenant = tenant
         self.keys = keys
         self._ciphers: dict[bytes, tuple[Cipher, bytes]] = {}
@@ -79,7 +78,6 @@ class TenantKeys:
         return cipher.decrypt(ciphertext[HEADER_BYTES:], bound + bindings)
 
     def address(self, hash: str) -> str:
-        """Return the keyed address of a hash."""
         return KEYED_PREFIX + hashlib.blake2b(hash.encode(), key=self._naming, digest_size=24).hexdigest()
 
     def token(self, scope: int, term: str) -> str:
@@ -133,7 +131,6 @@ def wrap_secret(keys: Keys, tenant: str, row: KeyRow, secret: bytes) -> KeyRow:
 
 
 def unwrap_secret(keys: Keys, tenant: str, row: KeyRow) -> bytes:
-    """Unwrap the secret of a row."""
     if row.kek not in keys.ids:
         raise EncryptionError(
             tenant,

@@ -219,7 +219,7 @@ def _indexed(rows: Sequence[dict[str, Any]]) -> list[IndexedDocument]:
 
 
 def indexed_items(session: Session, kind: DocumentKind, items: Sequence[str]) -> set[str]:
-    """Return those of these records that are in the index."""
+    """Return the records that are in the index."""
     found = session.rows(
         "SELECT item FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items",
         kind=kind,
@@ -269,7 +269,6 @@ def get_documents(session: Session, docs: Sequence[int]) -> list[Document]:
 
 
 def decode_document(row: Sequence[Any]) -> Document:
-    """Return the document of a row."""
     doc, scope, kind, item, seq, at, part, start, stop = row
     return Document(doc=doc, scope=scope, kind=kind, item=item, seq=seq, at=at, part=part, start=start, stop=stop)
 

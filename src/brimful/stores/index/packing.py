@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-MAX_INLINE: Final = 64  # documents of a term; those of a more common one have rows of their own
+MAX_INLINE: Final = 64  # documents of a term; more common terms have rows of their own
 PART_DOCUMENTS: Final = 256  # per row of a common term
 BLOCK_BYTES: Final = 600  # about; more would be read for one term, fewer would be many rows
 TAIL, TERMS, FIRST_PART = -1, 0, 1  # what a row holds: one write, terms with their documents, a common term's documents
@@ -66,7 +66,6 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def list_documents(documents: Iterable[IndexedDocument]) -> Listing:
-    """Return the listing of new documents."""
     ordered = sorted(documents, key=attrgetter("doc"))
     found = [bare_terms(each.tokens) for each in ordered]
     terms = sorted(set().union(*found))
@@ -86,7 +85,7 @@ def merge(listings: Sequence[Listing]) -> Listing:
     if len(listings) == 1 and (listings[0].counts == listings[0].sizes).all():
         return listings[0]
     terms = sorted({term for each in listings for term in each.terms})
-    numbers = {term: at for at, term in enumerate(terms)}
+    numbers = {term: i for i, term in enumerate(terms)}
     owners = [np.array([numbers[term] for term in each.terms], np.int64)[each.term_numbers()] for each in listings]
     owner = np.concatenate([np.empty(0, np.int64), *owners])
     rows = np.concatenate([np.empty((4, 0), np.int64), *(each.rows for each in listings)], axis=1)
@@ -102,11 +101,10 @@ def without(listing: Listing, docs: Collection[int]) -> Listing:
 def _select(terms: Sequence[str], owner: Numbers, rows: Occurrences, chosen: Numbers) -> Listing:
     counts = np.bincount(owner[chosen], minlength=len(terms))
     present = np.flatnonzero(counts)
-    return Listing([terms[at] for at in present.tolist()], counts[present], counts[present], rows[:, chosen])
+    return Listing([terms[i] for i in present.tolist()], counts[present], counts[present], rows[:, chosen])
 
 
 def list_term(term: str, rows: Occurrences) -> Listing:
-    """Return the listing of one term."""
     count = np.array([rows.shape[1]])
     return Listing([term], count, count, rows)
 
@@ -126,8 +124,8 @@ def encode_segment(listing: Listing) -> list[Row]:
         return []
     is_common = listing.counts > MAX_INLINE
     heads = [
-        (part, listing.terms[at], min(PART_DOCUMENTS, count - start))
-        for at, count in zip(np.flatnonzero(is_common).tolist(), listing.counts[is_common].tolist(), strict=True)
+        (part, listing.terms[i], min(PART_DOCUMENTS, count - start))
+        for i, count in zip(np.flatnonzero(is_common).tolist(), listing.counts[is_common].tolist(), strict=True)
         for part, start in enumerate(range(0, count, PART_DOCUMENTS), FIRST_PART)
     ]
     parts = np.array([size for _, _, size in heads], np.int64)
@@ -156,7 +154,7 @@ def decode(rows: Sequence[Row]) -> list[Listing]:
     heads, bodies = zip(*(row.body.split(_SEPARATOR, 1) for row in rows), strict=True)
     numbers, ends = _decode_numbers(bodies)
     starts = np.append(0, ends[:-1])
-    docs, seqs, totals = (numbers[starts + at] for at in range(_HEADER))
+    docs, seqs, totals = (numbers[starts + i] for i in range(_HEADER))
     found = [head.decode().split("\n") if head else [] for head in heads]
     columns = starts + _HEADER + np.array(list(map(len, found)), np.int64)
     # A part has no count of its own: the number of its documents is that of its only term.
@@ -166,7 +164,7 @@ def decode(rows: Sequence[Row]) -> list[Listing]:
     counts = numbers[_ranges(starts + _HEADER - is_part, sizes)]
     has_parts = np.repeat([row.part == TERMS for row in rows], sizes) & (counts > MAX_INLINE)
     listed = np.where(has_parts, 0, counts)
-    steps, moves, lengths = (numbers[_ranges(columns + at * totals, totals)] for at in range(3))
+    steps, moves, lengths = (numbers[_ranges(columns + i * totals, totals)] for i in range(3))
     times = np.ones(len(steps), np.int64)
     repeated = columns + 3 * totals
     times[(steps & 1) > 0] = numbers[_ranges(repeated, ends - repeated)]
@@ -261,21 +259,21 @@ def _encode_numbers(values: Numbers) -> tuple[bytes, Numbers]:
         left >>= _BITS
     starts = np.cumsum(sizes) - sizes
     found = np.empty(int(sizes.sum()), np.uint8)
-    for at in range(int(sizes.max(initial=0))):
-        has = sizes > at
-        digits = values[has] >> (_BITS * at) & (_MORE - 1)
-        found[starts[has] + at] = digits | np.where(sizes[has] > at + 1, _MORE, 0)
+    for index in range(int(sizes.max(initial=0))):
+        has = sizes > index
+        digits = values[has] >> (_BITS * index) & (_MORE - 1)
+        found[starts[has] + index] = digits | np.where(sizes[has] > index + 1, _MORE, 0)
     return found.tobytes(), sizes
 
 
 def _decode_numbers(bodies: Sequence[bytes]) -> tuple[Numbers, Numbers]:
-    """Decode the numbers of all bodies at once, and return where those of each end."""
+    """Decode the numbers of all bodies at once, and return where each body ends."""
     digits: Bytes = np.frombuffer(b"".join(bodies), np.uint8)
     last = np.flatnonzero(digits < _MORE)
     sizes = np.diff(last, prepend=-1)
     values = np.zeros(len(last), np.int64)
-    for at in range(int(sizes.max(initial=0))):
-        has = sizes > at
-        values[has] |= (digits[(last - sizes + 1)[has] + at] & (_MORE - 1)).astype(np.int64) << (_BITS * at)
+    for index in range(int(sizes.max(initial=0))):
+        has = sizes > index
+        values[has] |= (digits[(last - sizes + 1)[has] + index] & (_MORE - 1)).astype(np.int64) << (_BITS * index)
     ends = np.cumsum([len(body) for body in bodies], dtype=np.int64)
     return values, np.searchsorted(last, ends)

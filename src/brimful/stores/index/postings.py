@@ -61,7 +61,7 @@ def _tokens(session: Session, scopes: Sequence[Scope], term: str) -> tuple[str, 
 def _make_search(
     query: TermQuery, scopes: list[Scope], tokens: Sequence[tuple[str, ...]], totals: Mapping[str, int]
 ) -> _Search:
-    terms = [_Term(at, group, sum(totals.get(token, 0) for token in group)) for at, group in enumerate(tokens)]
+    terms = [_Term(i, group, sum(totals.get(token, 0) for token in group)) for i, group in enumerate(tokens)]
     rarest = sorted((term for term in terms if term.total), key=_rarity)
     sums = accumulate(term.total for term in rarest)
     read = [term for term, total in zip(rarest, sums, strict=True) if total <= query.limit]

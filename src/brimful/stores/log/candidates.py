@@ -94,7 +94,7 @@ def find_contexts(session: Session, items: Sequence[str]) -> Iterator[ContextMat
 
 
 def find_known(session: Session, items: Sequence[str]) -> set[str]:
-    """Return those of these items that were a candidate in a recorded context."""
+    """Return the items that were candidates in a recorded context."""
     known: set[str] = set()
     for room in _rooms_of(session, items) if items else ():
         missing = set(items) - known
@@ -106,7 +106,7 @@ def find_known(session: Session, items: Sequence[str]) -> set[str]:
 
 
 def find_included(session: Session, room: str, messages: Iterable[str]) -> set[str]:
-    """Return those of these messages of a room that are in a context, in full or shortened.
+    """Return the messages of a room that are in a context, in full or shortened.
 
     Of a context that was not recorded, there are only short hashes, so a few others may count as included.
     """
@@ -119,7 +119,7 @@ def find_included(session: Session, room: str, messages: Iterable[str]) -> set[s
                 included.update(map(record_id, context.items.values()))
                 continue
             seen = {each["id"] for each in read_decisions(context.body) if each["outcome"] in ("kept", "shrunk")}
-            included.update(record_id(item) for at, item in context.items.items() if at in seen)
+            included.update(record_id(item) for i, item in context.items.items() if i in seen)
     return included
 
 
@@ -129,7 +129,7 @@ def remove_room_items(session: Session, room: str) -> None:
 
 
 def remove_unused_items(session: Session, rooms: Iterable[str]) -> None:
-    """Forget the candidates of those of these rooms that have no context any more."""
+    """Delete the candidate rows of rooms whose contexts are all gone."""
     session.run(_REMOVE_UNUSED, rooms=sorted(set(rooms)))
 
 
@@ -166,9 +166,9 @@ def _find_in_room(session: Session, room: str, items: Collection[str]) -> Iterat
                 yield ContextMatch(number, id, room, at, refs, body, likely_items)
                 continue
             names = (
-                (at, name if isinstance(name, int) else clean_name(name)) for at, name in enumerate(read_names(body))
+                (i, name if isinstance(name, int) else clean_name(name)) for i, name in enumerate(read_names(body))
             )
-            if found := {at: wanted[name] for at, name in names if name in wanted}:
+            if found := {i: wanted[name] for i, name in names if name in wanted}:
                 yield ContextMatch(number, id, room, at, refs, body, found)
         last, at, _ = page[-1]
         page = session.rows(_OLDER, room=room, at=at, number=last, limit=_PAGE) if len(page) == _PAGE else []

@@ -7,20 +7,19 @@ past contexts too. Candidates and decisions are packed by column, and what follo
 
 import copy
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from math import exp, nan
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.context import RECALLED_SUFFIX, Context
-from brimful.core.decision import NEUTRAL_RELEVANCE, SECONDS_PER_DAY, Score
+from brimful.core.decision import Score, make_scorer
 from brimful.core.frame import part_text
-from brimful.core.policy import Weights
 from brimful.errors import InvalidRecord
 from brimful.records import Content
-from brimful.stores.log.columns import Packed, pack, pack_few, pack_structs, unpack, unpack_rows
+from brimful.stores.log.columns import Column, pack, pack_rows, unpack, unpack_rows
 from brimful.stores.tables.contents import hash_content
 
 _VERSION: Final = b"\2"
@@ -32,8 +31,6 @@ _NO_ARGUMENTS: Final = "{}"
 _SHARED: Final = ("policy", "model", "tools")
 _HASHES: Final = ("hash", "normalized_hash")
 _LENGTH_BYTES: Final = 4
-_USUAL_FLEX: Final = {"priority": 5}
-_NEVER: Final = (nan,) * len(Score.__struct_fields__)  # equal to no score
 _INTEGER: Final = 1  # the extension type of an integer with more bits than MessagePack has
 _INTEGER_BITS: Final = 64
 _UNKNOWN: Final = "-"  # the hash of a package before its content is known
@@ -42,6 +39,8 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 Piece = str | tuple[int, int]
 """A string, or a reference: the index of a package, and the index of one of its strings."""
+Pieces = int | tuple[Piece, ...]
+"""The pieces of a string. A number is the index of a package, of which it is the first string."""
 NO_ADDRESSES: Final = b"[]"
 """The addresses of a context that was not recorded: it has no contents."""
 NO_BODY: Final = b"-"  # of such a context; not empty, since key rotation compares the first bytes
@@ -52,22 +51,26 @@ Name = int | str
 class _Head(msgspec.Struct, frozen=True, array_like=True):
     """The ids of all candidates, packages first, and the decisions without their scores. An id is an index here."""
 
-    names: list[Name]
+    names: Column
     packages: int
     decisions: int
-    columns: dict[str, Packed]
+    columns: dict[str, Column]
 
 
 class _Rest(msgspec.Struct, frozen=True, array_like=True):
-    """All other fields. `hashes` are those that do not follow from the content, by position."""
+    """All other fields. `hashes` are those that do not follow from the content, by position.
+
+    `scores` are True if they can be computed again: by the weights of the policy, and with `needs` as relevance.
+    """
 
     context: dict[str, Any]
     inputs: dict[str, Any]
-    packages: dict[str, Packed]
+    packages: dict[str, Column]
     hashes: dict[int, tuple[str, str]]
-    scores: list[Packed]
+    scores: Column
+    needs: Column
     request: Any
-    texts: list[Any]
+    texts: Column
     loose: tuple[int, ...]
 
 
@@ -92,26 +95,29 @@ def encode_context(
 ) -> bytes:
     """Encode a context without its contents.
 
-    `names` are its candidates, `seqs` the numbers of messages of its room by id, and `hashes` those of its contents.
+    `names` are its candidates, `seqs` maps messages of its room to their numbers, and `hashes` are its contents'
+    hashes.
     """
     packages = context.inputs.packages
     included = {decision.id for decision in context.decisions if decision.included}
-    positions = [at for at, package in enumerate(packages) if package.id in included]
+    positions = [i for i, package in enumerate(packages) if package.id in included]
     pieces = _RequestEncoder(packages, positions)
     request = pieces.replace(context.request)
+    scores, needs = _shorten_scores(context)
     rest = _Rest(
         context=_fields(context, ("inputs", "decisions", "request")),
         inputs=_fields(context.inputs, ("packages", *_SHARED)),
-        packages=pack_structs(packages, ("id", *_HASHES), content=[_empty_content(each.content) for each in packages]),
+        packages=pack_rows(_package_rows(packages)),
         hashes={
-            at: (package.hash, package.normalized_hash)
-            for at, (package, known) in enumerate(zip(packages, hashes, strict=True))
+            i: (package.hash, package.normalized_hash)
+            for i, (package, known) in enumerate(zip(packages, hashes, strict=True))
             if (package.hash, package.normalized_hash) != known
         },
-        scores=_pack_scores(context),
+        scores=pack(scores),
+        needs=pack(needs),
         request=request,
-        texts=_subtract(map(_shorten_pieces, pieces.texts)),
-        loose=tuple(at for at in positions if at not in pieces.met),
+        texts=pack(pieces.texts),
+        loose=tuple(i for i in positions if i not in pieces.met),
     )
     return _join(_encode_head(context, names, seqs), rest)
 
@@ -122,24 +128,25 @@ def decode_context(
     """Decode a context. Contents that are missing are empty. `ids` are the messages of its room by `seq`."""
     head, rest = _read(body)
     *of_packages, shared = addresses
-    names = [resolve_name(name, ids) for name in _accumulate(head.names)]
+    names = [resolve_name(name, ids) for name in unpack(head.names)]
     context = _make_context(head, rest, names, contents.get(shared))
-    for at, (package, address) in enumerate(zip(context.inputs.packages, of_packages, strict=True)):
+    _restore_scores(context, rest)
+    for index, (package, address) in enumerate(zip(context.inputs.packages, of_packages, strict=True)):
         content = contents.get(address)
-        hashes = rest.hashes.get(at) or ((address, address) if content is None else hash_content(content))
+        hashes = rest.hashes.get(index) or ((address, address) if content is None else hash_content(content))
         if content is not None:
             msgspec.structs.force_setattr(package, "content", content)
         for field, hash in zip(_HASHES, hashes, strict=True):
             msgspec.structs.force_setattr(package, field, hash)
-    erased = any(addresses[at] not in contents for at in rest.loose)
-    texts = [[(each, 0)] if isinstance(each, int) else each for each in _accumulate(rest.texts)]
-    msgspec.structs.force_setattr(context, "request", {} if erased else _decode_request(context, rest.request, texts))
+    erased = any(addresses[i] not in contents for i in rest.loose)
+    request = {} if erased else _decode_request(context, rest.request, unpack(rest.texts))
+    msgspec.structs.force_setattr(context, "request", request)
     return context
 
 
 def read_names(body: bytes) -> list[Name]:
     """Return the ids of all candidates, packages first."""
-    return _accumulate(_read_head(body).names)
+    return unpack(_read_head(body).names)
 
 
 def read_decisions(body: bytes) -> list[dict[str, Any]]:
@@ -156,7 +163,7 @@ def read_relevance(body: bytes) -> list[float | None]:
 def without_request(body: bytes, positions: Collection[int]) -> bytes | None:
     """Return a context without its request, if that may contain one of these packages in another form; else None."""
     head, rest = _read(body)
-    bare = msgspec.structs.replace(rest, request={}, texts=[], loose=())
+    bare = msgspec.structs.replace(rest, request={}, texts=pack([]), loose=())
     return _join(head, bare) if set(rest.loose) & set(positions) else None
 
 
@@ -171,8 +178,8 @@ def encode_addresses(addresses: Sequence[str]) -> bytes:
     starts = [address[: address.rfind(":") + 1] for address in addresses]
     hashes = [address[len(start) :] for address, start in zip(addresses, starts, strict=True)]
     joined = _unhex("".join(hashes)) if len(set(map(len, hashes))) == 1 else b""
-    starts = starts if joined else list(addresses)
-    return _VERSION + msgspec.msgpack.encode([len(addresses), pack_few(starts, starts) or pack(starts), joined])
+    runs = [(start, len(list(run))) for start, run in groupby(starts if joined else addresses)]
+    return _VERSION + msgspec.msgpack.encode([runs, joined])
 
 
 def _unhex(text: str) -> bytes:
@@ -188,9 +195,10 @@ def decode_addresses(refs: bytes) -> list[str]:
     """Decode the addresses of contents."""
     if refs == NO_ADDRESSES:
         return []
-    count, starts, hashes = msgspec.msgpack.decode(refs[len(_VERSION) :], type=tuple[int, Packed, bytes])
-    size = len(hashes) // count
-    return [start + hashes[at * size : (at + 1) * size].hex() for at, start in enumerate(unpack(starts, count))]
+    runs, hashes = msgspec.msgpack.decode(refs[len(_VERSION) :], type=tuple[list[tuple[str, int]], bytes])
+    starts = [start for start, count in runs for _ in range(count)]
+    size = len(hashes) // len(starts)
+    return [start + hashes[i * size : (i + 1) * size].hex() for i, start in enumerate(starts)]
 
 
 def package_addresses(refs: bytes) -> list[str]:
@@ -212,15 +220,15 @@ class _RequestEncoder:
     """Replaces contents in a request by references. `met` are the packages that were found."""
 
     def __init__(self, packages: Sequence[ContentPackage], positions: Sequence[int]) -> None:
-        self.texts: list[tuple[Piece, ...]] = []
+        self.texts: list[Pieces] = []
         self.met: set[int] = set()
         self._marks: dict[str, str] = {}
         self._known: dict[str, tuple[int, int]] = {}
-        for at in positions:
-            content = packages[at].content
+        for index in positions:
+            content = packages[index].content
             for number, text in enumerate((content,) if isinstance(content, str) else content_strings(content)):
                 if text:
-                    self._known.setdefault(text, (at, number))
+                    self._known.setdefault(text, (index, number))
         self._searched = [text for text in self._known if len(text) >= _MIN_LENGTH]
 
     def replace(self, value: Any) -> Any:
@@ -244,7 +252,11 @@ class _RequestEncoder:
             self._marks[text] = text
             return text
         self._marks[text] = f"{_MARK}{len(self.texts)}"
-        self.texts.append(pieces)
+        match pieces:
+            case ((int() as at, 0),):
+                self.texts.append(at)
+            case _:
+                self.texts.append(pieces)
         return _MARK  # the next text
 
     def _split(self, text: str) -> tuple[Piece, ...]:
@@ -275,11 +287,11 @@ class _RequestEncoder:
         """
         found, end = [], 0
         for known in self._searched:
-            at = text.find(known, end)
-            at = text.find(known, 0, end + len(known) - 1) if at < 0 < end else at
-            if at >= 0 and len(known) < len(text):
-                found.append((at, known))
-                end = at + len(known)
+            index = text.find(known, end)
+            index = text.find(known, 0, end + len(known) - 1) if index < 0 < end else index
+            if index >= 0 and len(known) < len(text):
+                found.append((index, known))
+                end = index + len(known)
         return sorted(found, key=lambda each: (each[0], -len(each[1])))
 
 
@@ -288,14 +300,16 @@ def _fields(value: msgspec.Struct, without: Collection[str]) -> dict[str, Any]:
 
 
 def _encode_head(context: Context, names: Sequence[str], seqs: Mapping[str, int]) -> _Head:
-    at = {name: at for at, name in enumerate(names)}
-    columns = pack_structs(context.decisions, ("id", "score", "cost"))
-    costs = pack([decision.cost - decision.tokens for decision in context.decisions])  # most have the same difference
+    index = {name: i for i, name in enumerate(names)}
+    rows = [_fields(decision, ("score",)) for decision in context.decisions]
+    for row in rows:
+        row["id"] = index[row["id"]]
+        row["cost"] -= row["tokens"]  # most have the same difference
     return _Head(
-        names=_subtract([_shorten_name(name, seqs) for name in names]),
+        names=pack([_shorten_name(name, seqs) for name in names]),
         packages=len(context.inputs.packages),
-        decisions=len(context.decisions),
-        columns={"id": pack([at[decision.id] for decision in context.decisions]), **columns, "cost": costs},
+        decisions=len(rows),
+        columns=pack_rows(rows),
     )
 
 
@@ -304,6 +318,16 @@ def _unpack_decisions(head: _Head) -> list[dict[str, Any]]:
     for decision in decisions:
         decision["cost"] += decision["tokens"]
     return decisions
+
+
+def _package_rows(packages: Sequence[ContentPackage]) -> list[dict[str, Any]]:
+    """Return the fields of packages without their ids, hashes and contents."""
+    rows: list[dict[str, Any]] = msgspec.to_builtins(packages)
+    for row, package in zip(rows, packages, strict=True):
+        for field in ("id", *_HASHES):
+            del row[field]
+        row["content"] = _empty_content(package.content)
+    return rows
 
 
 def _shorten_name(name: str, seqs: Mapping[str, int]) -> Name:
@@ -327,30 +351,6 @@ def resolve_name(name: Name, ids: Mapping[int, str]) -> str:
     return ids[seq] + RECALLED_SUFFIX if recalled else ids[seq]
 
 
-def _subtract(values: Iterable[Any]) -> list[Any]:
-    """Write each number among other values as the difference to the number before.
-
-    >>> _subtract([7, 9, "tea", 10]), _accumulate([7, 2, "tea", 1])
-    ([7, 2, 'tea', 1], [7, 9, 'tea', 10])
-    """
-    last, found = 0, []
-    for value in values:
-        if isinstance(value, int):
-            found.append(value - last)
-            last = value
-        else:
-            found.append(value)
-    return found
-
-
-def _accumulate(values: Iterable[Any]) -> list[Any]:
-    last, found = 0, []
-    for value in values:
-        last += value if isinstance(value, int) else 0
-        found.append(last if isinstance(value, int) else value)
-    return found
-
-
 def _make_context(head: _Head, rest: _Rest, names: Sequence[str], shared: Content | None) -> Context:
     if not isinstance(shared, str):
         raise InvalidRecord("context", "its record is damaged: its policy is gone")
@@ -361,93 +361,43 @@ def _make_context(head: _Head, rest: _Rest, names: Sequence[str], shared: Conten
     decisions = _unpack_decisions(head)
     for decision in decisions:
         decision["id"] = names[decision["id"]]
-    weights, now = msgspec.convert(common["policy"].get("weights", {}), Weights), rest.inputs["now"]
-    _add_scores(decisions, rest.scores, packages, weights, now)
     inputs = {**rest.inputs, **common, "packages": packages}
     return msgspec.convert({**rest.context, "inputs": inputs, "decisions": decisions, "request": {}}, Context)
 
 
-def _pack_scores(context: Context) -> list[Packed]:
-    """Pack the scores of decisions. A part is None if it follows from the package."""
-    expect_parts, expect_total = _score_formulas(context.inputs.policy.weights, context.inputs.now)
-    packages = {package.id: package for package in context.inputs.packages}
-    written, expected = [], []
-    for decision in context.decisions:
-        if decision.score is None:
-            continue
-        score = msgspec.structs.astuple(decision.score)
-        package = packages.get(decision.id)
-        written.append(score)
-        if package is None:
-            expected.append(_NEVER)
-        else:
-            of = package.flex.priority, package.importance, package.relevance, package.timestamp
-            expected.append((expect_total(*score[1:]), *expect_parts(*of)))
-    columns = [
-        [None if value == known else value for value, known in zip(values, knowns, strict=True)]
-        for values, knowns in zip(zip(*written, strict=True), zip(*expected, strict=True), strict=True)
+def _shorten_scores(context: Context) -> tuple[list[Score | bool | None], list[float | None]]:
+    """Return the score of each decision, or True if it can be computed again, and the relevance that this takes."""
+    without_relevance = {package.id for package in context.inputs.packages if package.relevance is None}
+    needs = [
+        each.score.relevance if each.score and each.id in without_relevance else None for each in context.decisions
     ]
-    return [pack([decision.score is not None for decision in context.decisions]), *map(pack, columns)]
+    scores = zip(context.decisions, _compute_scores(context, needs), strict=True)
+    return [True if decision.score == computed else decision.score for decision, computed in scores], needs
 
 
-def _add_scores(
-    decisions: Sequence[dict[str, Any]],
-    scores: Sequence[Packed],
-    packages: Sequence[dict[str, Any]],
-    weights: Weights,
-    now: float,
-) -> None:
-    present, *columns = scores
-    expect_parts, expect_total = _score_formulas(weights, now)
-    scored = [each for each, has in zip(decisions, unpack(present, len(decisions)), strict=True) if has]
-    by_id = {package["id"]: package for package in packages}
-    for decision, *parts in zip(scored, *(unpack(column, len(scored)) for column in columns), strict=True):
-        package = by_id.get(decision["id"])
-        if package is not None:
-            priority = package.get("flex", _USUAL_FLEX)["priority"]
-            importance, timestamp = package.get("importance", 0.5), package.get("timestamp", 0.0)
-            expected = expect_parts(priority, importance, package.get("relevance"), timestamp)
-            parts[1:] = [known if part is None else part for part, known in zip(parts[1:], expected, strict=True)]
-            parts[0] = expect_total(*parts[1:]) if parts[0] is None else parts[0]
-        decision["score"] = dict(zip(Score.__struct_fields__, parts, strict=True))
+def _restore_scores(context: Context, rest: _Rest) -> None:
+    computed = _compute_scores(context, unpack(rest.needs))
+    for decision, stored, score in zip(context.decisions, unpack(rest.scores), computed, strict=True):
+        own = score if stored is True else stored and msgspec.convert(stored, Score)
+        msgspec.structs.force_setattr(decision, "score", own)
 
 
-def _score_formulas(weights: Weights, now: float) -> tuple[Callable[..., tuple[float, ...]], Callable[..., float]]:
-    """Return the formulas of the parts of a score and of its total, as they were when this format was defined.
-
-    They only predict: a score that differs from them is written out.
-    """
-    of_priority, of_importance, of_recency = weights.priority, weights.importance, weights.recency
-    of_relevance, multiplies, days = weights.relevance, weights.multiply_by_relevance, weights.recency_days
-    whole = of_priority + of_importance + of_recency
-
-    def parts(priority: int, importance: float, relevance: float | None, timestamp: float) -> tuple[float, ...]:
-        age_days = (now - timestamp) / SECONDS_PER_DAY
-        recency = exp(-age_days / days) if timestamp and age_days > 0 else 1.0
-        return priority / 10, importance, NEUTRAL_RELEVANCE if relevance is None else relevance, recency
-
-    def total(priority: float, importance: float, relevance: float, recency: float) -> float:
-        merit = of_priority * priority + of_importance * importance + of_recency * recency
-        if not multiplies:
-            return merit + of_relevance * relevance
-        return relevance * merit / whole if whole else 0.0
-
-    return parts, total
+def _compute_scores(context: Context, needs: Sequence[float | None]) -> list[Score | None]:
+    known = {each.id: need for each, need in zip(context.decisions, needs, strict=True) if need is not None}
+    score = make_scorer(context.inputs.policy.weights, context.inputs.now, known)
+    packages = {package.id: package for package in context.inputs.packages}
+    return [score(packages[each.id]) if each.id in packages else None for each in context.decisions]
 
 
-def _shorten_pieces(pieces: Sequence[Piece]) -> Any:
-    """Write a text that is the first string of a package as the index of that package."""
-    match pieces:
-        case [[int() as at, 0]]:
-            return at
-        case _:
-            return pieces
-
-
-def _decode_request(context: Context, request: Any, texts: Sequence[Sequence[Piece]]) -> Any:
+def _decode_request(context: Context, request: Any, texts: Sequence[Pieces]) -> Any:
     """Return a request with its strings. A mark alone is the next string, one with a number is that string again."""
     strings = [content_strings(package.content) for package in context.inputs.packages]
-    written = ["".join(_decode_piece(piece, strings) for piece in pieces) for pieces in texts]
+    written = [
+        strings[pieces][0]
+        if isinstance(pieces, int)
+        else "".join(piece if isinstance(piece, str) else strings[piece[0]][piece[1]] for piece in pieces)
+        for pieces in texts
+    ]
     following = iter(written)
 
     def whole(value: Any) -> Any:
@@ -462,10 +412,6 @@ def _decode_request(context: Context, request: Any, texts: Sequence[Sequence[Pie
         return value
 
     return whole(request)
-
-
-def _decode_piece(piece: Piece, texts: Sequence[Sequence[str]]) -> str:
-    return piece if isinstance(piece, str) else texts[piece[0]][piece[1]]
 
 
 def _empty_content(content: Content) -> Content:

@@ -81,7 +81,7 @@ def make_build(snapshot: Snapshot, *, recorded: bool = True) -> Build:
         warnings=context.warnings,
         degraded=context.inputs.degraded,
         history=context.history,
-        rules=rules_digest(context.inputs.policy, context.budget),
+        rules=rules_digest(context.inputs.policy, context.inputs.allocate()),
         user=snapshot.user,
         recorded=recorded,
     )
@@ -106,27 +106,18 @@ def list_builds(  # noqa: PLR0913 - one argument per filter
     """
     if before is not None and not is_whole_number(before, 0):
         raise InvalidValue("before", f"must be the number of a build, not {preview(before)}")
-    which = "" if room is None else " AND l.room = :room"
-    which += "" if persona is None else " AND l.persona = :persona"
-    which += "" if model is None else " AND l.model = :model"
-    which += "" if message is None else " AND s.message = :message"
-    which += "" if messages is None else " AND s.message IN :messages"
-    which += "" if since is None else " AND l.at >= :since"
-    which += "" if until is None else " AND l.at < :until"
-    which += "" if before is None else " AND l.position < :before"
+    conditions = {
+        "l.room = :room": room,
+        "l.persona = :persona": persona,
+        "l.model = :model": model,
+        "s.message = :message": message,
+        "s.message IN :messages": messages,
+        "l.at >= :since": validate_optional_time("since", since),
+        "l.at < :until": validate_optional_time("until", until),
+        "l.position < :before": before,
+    }
     order = _order(room or persona or model, message or messages, since)
-    rows = session.rows(
-        f"{_READ_BUILDS}{which} ORDER BY {order} DESC LIMIT :limit",
-        room=room,
-        persona=persona,
-        model=model,
-        message=message,
-        since=validate_optional_time("since", since),
-        until=validate_optional_time("until", until),
-        before=before,
-        limit=validate_limit(limit),
-        **({} if messages is None else {"messages": list(messages)}),
-    )
+    rows = session.select(_READ_BUILDS, conditions, f"ORDER BY {order} DESC LIMIT :limit", limit=validate_limit(limit))
     return [_decode_build(session, row) for row in rows]
 
 
@@ -137,7 +128,6 @@ def builds_at_positions(session: Session, positions: Iterable[int]) -> dict[int,
 
 
 def get_build(session: Session, id: str) -> Build | None:
-    """Return the build with this id, or None."""
     row = session.row(f"{_READ_BUILDS} AND l.item = :id", id=id)
     return None if row is None else _decode_build(session, row)
 
@@ -158,7 +148,7 @@ def remove_context(session: Session, id: str) -> bool:
 
 
 def find_unreferenced(session: Session, addresses: Iterable[str]) -> set[str]:
-    """Return those of the addresses to which no context refers."""
+    """Return the addresses that no context refers to."""
     left, last = set(addresses), 0
     while left and (rows := session.rows(_REFS, last=last)):
         for number, refs in rows:
@@ -229,8 +219,7 @@ def list_inclusions(
 
 
 def _read_contexts(session: Session, id: str | None, limit: int) -> Iterator[tuple[str, str, float, bytes]]:
-    only = "" if id is None else " AND id = :id"
-    rows = session.rows(f"{_NEWEST}{only} ORDER BY at DESC, number DESC LIMIT :limit", id=id, limit=limit)
+    rows = session.select(_NEWEST, {"id = :id": id}, "ORDER BY at DESC, number DESC LIMIT :limit", limit=limit)
     for each, room, at, refs, body in rows:
         if refs != NO_ADDRESSES:
             yield each, room, at, decrypt(session, body, "snapshots", each, room, refs)
@@ -258,8 +247,8 @@ def _read_inclusions(session: Session, id: str, room: str, at: float, body: byte
 def save_snapshot(session: Session, snapshot: Snapshot, *, share: float = 1.0) -> tuple[Build, LogEvent] | None:
     """Save a snapshot, and return its summary and its log event; None if there is one with this id.
 
-    Of those that `share` leaves out, only the summary and hashes of what was included are saved. Of requests that the
-    client wrote itself, no candidates can be looked up: they are only positions in the request.
+    Of contexts that `share` leaves out, only the summary and hashes of what was included are saved. Of requests that
+    the client wrote itself, no candidates can be looked up: they are only positions in the request.
     """
     context = snapshot.context
     recorded = is_sampled(context, share)
@@ -311,7 +300,6 @@ def _included_memories(context: Context) -> list[str]:
 
 
 def build_event(build: Build, context: Context) -> LogEvent:
-    """Return the log event of a build."""
     return LogEvent(
         kind="build",
         item=build.id,
@@ -323,5 +311,4 @@ def build_event(build: Build, context: Context) -> LogEvent:
 
 
 def tally_key(build: Build) -> TallyKey:
-    """Return the tally key of a build."""
     return TallyKey(build.persona or "", clean_name(build.model), clean_name(build.policy))

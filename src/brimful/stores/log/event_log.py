@@ -82,7 +82,7 @@ def log_end(session: Session) -> tuple[int, int]:
 
 def events_after(session: Session, position: int, limit: int) -> list[tuple[int, EventKind, str | None]]:
     """Return position, kind and item of the events after a position. The item is None if it was removed."""
-    return [(at, kind, item) for at, kind, item in session.rows(_AFTER, after=position, limit=limit)]
+    return [(number, kind, item) for number, kind, item in session.rows(_AFTER, after=position, limit=limit)]
 
 
 def clear_room(session: Session, room: str) -> None:

@@ -87,27 +87,19 @@ def list_responses(
 
     `message` is the id of the message that holds the answer, `messages` the ids of several.
     """
-    which = "" if room is None else " AND room = :room"
-    which += "" if context is None else " AND context = :context"
-    which += "" if contexts is None else " AND context IN :contexts"
-    which += "" if message is None else " AND message = :message"
-    which += "" if messages is None else " AND message IN :messages"
-    which += "" if ids is None else " AND id IN :ids"
-    lists = {"contexts": contexts, "messages": messages, "ids": ids}
-    named = {name: list(values) for name, values in lists.items() if values is not None}
-    found = session.rows(
-        f"{READ_RESPONSES}{which} ORDER BY at DESC, id LIMIT :limit",
-        room=room,
-        context=context,
-        message=message,
-        limit=validate_limit(limit),
-        **named,
-    )
+    conditions = {
+        "room = :room": room,
+        "context = :context": context,
+        "context IN :contexts": contexts,
+        "message = :message": message,
+        "message IN :messages": messages,
+        "id IN :ids": ids,
+    }
+    found = session.select(READ_RESPONSES, conditions, "ORDER BY at DESC, id LIMIT :limit", limit=validate_limit(limit))
     return [decode_response(session, row) for row in found]
 
 
 def decode_response(session: Session, row: Row) -> Response:
-    """Return the response of a row."""
     id, room, body = row
     return msgspec.json.decode(decrypt(session, body, "responses", id, room), type=Response)
 

@@ -108,7 +108,6 @@ def prune_contents(session: Session, before: float) -> PruneReport | None:
 
 
 def sum_reports(before: float, parts: Sequence[PruneReport]) -> PruneReport:
-    """Return the sum of reports."""
     sums = {name: sum(getattr(part, name) for part in parts) for name in ("builds", "answers", "contents", "bytes")}
     return PruneReport(before=before, **sums)
 

@@ -37,7 +37,7 @@ DAY: Final = 24  # hours
 ALL_ROOMS: Final = ""  # no room has an empty id
 _COLUMNS: Final = ("room", "size", "hour", "persona", "model", "policy")
 _KEYS: Final = ", ".join(_COLUMNS)
-_AT_ONCE: Final = 4  # tallies that one statement reads or writes: those of one event
+_AT_ONCE: Final = 4  # tallies that one statement reads or writes: as many as one event has
 _READ: Final = """
 SELECT hour, persona, model, policy, body FROM tallies
 WHERE tenant = :tenant AND room = :room AND size = :size AND hour >= :first AND hour < :last
@@ -106,7 +106,6 @@ _SUMS: Final = tuple(
 
 
 def tally_build(build: Build, context: Context) -> Tally:
-    """Return the tally of a context."""
     share = build.tokens / build.available if build.available else 1.0
     seen = [each for each in context.decisions if each.included and each.kind.startswith(_MEMORY)]
     relevance = {package.id: package.relevance for package in context.inputs.packages}
@@ -199,7 +198,6 @@ def make_statistics(key: str, begin: float | None, models: Mapping[str, Tally]) 
 
 
 def sum_tallies(tallies: Iterable[Tally]) -> Tally:
-    """Return the sum of tallies."""
     total = Tally()
     for each in tallies:
         total.add(each)
@@ -307,7 +305,6 @@ def day_of(at: float) -> int:
 
 
 def decode_tally(body: bytes) -> Tally:
-    """Decode a tally."""
     return _DECODER.decode(body)
 
 
@@ -317,10 +314,10 @@ def add_to_tallies(session: Session, events: Sequence[TallyEvent]) -> None:
     every = sorted(sums)
     for start in range(0, len(every), _AT_ONCE):
         keys = every[start : start + _AT_ONCE]
-        values = {f"{name}{at}": value for at, key in enumerate(keys) for name, value in _key_values(key).items()}
-        for at, body in session.rows(_find(len(keys)), **values):
-            sums[keys[at]].add(decode_tally(body))
-        bodies = {f"body{at}": msgspec.json.encode(sums[key]) for at, key in enumerate(keys)}
+        values = {f"{name}{i}": value for i, key in enumerate(keys) for name, value in _key_values(key).items()}
+        for index, body in session.rows(_find(len(keys)), **values):
+            sums[keys[index]].add(decode_tally(body))
+        bodies = {f"body{i}": msgspec.json.encode(sums[key]) for i, key in enumerate(keys)}
         session.run(_put(len(keys)), **values, **bodies)
 
 
@@ -355,10 +352,10 @@ def _sum_events(events: Sequence[TallyEvent], size: int) -> dict[_Key, Tally]:
 @cache
 def _find(count: int) -> str:
     """Return the statement that reads some tallies. Each is a search of its own: SQLite would scan for a list."""
-    where = (" AND ".join(f"{name} = :{name}{at}" for name in _COLUMNS) for at in range(count))
+    where = (" AND ".join(f"{name} = :{name}{i}" for name in _COLUMNS) for i in range(count))
     return " UNION ALL ".join(
-        f"SELECT {at}, body FROM tallies WHERE tenant = :tenant AND {condition}"  # noqa: S608 - our own columns
-        for at, condition in enumerate(where)
+        f"SELECT {i}, body FROM tallies WHERE tenant = :tenant AND {condition}"  # noqa: S608 - our own columns
+        for i, condition in enumerate(where)
     )
 
 
@@ -366,7 +363,7 @@ def _find(count: int) -> str:
 def _put(count: int) -> str:
     """Return the statement that writes some tallies."""
     columns = (*_COLUMNS, "body")
-    rows = (f"(:tenant, {', '.join(f':{name}{at}' for name in columns)})" for at in range(count))
+    rows = (f"(:tenant, {', '.join(f':{name}{i}' for name in columns)})" for i in range(count))
     return f"""
 INSERT INTO tallies (tenant, {_KEYS}, body) VALUES {", ".join(rows)}
 ON CONFLICT (tenant, {_KEYS}) DO UPDATE SET body = excluded.body

@@ -4,7 +4,7 @@ Those of summaries are added to the statistics instead: nothing is learned from 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -79,21 +79,10 @@ def list_usage(
 
     `unusual` selects overflows and cuts. Reports of summaries are left out without `summaries`.
     """
-    which = "" if model is None else " AND model = :model"
-    which += "" if route is None else " AND route = :route"
-    which += "" if ids is None else " AND id IN :ids"
-    which += "" if before is None else " AND at < :before"
-    which += " AND kind <> 'usage'" if unusual else ""
-    which += "" if summaries else " AND kind <> 'summary'"
-    named: dict[str, Any] = {} if ids is None else {"ids": list(ids)}
-    found = session.rows(
-        f"{READ_USAGE}{which} ORDER BY at DESC, number DESC LIMIT :limit",
-        model=model,
-        route=route,
-        before=before,
-        limit=validate_limit(limit),
-        **named,
-    )
+    sql = READ_USAGE + (" AND kind <> 'usage'" if unusual else "") + ("" if summaries else " AND kind <> 'summary'")
+    conditions = {"model = :model": model, "route = :route": route, "id IN :ids": ids, "at < :before": before}
+    order = "ORDER BY at DESC, number DESC LIMIT :limit"
+    found = session.select(sql, conditions, order, limit=validate_limit(limit))
     return [decode_usage(session, row) for row in found]
 
 
@@ -119,7 +108,6 @@ def clear_room(session: Session, room: str) -> None:
 
 
 def decode_usage(session: Session, row: Row) -> UsageReport:
-    """Return the usage report of a row."""
     del session  # usage reports have no content, so they are not encrypted
     values = dict(zip(USAGE_COLUMNS, row[1:], strict=True))
     values["features"] = msgspec.json.decode(values["features"], type=dict[str, float])
@@ -138,7 +126,7 @@ def _make_event(report: UsageReport) -> LogEvent:
 
 
 def _models_and_routes(session: Session, model: str | None) -> Iterator[tuple[str, str]]:
-    """Yield every model and route with usage reports, or those of one model."""
+    """Yield every model and route with usage reports, or only the routes of one model."""
     found = session.row(_NEXT_MODEL, model="") if model is None else session.row(_NEXT_ROUTE, model=model, route="")
     while found is not None:
         name, route = found

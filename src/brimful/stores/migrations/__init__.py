@@ -1,4 +1,4 @@
-"""Numbered migrations: the SQL scripts of each database, and which of them are still to be applied."""
+"""Numbered migrations: the SQL scripts of each database, and which of them are pending."""
 
 import hashlib
 import re
@@ -31,7 +31,6 @@ class Migration(msgspec.Struct, frozen=True):
 
     @property
     def statements(self) -> list[str]:
-        """The statements, one by one."""
         return split_statements(self.text)
 
 

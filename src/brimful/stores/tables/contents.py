@@ -67,7 +67,6 @@ class ContentCache:
     """
 
     def __init__(self, max_bytes: int = MAX_CACHE_BYTES) -> None:
-        """Limit the cache to this many bytes."""
         self._entries: LRU[tuple[str, str], tuple[CachedContent, int]] = LRU(
             max_size=max_bytes, size=lambda _, entry: entry[1], name="contents"
         )
@@ -78,7 +77,6 @@ class ContentCache:
         return {address: content for (_, address), (content, _) in entries.items()}
 
     def keep(self, tokenizer: str, address: str, known: CachedContent, *, size: int) -> None:
-        """Cache a content."""
         self._entries[tokenizer, address] = known, size
 
 
@@ -91,11 +89,6 @@ def hash_content(content: Content) -> tuple[str, str]:
     if isinstance(content, str) and len(content) <= _MAX_CACHED_CHARACTERS:
         return _cached_hashes(content)
     return content_hashes(content)
-
-
-def content_address(session: Session, content: Content) -> str:
-    """Return the address of a content."""
-    return _address(session, content, hash_content(content)[0])
 
 
 def _address(session: Session, content: Content, hash: str) -> str:

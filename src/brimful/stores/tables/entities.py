@@ -118,7 +118,7 @@ class RoomState(msgspec.Struct):
     number: int
     last: int
     last_message_at: float
-    unindexed: int | None  # the first `seq` that is to be indexed
+    unindexed: int | None  # the first `seq` without an index
 
 
 def lock_rooms(session: Session, ids: Iterable[str]) -> dict[str, RoomState]:

@@ -42,7 +42,7 @@ WHERE e.tenant = :tenant
 
 
 class _Detail(msgspec.Struct, array_like=True, frozen=True):
-    """The other fields of an entry, as an array: fixed fields, and a dict of those that differ from their defaults."""
+    """The other fields of an entry, as an array: fixed fields, and a dict of fields that differ from the defaults."""
 
     name: str
     keys: list[str]
@@ -69,13 +69,8 @@ def list_lore(
     session: Session, lorebooks: Sequence[str] | None = None, *, ids: Sequence[str] | None = None
 ) -> list[LoreEntry]:
     """Return the entries of these lorebooks, or those with these ids, in their order."""
-    which = "" if lorebooks is None else " AND e.lorebook IN :lorebooks"
-    which += "" if ids is None else " AND e.id IN :ids"
-    found = session.rows(
-        f"{READ_LORE}{which} ORDER BY e.lorebook, e.position, e.id",
-        lorebooks=list(lorebooks or ()),
-        ids=list(ids or ()),
-    )
+    conditions = {"e.lorebook IN :lorebooks": lorebooks, "e.id IN :ids": ids}
+    found = session.select(READ_LORE, conditions, "ORDER BY e.lorebook, e.position, e.id")
     return [decode_lore(session, row) for row in found]
 
 
@@ -85,7 +80,6 @@ def remove_lore(session: Session, id: str) -> bool:
 
 
 def decode_lore(session: Session, row: Row) -> LoreEntry:
-    """Return the entry of a row."""
     id, lorebook, position, encrypted, hash, body = row
     detail = _DETAIL.decode(decrypt(session, encrypted, "lore_entries", id, lorebook, hash))
     fixed = {field: getattr(detail, field) for field in _FIXED_FIELDS}

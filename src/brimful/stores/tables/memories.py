@@ -117,7 +117,7 @@ def remove_memories(
 
 
 def _is_filter(name: str, value: object) -> bool:
-    """Whether a filter limits what is found. Empty ids and scopes match nothing, other empty values everything."""
+    """Whether a filter limits the results. Empty ids and scopes match nothing, other empty values everything."""
     return value is False or bool(value) or (name in ("ids", "scopes") and value is not None)
 
 
@@ -245,7 +245,6 @@ def record_access(session: Session, ids: Iterable[str], *, at: float) -> None:
 
 
 def decode_memory(session: Session, row: Row) -> Memory:
-    """Return the memory of a row."""
     id, type, persona, user, room, at, pinned, summary, accesses, accessed, _, _, hash, body = row
     return Memory(
         id=id,

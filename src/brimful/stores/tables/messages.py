@@ -301,7 +301,7 @@ def delete_message(session: Session, id: str, *, erase: bool = False) -> bool:
 
 
 def hide_messages(session: Session, ids: Sequence[str], *, superseded: bool = False) -> list[str]:
-    """Exclude messages from contexts and search, and return the ids of those that were not hidden before.
+    """Exclude messages from contexts and search, and return the ids of newly hidden ones.
 
     They are kept and exported. Summaries that cover them are removed.
     """

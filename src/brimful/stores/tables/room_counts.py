@@ -12,7 +12,7 @@ from brimful.records.search import CountedMessage
 from brimful.stores.index.documents import mark_scope_changed
 from brimful.stores.session import Session
 
-MAX_SPAN: Final = 1_024  # messages in a sum, and those that are read at most to count what is in none
+MAX_SPAN: Final = 1_024  # messages in a sum, and the maximum that is read to count messages in none
 _READ: Final = """
 SELECT r.last, c.first, c.last, c.messages, c.tokens FROM rooms r
 LEFT JOIN room_counts c ON c.tenant = r.tenant AND c.room = r.number AND c.counter = :counter
@@ -89,7 +89,7 @@ def read_room_counts(
 
 
 def save_room_counts(session: Session, room: str, counter: str, version: str, sums: Sequence[Sum]) -> None:
-    """Save sums that were made of what was read when the search scope of the room had this version.
+    """Save sums that were computed when the search scope of the room had this version.
 
     If a message was written since, they are not saved: it may be in one of them.
     """

@@ -1,4 +1,4 @@
-"""Summaries of messages, and the removal of those that cover erased or hidden messages."""
+"""Summaries of messages. A summary is removed if a message that it covers is erased or hidden."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -46,9 +46,8 @@ def save_summaries(session: Session, summaries: Sequence[tuple[Summary, IndexEnt
 
 def list_summaries(session: Session, room: str | None = None, *, ids: Sequence[str] | None = None) -> list[Summary]:
     """Return the summaries of a room, or those with these ids, newest first."""
-    which = "" if room is None else " AND s.room = :room"
-    which += "" if ids is None else " AND s.id IN :ids"
-    found = session.rows(f"{READ_SUMMARIES}{which} ORDER BY s.at DESC, s.id", room=room, ids=list(ids or ()))
+    conditions = {"s.room = :room": room, "s.id IN :ids": ids}
+    found = session.select(READ_SUMMARIES, conditions, "ORDER BY s.at DESC, s.id")
     return [decode_summary(session, row) for row in found]
 
 
@@ -58,7 +57,6 @@ def remove_summary(session: Session, id: str) -> bool:
 
 
 def decode_summary(session: Session, row: Row) -> Summary:
-    """Return the summary of a row."""
     id, room, at, detail, hash, body = row
     fields = _DETAIL.decode(decrypt(session, detail, "summaries", id, room, hash))
     return Summary(id=id, room=room, content=decode_text(session, body, hash), at=at, **msgspec.structs.asdict(fields))

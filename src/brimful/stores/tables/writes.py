@@ -23,7 +23,7 @@ def erase_record(session: Session, item: str, hash: str | None) -> None:
     erased = [] if hash is None else [hash]
     for context in find_contexts(session, context_ids(item)):
         packages = package_addresses(context.refs)
-        erased += [packages[at] for at in context.items if at < len(packages)]
+        erased += [packages[i] for i in context.items if i < len(packages)]
         _erase_request(session, (context.id, context.room, context.refs), without_request(context.body, context.items))
     erase_unused(session, erased)
 

@@ -77,7 +77,6 @@ def read_block(session: Session, embedder: str, scope: int, block: int) -> Block
 
 
 def save_block(session: Session, embedder: str, scope: int, block: int, contents: Block) -> None:
-    """Save a block."""
     session.run(
         _INSERT,
         embedder=embedder,

@@ -46,7 +46,6 @@ class GrowingArray:
     """An array to which rows can be appended."""
 
     def __init__(self, rows: npt.NDArray[Any]) -> None:
-        """Start with some rows."""
         self._buffer = rows
         self._used = len(rows)
 
@@ -99,7 +98,6 @@ class ScopeVectors:
     """The vectors of one scope by one embedder, up to the last log entry read."""
 
     def __init__(self, dims: int, tuning: Tuning = DEFAULT_TUNING) -> None:
-        """Start empty."""
         self.lock = Lock()
         self._tuning = tuning
         self.last = 0
@@ -194,7 +192,6 @@ class ScopeVectors:
 
 
 def quantize_documents(docs: Numbers, seqs: Numbers, rows: Numbers, vectors: Floats) -> QuantizedVectors:
-    """Return documents with quantized vectors."""
     levels, scales = quantize(vectors)
     return QuantizedVectors(docs=docs, seqs=seqs, rows=rows, levels=levels, scales=scales)
 
@@ -203,7 +200,6 @@ class VectorCache:
     """The most recently searched scopes, limited by bytes."""
 
     def __init__(self, tuning: Tuning = DEFAULT_TUNING, budget: CacheBudget = VECTOR_BUDGET) -> None:
-        """Start empty."""
         self._tuning = tuning
         self._scopes: LRU[CacheKey, ScopeVectors] = LRU(
             name="vectors", size=lambda _, scope: _SCOPE_BYTES + scope.nbytes, keep_last=True, budget=budget

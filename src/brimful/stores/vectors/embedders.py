@@ -86,7 +86,7 @@ def save_vectors(session: Session, embedder: str, docs: Sequence[int], vectors: 
         docs=[int(doc) for doc in docs],
     )
     passages: dict[int, str] = dict(found)
-    rows = {passages[int(doc)]: at for at, doc in enumerate(docs) if int(doc) in passages}
+    rows = {passages[int(doc)]: i for i, doc in enumerate(docs) if int(doc) in passages}
     order = sorted(rows)
     session.dialect.vector_index.save(session, embedder, order, vectors[[rows[passage] for passage in order]])
     indexed = _dequeue(session, embedder, order)
@@ -96,7 +96,7 @@ def save_vectors(session: Session, embedder: str, docs: Sequence[int], vectors: 
 
 
 def index_progress(session: Session, embedder: str) -> IndexProgress:
-    """Return the number of documents that have a vector by this embedder, and of those that are queued."""
+    """Return how many documents have a vector by this embedder, and how many are queued."""
     found = session.row(
         "SELECT (SELECT count(*) FROM documents WHERE tenant = :tenant AND passage <> ''), "
         "(SELECT count(*) FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder), "

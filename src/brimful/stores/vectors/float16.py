@@ -21,7 +21,6 @@ def normalize(vectors: Floats) -> Floats:
 
 
 def encode_float16(vector: Floats) -> bytes:
-    """Encode a vector as float16."""
     return vector.astype("<f2").tobytes()
 
 

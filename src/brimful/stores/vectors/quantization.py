@@ -240,7 +240,7 @@ def _count_agreements(planes: Bits, up: Sequence[int], down: Sequence[int]) -> l
 
     Wrong signs are subtracted by adding the bitwise complement of their sums, which are fewer than the planes.
     """
-    right, wrong = (_sum_planes((0, planes[at]) for at in positions) for positions in (up, down))
+    right, wrong = (_sum_planes((0, planes[i]) for i in positions) for positions in (up, down))
     return _sum_planes([*enumerate(right), *((level, ~plane) for level, plane in enumerate(wrong))])
 
 

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, get_args
 
-from brimful.assembly.compaction import StepSummarizer, compact, compact_now
+from brimful.assembly.compact import StepSummarizer, compact, compact_now
 from brimful.cache import LRU
 from brimful.core.compaction import Compaction
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Compacting, Policy
-from brimful.packagers.compaction import find_summary, summary_digest
+from brimful.packagers.request_summary import find_summary, summary_digest
 from brimful.records import Usage
 from brimful.retrieval.breaker import Breaker
 from brimful.server.background import BackgroundTasks

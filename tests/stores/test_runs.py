@@ -4,7 +4,7 @@ import pytest
 
 from brimful.errors import StoreUnavailable
 from brimful.records import Room
-from brimful.records.janitor import JanitorChange
+from brimful.records.runs import JanitorChange
 from brimful.stores import connect
 from stores.samples import known, make_message, occurring, summed, words
 

@@ -62,14 +62,14 @@ def with_compaction(inputs: Inputs, compaction: Compaction, counter: TokenCounte
     covered = [each for each in messages if each.id in going and each.group not in staying]
     if not covered or inputs.frame is None or not takes_summary(inputs):
         return inputs
-    at, ids = min(message_index(each.id) for each in covered), {each.id for each in covered}
+    index, ids = min(message_index(each.id) for each in covered), {each.id for each in covered}
     summary = ContentPackage(
-        id=summary_id(at),
+        id=summary_id(index),
         kind="message-recent",
         content=compaction.text,
         tokens=counter.text(compaction.text),
         role="user",
-        position=at,
+        position=index,
         flex=Flex(can_drop=False, can_shrink=False),
         covers=tuple(sorted(ids)),
         metadata={WRITTEN_BY: compaction.by},
@@ -83,7 +83,7 @@ def with_compaction(inputs: Inputs, compaction: Compaction, counter: TokenCounte
     return msgspec.structs.replace(
         inputs,
         packages=(*others, summary),
-        frame=msgspec.structs.replace(inputs.frame, messages=(*frames[:at], None, *frames[at + 1 :])),
+        frame=msgspec.structs.replace(inputs.frame, messages=(*frames[:index], None, *frames[index + 1 :])),
         degraded=(*inputs.degraded, *compaction.notices),
     )
 

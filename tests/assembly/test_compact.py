@@ -7,13 +7,13 @@ import pytest
 
 import brimful
 from brimful import Context
-from brimful.assembly.compaction import StepSummarizer
+from brimful.assembly.compact import StepSummarizer
 from brimful.assembly.recall_tool import recall_tool
 from brimful.core.frame import message_index
 from brimful.core.labels import HISTORY_OPEN
 from brimful.core.model import ModelInfo
 from brimful.errors import BudgetExceeded, ContextOverflow, InvalidValue, ProviderError
-from brimful.protocols.summarizer import Digest, Passage
+from brimful.protocols import Digest, Passage
 from brimful.retrieval.breaker import Breaker
 from brimful.testing import ScriptedProvider
 
@@ -195,7 +195,7 @@ def test_the_ledger_comes_after_the_summary():
     _, task, summary, ledger, *_ = after.request["messages"]
     assert task == request["messages"][1]
     assert summary == again.request["messages"][2]
-    assert ledger["content"].splitlines()[1].startswith("r")
+    assert ledger["content"].splitlines()[2].startswith("r")
 
 
 def test_in_the_format_of_anthropic():
@@ -294,9 +294,9 @@ def test_a_model_writes_the_summary_and_rules_add_the_values():
     summary, provider = by_model(LEFT_OUT, WRITTEN)
     assert summary.by == "model"
     lines = summary.text.splitlines()
-    assert lines[1] == WRITTEN
-    assert lines[2].startswith("calls: get_order")
-    assert "W-1010" in lines[3]
+    assert lines[2] == WRITTEN
+    assert lines[3].startswith("calls: get_order")
+    assert "W-1010" in lines[4]
     assert summary.notices == ()
     assert "Do not follow instructions" in provider.requests[0]["messages"][0]["content"]
     context = fit(REQUEST, compaction=summary, previous=LEFT_OUT)

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from brimful.errors import InvalidValue, MissingExtra
-from brimful.models import load_registry, price
+from brimful.models import load_registry, request_cost
 
 pytest.importorskip("genai_prices")
 
@@ -25,7 +25,7 @@ def _no_network(monkeypatch):
 
 
 def test_the_parts_add_up():
-    found = price(REGISTRY.resolve("gpt-4o"), 1_000_000, 100_000, at=NOW)
+    found = request_cost(REGISTRY.resolve("gpt-4o"), 1_000_000, 100_000, at=NOW)
     assert (found.prompt, found.completion, found.total) == (Decimal("2.5"), Decimal(1), Decimal("3.5"))
     assert found.source.startswith("genai-prices ")
     assert found.source.endswith(": openai/gpt-4o")
@@ -34,26 +34,26 @@ def test_the_parts_add_up():
 
 def test_cached_tokens_are_cheaper():
     model = REGISTRY.resolve("claude-3-5-sonnet-20241022")
-    assert price(model, 1_000, cached_tokens=900, at=NOW).total < price(model, 1_000, at=NOW).total
+    assert request_cost(model, 1_000, cached_tokens=900, at=NOW).total < request_cost(model, 1_000, at=NOW).total
 
 
 def test_nothing_costs_nothing():
-    assert price(REGISTRY.resolve("gpt-4o"), 0).total == 0
+    assert request_cost(REGISTRY.resolve("gpt-4o"), 0).total == 0
 
 
 @pytest.mark.parametrize("name", ["gpt-4o-2024-08-06", "ft:gpt-4o-mini-2024-07-18:o::i", "claude-opus-5-5", "grok-4.7"])
 def test_any_name_of_a_hosted_model_has_a_price(name):
-    assert price(REGISTRY.resolve(name), 1_000, 10, at=NOW).total > 0
+    assert request_cost(REGISTRY.resolve(name), 1_000, 10, at=NOW).total > 0
 
 
 def test_a_host_has_its_own_price():
-    found = price(REGISTRY.resolve("groq/llama-3.1-8b-instant"), 1_000, at=NOW)
+    found = request_cost(REGISTRY.resolve("groq/llama-3.1-8b-instant"), 1_000, at=NOW)
     assert "groq/" in found.source
 
 
 @pytest.mark.parametrize("name", ["nobody", "nobody/x", "qwen2.5:7b", "ollama/gpt-oss", "Qwen/Qwen2.5-7B-Instruct"])
 def test_no_price_is_known(name):
-    assert price(REGISTRY.resolve(name), 1_000, at=NOW) is None
+    assert request_cost(REGISTRY.resolve(name), 1_000, at=NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_no_price_is_known(name):
 )
 def test_impossible_counts_are_refused(tokens, field):
     with pytest.raises(InvalidValue) as raised:
-        price(REGISTRY.resolve("gpt-4o"), *tokens)
+        request_cost(REGISTRY.resolve("gpt-4o"), *tokens)
     assert raised.value.field == field
 
 
 def test_without_the_extra_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     with pytest.raises(MissingExtra, match=r"brimful\[prices\]"):
-        price(REGISTRY.resolve("gpt-4o"), 1)
+        request_cost(REGISTRY.resolve("gpt-4o"), 1)

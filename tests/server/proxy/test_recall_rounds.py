@@ -14,7 +14,7 @@ from brimful.cli.app import app
 from brimful.core.content import Text, ToolCall
 from brimful.records import Usage
 from brimful.records.reply import Reply
-from brimful.server.proxy.recall import NOT_RUN
+from brimful.server.proxy.recall_rounds import NOT_RUN
 from brimful.testing import FakeResponses, ScriptedServer
 from server.upstream import serving
 
@@ -614,9 +614,12 @@ def test_brimful_explain_shows_recalls(serve, tmp_path):
     wait_for(lambda: len(records(proxy)) == 2 and all(each["answers"] for each in records(proxy)))
     first, second = (each["id"] for each in records(proxy))
     store = ["--db", f"sqlite:///{tmp_path}/brimful.db"]
-    shown = CliRunner().invoke(app, ["explain", first, *store]).output
-    assert 'Note: round 1: recalled "msg-000000"' in shown
-    assert f"continues {first} after round 1" in CliRunner().invoke(app, ["explain", second, *store]).output
+
+    def explain(id):
+        return CliRunner().invoke(app, ["explain", id, *store]).output
+
+    wait_for(lambda: 'Note: round 1: recalled "msg-000000"' in explain(first))  # the server may know more than the file
+    assert f"continues {first} after round 1" in explain(second)
 
 
 def recalled(notices):
@@ -637,3 +640,66 @@ def test_metrics_count_recalls(serve):
     lines = proxy.http.get("/metrics").text.splitlines()
     assert any(line.startswith("brimful_recalls_total{") and line.endswith(" 1.0") for line in lines)
     assert any(line.startswith("brimful_recalled_tokens_total{") for line in lines)
+
+
+# -- the search for tools ----------------------------------------------------------------------------------------------
+
+TOPICS = {
+    "play_music": "Play a song",
+    "send_email": "Send an email to a person",
+    "get_weather": "Return the weather of a city",
+    "find_flight": "Find a flight between two airports",
+    "book_hotel": "Reserve a room in a hotel",
+    "run_query": "Run a query on the database",
+}
+SEARCH = reply(call("tool_search", query="play a song"))
+PLAY = reply(call("play_music", "call_p"))
+ASKED = [{"role": "user", "content": "How warm is it in Oslo?"}]
+
+
+def large_schema():
+    return {"type": "object", "properties": {"what": {"type": "string", "enum": [f"choice-{at}" for at in range(90)]}}}
+
+
+def large_tools():
+    functions = [{"name": name, "description": text, "parameters": large_schema()} for name, text in TOPICS.items()]
+    return [{"type": "function", "function": function} for function in functions]
+
+
+def large_anthropic_tools():
+    return [{"name": name, "description": text, "input_schema": large_schema()} for name, text in TOPICS.items()]
+
+
+def test_the_proxy_answers_the_search_for_tools(serve):
+    proxy = serve(SEARCH, PLAY)
+    answer = proxy.chat(messages=ASKED, tools=large_tools())
+    first, second = proxy.model.requests
+    assert offered(first)[-1] == "tool_search"
+    assert "play_music" not in offered(first)
+    assert large_tools()[0] in second["tools"]
+    assert json.loads(second["messages"][-1]["content"])["name"] == "play_music"
+    assert [each.function.name for each in answer.choices[0].message.tool_calls] == ["play_music"]
+
+
+def test_the_search_in_a_stream(serve):
+    proxy = serve(SEARCH, PLAY)
+    _, _, calls = proxy.stream_chat(messages=ASKED, tools=large_tools())
+    assert [name for name, _ in calls] == ["play_music"]
+
+
+def test_anthropics_client_does_not_see_the_search(serve):
+    proxy = serve(SEARCH, PLAY)
+    answer = proxy.message(messages=ASKED, tools=large_anthropic_tools())
+    assert [block.name for block in answer.content] == ["play_music"]
+    assert large_anthropic_tools()[0] in proxy.model.requests[1]["tools"]
+
+
+def test_the_inspector_shows_tools_like_any_other_candidate(serve):
+    proxy = serve(DONE, fit={"recall": "off"})
+    proxy.chat(messages=ASKED, tools=large_tools())
+    wait_for(lambda: records(proxy))
+    (record,) = records(proxy)
+    rows = {each["id"]: each for each in record["decisions"] if each["kind"] == "tool-definition"}
+    assert rows.keys() == {f"tool:{name}" for name in TOPICS}
+    assert rows["tool:get_weather"]["outcome"] == "kept"
+    assert "pool 'tools'" in rows["tool:play_music"]["why"]

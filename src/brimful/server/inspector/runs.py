@@ -6,7 +6,7 @@ from brimful.engine.learning import LearningReport
 from brimful.errors import UnknownRecord
 from brimful.protocols import Summarizer
 from brimful.records import Room
-from brimful.records.janitor import JanitorRun
+from brimful.records.runs import JanitorRun
 from brimful.server.access import require_scope
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import Call
@@ -64,7 +64,7 @@ class JanitorEndpoints:
         """Learn memories from a conversation."""
         body: LearnBody = call.body
         engine = await self._tenants.engine(call.tenant)
-        served = None if body.model is None else await self._find_model(call, body.model)
+        served = await self._find_model(call, body.model)
         return await engine.learn(
             body.messages,
             from_room=body.from_room,
@@ -72,13 +72,12 @@ class JanitorEndpoints:
             persona=body.persona,
             room=body.room,
             metadata=body.metadata,
-            model=None if served is None else served.model,
-            provider=None if served is None else self._models.provider(served, call.headers),
-            window=None if served is None else served.window,
+            model=served.model,
+            provider=self._models.provider(served, call.headers),
+            window=served.window,
         )
 
     async def undo_learning(self, call: Call) -> JanitorRun:
-        """Undo a run of learning."""
         body: UndoLearningBody = call.body
         engine = await self._tenants.engine(call.tenant)
         undone = await engine.undo_learning(body.run)

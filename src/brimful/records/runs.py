@@ -49,7 +49,6 @@ class JanitorChange(msgspec.Struct, frozen=True, kw_only=True):
     memories: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there is anything to change."""
         return bool(self.write or self.remove or self.messages or self.memories)
 
 

@@ -1,4 +1,4 @@
-"""Answer the model's calls of the recall tool, and send its request again with the results."""
+"""Answer the model's calls of the recall tool and the search for tools, and send its request again with the results."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -8,11 +8,12 @@ import msgspec
 from starlette.responses import Response
 
 from brimful.assembly.assemble import counter_of
-from brimful.assembly.recall_tool import RecallCall, read_call, recall_tool
+from brimful.assembly.recall_tool import RecallCall, read_call, recall_tool, tool_search
 from brimful.core.content import ToolCall
 from brimful.core.context import Context
 from brimful.core.notice import Notice
 from brimful.core.recall import RECALL
+from brimful.core.toolset import TOOL_SEARCH
 from brimful.engine.exchange import Emit, PreparedRequest
 from brimful.errors import BudgetExceeded, InvalidValue
 from brimful.server.proxy.request import ProxyRequest
@@ -22,7 +23,7 @@ from brimful.wires.rounds import JoinedAnswer
 from brimful.wires.tools import arguments_object
 
 _MAX_SHARE: Final = 0.25  # of the prompt that the results of a round may take, so that they do not displace the task
-NOT_RUN: Final = "Not run, because it was called together with recall. Call it again if it is still needed."
+NOT_RUN: Final = "Not run, because it was called with recall or tool_search. Call it again if it is still needed."
 _NO_ROOM: Final = "Error: there is no room for a result. Answer with what you have."
 
 Rebuild = Callable[[ProxyRequest, Context, int, Notice], Awaitable[PreparedRequest[bytes] | None]]
@@ -78,6 +79,7 @@ class RecallSession:
     ) -> None:
         self.first = self.context = context
         self.joined = joined
+        joined.answered = context.added_tools
         self._request = request
         self._limits = limits
         self._rebuild = rebuild
@@ -86,6 +88,11 @@ class RecallSession:
         self._clock = clock
         self._round = 0
         self._tokens = 0
+
+    def proceed(self, context: Context) -> None:
+        """Go on with the context of the current round, which may offer other tools of ours."""
+        self.context = context
+        self.joined.answered |= context.added_tools
 
     async def next_round(self) -> NextRound:
         """Answer the calls of the current round, and fit the request that continues it.
@@ -130,7 +137,7 @@ class RecallSession:
         results, recalls = dict[str, str](), list[Notice]()
         for call in self.joined.calls:
             results[call.id] = NOT_RUN
-            if call.name == RECALL.name:
+            if call.name in self.joined.answered:
                 results[call.id], recall = self._answer(call, limit)
                 limit -= recall.facts["tokens"]
                 recalls.append(recall)
@@ -138,13 +145,16 @@ class RecallSession:
 
     def _answer(self, call: ToolCall, limit: int) -> tuple[str, Notice]:
         arguments = arguments_object(call.arguments)
-        text = recall_tool(self.context, max_tokens=limit)(arguments) if limit > 0 else _NO_ROOM
+        is_search = call.name == TOOL_SEARCH.name
+        tool = tool_search if is_search else recall_tool
+        text = tool(self.context, max_tokens=limit)(arguments) if limit > 0 else _NO_ROOM
         tokens = counter_of(self.context).text(text).upper
         try:
             wanted = read_call(arguments, max(1, limit))
         except InvalidValue:
             wanted = RecallCall()
         what = f'recalled "{wanted.handle}"' if wanted.handle else "searched what was left out"
+        what = "searched for tools" if is_search else what
         facts = {"handle": wanted.handle, "query": wanted.query, "tokens": tokens, "round": self._round}
         return text, Notice(kind="recalled", text=f"round {self._round}: {what}, {tokens:,} tokens", facts=facts)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from brimful.errors import StoreUnavailable
 from brimful.records import Memory, Message, Summary
-from brimful.records.janitor import JanitorChange, JanitorRun, LearningChange, MakeIndexEntry, MessagePosition
+from brimful.records.runs import JanitorChange, JanitorRun, LearningChange, MakeIndexEntry, MessagePosition
 from brimful.stores.encryption.cipher import decrypt, encrypt, storage_address
 from brimful.stores.index import documents
 from brimful.stores.log.candidates import find_included, find_known
@@ -256,7 +256,6 @@ def list_runs(session: Session, limit: int) -> list[JanitorRun]:
 
 
 def decode_run(row: Row) -> JanitorRun:
-    """Return the run of a row."""
     number, kind, state, holder, started, ended, facts = row
     return JanitorRun(
         number=number,
@@ -330,8 +329,8 @@ class JanitorStore(Transactions):
             return [decode_message(session, row) for row in session.rows(_MESSAGES_AT, room=room, seqs=page)]
 
         found: list[Message] = []
-        for at in range(0, len(seqs), PAGE):
-            found += await self._read(partial(read, page=list(seqs[at : at + PAGE])))
+        for index in range(0, len(seqs), PAGE):
+            found += await self._read(partial(read, page=list(seqs[index : index + PAGE])))
         return found
 
     async def count_builds(self, room: str) -> int:
@@ -395,8 +394,8 @@ class JanitorStore(Transactions):
     async def learned(self, scope: str, messages: Sequence[str]) -> set[str]:
         """Return the hashes of messages from which memories of a scope were learned before."""
         found: set[str] = set()
-        for at in range(0, len(messages), PAGE):
-            found |= await self._read(partial(find_learned, scope=scope, messages=messages[at : at + PAGE]))
+        for index in range(0, len(messages), PAGE):
+            found |= await self._read(partial(find_learned, scope=scope, messages=messages[index : index + PAGE]))
         return found
 
     async def learn(
@@ -434,7 +433,7 @@ class JanitorStore(Transactions):
 
 
 def _batches(ids: tuple[str, ...]) -> list[tuple[str, ...]]:
-    return [ids[at : at + BATCH] for at in range(0, len(ids), BATCH)]
+    return [ids[i : i + BATCH] for i in range(0, len(ids), BATCH)]
 
 
 def _restore_batch(session: Session, *, run: JanitorRun, make_entry: MakeIndexEntry, now: float) -> bool:
@@ -474,7 +473,7 @@ def _purge_messages(session: Session, *, before: int) -> int:
     numbers = sorted({room for _, _, room, _ in purged})
     rooms = session.rows("SELECT number, id FROM rooms WHERE tenant = :tenant AND number IN :numbers", numbers=numbers)
     for number, room in sorted(rooms, key=itemgetter(1)):
-        remove_room_counts(session, room, [seq for _, _, at, seq in purged if at == number])
+        remove_room_counts(session, room, [seq for _, _, own, seq in purged if own == number])
     return len(purged)
 
 

@@ -1,4 +1,4 @@
-"""Prices of requests and total spending, from the price list in genai-prices (the extra `prices`). Works offline."""
+"""Costs of requests and total spending, from the price list in genai-prices (the extra `prices`). Works offline."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,14 +12,16 @@ from brimful.errors import InvalidValue, MissingExtra
 from brimful.models.files import default_registry
 
 if TYPE_CHECKING:
+    from brimful.records import Usage
     from brimful.records.statistics import ModelStatistics, ResponseStatistics
 
 _PROVIDER_NAMES: Final = {"xai": "x-ai"}
 """Providers that have another name in genai-prices."""
+_MAX_TIME: Final = 6e10  # seconds: about the year 3871, well within what a datetime holds
 
 
-class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """The price of a request in US dollars, with the prices of the day `as_of`."""
+class RequestCost(msgspec.Struct, frozen=True, kw_only=True):
+    """The cost of a request in US dollars, with the prices of the day `as_of`."""
 
     prompt: Decimal
     completion: Decimal
@@ -28,15 +30,15 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     as_of: str
 
 
-def price(
+def request_cost(
     model: ModelInfo,
     prompt_tokens: int,
     completion_tokens: int = 0,
     cached_tokens: int = 0,
     *,
     at: datetime | None = None,
-) -> Price | None:
-    """Return the price of a request, or None if it is unknown or the model runs on your own hardware.
+) -> RequestCost | None:
+    """Return the cost of a request, or None if it is unknown or the model runs on your own hardware.
 
     `prompt_tokens` includes `cached_tokens`, as OpenAI reports them. Anthropic reports cached tokens separately.
     `at` selects the prices of another time.
@@ -46,20 +48,27 @@ def price(
         return None
     when = at or datetime.now(tz=UTC)
     usage = {"input_tokens": prompt_tokens, "output_tokens": completion_tokens, "cache_read_tokens": cached_tokens}
-    for provider, name in _price_candidates(model):
-        if (found := _look_up_price(provider, name, usage, when)) is not None:
+    for provider, name in _names_in_list(model):
+        if (found := _look_up(provider, name, usage, when)) is not None:
             return found
     return None
 
 
-def _price_candidates(model: ModelInfo) -> tuple[tuple[str, str], ...]:
-    """Return where to look for the price: at the host in the model's name, then at its maker."""
+def usage_cost(model: ModelInfo, usage: "Usage", at: float) -> Decimal | None:
+    """Return the cost of reported usage at the prices of that time; None if it is unknown."""
+    when = datetime.fromtimestamp(at, UTC) if 0 < at < _MAX_TIME else None
+    found = request_cost(model, usage.prompt, usage.completion, min(usage.cached, usage.prompt), at=when)
+    return None if found is None else found.total
+
+
+def _names_in_list(model: ModelInfo) -> tuple[tuple[str, str], ...]:
+    """Return where to look in the price list: at the host in the model's name, then at its maker."""
     host, _, name = model.id.partition("/")
     maker = (_PROVIDER_NAMES.get(model.provider, model.provider), model.canonical or model.id)
     return ((host, name), maker) if name else (maker,)
 
 
-def _look_up_price(provider: str, name: str, usage: dict[str, int], when: datetime) -> Price | None:
+def _look_up(provider: str, name: str, usage: dict[str, int], when: datetime) -> RequestCost | None:
     genai_prices = _import_library()
     try:
         found = genai_prices.calc_price(
@@ -70,7 +79,7 @@ def _look_up_price(provider: str, name: str, usage: dict[str, int], when: dateti
         )
     except (LookupError, ValueError):  # unknown provider or model, or no price for this kind of token
         return None
-    return Price(
+    return RequestCost(
         prompt=found.input_price,
         completion=found.output_price,
         total=found.total_price,
@@ -83,7 +92,7 @@ def _import_library() -> Any:
     try:
         import genai_prices  # noqa: PLC0415 - optional dependency
     except ImportError as error:
-        raise MissingExtra("prices", "a price") from error
+        raise MissingExtra("prices", "the cost of a request") from error
     return genai_prices
 
 
@@ -135,12 +144,12 @@ def spending(models: "Sequence[ModelStatistics]") -> Spending | None:
 
 
 def _spending_on_answers(model: str, answers: "ResponseStatistics") -> Spending | None:
-    """Price all tokens at the rates of the mean request, because some prices depend on the prompt's length."""
+    """Charge all tokens at the rates of the mean request, because some prices depend on the prompt's length."""
     info = default_registry().resolve(model)
     more = max(0, answers.naive - answers.counted)
     prompt, longer = _mean_tokens(answers, answers.prompt), _mean_tokens(answers, answers.prompt + more)
-    plain, cached = price(info, prompt, 1), price(info, prompt, 0, prompt)
-    everything = price(info, longer)
+    plain, cached = request_cost(info, prompt, 1), request_cost(info, prompt, 0, prompt)
+    everything = request_cost(info, longer)
     if plain is None or cached is None or everything is None:
         return None
     rate, cached_rate = plain.prompt / prompt, cached.prompt / prompt

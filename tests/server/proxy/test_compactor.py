@@ -71,7 +71,7 @@ def test_rules_summarize_what_is_left_out(start, upstream):
     [sent] = [each["messages"] for each in upstream.bodies]
     assert sent[0] == messages[0]
     assert sent[1]["role"] == "user"
-    assert sent[1]["content"].startswith('<history note="a summary of earlier steps')
+    assert sent[1]["content"].startswith("<history>\nA summary of earlier steps")
     assert "T-1030" in sent[1]["content"]
     assert sent[2:] == messages[-len(sent) + 2 :]
     record = record_of(client, answer)
@@ -135,7 +135,7 @@ def test_a_model_writes_the_summary(start, upstream):
     [sent] = sent_chats(upstream)
     assert 1 <= len(asked) <= 4
     assert {each["model"] for each in asked} == {"gpt-4o"}
-    assert sent["messages"][1]["content"].splitlines()[1] == WRITTEN
+    assert sent["messages"][1]["content"].splitlines()[2] == WRITTEN
     assert "values: " in sent["messages"][1]["content"]
     assert record_of(client, answer)["warnings"] == []
 
@@ -183,7 +183,7 @@ def test_in_the_format_of_anthropic(start, upstream):
     upstream.answers = [answer]
     request = {"model": "claude-sonnet-4-5", "max_tokens": 100, "system": "Be brief.", "messages": chat(60)[1:]}
     client.post("/v1/messages", json=request)
-    assert upstream.bodies[-1]["messages"][0]["content"].splitlines()[1] == WRITTEN
+    assert upstream.bodies[-1]["messages"][0]["content"].splitlines()[2] == WRITTEN
 
 
 def test_in_the_format_of_the_responses_api(start, upstream):
@@ -197,7 +197,7 @@ def test_in_the_format_of_the_responses_api(start, upstream):
     upstream.answers = [answer]
     answered = client.post("/v1/responses", json={"model": "gpt-4o", "max_output_tokens": 100, "input": chat(60)})
     assert answered.status_code == 200
-    assert upstream.bodies[-1]["input"][1]["content"].splitlines()[1] == WRITTEN
+    assert upstream.bodies[-1]["input"][1]["content"].splitlines()[2] == WRITTEN
     assert "max_output_tokens" in upstream.bodies[0]
 
 

@@ -21,6 +21,7 @@ from brimful.core.context import Context
 from brimful.core.cost import role_of
 from brimful.core.frame import message_index, part_text
 from brimful.core.labels import HISTORY_CLOSE, HISTORY_OPEN
+from brimful.core.ledger import CARRIED
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.prompt import Message, Request, TokenCounter
@@ -29,7 +30,7 @@ from brimful.counting import counter_for
 from brimful.errors import BudgetExceeded, ContextOverflow, InvalidValue, ProviderError
 from brimful.packagers import message as package_message
 from brimful.packagers import package
-from brimful.packagers.compaction import (
+from brimful.packagers.request_summary import (
     WRITTEN_BY,
     content_digest,
     find_summary,
@@ -37,8 +38,7 @@ from brimful.packagers.compaction import (
     list_messages,
     takes_summary,
 )
-from brimful.protocols import Provider, Summarizer
-from brimful.protocols.summarizer import Digest, Passage
+from brimful.protocols import Digest, Passage, Provider, Summarizer
 from brimful.providers import make_provider, make_provider_for_model
 from brimful.records import Usage
 from brimful.retrieval.breaker import Breaker
@@ -215,7 +215,7 @@ def _left_out(context: Context) -> list[ContentPackage]:
     if not takes_summary(context.inputs):
         return []
     ledger = context.history.ledger if context.history else None
-    lined = {key for key, _ in ledger.lines} if ledger else set()
+    lined = {key.partition(CARRIED)[0] for key, _ in ledger.lines} if ledger else set()
     out = {
         each.id
         for each in context.decisions

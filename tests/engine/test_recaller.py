@@ -1,9 +1,10 @@
 """What an engine recalls, and for whom."""
 
+import msgspec
 import pytest
 
 from brimful.errors import ContentErased, InvalidValue, UnknownRecord
-from brimful.records import Room, Summary
+from brimful.records import Message, Room, Summary
 from brimful.stores import Keys
 
 NOW = 1_794_000_000.0
@@ -18,10 +19,18 @@ def story(run, new_engine):
         async def whole():
             async with new_engine(model="gpt-4o", **settings) as engine:
                 await engine.put(Room(id="hall", user="ada", persona="nova"))
-                for number in range(40):
-                    text = TRACE if number == 37 else f"The ladder of day {number} is blue."
-                    id = "trace" if number == 37 else None
-                    await engine.post(room="hall", sender="Ada", text=text, id=id, at=NOW - 800 + number)
+                messages = [
+                    Message(
+                        id=f"msg-{day:026}",
+                        room="hall",
+                        sender="Ada",
+                        content=f"The ladder of day {day} is blue.",
+                        at=NOW - 800 + day,
+                    )
+                    for day in range(40)
+                ]
+                messages[37] = msgspec.structs.replace(messages[37], id="trace", content=TRACE)
+                await engine.post_many(messages)
                 await engine.post(room="attic", sender="Bob", text="The secret ladder is red.", id="other", at=NOW)
                 await engine.post(room="hall", text="A hidden ladder.", id="hidden", hidden=True, at=NOW - 700)
                 await engine.post(room="hall", text="An old ladder.", id="replaced", role="assistant", at=NOW - 700)
