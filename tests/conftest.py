@@ -52,6 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in ran]
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest's own for subtests
 def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str, str] | None:
     """Print no dots into a file: a log of thousands hides what failed."""
     return ("passed" if report.when == "call" else "", "", "") if report.passed and not sys.stdout.isatty() else None
