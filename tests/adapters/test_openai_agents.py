@@ -147,10 +147,10 @@ def test_an_agent_runs_far_past_its_window(count, streamed):
 
 def test_a_model_recalls_what_was_left_out():
     brim = BrimfulFilter(model="gpt-4o", window=2_000, completion=200)
-    model = scripted(*steps(12), [function_call("recall", {"query": "card_0"}, call_id="r")])
+    model = scripted(*steps(40), [function_call("recall", {"query": "card_0"}, call_id="r")])
     agent = Agent(name="Clerk", model=model, tools=[get_order, brim.recall_tool])
     config = RunConfig(call_model_input_filter=brim)
-    Runner.run_sync(agent, TASK, run_config=config, max_turns=20)
+    Runner.run_sync(agent, TASK, run_config=config, max_turns=50)
     assert '"card_0"' not in str(model.calls[-2].input)
     assert '"paid_with": "card_0"' in model.calls[-1].input[-1]["output"]
     assert "left out" in asyncio.run(brim.recall_tool.on_invoke_tool(None, "{}"))  # outside of a run

@@ -222,8 +222,8 @@ def test_a_model_recalls_what_was_left_out():
         seen.append(messages)
         offered.append("recall" in [tool.name for tool in info.function_tools])
         call = ToolCallPart("get_order", {"order": len(seen)})
-        call = ToolCallPart("recall", {"query": "card_1"}) if len(seen) == 12 else call
-        return ModelResponse(parts=[call if len(seen) < 13 else TextPart("With card_1.")])
+        call = ToolCallPart("recall", {"query": "card_1"}) if len(seen) == 40 else call
+        return ModelResponse(parts=[call if len(seen) < 41 else TextPart("With card_1.")])
 
     brim = BrimfulCapability(model="gpt-4o", window=2_000, completion=200, recall=True)
     agent = Agent(FunctionModel(answer), tools=[get_order], capabilities=[brim])
