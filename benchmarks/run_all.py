@@ -28,6 +28,7 @@ import counting
 import evidence
 import figures
 import fill
+import gin
 import imports
 import inspector
 import janitor
@@ -135,6 +136,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "figures": partial(figures.report, quick=options.quick),
         "imports": partial(imports.report, options.data, options.postgres, options.against, quick=options.quick),
         "storage": partial(storage.report, options.data, options.postgres, options.against, quick=options.quick),
+        "text-index": partial(gin.report, options.data, options.postgres, quick=options.quick),
         "records": partial(records.report, options.postgres, options.against, quick=options.quick),
         "inspector": partial(inspector.report, quick=options.quick),
         "janitor": partial(janitor.report, options.data, quick=options.quick),
