@@ -170,15 +170,26 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tuple(sorted(decision.id for decision in self.decisions if decision.included))
 
     @cached_property
-    def _records(self) -> list[list[Decision]]:
-        """The decisions on each record: a message may be a candidate twice, as history and as a search result."""
-        candidates = [decision for decision in self.decisions if decision.kind != LEDGER_ID]  # which replaces others
+    def _records(self) -> list[Decision]:
+        """The decision on each record: of a message that is a candidate twice, as history and as a search result, one.
+
+        If it is in, that is the decision which saved least.
+        """
+        candidates = [each for each in self.decisions if each.kind != LEDGER_ID]  # which replaces others
+        found = [each for each in candidates if each.id.endswith(RECALLED_SUFFIX)]
+        if not found:
+            return candidates
         records = [[each] for each in candidates if not each.id.endswith(RECALLED_SUFFIX)]
         history = {record[0].id: record for record in records}
-        for each in candidates:
-            if each.id.endswith(RECALLED_SUFFIX):
-                history.setdefault(each.id.removesuffix(RECALLED_SUFFIX), []).append(each)
-        return [*records, *(record for record in history.values() if record[0].id.endswith(RECALLED_SUFFIX))]
+        for each in found:
+            record = history.setdefault(each.id.removesuffix(RECALLED_SUFFIX), [])
+            records += [] if record else [record]
+            record.append(each)
+        inside = [[each for each in record if each.included] for record in records]
+        return [
+            min(included, key=lambda each: each.saved, default=record[0])
+            for record, included in zip(records, inside, strict=True)
+        ]
 
     @property
     def offered(self) -> int:
@@ -188,15 +199,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def left_out(self) -> int:
         """How many candidates and messages are not in."""
-        return self.offered - sum(any(each.included for each in record) for record in self._records)
+        return self.offered - sum([each.included for each in self._records])
 
     @cached_property
     def naive(self) -> int:
         """The tokens of everything: of the request, and of what was left out, shortened or not loaded."""
-        saved = (
-            min((each.saved for each in record if each.included), default=record[0].saved) for record in self._records
-        )
-        return self.tokens + sum(saved) + self.inputs.unread.tokens
+        return self.tokens + sum([each.saved for each in self._records]) + self.inputs.unread.tokens
 
     @cached_property
     def loaded(self) -> int:

@@ -6,21 +6,37 @@ A column is packed by its values, not by its type, so fields can be added to str
 import struct
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
-from operator import sub
+from operator import attrgetter, sub
 from typing import Any, Final, Literal
 
+import msgspec
+
+from brimful.core.content import Flex
+from brimful.core.tokens import Count
 from brimful.errors import InvalidRecord
 
 _FLOAT_BYTES: Final = 8
+_STRUCTS: Final[tuple[set[type], ...]] = ({Count}, {Flex})  # types of values that are packed by field, like rows
 
 Form = Literal["raw", "deltas", "floats", "rows", "mixed"]
 Column = tuple[Form, Any, bytes]
 """The form of a column, its values without None, and for each row whether it has one (empty if all have)."""
 
 
-def pack_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
-    """Pack rows by field. A missing field and None are the same."""
-    return {field: pack([row.get(field) for row in rows]) for field in dict.fromkeys(chain.from_iterable(rows))}
+def pack_fields(
+    values: Sequence[msgspec.Struct], defaults: Mapping[str, object], **replaced: Sequence[Any]
+) -> dict[str, Column]:
+    """Pack structs by field. Defaults are left out, as they are in JSON. Some columns are replaced by other values.
+
+    Whole columns are read, because a context has hundreds of values.
+    """
+    columns = dict(replaced)
+    for field, default in defaults.items():
+        if field not in columns:
+            column = [None if value is default else value for value in map(attrgetter(field), values)]
+            if column.count(None) < len(column):
+                columns[field] = column
+    return {field: pack(column) for field, column in columns.items()}
 
 
 def unpack_rows(columns: Mapping[str, Column], count: int) -> list[dict[str, Any]]:
@@ -42,9 +58,10 @@ def pack(values: Sequence[Any]) -> Column:
     >>> pack([1, 2, 3, 4]), pack(["a", None, "b"])
     (('deltas', [1, 1, 1, 1], b''), ('raw', ['a', 'b'], b'\x01\x00\x01'))
     """
+    if None not in values:  # as in most columns
+        return *_pack_present(values), b""
     present = [value for value in values if value is not None]
-    mask = b"" if len(present) == len(values) else bytes(value is not None for value in values)
-    return *_pack_present(present), mask
+    return *_pack_present(present), bytes([value is not None for value in values])
 
 
 def unpack(column: Column) -> list[Any]:
@@ -62,7 +79,7 @@ def unpack(column: Column) -> list[Any]:
         raise InvalidRecord("context", f"its record is damaged: {error!r} in a column") from None
 
 
-def _pack_present(values: list[Any]) -> tuple[Form, Any]:
+def _pack_present(values: Sequence[Any]) -> tuple[Form, Any]:
     types = set(map(type, values))
     if types == {int}:
         deltas = [values[0], *map(sub, values[1:], values)]
@@ -70,6 +87,8 @@ def _pack_present(values: list[Any]) -> tuple[Form, Any]:
     if types == {float}:
         data = struct.pack(f"<{len(values)}d", *values)
         return "floats", b"".join(data[byte::_FLOAT_BYTES] for byte in range(_FLOAT_BYTES))  # like bytes together
+    if types in _STRUCTS:
+        return "rows", {field: pack(list(map(attrgetter(field), values))) for field in values[0].__struct_fields__}
     if types == {dict} and values[0] and len(set(map(tuple, values))) == 1:
         return "rows", {field: pack([value[field] for value in values]) for field in values[0]}
     if int in types:

@@ -15,11 +15,11 @@ import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.context import RECALLED_SUFFIX, Context
-from brimful.core.decision import Score, make_scorer
+from brimful.core.decision import Decision, Score, make_scorer
 from brimful.core.frame import part_text
 from brimful.errors import InvalidRecord
 from brimful.records import Content
-from brimful.stores.log.columns import Column, pack, pack_rows, unpack, unpack_rows
+from brimful.stores.log.columns import Column, pack, pack_fields, unpack, unpack_rows
 from brimful.stores.tables.contents import hash_content
 
 _VERSION: Final = b"\2"
@@ -74,6 +74,12 @@ class _Rest(msgspec.Struct, frozen=True, array_like=True):
     loose: tuple[int, ...]
 
 
+def _get_defaults(kind: type[msgspec.Struct], without: Collection[str]) -> dict[str, object]:
+    return {field.name: field.default for field in msgspec.structs.fields(kind) if field.name not in without}
+
+
+_PACKAGE_DEFAULTS: Final = _get_defaults(ContentPackage, ("id", *_HASHES))
+_DECISION_DEFAULTS: Final = _get_defaults(Decision, ("score",))
 _HEAD_DECODER: Final = msgspec.msgpack.Decoder(_Head)
 _REST_DECODER: Final = msgspec.msgpack.Decoder(_Rest, ext_hook=lambda _code, data: _read_integer(data))
 
@@ -107,7 +113,9 @@ def encode_context(
     rest = _Rest(
         context=_fields(context, ("inputs", "decisions", "request")),
         inputs=_fields(context.inputs, ("packages", *_SHARED)),
-        packages=pack_rows(_package_rows(packages)),
+        packages=pack_fields(
+            packages, _PACKAGE_DEFAULTS, content=[_empty_content(package.content) for package in packages]
+        ),
         hashes={
             i: (package.hash, package.normalized_hash)
             for i, (package, known) in enumerate(zip(packages, hashes, strict=True))
@@ -301,15 +309,17 @@ def _fields(value: msgspec.Struct, without: Collection[str]) -> dict[str, Any]:
 
 def _encode_head(context: Context, names: Sequence[str], seqs: Mapping[str, int]) -> _Head:
     index = {name: i for i, name in enumerate(names)}
-    rows = [_fields(decision, ("score",)) for decision in context.decisions]
-    for row in rows:
-        row["id"] = index[row["id"]]
-        row["cost"] -= row["tokens"]  # most have the same difference
+    decisions = context.decisions
     return _Head(
         names=pack([_shorten_name(name, seqs) for name in names]),
         packages=len(context.inputs.packages),
-        decisions=len(rows),
-        columns=pack_rows(rows),
+        decisions=len(decisions),
+        columns=pack_fields(
+            decisions,
+            _DECISION_DEFAULTS,
+            id=[index[decision.id] for decision in decisions],
+            cost=[decision.cost - decision.tokens for decision in decisions],  # most have the same difference
+        ),
     )
 
 
@@ -318,16 +328,6 @@ def _unpack_decisions(head: _Head) -> list[dict[str, Any]]:
     for decision in decisions:
         decision["cost"] += decision["tokens"]
     return decisions
-
-
-def _package_rows(packages: Sequence[ContentPackage]) -> list[dict[str, Any]]:
-    """Return the fields of packages without their ids, hashes and contents."""
-    rows: list[dict[str, Any]] = msgspec.to_builtins(packages)
-    for row, package in zip(rows, packages, strict=True):
-        for field in ("id", *_HASHES):
-            del row[field]
-        row["content"] = _empty_content(package.content)
-    return rows
 
 
 def _shorten_name(name: str, seqs: Mapping[str, int]) -> Name:
