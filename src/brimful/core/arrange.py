@@ -206,7 +206,8 @@ def _group_by_region(units: Sequence[Unit]) -> _Regions:
 
 
 def _ordered_messages(regions: _Regions, units: Sequence[Unit], layout: Layout, *, within_turns: bool) -> list[Message]:
-    speakers = speaker_prefixes(package for unit in units for package in unit.packages)
+    has_blocks = regions["pinned"] or regions["related"]  # whose lines must not look like a speaker's
+    speakers = speaker_prefixes(package for unit in units for package in unit.packages if has_blocks)
     stable = _mark_last_cached([*_system(regions), *_pinned(regions, speakers, layout)])
     related = list(_related(regions, speakers, layout))
     if layout.related == "system":
@@ -224,8 +225,10 @@ def _find_placements(
     tied: dict[str, list[str]] = {}
     for id, tie in sorted(media, key=lambda row: row[1].part):
         tied.setdefault(tie.message, []).append(id)
-    ids = dict.fromkeys(id for message in messages for id in message.sources)
-    positions = {id: i for i, id in enumerate(own for id in ids for own in (id, *tied.get(id, ())))}
+    ids = list(dict.fromkeys([id for message in messages for id in message.sources]))
+    if tied:
+        ids = [own for id in ids for own in (id, *tied.get(id, ()))]
+    positions = {id: i for i, id in enumerate(ids)}
     placements = {
         package.id: (region, positions[package.id])
         for region, rows in regions.items()

@@ -11,13 +11,16 @@ from brimful.core.content import ContentPackage, Media, Text, with_content
 from brimful.core.cost import KIND_REGIONS, role_of
 from brimful.core.decision import RETRIEVED_KINDS, Decision, Reason
 from brimful.core.labels import local_date
-from brimful.core.media import find_placeholder, has_media, is_media
+from brimful.core.media import MEDIA_PREFIX, find_placeholder, has_media, is_media
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
 from brimful.core.prompt import Renderer, TokenCounter
 from brimful.core.relative_times import find_dates, insert_dates
 from brimful.core.units import Unit, time_key
 from brimful.core.worth import Findings, is_unlikely
+
+_PLACED_KINDS: Final = frozenset(kind for kind in KIND_REGIONS if not kind.startswith(MEDIA_PREFIX))
+"""Kinds that have their own place in the prompt."""
 
 
 def split_excluded(packages: Sequence[ContentPackage]) -> tuple[list[ContentPackage], list[Decision]]:
@@ -149,8 +152,7 @@ def is_placed(unit: Unit) -> bool:
 
     People say "ok" twice, notes repeat what matters at some depth, and a group is kept whole.
     """
-    first = unit.packages[0]
-    return len(unit.packages) > 1 or (first.kind in KIND_REGIONS and not is_media(first))
+    return len(unit.packages) > 1 or unit.packages[0].kind in _PLACED_KINDS
 
 
 def dedupe_by_content(units: Sequence[Unit], included: Mapping[str, str], *, everything: bool) -> Deduplicated:
@@ -162,10 +164,10 @@ def dedupe_by_content(units: Sequence[Unit], included: Mapping[str, str], *, eve
     duplicates: list[tuple[Unit, str]] = []
     owners = dict(included)
     for unit in units:
-        first = unit.packages[0]
         if is_placed(unit) and not (everything and len(unit.packages) == 1):
             unique.append(unit)
             continue
+        first = unit.packages[0]
         owner = owners.setdefault(first.normalized_hash, first.id)
         if owner == first.id:
             unique.append(unit)

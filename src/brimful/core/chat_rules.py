@@ -125,16 +125,14 @@ def _rename_ids(messages: Iterable[Message], name: Callable[[str], str]) -> list
             return msgspec.structs.replace(part, id=named[part.id])
         return part
 
+    def with_names(message: Message) -> Message:
+        parts = tuple([renamed(part) for part in message.parts])
+        return message if parts == message.parts else msgspec.structs.replace(message, parts=parts)
+
     return [
-        msgspec.structs.replace(message, parts=tuple([renamed(part) for part in message.parts]))
-        if any(map(_is_tool_part, message.parts))
-        else message
+        with_names(message) if any([isinstance(part, _TOOL_PARTS) for part in message.parts]) else message
         for message in messages
     ]
-
-
-def _is_tool_part(part: Part) -> bool:
-    return isinstance(part, _TOOL_PARTS)
 
 
 def _hash_id(id: str, seen: int) -> str:

@@ -44,7 +44,7 @@ from brimful.core.selection import (
     make_budget_error,
 )
 from brimful.core.substitute import apply_swaps, find_swaps, make_clusters, take_until_saved
-from brimful.core.units import Unit, total_cost, with_heading_costs
+from brimful.core.units import Unit, count_items, total_cost, with_heading_costs
 from brimful.core.worth import Balance
 
 _STAND_IN_SHARE = 0.25  # of a pool that is trimmed, for which summaries may displace what they do not cover
@@ -201,7 +201,7 @@ class _Filling:
         left = self.budget.available - total
         tokens = min([limit] * own_limit + [left] * within_total)
         hard = self.budget.hard_limit - total
-        items = sum(unit.items for unit in fixed)
+        items = count_items(fixed)
         return Allowance(tokens=tokens, hard=hard, items=items, price=self.policy.token_price)
 
     def change(self, pool: Pool, **changes: Any) -> None:
@@ -334,7 +334,7 @@ class _Filling:
         price = self.policy.token_price if pool.optimize else 0.0
         waiting = [unit for unit, _ in pick.duplicates if unit.key not in true and unit.is_worth(price)]
         room = self.room(pool, own_limit=not pool.borrow)
-        items = room.items + sum(unit.items for unit in pick.chosen)
+        items = room.items + count_items(pick.chosen)
         most = inf if pool.max_items is None else pool.max_items - items
         self._add_fitting(pool, waiting, room.tokens, most, set(content_owners(self.inside())))
 
@@ -360,7 +360,7 @@ class _Filling:
         """Return the tokens and items that media may still take of their pool."""
         inside = [*self.picks[pool.name].chosen, *self.fixed_in(pool)]
         tokens = inf if pool.borrow else self.budget.limit(pool.name) - total_cost(inside)
-        items = inf if pool.max_items is None else pool.max_items - sum(unit.items for unit in inside)
+        items = inf if pool.max_items is None else pool.max_items - count_items(inside)
         return tokens, items
 
     # -- one pool ----------------------------------------------------------------------------------------------------
@@ -594,6 +594,6 @@ class _Filling:
             limit=self.budget.limit(pool.name),
             max_tokens=self.budget.available if pool.borrow else self.budget.limit(pool.name),
             used=total_cost(pick.chosen) + total_cost(inside),
-            items=sum(unit.items for unit in [*pick.chosen, *inside]),
+            items=count_items([*pick.chosen, *inside]),
             borrowed=pick.borrowed,
         )

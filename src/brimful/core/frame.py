@@ -6,6 +6,7 @@ context stores each content only once.
 
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -32,6 +33,7 @@ _EDITABLE_TYPES: Final = (
 NOT_CONTENT: Final = frozenset(("type", "id", "cache_control", "signature", "format", "detail", "media_type"))
 """Fields of a block that are not content."""
 
+_MAX_CACHED_IDS: Final = 16_384  # ids of messages: each is short, and all requests have the same ones
 _MAX_SEARCHED: Final = 64  # texts of a message that are compared with the blocks of each result in it
 _RESULT_IDS: Final = frozenset(("tool_use_id", "tool_call_id"))
 
@@ -58,6 +60,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     user_first: bool = False
 
 
+@lru_cache(_MAX_CACHED_IDS)
 def message_id(index: int, part: int = 0) -> str:
     """Return the id of a message, or of its second part if it is read as two packages.
 
@@ -85,6 +88,7 @@ def summary_id(index: int) -> str:
     return f"summary-{index:06d}"
 
 
+@lru_cache(_MAX_CACHED_IDS)
 def message_order(id: str) -> tuple[int, int]:
     """Return the sort key of the ids of messages, and of the parts of one message.
 

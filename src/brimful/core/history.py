@@ -42,7 +42,7 @@ from brimful.core.select import (
 )
 from brimful.core.selection import HistoryStart, LedgerState
 from brimful.core.substitute import Summaries, Swap, apply_swaps, find_swaps, take_until_saved
-from brimful.core.units import Unit, total_cost
+from brimful.core.units import Unit, count_items, total_cost
 from brimful.core.worth import Balance
 
 _LAST_STEP = 0.25  # of its pool, that the last step of an agent's run may take in any case
@@ -216,7 +216,7 @@ def _continue_history(pool: Pool, order: list[Unit], span: _Span, setting: Setti
     """Go on with a history. The pool is final then: what is left over goes to content after it, not before it."""
     high = setting.high_water()
     units = cap_large(span.units, high, setting.shaper) if total_cost(span.units) > high else span.units
-    items = setting.room.items + sum(unit.items for unit in units)
+    items = setting.room.items + count_items(units)
     fits = total_cost(units) <= high and (pool.max_items is None or items <= pool.max_items)
     target = setting.target(high)
     if fits and not _pays(pool, setting.balance, total_cost(units), target):

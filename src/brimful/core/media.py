@@ -294,7 +294,12 @@ def _with_tokens(package: ContentPackage, tokens: int) -> ContentPackage:
 
 def candidate_ids(packages: Iterable[ContentPackage]) -> list[str]:
     """Return the ids of packages and of the media in them."""
-    return [id for package in packages for id in (package.id, *(media for media, _, _ in media_parts(package)))]
+    ids: list[str] = []
+    for package in packages:
+        ids.append(package.id)
+        if not isinstance(package.content, str):
+            ids += [id for id, _, _ in media_parts(package)]
+    return ids
 
 
 def choose_media(

@@ -80,11 +80,12 @@ def is_own_message(message: Message) -> bool:
     >>> is_own_message(Message(role="user", parts=(Text(text=f"{HISTORY_OPEN}calls: get_order{HISTORY_CLOSE}"),)))
     True
     """
-    match message:
-        case Message(role="user", parts=(Text(text=text),)):
-            return text == OPENING or (text.startswith(HISTORY_OPEN) and text.endswith(HISTORY_CLOSE))
-        case _:
-            return False
+    if message.role != "user" or len(message.parts) != 1:
+        return False
+    part = message.parts[0]
+    return isinstance(part, Text) and (
+        part.text == OPENING or (part.text.startswith(HISTORY_OPEN) and part.text.endswith(HISTORY_CLOSE))
+    )
 
 
 def has_lines(message: Message) -> bool:

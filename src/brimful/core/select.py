@@ -17,7 +17,7 @@ from brimful.core.forms import Menu, Shaper
 from brimful.core.knapsack import choose, choose_options
 from brimful.core.policy import Policy, Pool
 from brimful.core.substitute import split_summaries
-from brimful.core.units import Unit, total_cost
+from brimful.core.units import Unit, count_items, total_cost
 
 _REGROW_BELOW = 2 / 3  # of low water: trimming never leaves less, so messages were deleted
 _NEWEST = 2  # messages of history that may take more than others
@@ -185,7 +185,7 @@ def select_unique(
         left = Allowance(
             tokens=room.tokens - used,
             hard=room.hard - used,
-            items=room.items + sum(unit.items for unit in chosen),
+            items=room.items + count_items(chosen),
             price=room.price,
         )
         chosen += select(pool, [unit for unit in order if unit.key not in tried], left, shaper, limits)
@@ -200,7 +200,7 @@ def limit_history(
     Return the pool with its minimum, the units that may get in (the minimum first), and why others may not.
     """
     limits, present = pool.history, list(filter(_is_history, fixed))
-    items = sum(unit.items for unit in present)
+    items = count_items(present)
     used = total_cost(present)
     tokens = inf if limits.share is None else (room.tokens + used) * limits.share - used
     most = inf if limits.max_items is None else limits.max_items
@@ -217,7 +217,7 @@ def limit_history(
             tokens -= unit.cost
     first = {unit.key for unit in minimum}
     rest = [unit for unit in order if unit.key not in first and unit.key not in reasons]
-    least = room.items + sum(unit.items for unit in minimum) if minimum else 0
+    least = room.items + count_items(minimum) if minimum else 0
     return msgspec.structs.replace(pool, min_items=max(pool.min_items, least)), [*minimum, *rest], reasons
 
 
@@ -302,13 +302,15 @@ def take_within(units: Iterable[Unit], tokens: int) -> list[Unit]:
 def _select_in_order(
     pool: Pool, order: Sequence[Unit], room: Allowance, shaper: Shaper, limits: Mapping[str, int] = _NO_LIMITS
 ) -> list[Unit]:
+    most, everything = inf if pool.max_items is None else pool.max_items, total_cost(order)
+    if everything <= room.tokens and room.items + count_items(order) <= most:
+        return grow_shrunk(order, room.tokens - everything, shaper)
     chosen: list[Unit] = []
     used, items = 0, room.items
     headings: set[str] = set()
     # In history, no item takes so much that others have no room, unless all fit.
-    full = any(unit.may_shrink for unit in order) and total_cost(order) > room.tokens
+    full = everything > room.tokens and any(unit.may_shrink for unit in order)
     capped = pool.contiguous and full
-    most = inf if pool.max_items is None else pool.max_items
     same: set[str] = set()
     for rank, unit in enumerate(order):
         limit = max(room.hard, room.tokens) if items < pool.min_items else room.tokens
@@ -356,7 +358,7 @@ def grow_shrunk(
 
     Those in `same` stay as they are.
     """
-    if not any(unit.whole for unit in chosen):
+    if not any([unit.whole for unit in chosen]):
         return list(chosen)
     grown = []
     for unit in chosen:

@@ -10,7 +10,7 @@ import msgspec
 from brimful.core.budget import ContextBudget
 from brimful.core.decision import Decision, FormName, Reason
 from brimful.core.policy import Pool
-from brimful.core.units import Unit
+from brimful.core.units import Unit, count_items
 from brimful.errors import BudgetExceeded
 
 LEDGER_ID: Final = "ledger"
@@ -115,12 +115,15 @@ def _ranks(pool: Pool, order: Sequence[Unit]) -> dict[str, int]:
 
 def _make_why_in(account: PoolAccount, order: Sequence[Unit]) -> Callable[[Unit], Reason]:
     """Return a function that says why a unit is in."""
-    required = account.use.items - sum(unit.items for unit in account.chosen.values())
+    required = account.use.items - count_items(account.chosen.values())
     minimum = {unit.key for unit in order[: max(0, account.pool.min_items - required)]}
 
     def why(unit: Unit) -> Reason:
-        is_free = unit.free and not unit.earns(account.price)
-        return account.reasons.get(unit.key, "min-items" if unit.key in minimum else "free" if is_free else "fits")
+        if unit.key in account.reasons:
+            return account.reasons[unit.key]
+        if unit.key in minimum:
+            return "min-items"
+        return "free" if unit.free and not unit.earns(account.price) else "fits"
 
     return why
 
@@ -235,7 +238,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def optional(self) -> bool:
         """Whether anything is in that is not required. The line of a media item is part of its message."""
-        return not all(unit.fixed or (unit.tie and unit.form == "stub") for unit in self.units)
+        return not all([unit.fixed or (unit.tie and unit.form == "stub") for unit in self.units])
 
 
 def _why_required(unit: Unit) -> Reason:

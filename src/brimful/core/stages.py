@@ -543,8 +543,9 @@ def _find_media(context: Context, matches: Callable[[Media], bool]) -> list[str]
     """Return the media items in the request that match, or the packages that they are part of."""
     found: set[str] = set()
     for package in context.inputs.packages:
-        parts = () if isinstance(package.content, str) else package.content
-        if any(isinstance(part, Media) and matches(part) for part in parts):
+        if isinstance(package.content, str):
+            continue
+        if any(isinstance(part, Media) and matches(part) for part in package.content):
             own = {id for id, _, part in media_parts(package) if matches(part)}
             found |= own if own & context.decisions_by_id.keys() else {package.id}
     return sorted(
@@ -559,10 +560,8 @@ def _name_ids(ids: Sequence[str]) -> str:
 
 
 def _with_placement(decision: Decision, placements: dict[str, tuple[Region, int]]) -> Decision:
-    if not decision.included or decision.id not in placements:
-        return decision
-    region, position = placements[decision.id]
-    return msgspec.structs.replace(decision, region=region, position=position)
+    place = placements.get(decision.id) if decision.included else None
+    return decision if place is None else msgspec.structs.replace(decision, region=place[0], position=place[1])
 
 
 def _components(decisions: Iterable[Decision], total: int) -> tuple[Component, ...]:

@@ -184,6 +184,11 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
+def count_items(units: Iterable[Unit]) -> int:
+    """Return the number of packages of units."""
+    return sum([len(unit.packages) for unit in units])
+
+
 def total_cost(units: Sequence[Unit]) -> int:
     """Return the total cost of units of a pool. A shared heading counts once."""
     return sum([unit.cost for unit in units]) + sum({unit.heading: unit.heading_cost for unit in units}.values())

@@ -1,10 +1,10 @@
 """Package the messages of a client's request, so that the oldest turns are dropped first."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from itertools import chain, takewhile
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -28,8 +28,13 @@ from brimful.core.prompt import Message, TokenCounter
 from brimful.core.units import find_leaders
 from brimful.packagers.package import get_defaults
 
-_MAX_CACHED_CHARACTERS: Final = 4_096  # of a message; most are shorter
-_PACKAGE_BYTES: Final = 1_500  # memory of a package without its content, and of its key
+_MAX_CACHED_CHARACTERS: Final = 32_768  # of a message; most are shorter
+_PACKAGE_BYTES: Final = 1_600  # memory of a package without its content, and of its key
+
+_Place = Literal["opening", "between", "last"]
+"""Where a message is in a request: among the system prompts that open it, or the last one."""
+_Treatment = Literal["optional", "required", "pinned"]
+"""Whether a message may be left out; what is pinned is not shortened either."""
 
 
 class _Item(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -72,58 +77,50 @@ def package_turns(  # noqa: PLR0913 - most have a default
     items = _with_own(items, pinned)
 
     @cache
-    def editable(position: int) -> Collection[int] | None:
-        framed = frame.messages[position]
-        return None if framed is None else frozenset(editable_holes(framed))
+    def editable(position: int) -> frozenset[int]:
+        return frozenset(editable_holes(frame.messages[position]))
 
     required = _required_positions(items)
     leading = len(list(takewhile(lambda each: each.message.role == "system", items)))
+    framed, last = frame.messages, len(items) - 1
     packages = []
-    flexes: dict[tuple[bool, str, bool], Flex] = {}  # few different ones for many messages
     for at, each in enumerate(items):
-        kind = "system-prompt" if at < leading else _kind(each.message, last=at == len(items) - 1)
-        is_pinned = each.position in pinned
-        can_drop = at not in required and not is_pinned
-        can_shrink = not is_pinned and not each.own and _can_shorten(each, editable)
-        flex = flexes.get((can_drop, kind, can_shrink))
-        if flex is None:
-            flex = flexes[can_drop, kind, can_shrink] = Flex(
-                can_drop=can_drop,
-                priority=get_defaults(kind).priority if can_drop else MAX_PRIORITY,
-                min_tokens=min_tokens if can_shrink else None,
-                can_shrink=can_shrink,
-            )
-        if reasoning and not is_pinned and each.position >= 0 and reasoning[each.position]:
-            each = msgspec.structs.replace(each, reasoning=reasoning[each.position])  # noqa: PLW2901 - with its parts
+        position = each.position
+        is_pinned = position in pinned
+        if reasoning and not is_pinned and position >= 0 and reasoning[position]:
+            each = msgspec.structs.replace(each, reasoning=reasoning[position])  # noqa: PLW2901 - with its parts
+        place: _Place = "opening" if at < leading else "last" if at == last else "between"
+        treatment: _Treatment = "pinned" if is_pinned else "required" if at in required else "optional"
+        holes = None if position < 0 or framed[position] is None else editable(position)
         make = _cached_package if _length(each.message) <= _MAX_CACHED_CHARACTERS else _package
-        packages.append(make(each, kind, names, flex, counter))
+        packages.append(make(each, place, treatment, holes, names, min_tokens, counter))
     return with_handles(packages)
 
 
 def _with_own(items: list[_Item], pinned: Collection[int]) -> list[_Item]:
     """Return the items, with those marked that Brimful wrote in an earlier round. Neither the last one nor pins are."""
     for at, each in enumerate(items[:-1]):
-        if each.message.role == "user" and is_own_message(each.message) and each.position not in pinned:
+        if is_own_message(each.message) and each.position not in pinned:
             items[at] = msgspec.structs.replace(each, own=True)
     return items
 
 
 def _length(message: Message) -> int:
-    match message.parts:
-        case (Text(text=text),):
-            return len(text)
-        case parts:
-            return sum(len(part_text(part)) for part in parts)
+    return sum([len(part_text(part)) for part in message.parts])
 
 
 def _package(
     item: _Item,
-    kind: str,
+    place: _Place,
+    treatment: _Treatment,
+    holes: frozenset[int] | None,
     names: bool,  # noqa: FBT001 - part of the cache key
-    flex: Flex,
+    min_tokens: int | None,
     counter: TokenCounter,
 ) -> ContentPackage:
-    message = item.message
+    message, can_drop = item.message, treatment == "optional"
+    kind = "system-prompt" if place == "opening" else _kind(message, last=place == "last")
+    can_shrink = treatment != "pinned" and not item.own and _can_shorten(item, holes)
     match message.parts:
         case (Text(text=text),):
             content: str | tuple[Part, ...] = text
@@ -138,7 +135,12 @@ def _package(
         name=message.name if names else "",
         importance=get_defaults(kind).importance,
         position=max(0, item.position),
-        flex=flex,
+        flex=Flex(
+            can_drop=can_drop,
+            priority=get_defaults(kind).priority if can_drop else MAX_PRIORITY,
+            min_tokens=min_tokens if can_shrink else None,
+            can_shrink=can_shrink,
+        ),
         group=item.group,
         metadata=_make_metadata(item),
     )
@@ -153,8 +155,7 @@ def _make_metadata(item: _Item) -> dict[str, Any]:
     return metadata
 
 
-_Make = Callable[[_Item, str, bool, Flex, TokenCounter], ContentPackage]
-_cached_package: Final[_Make] = memoize(
+_cached_package: Final = memoize(
     _package, name="packages", size=lambda _, package: _PACKAGE_BYTES + content_bytes(package.content)
 )
 """Clients resend the whole conversation with every turn, so nearly all of it was packaged before."""
@@ -163,6 +164,9 @@ _cached_package: Final[_Make] = memoize(
 def _list_items(turns: Sequence[Sequence[Message]]) -> Iterator[_Item]:
     """Yield the messages of all turns. The results of parallel calls are separate, so that each can be shortened."""
     for position, turn in enumerate(turns):
+        if len(turn) == 1 and turn[0].role != "tool":  # as most are
+            yield _Item(id=message_id(position), position=position, message=turn[0])
+            continue
         first_part = 0
         for number, message in enumerate(chain.from_iterable(map(_split_results, turn))):
             id = message_id(position, number)
@@ -183,6 +187,9 @@ def _with_groups(items: Sequence[_Item], tied: Sequence[Sequence[int]]) -> Itera
     The provider decides whether such a request is valid. Here it must only stay as valid as it was.
     """
     ties, broken = _find_ties(items)
+    if not ties and not broken and not tied:
+        yield from items
+        return
     first = {each.position: i for i, each in reversed(list(enumerate(items)))} if tied else {}
     callers = [(first[group[0]], first[position]) for group in tied for position in group[1:]]
     found = find_leaders([*ties, *callers])
@@ -230,16 +237,17 @@ def _required_positions(items: Sequence[_Item]) -> set[int]:
 def _kind(message: Message, *, last: bool) -> str:
     if message.role == "tool":
         return "tool-result"
-    for part in message.parts:
-        if isinstance(part, ToolCall):
-            return "tool-call"
+    if any([isinstance(part, ToolCall) for part in message.parts]):
+        return "tool-call"
     return "message-current" if last and message.role == "user" else "message-recent"
 
 
-def _can_shorten(item: _Item, editable: Callable[[int], Collection[int] | None]) -> bool:
-    """Whether the longest text of a message, which is the one that gets shorter, can be replaced in the request."""
+def _can_shorten(item: _Item, holes: Collection[int] | None) -> bool:
+    """Whether the longest text of a message, which is the one that gets shorter, can be replaced in the request.
+
+    `holes` are the texts of its turn that can be; None means all.
+    """
     texts = [len(part_text(part)) if isinstance(part, Text | ToolResult) else 0 for part in item.message.parts]
     if item.message.role == "system" or not any(texts):
         return False
-    holes = editable(item.position)
     return holes is None or item.first_part + texts.index(max(texts)) in holes

@@ -5,6 +5,7 @@ valid; here it only has to be counted, and what belongs together has to stay tog
 """
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -124,8 +125,9 @@ def _read_turns(messages: Sequence[dict[str, Any]], wire: Wire) -> tuple[list[In
     turns: list[IncomingTurn] = []
     raw: list[bytes] = []
     for at, message in enumerate(messages):
-        if _is_role_and_text(message):
-            turn = _cached_text_turn(message["role"], message["content"], wire)
+        if (*message,) == _ROLE_AND_TEXT and type(text := message["content"]) is str:  # as most messages are
+            read = _read_cached_text_turn if len(text) <= _MAX_CACHED_BYTES else _read_text_turn
+            turn = read(message["role"], text, wire)
             if turn.frame is None:
                 turns.append(turn)
                 raw.append(b"")
@@ -173,7 +175,7 @@ def has_tools(request: IncomingRequest) -> bool:
     messages = [message for turn in request.turns for message in turn.messages]
     return (
         bool(request.tools)
-        or any(isinstance(part, ToolCall) for message in messages for part in message.parts)
+        or any([isinstance(part, ToolCall) for message in messages for part in message.parts])
         or any(map(has_lines, messages))
     )
 
@@ -194,11 +196,6 @@ def _require_messages(messages: object, wire: Wire) -> list[dict[str, Any]]:
     return messages
 
 
-def _is_role_and_text(message: dict[str, Any]) -> bool:
-    """Whether a message has just these two fields, in this order, as most messages do."""
-    return len(message) == len(_ROLE_AND_TEXT) and (*message,) == _ROLE_AND_TEXT and type(message["content"]) is str
-
-
 def read_message(message: dict[str, Any], wire: Wire, *, current: bool = True) -> tuple[Message, ...]:
     """Read one message as one or two neutral messages. `current` means that no user message follows it."""
     return () if wire.read_turn is None else wire.read_turn(message, current=current)
@@ -207,11 +204,6 @@ def read_message(message: dict[str, Any], wire: Wire, *, current: bool = True) -
 def _cached_turn(raw: bytes, wire: Wire, current: bool) -> IncomingTurn:  # noqa: FBT001 - part of the cache key
     """Read a message, cached: clients resend the whole conversation with every turn."""
     return (_read_cached_turn if len(raw) <= _MAX_CACHED_BYTES else _read_turn)(raw, wire, current)
-
-
-def _cached_text_turn(role: str, text: str, wire: Wire) -> IncomingTurn:
-    """Read a message that is a role and a text, cached without encoding it."""
-    return (_read_cached_text_turn if len(text) <= _MAX_CACHED_BYTES else _read_text_turn)(role, text, wire)
 
 
 def _read_turn(raw: bytes, wire: Wire, current: bool) -> IncomingTurn:  # noqa: FBT001
@@ -379,9 +371,11 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         return self.wire.with_body(read_incoming(request, self.wire.name).prompt, request)
 
     def _message(self, position: int, parts: Sequence[tuple[Role, Part]]) -> dict[str, Any]:
-        frame, texts = self.frame.messages[position], [part_text(part) for _, part in parts]
+        frame = self.frame.messages[position]
         if frame is None:
-            return self.wire.write_text(parts[0][0], texts[0])
+            role, part = parts[0]
+            return self.wire.write_text(role, part_text(part))
+        texts = [part_text(part) for _, part in parts]
         if lines := {at for at, (_, part) in enumerate(parts) if isinstance(part, MediaLine)}:
             frame = with_text_blocks(frame, lines, self.wire.text_type)
         if low := {at for at, (_, part) in enumerate(parts) if isinstance(part, Media) and part.detail == "low"}:
@@ -399,15 +393,18 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         before, must_alternate = "assistant", self.frame.user_first and not self.wire.user_first
         for position in sorted(parts):
             own = parts[position]
-            if own and all(isinstance(part, LeftOut) for _, part in own):
+            if own and isinstance(own[0][1], LeftOut) and all(isinstance(part, LeftOut) for _, part in own):
                 continue
             is_ours = not position.is_integer()
             message = (
                 self.wire.write_text("user", part_text(own[0][1])) if is_ours else self._message(int(position), own)
             )
+            if not self.frame.user_first:
+                yield message
+                continue
             role = self.wire.get_role(message) if isinstance(message, dict) else "user"
             follows_gap = position > 0 and position - 1 not in parts
-            if self.frame.user_first and follows_gap and before == "assistant" and role not in _USER_ROLES:
+            if follows_gap and before == "assistant" and role not in _USER_ROLES:
                 yield self.wire.write_text("user", OPENING)
             elif must_alternate and follows_gap and before == role == "user":
                 yield self.wire.write_text("assistant", OPENING)
@@ -428,9 +425,10 @@ def _parts_by_position(messages: Sequence[Message]) -> dict[float, list[tuple[Ro
         if source == LEDGER_ID:
             position = message_index(rows[at - 1][0]) if at else -1
             parts[position + 0.5] = [(message.role, part) for part in message.parts]
-    own = [row for row in rows if row[0] != LEDGER_ID]
-    for source, message in sorted(own, key=lambda row: message_order(row[0])):
-        parts.setdefault(float(message_index(source)), []).extend([(message.role, part) for part in message.parts])
+    own = [(message_order(source), message) for source, message in rows if source != LEDGER_ID]
+    for (index, _), message in sorted(own, key=itemgetter(0)):
+        role = message.role
+        parts.setdefault(float(index), []).extend([(role, part) for part in message.parts])
     return parts
 
 
