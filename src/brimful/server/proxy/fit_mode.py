@@ -18,7 +18,7 @@ from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
 from brimful.core.notice import Notice
 from brimful.core.policy import Policy, RecallMode
 from brimful.core.selection import HistoryStart
-from brimful.counting import canonical_model_id
+from brimful.counting import canonical_model_id, is_preloaded, preload, vocabulary_for
 from brimful.engine.events import get_build_facts
 from brimful.engine.exchange import PreparedRequest, ResponseDetails, ResponseRecorder, ResponseTarget
 from brimful.engine.prompt_cache import LastRequests
@@ -396,6 +396,9 @@ class FitMode:
         seed = (request.client.tenant, request.upstream.route, model.model.id, window)
         model = window_for_request(model, request, self._policy)
         info = model.model
+        vocabulary = vocabulary_for(info, self._policy.counting)
+        if vocabulary is not None and not is_preloaded(vocabulary):
+            preload(vocabulary)  # counting without it costs more with every request
         if model.window < info.window:  # which bounds what documents of unknown size may count
             info = msgspec.structs.replace(info, window=model.window)
         policy = self._chosen_policy(request) if after is None else after.inputs.policy
