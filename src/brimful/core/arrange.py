@@ -8,6 +8,7 @@ Notes are inserted among the last messages, at the depth they ask for.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Final, TypeVar
 
 import msgspec
@@ -133,7 +134,7 @@ def find_history_start(selection: Selection, carried: str = "") -> HistoryStart 
 
     `carried` is a digest of what earlier rounds wrote.
     """
-    optional = sorted((unit for unit in selection.units if not unit.fixed and _is_history(unit)), key=_start_key)
+    optional = sorted([unit for unit in selection.units if not unit.fixed and _is_history(unit)], key=_start_key)
     task = {unit.key for unit in selection.required}
     units = [unit for unit in optional if unit.key not in task]
     if not units and selection.ledger is None:
@@ -230,10 +231,10 @@ def _find_placements(
         ids = [own for id in ids for own in (id, *tied.get(id, ()))]
     positions = {id: i for i, id in enumerate(ids)}
     placements = {
-        package.id: (region, positions[package.id])
+        package.id: (region, position)
         for region, rows in regions.items()
         for _, package in rows
-        if package.id in positions  # an empty media package is in no message
+        if (position := positions.get(package.id)) is not None  # an empty media package is in no message
     }
     own = {id: (placements[tie.message][0], positions[id]) for id, tie in media if tie.message in placements}
     return placements | own
@@ -280,7 +281,7 @@ def _group_by_heading(packages: Sequence[ContentPackage], timezone: str) -> list
 def _history(regions: _Regions) -> Iterator[Message]:
     """Yield turns by time. Packages of a group keep their own times; only a call and its results stay together."""
     turns = [turn for unit in _history_units(regions) for turn in _turns(unit)]
-    for _, messages in sorted(turns, key=lambda turn: turn[0]):
+    for _, messages in sorted(turns, key=itemgetter(0)):
         yield from messages
 
 
@@ -312,7 +313,7 @@ def _history_units(regions: _Regions) -> list[Unit]:
 def _is_history(unit: Unit) -> bool:
     if unit.replaced_region:
         return unit.replaced_region == "history"
-    return "history" in map(region_of, unit.packages)
+    return "history" in [region_of(package) for package in unit.packages]
 
 
 def _start_key(unit: Unit) -> TimeKey:
@@ -407,7 +408,7 @@ def _note_index(messages: Sequence[Message], index: int, note: ContentPackage) -
 
 
 def _sort_by_time(rows: Iterable[tuple[Unit, ContentPackage]]) -> list[ContentPackage]:
-    return sorted((package for _, package in rows), key=time_key)
+    return sorted([package for _, package in rows], key=time_key)
 
 
 def _message(package: ContentPackage) -> Message:

@@ -236,9 +236,10 @@ class Shaper:
 
     def _floor(self, package: ContentPackage) -> int | None:
         """Return how many tokens an excerpt of the package has at least; None if it may not be shortened."""
-        if package.flex.min_tokens is not None:
-            return package.flex.min_tokens if package.flex.can_shrink else None
-        if not package.flex.can_shrink or not self._rules.allow(package.kind, package.tokens.upper):
+        flex = package.flex
+        if flex.min_tokens is not None:
+            return flex.min_tokens if flex.can_shrink else None
+        if not flex.can_shrink or not self._rules.allow(package.kind, package.tokens.upper):
             return None
         if is_media(package):
             return package.tokens.upper

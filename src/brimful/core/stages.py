@@ -418,7 +418,7 @@ def _unverified_error(done: Attempt) -> BudgetExceeded:
 def record(candidates: Candidates, done: Attempt) -> Context:
     """Return the context with a decision on every candidate, and its warnings."""
     placements = done.arrangement.placements
-    chosen = (_with_placement(each, placements) for each in done.selection.decisions)
+    chosen = [_with_placement(each, placements) for each in done.selection.decisions]
     decisions = [*candidates.excluded, *done.tools.decisions, *chosen]
     decisions = _credit_summaries(decisions, candidates.inputs.packages)
     context = Context(

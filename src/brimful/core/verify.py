@@ -19,7 +19,7 @@ def restore_media_sizes(parsed: Prompt, original: Prompt) -> Prompt:
     640
     """
     known: dict[str, list[Media]] = {}
-    for media in (part for message in original.messages for part in message.parts if isinstance(part, Media)):
+    for media in [part for message in original.messages for part in message.parts if isinstance(part, Media)]:
         known.setdefault(_media_key(media), []).append(media)
     if not known:
         return parsed

@@ -25,6 +25,7 @@ from brimful.wires import Wire
 from brimful.wires.registry import find_wire_by_path
 
 BODY_TIMEOUT: Final = 60.0  # seconds
+_MIN_VALUE_BYTES: Final = 2  # of a value in JSON: a digit and a comma
 MAX_VALUES: Final = 500_000  # in a JSON body: small values take far more memory and time than their bytes suggest
 LARGE_BODY: Final = 262_144  # bytes; larger bodies are parsed in a thread
 JSON: Final = "application/json"
@@ -76,7 +77,7 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
         raise ApiError("invalid", f"the body {error}") from None
     if not isinstance(data, dict):
         raise ApiError("invalid", "the body must be a JSON object")
-    if _has_too_many_values(data):
+    if len(raw) > MAX_VALUES * _MIN_VALUE_BYTES and _has_too_many_values(data):
         raise ApiError("too_large", f"the body has more than {MAX_VALUES:,} values")
     if (key := find_duplicate_key(raw, data)) is not None:
         raise ApiError("invalid", f"the body has the key {preview(key)} more than once in one object")
