@@ -389,13 +389,15 @@ class Shaper:
     def _excerpt(self, package: ContentPackage, limit: int, least: int) -> _Shrunk | None:
         text = _longest_text(package)
         rest = 0 if isinstance(package.content, str) else self._count_besides(package.content, text).upper
-        in_history = region_of(package) == "history" and package.flex.can_drop and package.id not in self._queries
+        query = self._queries.get(package.id)
+        in_history = region_of(package) == "history" and package.flex.can_drop and query is None
         mark = self._mark(package, limit)
         room = limit - rest - mark.tokens
         source = without_mark(text) if is_cut(package) else text
-        shorter = (
-            _make_digest(source, room, self._counter) if in_history else self._shortener(package, source).shorten(room)
-        )
+        if in_history or (query is not None and not package.matches):
+            shorter = _shorten_cached(source, room, self._counter, query or "")
+        else:
+            shorter = self._shortener(package, source).shorten(room)
         if shorter is None or shorter.text == source or self._counter.text(shorter.text).upper < least:
             return None
         form: FormName = "digest" if in_history else "excerpt"
@@ -451,12 +453,14 @@ _analyze: Final = memoize(TextStructure, name="forms", size=lambda args, _: _STR
 """Cached, because long texts are shortened again every turn, each time for another message."""
 
 
-def _shorten(text: str, limit: int, counter: TokenCounter) -> Shortened | None:
-    return _make_shortener(text, counter).shorten(limit)
+def _shorten(text: str, limit: int, counter: TokenCounter, query: str) -> Shortened | None:
+    return _make_shortener(text, counter, query).shorten(limit)
 
 
-_make_digest: Final = memoize(_shorten, name="forms", size=lambda args, _: content_bytes(args[0]))
-"""Cached, because a digest depends on nothing else."""
+_shorten_cached: Final = memoize(
+    _shorten, name="forms", size=lambda args, _: content_bytes(args[0]) + content_bytes(args[3])
+)
+"""Cached, because a digest does not depend on the current message, nor does an excerpt of a tool's result."""
 
 
 def find_query(packages: Sequence[ContentPackage]) -> str:

@@ -262,7 +262,7 @@ def choose_with_ledger(pool: Pool, order: list[Unit], setting: Setting, writer: 
     limited, order, limits = _limit(pool, order, setting.room, setting)
     pool = limited or pool
     is_full = total_cost(order) > setting.room.tokens or any(unit.whole for unit in setting.fixed_in(pool))
-    shrunk = _shrink_steps(pool, setting, writer.min_cost(order)) if is_full else {}
+    shrunk = _shrink_steps(pool, setting, order, writer) if is_full else {}
     fixed = [shrunk.get(unit.key, unit) for unit in setting.fixed]
     tokens = setting.room.tokens + total_cost(setting.fixed) - total_cost(fixed)
     turns = list(filter(_is_turn, order))
@@ -302,15 +302,17 @@ def _may_shorten(unit: Unit) -> bool:
     return unit.may_shrink and not is_from_user(unit)
 
 
-def _shrink_steps(pool: Pool, setting: Setting, needed: int) -> dict[str, Unit]:
+def _shrink_steps(pool: Pool, setting: Setting, order: Sequence[Unit], writer: LedgerWriter) -> dict[str, Unit]:
     """Return the required steps that are too large in a smaller form, so that others have room, and the ledger."""
     before = dict(setting.previous.forms) if setting.previous is not None else {}
     tokens = setting.room.tokens
     shrunk: dict[str, Unit] = {}
-    for unit in setting.fixed_in(pool):
+    for unit in filter(_may_shorten, setting.fixed_in(pool)):
         both = tokens + unit.cost
-        limit = before.get(unit.key, max(int(_LAST_STEP * both), int((pool.low_water or 1.0) * both) - needed))
-        if _may_shorten(unit) and unit.cost > limit:
+        limit = before.get(unit.key, int(_LAST_STEP * both))
+        if unit.cost > limit and unit.key not in before:
+            limit = max(limit, int((pool.low_water or 1.0) * both) - writer.min_cost(order))
+        if unit.cost > limit:
             smaller = setting.shaper.shrink(unit, limit) or setting.shaper.smallest(unit) or unit
             shrunk[unit.key] = smaller
             tokens += unit.cost - smaller.cost

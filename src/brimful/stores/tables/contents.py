@@ -10,6 +10,7 @@ import msgspec
 
 from brimful.cache import LRU, content_bytes, memoize
 from brimful.core.content import content_hash, content_hashes
+from brimful.core.frame import part_text
 from brimful.records import Content
 from brimful.stores.encryption.cipher import decrypt, encrypt, storage_address
 from brimful.stores.session import Session
@@ -21,7 +22,7 @@ CachedContent = tuple[Content, int | None]
 TokenCounts = Mapping[str, Mapping[str, int]]
 """Token counts by tokenizer and content hash."""
 _DECODER: Final = msgspec.json.Decoder(Content)
-_MAX_CACHED_CHARACTERS: Final = 32_768  # of a text whose hash is cached
+_MAX_CACHED_CHARACTERS: Final = 32_768  # of a content whose hashes are cached
 _PARTS_PREFIX: Final = "p:"  # keeps a string apart from parts with the same encoding
 _SHARED_PREFIX: Final = "s:"  # keeps what contexts share apart from contents
 _HASH_PREFIX: Final = "b2:"
@@ -81,14 +82,13 @@ class ContentCache:
 
 
 _cached_hashes: Final = memoize(content_hashes, name="hashes", size=lambda args, _: content_bytes(args[0]))
-"""Clients resend the whole conversation with every turn, and each of its texts has an address."""
+"""Clients resend the whole conversation with every turn, and each of its contents has an address."""
 
 
 def hash_content(content: Content) -> tuple[str, str]:
     """Return the hash of a content, and of its normalized text."""
-    if isinstance(content, str) and len(content) <= _MAX_CACHED_CHARACTERS:
-        return _cached_hashes(content)
-    return content_hashes(content)
+    size = len(content) if isinstance(content, str) else sum([len(part_text(part)) for part in content])
+    return (_cached_hashes if size <= _MAX_CACHED_CHARACTERS else content_hashes)(content)
 
 
 def _address(session: Session, content: Content, hash: str) -> str:
