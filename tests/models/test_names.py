@@ -185,8 +185,16 @@ def test_found(name, canonical):
 @pytest.mark.parametrize("name", NOT_FOUND)
 def test_not_found(name):
     info = REGISTRY.resolve(name)
-    assert (info.known, info.window, info.canonical) == (False, 8192, "")
+    assert (info.known, info.canonical) == (False, "")
     assert REGISTRY.canonical(name) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["", ":", "o12", "latest", "us.", "acme/r1", "azure/my-deployment", "model-from-nowhere", "open-model"]
+)
+def test_without_a_family_little_is_assumed(name):
+    info = REGISTRY.resolve(name)
+    assert (info.known, info.window, info.assumed_window, info.relative) == (False, 8192, True, "")
 
 
 @pytest.mark.parametrize(

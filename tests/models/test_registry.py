@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from brimful.models import load_registry
@@ -23,7 +24,7 @@ def failing(holds):
 
 
 def test_the_compiled_registry_is_that_of_the_toml_files():
-    made = add_models(EMPTY_REGISTRY, bundled_entries())
+    made = msgspec.structs.replace(add_models(EMPTY_REGISTRY, bundled_entries()), published=REGISTRY.published)
     assert made == REGISTRY, "run tools/make_registry.py"
     assert list(made) == list(REGISTRY), "run tools/make_registry.py"
 

@@ -194,7 +194,8 @@ def _check_counts(name: str) -> Finding:
     result = f"{model.id}: window of {model.window:,}, {counter.tokenizer}, {count.basis}"
     if not model.known:
         advice = f"{name!r} is not in the registry: add it to a file of models, and set BRIMFUL_MODELS to its path"
-        return Finding(state="note", part="counts", result=f"{result}, window assumed", advice=advice)
+        assumed = ", window assumed" if model.assumed_window else ""
+        return Finding(state="note", part="counts", result=f"{result}{assumed}", advice=advice)
     return Finding(state="ok", part="counts", result=result)
 
 

@@ -79,7 +79,7 @@ def models(
     """
     registry = default_registry()
     found = [registry.resolve(clean_text(name)) for name in names] if names else sorted(registry, key=_provider_and_id)
-    for unknown in (info for info in found if not info.known):
+    for unknown in (info for info in found if info.assumed_window):
         raise Failure(unknown_model_warning(unknown))
     selected = [info for info in found if provider in (None, info.provider)]
     if not selected:

@@ -58,7 +58,8 @@ class CacheRule(msgspec.Struct, frozen=True, kw_only=True):
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A model in the registry. `known` is false for the fallback that is used for unknown models.
 
-    `assumed_window` means that its window is not known. `beta_windows` are larger windows by the beta feature that a
+    `assumed_window` means that its window is not known; `relative` is the known model whose window is assumed, if there
+    is one of its family. `beta_windows` are larger windows by the beta feature that a
     request must name to get them.
 
     `id` is the name the user gave and what goes on the wire; `canonical` is the id of the row it was found under.
@@ -103,6 +104,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     as_of: str = ""
     known: bool = True
     assumed_window: bool = False
+    relative: str = ""
     canonical: str = ""
 
     @property

@@ -466,14 +466,20 @@ def _find_by_position(packages: Sequence[ContentPackage], inside: Iterable[Conte
     return {each.id: next((id for first, last, id in spans if first <= each.position <= last), "") for each in turns}
 
 
+def _unknown_model_notice(model: ModelInfo, window: int) -> Notice:
+    origin = f", the smallest of its family ({model.relative})" if model.relative else ""
+    relative = {"relative": model.relative} if model.relative else {}
+    return Notice(
+        kind="unknown-model",
+        text=f"unknown model {model.id!r}: assuming a window of {window:,} tokens{origin}; pass window= to set it",
+        facts={"model": model.id, "window": window, **relative},
+    )
+
+
 def _find_warnings(context: Context, broken: Sequence[str]) -> Iterator[Notice]:
     model, budget = context.inputs.model, context.budget
     if model.assumed_window and context.inputs.window is None:
-        yield Notice(
-            kind="unknown-model",
-            text=f"unknown model {model.id!r}: assuming a window of {budget.window:,} tokens; pass window= to set it",
-            facts={"model": model.id, "window": budget.window},
-        )
+        yield _unknown_model_notice(model, budget.window)
     if context.is_output_lowered:
         yield smaller_reserve_notice(budget.completion, context.inputs.max_output or 0)
     if unknown := _find_media(context, lambda part: part.has_unknown_size):

@@ -176,7 +176,7 @@ def _plausible_window(context: Context, error: ContextOverflow) -> int | None:
         return None
     model = context.inputs.model
     window = error.window + (context.budget.completion if error.input_only else 0)
-    is_small = model.known and not model.assumed_window and window < _MIN_WINDOW_SHARE * model.window
+    is_small = not model.assumed_window and window < _MIN_WINDOW_SHARE * model.window
     return None if error.quote and (is_small or _has_words(context.request, error.quote)) else window
 
 

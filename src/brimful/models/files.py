@@ -34,7 +34,7 @@ from msgspec import UNSET, Meta, UnsetType
 from brimful.core.model import CacheRule, ModelInfo, Prior, Runtime, WrittenWire
 from brimful.errors import InvalidModel
 from brimful.models.names import normalize_name
-from brimful.models.registry import Registry, unknown_model
+from brimful.models.registry import PublishedWindows, Registry, unknown_model
 
 _MAX_TOKENS: Final = 1_000_000_000  # larger windows are typos
 _MAX_FACTOR: Final = 10  # tokens per token of another tokenizer
@@ -45,8 +45,11 @@ _PriceShare = Annotated[float, Meta(gt=0, le=_MAX_FACTOR)]
 _Word = Annotated[str, Meta(min_length=1)]
 _UNKNOWN: Final = unknown_model("")  # an unknown model but for its wire format, which depends on the name
 EMPTY_REGISTRY: Final = Registry(rows={}, hosted={}, local={})
-REGISTRY_FILE: Final = Path(__file__).with_name("data") / "registry.json"
+_DATA: Final = Path(__file__).with_name("data")
+REGISTRY_FILE: Final = _DATA / "registry.json"
 """The bundled models. `tools/make_registry.py` makes it from the TOML files beside it, which take longer to read."""
+PUBLISHED_FILE: Final = _DATA / "published.json"
+"""Windows from price lists, which `tools/refresh_windows.py` reads."""
 
 ENVIRONMENT_KEY: Final = "BRIMFUL_MODELS"
 """The environment variable with the path of the user's model file."""
@@ -230,7 +233,14 @@ def add_models(base: Registry, entries: Iterable[ModelEntry]) -> Registry:
     builder = _Builder(base, entries)
     for entry in builder.entries.values():
         builder.build(entry, ())
-    return Registry(rows=builder.rows, hosted=builder.hosted, local=builder.local)
+    changed = {id for id, row in builder.rows.items() if base.rows.get(id) is not row} if base.rows else set()
+    return Registry(
+        rows=builder.rows,
+        hosted=builder.hosted,
+        local=builder.local,
+        published=base.published,
+        custom=base.custom | changed,
+    )
 
 
 class _Builder:
@@ -266,6 +276,9 @@ class _Builder:
         canonical = self.base.canonical(entry.like or entry.id) if self.base.rows else None
         if canonical is not None:
             return self.base.rows[canonical]
+        published = self.base.resolve(entry.like or entry.id)
+        if not published.assumed_window:
+            return published
         if entry.like:
             raise entry.error("like", f"there is no model {entry.like!r}")
         if "window" not in entry.fields:
@@ -332,7 +345,9 @@ def resolve(name: str, registry: Registry | None = None) -> ModelInfo:
 
 @cache
 def _bundled_registry() -> Registry:
-    return msgspec.json.decode(REGISTRY_FILE.read_bytes(), type=Registry)
+    registry = msgspec.json.decode(REGISTRY_FILE.read_bytes(), type=Registry)
+    published = msgspec.json.decode(PUBLISHED_FILE.read_bytes(), type=tuple[PublishedWindows, ...])
+    return msgspec.structs.replace(registry, published=published)
 
 
 def bundled_entries() -> Iterator[ModelEntry]:

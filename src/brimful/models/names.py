@@ -25,6 +25,15 @@ _HOSTS: Final[dict[str, str]] = {
 }
 """Hosts that serve other makers' models, and their API. Any other prefix has no meaning."""
 
+_HOST_NAMES: Final = {
+    "accounts": "fireworks",
+    "aws": "bedrock",
+    "fireworks_ai": "fireworks",
+    "together_ai": "together",
+    "@cf": "cloudflare",
+}
+"""Hosts by other names. Names at Fireworks begin with `accounts/`, those at Cloudflare with `@cf/`."""
+
 _MAKER_NAMES: Final = (
     "anthropic azure bedrock cohere deepseek gemini google google-gla google-vertex grok meta mistral moonshotai "
     "openai qwen vertexai xai"
@@ -34,22 +43,28 @@ _MAKERS: Final = frozenset(_MAKER_NAMES.split())
 
 _FINE_TUNED: Final = re.compile(r"^ft:(?P<base>[^:]+)(?::.*)?$|^(?P<azure>.+?)\.ft-.*$", re.DOTALL)
 _BEDROCK: Final = re.compile(  # `us.anthropic.claude…`; `deepseek.r1` keeps its maker, because `r1` alone is not a name
-    r"^(?:(?:us|us-gov|eu|apac|au|ca|jp|sa|global)\.(?=[a-z]+\.))?"
-    r"(?:(?:anthropic|cohere|google|meta|mistral|moonshot|moonshotai|openai|qwen|zai)\.(?=[a-z]))?",
+    r"^(?:(?:us|us-gov|eu|apac|au|ca|jp|sa|global|regional)\.(?=[a-z]+\.))?"
+    r"(?:(?:amazon|anthropic|cohere|google|meta|minimax|mistral|moonshot|moonshotai|nvidia|openai|qwen|xai|zai)\."
+    r"(?=[a-z]))?",
+)
+_HOSTED: Final = re.compile(  # `databricks-claude…`, Azure's `fw-glm…`, and makers before a hyphen
+    r"^(?:databricks|fw|alibaba|amazon|anthropic|cohere|minimax(?=-minimax)|nvidia|openai|xai|zai)-(?=[a-z])"
 )
 _FIREWORKS: Final = re.compile(r"(?<=\d)p(?=\d)")  # `llama-v3p1` is 3.1
 _AZURE: Final = re.compile(r"^gpt-35(?=-)")
-_SEPARATORS: Final = str.maketrans(" ._", "---")
+_SEPARATORS: Final = str.maketrans(" ._@", "----")
 _FAMILY: Final = re.compile(r"^(?:meta-)?(llama|qwen|gemma)[-v]*(?=\d)")
 
 _DECORATION: Final = re.compile(
     r"""(?:
-      [-@]20\d{6} | -20\d\d-\d\d-\d\d                   # snapshot date
+      -20\d{6} | -20\d\d-\d\d-\d\d                      # snapshot date
     | -(?:preview|exp)-\d\d-(?:\d\d|20\d\d)             # Google's dates
-    | -00[1-9] | @00[1-9] | @default                    # Vertex
+    | -00[1-9] | -default | -maas                       # Vertex
     | -v\d+:\d+ | (?<=\d)-v1                            # Bedrock
-    | [-:@]latest
-    | :(?:free|nitro|floor|online|exacto|beta|thinking|extended)  # OpenRouter
+    | [-:]latest
+    | :(?:free|nitro|floor|online|exacto|beta|thinking|extended|batch)  # OpenRouter
+    | :cloud                                            # Ollama
+    | -tput | -dynamic | -hf                            # Together, vLLM, Hugging Face
     | [:-](?:i?q\d(?:-[a-z0-9]{1,3}){0,3} | fp16 | bf16 | f16 | fp8 | fp4 | mxfp4 | nvfp4 | int4 | int8 | qat)
     | -(?:gguf | awq | gptq | mlx | bnb | unsloth | quantized | w\da\d+ | [2-8]bit)
     | -(?:instruct | instruct-turbo | it)
@@ -61,10 +76,11 @@ _DECORATION: Final = re.compile(
 
 
 class ModelName(msgspec.Struct, frozen=True, kw_only=True):
-    """A parsed name: the whole name, the name without prefixes, and the API of the host in its prefix, if known.
+    """A parsed name: the whole name, the name without prefixes, its first prefix, and the API of that host, if known.
 
-    >>> parse_name("openrouter/anthropic/Claude-3.5-Sonnet:beta")
-    ModelName(whole='openrouter/anthropic/claude-3.5-sonnet:beta', bare='claude-3.5-sonnet:beta', wire='openai')
+    >>> parsed = parse_name("openrouter/anthropic/Claude-3.5-Sonnet:beta")
+    >>> parsed.bare, parsed.host, parsed.wire
+    ('claude-3.5-sonnet:beta', 'openrouter', 'openai')
     >>> parse_name("us.anthropic.claude-3-5-sonnet-20241022-v2:0").bare
     'claude-3-5-sonnet-20241022-v2:0'
     >>> parse_name("ft:gpt-4o-mini-2024-07-18:acme::x1").bare
@@ -73,6 +89,7 @@ class ModelName(msgspec.Struct, frozen=True, kw_only=True):
 
     whole: str
     bare: str
+    host: str = ""
     wire: str | None = None
 
     @property
@@ -82,6 +99,16 @@ class ModelName(msgspec.Struct, frozen=True, kw_only=True):
         if not head or not tag or ":" in tag or tag.isdigit():
             return False
         return tag[0].isdigit() or _first_part(self.whole) not in _MAKERS
+
+    @property
+    def simplest(self) -> str:
+        """The normalized name without a prefix and any decoration.
+
+        >>> parse_name("Qwen/Qwen2.5-7B-Instruct-AWQ").simplest
+        'qwen-2-5-7b'
+        """
+        *_, simplest = _plainer_spellings(self.bare)
+        return simplest
 
     def spellings(self) -> Iterator[str]:
         """Yield the normalized name, then simpler and simpler spellings.
@@ -106,8 +133,15 @@ def parse_name(name: str) -> ModelName:
     last = plain.rsplit("/", 1)[-1]
     tuned = _FINE_TUNED.match(last)
     base = (tuned["base"] or tuned["azure"]) if tuned else last
-    bare = _AZURE.sub("gpt-3.5", _FIREWORKS.sub(".", _BEDROCK.sub("", base)))
-    return ModelName(whole=plain, bare=bare, wire=_HOSTS.get(first) if first != plain else None)
+    unprefixed = _BEDROCK.sub("", base)
+    bare = _AZURE.sub("gpt-3.5", _FIREWORKS.sub(".", _HOSTED.sub("", unprefixed)))
+    host = plain.partition("/")[0] if "/" in plain else "bedrock" if unprefixed != base else ""
+    return ModelName(
+        whole=plain,
+        bare=bare,
+        host=_HOST_NAMES.get(host, host.translate(_SEPARATORS)),
+        wire=_HOSTS.get(first) if first != plain else None,
+    )
 
 
 def normalize_name(name: str) -> str:

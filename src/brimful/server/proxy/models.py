@@ -78,7 +78,7 @@ class ModelResolver:
         limits = [limit for limit in (reported, calibrated.window) if limit is not None]
         return ResolvedModel(
             model=calibrated.model,
-            window=min(limits) if limits and info.assumed_window else min([info.window, *limits]),
+            window=min(limits) if limits and not info.known else min([info.window, *limits]),
             assumed=info.assumed_window and not limits,
             notices=calibrated.notices,
         )
