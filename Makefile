@@ -33,7 +33,7 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $$($(BIN)/python -c 'import os; 
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo inspect screenshots test test-core test-page test-quick quick pgbouncer pooler adapters citus chaos search check lint docs web browser bench audit mcp-conformance sbom hashes format clean
+.PHONY: demo inspect screenshots test test-core test-page test-quick quick pgbouncer pooler adapters citus chaos search check lint docs web browser windows bench audit mcp-conformance sbom hashes format clean
 
 demo: $(VENV)/.base $(VENV)/.server $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -70,6 +70,11 @@ test-quick: $(VENV)/.dev
 # All tests of PostgreSQL, behind PgBouncer in transaction mode. `make test` runs a few of them so.
 pgbouncer: pooler $(VENV)/.dev
 	BRIMFUL_TEST_PGBOUNCER=1 $(PYTEST) tests/stores tests/engine tests/janitor tests/server tests/cli
+
+# The windows of models, from the lists in the newest LiteLLM and the installed genai-prices. Set AS_OF to the day of the lists.
+windows: $(VENV)/.dev
+	rm -rf build/litellm && $(BIN)/pip download --quiet --no-deps --dest build/litellm litellm
+	$(BIN)/python tools/refresh_windows.py build/litellm/litellm-*.whl --as-of $(or $(AS_OF),$(shell date +%F))
 
 # Each adapter with its framework, in an environment of its own. All of them take minutes and gigabytes: ONLY='langchain litellm'.
 # ONLY=--newest tries the newest versions of the frameworks, ONLY=--lock makes them the ones to test with.

@@ -357,7 +357,7 @@ ERRORS = [
     if isinstance(value, type) and issubclass(value, errors.BrimfulError) and not name.startswith("_")
 ]
 FILE_ONLY = ("like", "aliases", "ollama", "extends")  # keys of a model file that are no field of a model
-NOT_IN_FILE = ("id", "known", "assumed_window", "canonical")
+NOT_IN_FILE = ("id", "known", "assumed_window", "relative", "canonical")
 MODEL_KEYS = [*keys(ModelInfo), *(f"prior.{key}" for key in keys(Prior)), *(f"cache.{key}" for key in keys(CacheRule))]
 MODEL_FILE = [key for key in dict.fromkeys((*MODEL_KEYS, *FILE_ONLY)) if key not in NOT_IN_FILE]
 RULE_NAMES = [name for rules in msgspec.structs.astuple(MEDIA_RULES) for name in rules]
