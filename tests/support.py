@@ -22,7 +22,17 @@ NO_FORMS = {"forms.kinds": []}
 
 def build(pile, policy="default", *, window=1000, completion=100, overrides=None, counter=COUNTER, **more):
     """Build a context; what is said of the model goes to the model, the rest to the inputs."""
-    fields = ("wire", "known", "assumed_window", "overhead", "modalities", "alternate", "provider", "image_rule")
+    fields = (
+        "wire",
+        "known",
+        "assumed_window",
+        "relative",
+        "overhead",
+        "modalities",
+        "alternate",
+        "provider",
+        "image_rule",
+    )
     of_model = {field: more.pop(field) for field in fields if field in more}
     usual = {"id": "m", "provider": "p", "window": window, "max_output": window, "wire": "openai", "modalities": EYES}
     model = ModelInfo(**usual | {"image_rule": "openai-tiles-85-170"} | of_model)

@@ -58,6 +58,20 @@ def test_without_the_extra_the_error_explains_how_to_get_prices(run, run_json):
     assert run_json("models", "gpt-4o")[0]["cost_per_million"] is None
 
 
+def test_one_without_a_row_has_its_published_window(run):
+    result = run("models", "glm-5.3")
+    assert "window      1,000,000 tokens" in result.stdout
+    assert "source      genai-prices 0.2.1 and litellm" in result.stdout
+
+
+def test_a_new_member_of_a_family(run):
+    result = run("models", "glm-6", code=1)
+    assert (
+        "error: unknown model 'glm-6': assuming a window of 200,000 tokens, the smallest of its family ("
+        in result.stderr
+    )
+
+
 def test_an_unknown_one(run):
     result = run("models", "gpt-4o", "acme-1", code=1)
     assert "error: unknown model 'acme-1': assuming a window of 8,192 tokens" in result.stderr

@@ -10,7 +10,7 @@ from brimful.counting import counter_for
 from brimful.engine.provider_pool import ProviderPool
 from brimful.errors import ContextOverflow, InvalidValue, ProviderError
 from brimful.models import default_registry
-from brimful.providers.server_models import RETRY_SECONDS
+from brimful.providers.server_models import LOADED_SECONDS, RETRY_SECONDS
 from brimful.records import Message, Persona, Usage, User
 from brimful.records.character import Character
 from brimful.records.reply import Reply
@@ -556,6 +556,26 @@ def test_a_server_that_was_too_busy_to_tell_its_window_is_asked_again(run, new_e
             return answers
 
     assert [answer.context.budget.window for answer in run(story())] == [128_000, 128_000, 128_000, 4_096]
+
+
+def test_ollama_is_asked_again_once_it_has_loaded_the_model(run, new_engine):
+    now, listing = [NOW], answered({"data": [{"id": "qwen2.5:latest", "owned_by": "library"}]})
+    idle, loaded = (
+        {"models": [{"model": name, "context_length": 4_096}]} for name in ("llama3.2:3b", "qwen2.5:latest")
+    )
+
+    async def story():
+        async with (
+            serving(listing, answered(idle), SAYS_HI, listing, answered(loaded), SAYS_HI) as server,
+            new_engine(model="qwen2.5", provider=f"{server.url}/v1", embedder="none", clock=lambda: now[0]) as engine,
+        ):
+            answers = []
+            for _ in range(2):
+                answers.append(await engine.respond("r", None, "Hello!"))
+                now[0] += LOADED_SECONDS
+            return answers
+
+    assert [answer.context.budget.window for answer in run(story())] == [128_000, 4_096]
 
 
 @pytest.mark.parametrize(

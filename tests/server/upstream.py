@@ -125,7 +125,7 @@ class Upstream:
         raw = await request.body()
         is_json = "json" in request.headers.get("content-type", "json")
         body = {} if self.deaf else json.loads(raw) if raw and is_json else raw or None
-        if request.method == "GET" and request.url.path.endswith(("/models", "/props")):
+        if request.method == "GET" and request.url.path.endswith(("/models", "/props", "/api/ps")):
             page = self.pages.get(request.url.path)
             return JSONResponse(page or not_found(request.url.path), status_code=200 if page else 404)
         if request.url.path.endswith(("/chat/completions/input_tokens", "/tokenize")):

@@ -106,6 +106,12 @@ def test_warnings(changes, warning):
     assert f"│   {warning[1]}\n" in context.report()
 
 
+def test_the_warning_names_the_relative():
+    [notice] = build(pile(), assumed_window=True, relative="m-1").warnings
+    assert "a window of 1,000 tokens, the smallest of its family (m-1); pass window= to set it" in notice.text
+    assert notice.facts == {"model": "m", "window": 1_000, "relative": "m-1"}
+
+
 @pytest.mark.parametrize("window", [800, 9000])
 def test_a_full_window_and_a_window_without_memories_are_no_reason_to_warn(window):
     assert build(pile(), window=window).warnings == ()

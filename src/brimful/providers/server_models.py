@@ -15,6 +15,7 @@ from brimful.wires import find_wire
 LIST_TIMEOUT: Final = 10.0  # seconds to list the models for the first time; a busy server may need some
 REFRESH_TIMEOUT: Final = 3.0  # seconds to list them again
 CACHE_SECONDS: Final = 300.0  # self-hosted servers are restarted with other windows
+LOADED_SECONDS: Final = 10.0  # Ollama loads a model when it is first used, and only then has a window
 RETRY_SECONDS: Final = 10.0  # until a server that did not answer is asked again, and twice as long each time
 _WINDOW_FIELDS: Final = (
     "max_model_len",
@@ -27,11 +28,12 @@ _WINDOW_FIELDS: Final = (
 
 
 class ServerModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model of a server. `llama`: llama.cpp runs it. `only`: it answers to any model name."""
+    """A model of a server. `llama`: llama.cpp runs it; `ollama`: Ollama does. `only`: it answers to any model name."""
 
     id: str
     window: int | None = None
     llama: bool = False
+    ollama: bool = False
     only: bool = False
 
 
@@ -54,13 +56,13 @@ class ServerModels:
 
         A public server is asked only about models that are not `known`.
         """
-        public = find_server_by_url(connection.url)
+        server = find_server_by_url(connection.url)
         path = find_wire(wire).models_path
-        if not path or (public is not None and known):
+        if not path or (_is_public(connection) and known):
             return None
         models = await self._load(connection, path)
-        name = model if public is None else public.local_name(model)
-        named = (each for each in models if each.id == name)
+        name = model if server is None else server.local_name(model)
+        named = (each for each in models if each.id in (name, f"{name}:latest"))
         return next(named, None) or next((each for each in models if each.only), None)
 
     async def _load(self, connection: Connection, path: str) -> tuple[ServerModel, ...]:
@@ -74,7 +76,8 @@ class ServerModels:
                     wait = min(CACHE_SECONDS, RETRY_SECONDS * 2**cached.failures)
                     cached = _CachedModels(models=cached.models, until=now + wait, failures=cached.failures + 1)
                 else:
-                    cached = _CachedModels(models=models, until=now + CACHE_SECONDS)
+                    seconds = LOADED_SECONDS if any(model.ollama for model in models) else CACHE_SECONDS
+                    cached = _CachedModels(models=models, until=now + seconds)
                 self._cache[connection.route] = cached
             return cached.models
 
@@ -83,7 +86,7 @@ def parse_server_models(body: bytes) -> tuple[ServerModel, ...]:
     """Parse a list of models, ignoring everything else.
 
     >>> parse_server_models(b'{"data": [{"id": "qwen", "max_model_len": 32768}]}')
-    (ServerModel(id='qwen', window=32768, llama=False, only=False),)
+    (ServerModel(id='qwen', window=32768, llama=False, ollama=False, only=False),)
     """
     try:
         data = decode_json(body)
@@ -98,8 +101,16 @@ def _parse_model(row: dict[str, Any], *, only: bool) -> ServerModel:
     meta = row.get("meta")
     values = [row.get(field) for field in _WINDOW_FIELDS] + [meta.get("n_ctx") if isinstance(meta, dict) else None]
     windows = [window for window in values if is_whole_number(window) and isinstance(window, int)]
-    llama = row.get("owned_by") == "llamacpp"
-    return ServerModel(id=row["id"], window=min(windows, default=None), llama=llama, only=only and llama)
+    owner = row.get("owned_by")
+    llama = owner == "llamacpp"
+    window = min(windows, default=None)
+    return ServerModel(id=row["id"], window=window, llama=llama, ollama=owner == "library", only=only and llama)
+
+
+def _is_public(connection: Connection) -> bool:
+    """Whether a server is known to run for everybody, unlike Ollama, which needs no key."""
+    server = find_server_by_url(connection.url)
+    return server is not None and bool(server.keys)
 
 
 async def _fetch_models(connection: Connection, path: str, seconds: float) -> tuple[ServerModel, ...] | None:
@@ -107,7 +118,7 @@ async def _fetch_models(connection: Connection, path: str, seconds: float) -> tu
     try:
         async with asyncio.timeout(seconds):
             models = parse_server_models((await connection.get(path)).body)
-            if any(model.window for model in models) or find_server_by_url(connection.url) is not None:
+            if any(model.window for model in models) or _is_public(connection):
                 return models
             return await _add_windows(connection, models)
     except (ProviderUnavailable, TimeoutError):
@@ -117,18 +128,39 @@ async def _fetch_models(connection: Connection, path: str, seconds: float) -> tu
 
 
 async def _add_windows(connection: Connection, models: tuple[ServerModel, ...]) -> tuple[ServerModel, ...]:
-    """Ask a server that lists models without windows elsewhere: llama.cpp under `/props`, LM Studio in its own API."""
+    """Ask a server that lists models without windows elsewhere.
+
+    llama.cpp has the window under `/props`, LM Studio in its own API, and Ollama for the models that are loaded.
+    """
     try:
         if any(model.llama for model in models):
             window = parse_props((await connection.get("/props", versioned=False)).body)
             return tuple(msgspec.structs.replace(model, window=window) for model in models)
-        rows = parse_server_models((await connection.get("/api/v0/models", versioned=False)).body)
+        if any(model.ollama for model in models):
+            windows = parse_loaded((await connection.get("/api/ps", versioned=False)).body)
+        else:
+            rows = parse_server_models((await connection.get("/api/v0/models", versioned=False)).body)
+            windows = {row.id: row.window for row in rows}
     except ProviderUnavailable:
         raise
     except ProviderError:
         return models
-    windows = {row.id: row.window for row in rows}
     return tuple(msgspec.structs.replace(model, window=windows.get(model.id)) for model in models)
+
+
+def parse_loaded(body: bytes) -> dict[str, int | None]:
+    """Return the windows of the models that Ollama has loaded.
+
+    >>> parse_loaded(b'{"models": [{"model": "qwen2.5:7b", "context_length": 4096}]}')
+    {'qwen2.5:7b': 4096}
+    """
+    try:
+        data = decode_json(body)
+    except ValueError:
+        return {}
+    rows = data.get("models") if isinstance(data, dict) else None
+    named = [row | {"id": row.get("model")} for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return {row["id"]: _parse_model(row, only=False).window for row in named if isinstance(row["id"], str)}
 
 
 def parse_props(body: bytes) -> int | None:

@@ -419,11 +419,14 @@ def test_the_window_of_an_unknown_model_is_learned_from_the_first_refusal(start,
         ("/v1/models", {"data": [{"id": "acme-1", "context_length": 32_768}]}),
         ("/props", {"default_generation_settings": {"n_ctx": 32_768}}),
         ("/api/v0/models", {"data": [{"id": "acme-1", "loaded_context_length": 32_768}]}),
+        ("/api/ps", {"models": [{"model": "acme-1:latest", "context_length": 32_768}, {"model": 7}, 7]}),
     ],
 )
 def test_a_server_that_tells_its_window_gets_what_fits_into_it(start, upstream, path, answer):
-    owner = "llamacpp" if path == "/props" else "organization"
-    upstream.pages = {"/v1/models": {"data": [{"id": "acme-1", "owned_by": owner}]}} | {path: answer}
+    row = {"id": "acme-1", "owned_by": {"/props": "llamacpp"}.get(path, "organization")}
+    if path == "/api/ps":
+        row = {"id": "acme-1:latest", "owned_by": "library"}
+    upstream.pages = {"/v1/models": {"data": [row]}} | {path: answer}
     client = start(upstream={"window": None})
     fits, too_long = unknown(long_chat(190)), unknown(long_chat(400))
     record = record_of(client, client.post(CHAT, json=fits))
@@ -432,6 +435,15 @@ def test_a_server_that_tells_its_window_gets_what_fits_into_it(start, upstream, 
     assert not any(warning["kind"].startswith("unknown") for warning in record["warnings"])
     client.post(CHAT, json=too_long)
     assert len(upstream.bodies[1]["messages"]) < len(too_long["messages"])
+
+
+@pytest.mark.parametrize(("row", "window"), [({}, 1_000_000), ({"max_model_len": 1_500_000}, 1_500_000)])
+def test_what_the_server_reports_replaces_a_published_window(start, upstream, row, window):
+    upstream.pages = {"/v1/models": {"data": [{"id": "glm-5.3", **row}]}}
+    client = start(upstream={"window": None})
+    record = record_of(client, client.post(CHAT, json=unknown(long_chat(4)) | {"model": "glm-5.3"}))
+    assert record["window"] == window
+    assert not any(warning["kind"].startswith("unknown") for warning in record["warnings"])
 
 
 @pytest.mark.parametrize(
