@@ -40,6 +40,11 @@ def test_the_smallest_window_counts():
     info = REGISTRY.resolve("gpt-4o-mega")
     assert (info.known, info.assumed_window, info.window) == (False, True, 128_000)
     assert REGISTRY.resolve(info.relative).window == 128_000
+    assert (
+        REGISTRY.resolve("qwen4-32b").window
+        == REGISTRY.resolve("qwen3-0.6b").window
+        < REGISTRY.resolve("qwen3.8-27b").window
+    )
     assert f"a window of 128,000 tokens, the smallest of its family ({info.relative})" in unknown_model_warning(info)
 
 
