@@ -19,9 +19,9 @@ from brimful.stores.backends.sqlite import SqliteDriver
 from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.encryption.keys import Keys
 from brimful.stores.index.documents import list_embedders
-from brimful.stores.session import Row, Session, validate_limit
+from brimful.stores.session import Session, validate_limit
 from brimful.stores.store import Store
-from brimful.stores.tables.jobs import ALL_JOBS, DUE_JOBS, DUE_JOBS_OF_KIND, FAILED_JOBS, Job, JobKind
+from brimful.stores.tables.jobs import ALL_JOBS, DUE_JOBS, DUE_JOBS_OF_KIND, FAILED_JOBS, Job, JobKind, decode_job
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target, parse_url
 
@@ -176,12 +176,12 @@ class Database:
             rows = await self.driver.read_all(DUE_JOBS_OF_KIND, **chosen)
         else:
             rows = await self.driver.read_all(DUE_JOBS, subject=subject, **chosen)
-        return list(map(_decode_job, rows))
+        return list(map(decode_job, rows))
 
     async def list_jobs(self, *, failed: bool = False, limit: int = 100) -> list[Job]:
         """Return jobs of all tenants in the order in which they are due; with `failed`, those whose last try failed."""
         sql = FAILED_JOBS if failed else ALL_JOBS
-        return list(map(_decode_job, await self.driver.read_all(sql, limit=validate_limit(limit))))
+        return list(map(decode_job, await self.driver.read_all(sql, limit=validate_limit(limit))))
 
     async def check(self) -> list[Finding]:
         """Return problems with the file, with references between rows, and with the totals of the index."""
@@ -365,7 +365,7 @@ class Database:
     def jobs(self, tenant: str) -> "Jobs":
         from brimful.stores.admin.jobs import Jobs  # noqa: PLC0415 - see above
 
-        return Jobs(self.driver, _validate_tenant(tenant))
+        return Jobs(self.driver, _validate_tenant(tenant), self._keyring)
 
     def janitor(self, tenant: str) -> "JanitorStore":
         """Return the janitor's operations on the store of one tenant."""
@@ -400,20 +400,6 @@ def connect(
     Open it with `async with connect("sqlite:///chat.db") as database` or `await database.open()`.
     """
     return Database(url, migrate=migrate, wait=wait, replica=replica, keys=keys, tuning=tuning)
-
-
-def _decode_job(row: Row) -> Job:
-    tenant, kind, subject, due, worker, lease, attempts, error = row
-    return Job(
-        tenant=tenant,
-        kind=kind,
-        subject=subject,
-        due=due,
-        worker=worker,
-        lease=lease,
-        attempts=attempts,
-        error=error,
-    )
 
 
 def _is_registered(session: Session) -> bool:

@@ -9,11 +9,11 @@ import msgspec
 from brimful.errors import EncryptionError
 from brimful.stores.admin.rekey import REKEY_JOBS
 from brimful.stores.admin.rotate_keys import OnProgress, count_rows_by_key, reencryption_jobs, run_batches
-from brimful.stores.backends.driver import Driver
-from brimful.stores.encryption.keyring import Keyring, add_key, read_keys, retire_key, update_key
+from brimful.stores.encryption.keyring import add_key, read_keys, retire_key, update_key
 from brimful.stores.encryption.keys import Keys
 from brimful.stores.encryption.tenant_keys import ADDRESS_KEY, KeyRow, new_key, rewrap_key
 from brimful.stores.session import Session
+from brimful.stores.transactions import Transactions
 
 T = TypeVar("T")
 
@@ -29,17 +29,8 @@ class KeyUsage(msgspec.Struct, frozen=True, kw_only=True):
     current: bool = False
 
 
-class Encryption:
+class Encryption(Transactions):
     """The keys of a tenant. All operations work while the store is in use."""
-
-    def __init__(self, driver: Driver, tenant: str, keyring: Keyring) -> None:
-        self._driver = driver
-        self._tenant = tenant
-        self._keyring = keyring
-
-    def __repr__(self) -> str:
-        """Name the tenant."""
-        return f"Encryption({self._tenant!r})"
 
     async def keys(self) -> list[KeyUsage]:
         """Return the keys of the tenant by number, with their rows; plain text first. This needs no key."""
@@ -84,7 +75,7 @@ class Encryption:
         return await self._driver.read(self._tenant, count_rows_by_key)
 
     async def _write(self, function: Callable[[Session], T]) -> T:
-        return await self._driver.write(self._tenant, self._keyring.writing(function))
+        return await self._driver.write(self._tenant, self._keyring.writing(function))  # and adds no tenant
 
     def _keys(self) -> Keys:
         if self._keyring.keys is None:

@@ -24,9 +24,10 @@ from brimful.stores.tables.messages import decode_message
 from brimful.stores.tables.room_counts import remove_room_counts
 from brimful.stores.tables.summaries import list_summaries, save_summaries
 from brimful.stores.tables.writes import release_replaced, remove_row
-from brimful.stores.transactions import Transactions
+from brimful.stores.transactions import ReadMethod, Transactions, WriteMethod
 
-_RUNS = "SELECT number, kind, state, holder, started, ended, facts FROM janitor_runs WHERE tenant = :tenant"
+_RUN_COLUMNS = ("number", "kind", "state", "holder", "started", "ended")
+_RUNS = f"SELECT {', '.join(_RUN_COLUMNS)}, facts FROM janitor_runs WHERE tenant = :tenant"  # noqa: S608 - our own
 _LEARN = """
 INSERT INTO janitor_runs (tenant, kind, state, holder, started, heartbeat, ended, facts)
 VALUES (:tenant, 'learning', 'done', :holder, :now, :now, :now, :facts) RETURNING number
@@ -89,7 +90,7 @@ SELECT (SELECT count(*) FROM messages WHERE tenant = :tenant AND archived_by IS 
 """
 
 
-def begin_run(session: Session, holder: str, now: float, lease: float) -> JanitorRun:
+def begin_run(session: Session, *, holder: str, now: float, lease: float) -> JanitorRun:
     """Begin a run, or take over one whose lease has expired."""
     session.dialect.lock(session, "janitor")
     unfinished = _unfinished_run(session, now, lease)
@@ -123,7 +124,7 @@ def apply_change(
     session: Session, run: JanitorRun, change: JanitorChange, make_entry: MakeIndexEntry, now: float
 ) -> None:
     """Apply a change, and save the previous summaries for undo, unless this run saved them before."""
-    heartbeat(session, run, now)
+    heartbeat(session, run, now=now)
     replaced = [*change.remove, *(summary.id for summary in change.write)]
     before = {summary.id: summary for summary in list_summaries(session, ids=replaced)} if replaced else {}
     rooms = {summary.id: summary.room for summary in (*before.values(), *change.write)}
@@ -159,9 +160,15 @@ def find_learned(session: Session, scope: str, messages: Sequence[str]) -> set[s
 
 
 def apply_learning(
-    session: Session, change: LearningChange, make_entry: MakeIndexEntry, holder: str, facts: dict[str, int], now: float
+    session: Session,
+    change: LearningChange,
+    make_entry: MakeIndexEntry,
+    *,
+    holder: str,
+    facts: dict[str, int],
+    now: float,
 ) -> JanitorRun | None:
-    """Add and supersede memories as a run that can be undone; None if there is nothing to change.
+    """Add and supersede memories as a run that can be undone. Returns None if there is nothing to change.
 
     Only memories of the same scope are superseded, and no pinned ones. Raises if another process learned from one of
     these messages in the meantime.
@@ -186,8 +193,8 @@ def apply_learning(
     return run
 
 
-def undo_learning(session: Session, number: int | None, make_entry: MakeIndexEntry, now: float) -> JanitorRun | None:
-    """Undo a run that learned memories, or the last one; None if there is none that was not undone."""
+def undo_learning(session: Session, number: int | None, make_entry: MakeIndexEntry, *, now: float) -> JanitorRun | None:
+    """Undo a run that learned memories, or the last one. Returns None if there is nothing to undo."""
     session.dialect.lock(session, "learning")
     which = "" if number is None else " AND number = :number"
     values = {} if number is None else {"number": number}
@@ -224,9 +231,9 @@ def restore_summaries(session: Session, run: JanitorRun, make_entry: MakeIndexEn
     session.run("DELETE FROM janitor_undo WHERE tenant = :tenant AND run = :run", run=run.number)
 
 
-def end_run(session: Session, run: JanitorRun, facts: dict[str, int], now: float) -> JanitorRun | None:
-    """End a run. A run that changed nothing is deleted."""
-    heartbeat(session, run, now)
+def end_run(session: Session, run: JanitorRun, facts: dict[str, int], *, now: float) -> JanitorRun | None:
+    """End a run. One that changed nothing is deleted, and None is returned."""
+    heartbeat(session, run, now=now)
     if run.state == "running" and session.row(_TRACES, run=run.number) is None:
         session.run("DELETE FROM janitor_runs WHERE tenant = :tenant AND number = :number", number=run.number)
         return None
@@ -244,28 +251,21 @@ def end_run(session: Session, run: JanitorRun, facts: dict[str, int], now: float
     return ended
 
 
-def heartbeat(session: Session, run: JanitorRun, now: float) -> None:
+def heartbeat(session: Session, run: JanitorRun, *, now: float) -> None:
     """Renew the lease of a run. Raises if another process took it over."""
     if not session.run(_HEARTBEAT, number=run.number, holder=run.holder, now=now):
         raise StoreUnavailable(f"tenant {session.tenant!r}", f"run {run.number} was taken over by another janitor")
 
 
-def list_runs(session: Session, limit: int) -> list[JanitorRun]:
+def list_runs(session: Session, *, limit: int = 20) -> list[JanitorRun]:
     """Return runs, newest first."""
     return [decode_run(row) for row in session.rows(f"{_RUNS} ORDER BY number DESC LIMIT :limit", limit=limit)]
 
 
 def decode_run(row: Row) -> JanitorRun:
-    number, kind, state, holder, started, ended, facts = row
-    return JanitorRun(
-        number=number,
-        kind=kind,
-        state=state,
-        holder=holder,
-        started=started,
-        ended=ended,
-        facts=msgspec.json.decode(facts, type=dict[str, int]),
-    )
+    *fields, facts = row
+    values = dict(zip(_RUN_COLUMNS, fields, strict=True))
+    return JanitorRun(**values, facts=msgspec.json.decode(facts, type=dict[str, int]))
 
 
 def _unfinished_run(session: Session, now: float, lease: float) -> JanitorRun | None:
@@ -307,6 +307,39 @@ def _undo_row(session: Session, run: JanitorRun, id: str, room: str, before: Sum
     return {"run": run.number, "item": id, "room": room, "body": body}
 
 
+def list_positions(session: Session, room: str) -> list[MessagePosition]:
+    """Return the positions of a room's messages, in order, including archived ones."""
+    return [
+        MessagePosition(seq=seq, at=at, edited=edited, archived=archived is not None, purged=deleted != 0)
+        for seq, at, edited, archived, deleted in session.rows(_POSITIONS, room=room)
+    ]
+
+
+def count_builds(session: Session, room: str) -> int:
+    """Return the number of stored contexts of a room."""
+    row = session.row("SELECT count(*) FROM snapshots WHERE tenant = :tenant AND room = :room", room=room)
+    return int(row[0]) if row else 0
+
+
+def find_unused_messages(session: Session, room: str, *, before: float) -> list[tuple[int, str]]:
+    """Return position and id of messages before a time that are in no stored context."""
+    old = session.rows(_OLD_MESSAGES, room=room, before=before)
+    included = find_included(session, room, [id for _, id in old])
+    return [(seq, id) for seq, id in old if id not in included]
+
+
+def find_unused_memories(session: Session, *, before: float, after: str = "", limit: int = 1000) -> list[Memory]:
+    """Return memories before a time that were never used and are not pinned, in order of id."""
+    rows = session.rows(_UNUSED_MEMORIES, before=before, after=after, limit=limit)
+    return [decode_memory(session, row) for row in rows]
+
+
+def count_archived(session: Session) -> dict[str, int]:
+    """Return the number of archived messages and memories."""
+    messages, memories = session.row(_COUNT) or (0, 0)
+    return {"messages": messages, "memories": memories}
+
+
 class JanitorStore(Transactions):
     """The janitor's operations on the store of a tenant, and their undo.
 
@@ -314,13 +347,17 @@ class JanitorStore(Transactions):
     changes is saved first; the last run that was not undone can be undone.
     """
 
-    async def positions(self, room: str) -> list[MessagePosition]:
-        """Return the positions of a room's messages, in order, including archived ones."""
-        rows = await self._read(lambda session: session.rows(_POSITIONS, room=room))
-        return [
-            MessagePosition(seq=seq, at=at, edited=edited, archived=archived is not None, purged=deleted != 0)
-            for seq, at, edited, archived, deleted in rows
-        ]
+    positions = ReadMethod(list_positions)
+    count_builds = ReadMethod(count_builds)
+    unused_messages = ReadMethod(find_unused_messages)
+    unused_memories = ReadMethod(find_unused_memories)
+    begin = WriteMethod(begin_run)
+    heartbeat = WriteMethod(heartbeat)
+    end = WriteMethod(end_run)
+    learn = WriteMethod(apply_learning)
+    undo_learning = WriteMethod(undo_learning)
+    runs = ReadMethod(list_runs)
+    count_archived = ReadMethod(count_archived)
 
     async def messages(self, room: str, seqs: Sequence[int]) -> list[Message]:
         """Return the messages at these positions of a room, in order, including archived ones."""
@@ -333,39 +370,6 @@ class JanitorStore(Transactions):
             found += await self._read(partial(read, page=list(seqs[index : index + PAGE])))
         return found
 
-    async def count_builds(self, room: str) -> int:
-        """Return the number of stored contexts of a room."""
-        sql = "SELECT count(*) FROM snapshots WHERE tenant = :tenant AND room = :room"
-        row = await self._read(lambda session: session.row(sql, room=room))
-        return int(row[0]) if row else 0
-
-    async def unused_messages(self, room: str, *, before: float) -> list[tuple[int, str]]:
-        """Return position and id of messages before a time that are in no stored context."""
-
-        def read(session: Session) -> list[tuple[int, str]]:
-            old = session.rows(_OLD_MESSAGES, room=room, before=before)
-            included = find_included(session, room, [id for _, id in old])
-            return [(seq, id) for seq, id in old if id not in included]
-
-        return await self._read(read)
-
-    async def unused_memories(self, *, before: float, after: str = "", limit: int = 1000) -> list[Memory]:
-        """Return memories before a time that were never used and are not pinned, in order of id."""
-
-        def read(session: Session) -> list[Memory]:
-            rows = session.rows(_UNUSED_MEMORIES, before=before, after=after, limit=limit)
-            return [decode_memory(session, row) for row in rows]
-
-        return await self._read(read)
-
-    async def begin(self, *, holder: str, now: float, lease: float) -> JanitorRun:
-        """Begin a run, or take over one whose lease has expired."""
-        return await self._write(lambda session: begin_run(session, holder, now, lease))
-
-    async def heartbeat(self, run: JanitorRun, *, now: float) -> None:
-        """Renew the lease of a run."""
-        await self._write(lambda session: heartbeat(session, run, now))
-
     async def apply(self, run: JanitorRun, change: JanitorChange, make_entry: MakeIndexEntry, *, now: float) -> None:
         """Apply a change that can be undone: summaries first, then the records they cover, in batches."""
         first = msgspec.structs.replace(change, messages=(), memories=())
@@ -377,10 +381,6 @@ class JanitorStore(Transactions):
         for part in parts:
             await self._write(partial(apply_change, run=run, change=part, make_entry=make_entry, now=now))
 
-    async def end(self, run: JanitorRun, facts: dict[str, int], *, now: float) -> JanitorRun | None:
-        """End a run. Returns None if it changed nothing."""
-        return await self._write(lambda session: end_run(session, run, facts, now))
-
     async def undo(self, make_entry: MakeIndexEntry, *, holder: str, now: float, lease: float) -> JanitorRun | None:
         """Undo the last run exactly, or continue an interrupted undo. Returns None if there is nothing to undo."""
         run = await self._write(lambda session: begin_undo(session, holder, now, lease))
@@ -389,7 +389,7 @@ class JanitorStore(Transactions):
         await self._write(partial(restore_summaries, run=run, make_entry=make_entry))
         while await self._write(partial(_restore_batch, run=run, make_entry=make_entry, now=now)):
             continue
-        return await self._write(lambda session: end_run(session, run, run.facts, now))
+        return await self.end(run, run.facts, now=now)
 
     async def learned(self, scope: str, messages: Sequence[str]) -> set[str]:
         """Return the hashes of messages from which memories of a scope were learned before."""
@@ -398,38 +398,12 @@ class JanitorStore(Transactions):
             found |= await self._read(partial(find_learned, scope=scope, messages=messages[index : index + PAGE]))
         return found
 
-    async def learn(
-        self,
-        change: LearningChange,
-        make_entry: MakeIndexEntry,
-        *,
-        holder: str,
-        facts: dict[str, int],
-        now: float,
-    ) -> JanitorRun | None:
-        """Add and supersede memories as a run that can be undone. Returns None if there is nothing to change."""
-        return await self._write(lambda session: apply_learning(session, change, make_entry, holder, facts, now))
-
-    async def undo_learning(self, number: int | None, make_entry: MakeIndexEntry, *, now: float) -> JanitorRun | None:
-        """Undo a run that learned memories, or the last one. Returns None if there is nothing to undo."""
-        return await self._write(lambda session: undo_learning(session, number, make_entry, now))
-
     async def purge(self, *, before: int) -> int:
         """Delete what runs before this number archived, and return the number of records."""
         purged = 0
         while batch := await self._write(partial(_purge_messages, before=before)):
             purged += batch
         return purged + await self._write(partial(_purge_memories, before=before))
-
-    async def runs(self, *, limit: int = 20) -> list[JanitorRun]:
-        """Return runs, newest first."""
-        return await self._read(lambda session: list_runs(session, limit))
-
-    async def count_archived(self) -> dict[str, int]:
-        """Return the number of archived messages and memories."""
-        row = await self._read(lambda session: session.row(_COUNT))
-        messages, memories = row or (0, 0)
-        return {"messages": messages, "memories": memories}
 
 
 def _batches(ids: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -438,7 +412,7 @@ def _batches(ids: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 def _restore_batch(session: Session, *, run: JanitorRun, make_entry: MakeIndexEntry, now: float) -> bool:
     """Restore a batch of archived records. Returns whether there may be more."""
-    heartbeat(session, run, now)
+    heartbeat(session, run, now=now)
     return _restore_archived(session, run, make_entry)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from brimful.stores.encryption.cipher import storage_address
 from brimful.stores.session import Session
-from brimful.stores.transactions import Transactions
+from brimful.stores.transactions import ReadMethod, Transactions, WriteMethod
 
 START_SECONDS: Final = 86_400.0  # no provider caches a prompt longer than a day
 _MINUTE: Final = 60.0  # seconds
@@ -33,23 +33,8 @@ class Grant(msgspec.Struct, frozen=True):
     wait: float = 0.0
 
 
-class SharedState(Transactions):
-    """What the servers of one tenant share."""
-
-    async def take_requests(self, name: str, *, count: int, per_minute: int, now: float) -> Grant:
-        """Take up to `count` requests from the allowance of a key, which refills continuously."""
-        return await self._write(lambda session: _take_requests(session, name, count, per_minute, now))
-
-    async def find_start(self, digests: Sequence[str]) -> tuple[str, bytes] | None:
-        """Return the last of these digests with a stored start, and that start."""
-        return await self._read(lambda session: _find_start(session, digests))
-
-    async def save_start(self, digest: str, body: bytes, *, now: float) -> None:
-        """Store where the history of a trimmed request began, and delete old rows."""
-        await self._write(lambda session: _save_start(session, digest, body, now))
-
-
-def _take_requests(session: Session, name: str, count: int, per_minute: int, now: float) -> Grant:
+def _take_requests(session: Session, name: str, *, count: int, per_minute: int, now: float) -> Grant:
+    """Take up to `count` requests from the allowance of a key, which refills continuously."""
     session.dialect.lock(session, f"rate limit {name}")
     remaining, at = session.row(_READ_LIMIT, name=name) or (float(per_minute), now)
     latest = max(at, now)  # the clocks of servers differ
@@ -60,11 +45,21 @@ def _take_requests(session: Session, name: str, count: int, per_minute: int, now
 
 
 def _find_start(session: Session, digests: Sequence[str]) -> tuple[str, bytes] | None:
+    """Return the last of these digests with a stored start, and that start."""
     by_address = {storage_address(session, digest): digest for digest in digests}
     found = {by_address[address]: bytes(body) for address, body in session.rows(_FIND_STARTS, digests=list(by_address))}
     return next(((digest, found[digest]) for digest in reversed(digests) if digest in found), None)
 
 
-def _save_start(session: Session, digest: str, body: bytes, now: float) -> None:
+def _save_start(session: Session, digest: str, body: bytes, *, now: float) -> None:
+    """Store where the history of a trimmed request began, and delete old rows."""
     session.run("DELETE FROM trimmed_requests WHERE tenant = :tenant AND at < :limit", limit=now - START_SECONDS)
     session.run(_SAVE_START, digest=storage_address(session, digest), body=body, at=now)
+
+
+class SharedState(Transactions):
+    """What the servers of one tenant share."""
+
+    take_requests = WriteMethod(_take_requests)
+    find_start = ReadMethod(_find_start)
+    save_start = WriteMethod(_save_start)

@@ -8,25 +8,16 @@ from typing import Final, Literal
 
 import msgspec
 
-from brimful.stores.session import Session
+from brimful.stores.session import Row, Session
 
 JobKind = Literal["embed", "count", "graph", "janitor", "summarize", "retention", "import"]
 
-DUE_JOBS: Final = """
-SELECT tenant, kind, subject, due, worker, lease, attempts, error FROM jobs
-WHERE kind = :kind AND subject = :subject AND due <= :now AND lease <= :now ORDER BY due LIMIT :limit
-"""
-DUE_JOBS_OF_KIND: Final = """
-SELECT tenant, kind, subject, due, worker, lease, attempts, error FROM jobs
-WHERE kind = :kind AND due <= :now AND lease <= :now ORDER BY due LIMIT :limit
-"""
-ALL_JOBS: Final = """
-SELECT tenant, kind, subject, due, worker, lease, attempts, error FROM jobs ORDER BY due, tenant LIMIT :limit
-"""
-FAILED_JOBS: Final = """
-SELECT tenant, kind, subject, due, worker, lease, attempts, error FROM jobs WHERE error <> ''
-ORDER BY due, tenant LIMIT :limit
-"""
+_READ: Final = "SELECT tenant, kind, subject, due, worker, lease, attempts, error FROM jobs"
+_DUE: Final = "AND due <= :now AND lease <= :now ORDER BY due LIMIT :limit"
+DUE_JOBS: Final = f"{_READ} WHERE kind = :kind AND subject = :subject {_DUE}"
+DUE_JOBS_OF_KIND: Final = f"{_READ} WHERE kind = :kind {_DUE}"
+ALL_JOBS: Final = f"{_READ} ORDER BY due, tenant LIMIT :limit"
+FAILED_JOBS: Final = f"{_READ} WHERE error <> '' ORDER BY due, tenant LIMIT :limit"
 _ADD: Final = """
 INSERT INTO jobs (tenant, kind, subject, due) VALUES (:tenant, :kind, :subject, 0) ON CONFLICT DO NOTHING
 """
@@ -69,6 +60,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     lease: float = 0.0
     attempts: int = 0
     error: str = ""
+
+
+def decode_job(row: Row) -> Job:
+    """Return the job of a row, whose columns are in the order of the fields."""
+    return Job(**dict(zip(Job.__struct_fields__, row, strict=True)))
 
 
 def add_job(session: Session, kind: JobKind, subject: str = "") -> bool:
