@@ -363,13 +363,11 @@ def format_entry_score(entry: Entry) -> str:
 
 
 def _item_count(context: Context, component: Component) -> str:
-    if component.name == "media" and _media_kinds(context) == {"media-image"}:
-        return plural(component.items, "image")
+    if component.name == "media":
+        kinds = {each.kind for each in context.decisions if each.included and each.kind.startswith("media")}
+        if kinds == {"media-image"}:
+            return plural(component.items, "image")
     return format_items(component.name, component.items)
-
-
-def _media_kinds(context: Context) -> set[str]:
-    return {decision.kind for decision in context.decisions if decision.included and decision.kind.startswith("media")}
 
 
 def _item_lines(entries: Sequence[Entry], component: str) -> Iterator[str]:
@@ -384,13 +382,10 @@ def _item_lines(entries: Sequence[Entry], component: str) -> Iterator[str]:
 def _memory_lines(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries[:MAX_MEMORIES]:
         type = entry.decision.kind.removeprefix("memory-")
-        yield f'    - {type}: "{_excerpt(entry)}" (score: {format_entry_score(entry)})'
+        excerpt = output.one_line(output.preview(entry.package.text))
+        yield f'    - {type}: "{excerpt}" (score: {format_entry_score(entry)})'
     if len(entries) > MAX_MEMORIES:
         yield f"    [... {len(entries) - MAX_MEMORIES:,} more memories ...]"
-
-
-def _excerpt(entry: Entry) -> str:
-    return output.one_line(output.preview(entry.package.text))
 
 
 INSPECT_EXAMPLES: Final = """\

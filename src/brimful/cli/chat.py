@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
@@ -35,7 +36,7 @@ from brimful.core.context import Context
 from brimful.errors import BrimfulError, UnknownRecord
 from brimful.packagers.records import plain_text
 from brimful.policies import load_policy
-from brimful.records import Message, Room, User
+from brimful.records import Room, User
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -160,8 +161,8 @@ class Chat:
             "context": self._context,
             "why": self._why,
             "remember": self._remember,
-            "model": self._model,
-            "policy": self._policy,
+            "model": partial(self._switch, "model", resolve_model),
+            "policy": partial(self._switch, "policy", load_policy),
             "help": self._help,
             "quit": self._quit,
         }
@@ -193,7 +194,8 @@ class Chat:
             await self._engine.greet(self._room, self._persona, user=self._user, greeting=self._greeting)
         newest = await self._engine.store.history(self._room, limit=RECENT_MESSAGES)
         for message in reversed([entry.message for entry in newest]):
-            output.write(f"{_speaker_name(message)}: {output.printable(plain_text(message.content))}")
+            speaker = output.one_line(message.sender or message.role)
+            output.write(f"{speaker}: {output.printable(plain_text(message.content))}")
         if sys.stdin.isatty():
             output.write(f"(room {output.one_line(self._room)}; /help for commands, /quit to leave)")
 
@@ -265,17 +267,12 @@ class Chat:
         memory = await self._engine.remember(rest, persona=self._persona, user=self._user, source="chat")
         output.write(f"added memory {memory.id}")
 
-    async def _model(self, rest: str) -> None:
+    async def _switch(self, setting: str, check: Callable[[str], object], rest: str) -> None:
+        """Change the model or the policy, or show it."""
         if rest:
-            resolve_model(rest)
-            self._settings["model"] = rest
-        output.write(f"model: {output.one_line(self._settings['model'] or 'the default')}")
-
-    async def _policy(self, rest: str) -> None:
-        if rest:
-            load_policy(rest)
-            self._settings["policy"] = rest
-        output.write(f"policy: {output.one_line(self._settings['policy'] or 'the default')}")
+            check(rest)
+            self._settings[setting] = rest
+        output.write(f"{setting}: {output.one_line(self._settings[setting] or 'the default')}")
 
     async def _help(self, rest: str) -> None:
         del rest
@@ -293,10 +290,6 @@ class Chat:
                 raise BrimfulError("no context has been built in this room yet")
             self._last = snapshot.context
         return self._last
-
-
-def _speaker_name(message: Message) -> str:
-    return output.one_line(message.sender or message.role)
 
 
 EXAMPLES: Final = """\

@@ -24,8 +24,8 @@ from brimful.cli.options import (
     StoreOptions,
     TokenizerName,
     Window,
-    complete_model,
-    complete_policy,
+    model_option,
+    policy_option,
     read_duration,
     read_overrides,
     resolve_model,
@@ -167,7 +167,8 @@ async def select_contexts(store: "Store", span: Span, sample: int | None) -> tup
         count += 1
         if sample is not None:
             push = heappush if len(sampled) < sample else heappushpop
-            push(sampled, (-_sampling_key(build.id), build.id))
+            digest = hashlib.blake2b(build.id.encode(), digest_size=8).digest()
+            push(sampled, (-int.from_bytes(digest, "big"), build.id))
     if sample is None or count <= sample:
         return count, None
     return sample, [id for _, id in sorted(sampled, reverse=True)]
@@ -207,11 +208,6 @@ async def _iter_ids(store: "Store", span: Span, ids: list[str] | None) -> AsyncI
     else:
         for id in ids:
             yield id
-
-
-def _sampling_key(id: str) -> int:
-    """Return a pseudo-random number that depends only on the id."""
-    return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "big")
 
 
 DIFF_EXAMPLES: Final = """\
@@ -279,17 +275,9 @@ def replay(  # noqa: PLR0913 - the options of a command
         int | None,
         typer.Option("--sample", metavar="N", min=1, help="With --last: replay a sample of N contexts."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", metavar="NAME", help="Replay for this model.", autocompletion=complete_model),
-    ] = None,
+    model: Annotated[str | None, model_option("Replay for this model.")] = None,
     tokenizer: TokenizerName = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy", "-p", metavar="NAME|FILE.toml", help="Replay with this policy.", autocompletion=complete_policy
-        ),
-    ] = None,
+    policy: Annotated[str | None, policy_option("Replay with this policy.")] = None,
     window: Window = None,
     completion: Completion = None,
     max_prompt_tokens: MaxPromptTokens = None,

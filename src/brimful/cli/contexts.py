@@ -126,10 +126,7 @@ def prune(
             )
 
     report = with_store(remove, target=target)
-    if as_json:
-        output.show_json(report)
-    else:
-        output.write(_prune_summary(report, dry_run=dry_run))
+    output.show(report, _prune_summary(report, dry_run=dry_run), as_json=as_json)
 
 
 def export(
@@ -168,10 +165,9 @@ def export(
             )
 
     count = with_store(write, target=target)
-    if as_json:
-        output.show_json({"file": str(out), "contexts": count, "bytes": out.stat().st_size})
-    else:
-        output.write(f"wrote {out}: {plural(count, 'context')}, {out.stat().st_size:,} bytes")
+    size = out.stat().st_size
+    text = f"wrote {out}: {plural(count, 'context')}, {size:,} bytes"
+    output.show({"file": str(out), "contexts": count, "bytes": size}, text, as_json=as_json)
 
 
 def _data(build: Build) -> dict[str, object]:

@@ -4,7 +4,7 @@ import asyncio
 import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 import typer
@@ -12,15 +12,13 @@ import typer
 from brimful.cli import output
 from brimful.cli.app import FAILED
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
-from brimful.cli.output import Failure, Table, columns, progress
+from brimful.cli.output import Failure, columns, progress
 from brimful.cli.records import export_command
-from brimful.cli.store import require_store
+from brimful.cli.store import require_store, with_database
 from brimful.errors import MigrationError
 from brimful.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from brimful.stores import Database, Encryption, KeyUsage
     from brimful.stores.admin.rotate_keys import OnProgress
 
@@ -115,22 +113,18 @@ async def _with_progress(
 
 def _apply_to_tenants(do: KeyTask, *, db: str, tenant: str) -> list[tuple[str, "KeyUsage"]]:
     """Run a task for one tenant or for all, and return their keys afterwards."""
-    from brimful.stores import connect  # noqa: PLC0415 - commands without a store start faster
 
-    require_store(db)
-
-    async def done() -> list[tuple[str, "KeyUsage"]]:
+    async def apply(database: "Database") -> list[tuple[str, "KeyUsage"]]:
         found: list[tuple[str, KeyUsage]] = []
-        async with connect(db) as database:
-            if tenant:
-                await _require_tenant(database, tenant)
-            async for name in _one(tenant) if tenant else database.all_tenants():
-                encryption = database.encryption(name)
-                await do(encryption)
-                found += [(name, key) for key in await encryption.keys()]
+        if tenant:
+            await _require_tenant(database, tenant)
+        for name in [tenant] if tenant else await _list_tenants(database):
+            encryption = database.encryption(name)
+            await do(encryption)
+            found += [(name, key) for key in await encryption.keys()]
         return found
 
-    return asyncio.run(done())
+    return with_database(apply, db)
 
 
 async def _require_tenant(database: "Database", tenant: str) -> None:
@@ -144,21 +138,15 @@ def _name_some(names: list[str]) -> str:
     return ", ".join(names[:_MAX_NAMES]) + " and others" * (len(names) > _MAX_NAMES)
 
 
-async def _one(tenant: str) -> "AsyncIterator[str]":
-    yield tenant
-
-
 def _show_keys(found: list[tuple[str, "KeyUsage"]], *, as_json: bool) -> None:
-    if as_json:
-        output.show_json([_with_tenant(tenant, key) for tenant, key in found])
-    elif any(key.kek for _, key in found):
-        output.show_table(Table(_KEY_COLUMNS, [[tenant, *_key_row(key)] for tenant, key in found]))
-    else:
-        output.write("nothing is encrypted; see `brimful db encrypt`")
-
-
-def _with_tenant(tenant: str, key: "KeyUsage") -> dict[str, Any]:
-    return {"tenant": tenant, **msgspec.structs.asdict(key)}
+    output.show_rows(
+        found if as_json or any(key.kek for _, key in found) else [],
+        _KEY_COLUMNS,
+        lambda each: [each[0], *_key_row(each[1])],
+        empty="nothing is encrypted; see `brimful db encrypt`",
+        as_json=as_json,
+        data=lambda each: {"tenant": each[0], **msgspec.structs.asdict(each[1])},
+    )
 
 
 def _key_row(key: "KeyUsage") -> list[str]:
@@ -176,8 +164,6 @@ def _key_state(key: "KeyUsage") -> str:
         return "current"
     return "older" if key.retired is None else "retired"
 
-
-T = TypeVar("T")
 
 DB_EXAMPLES: Final = """\
 Examples:
@@ -249,10 +235,7 @@ def migrate(*, db: Db = DEFAULT_DB, as_json: Json = False) -> None:
     of time, or as a database user with more privileges.
     """
     changed = asyncio.run(_migrate(db))
-    if as_json:
-        output.show_json({"migrated": changed})
-    else:
-        output.write("migrated" if changed else "already up to date")
+    output.show({"migrated": changed}, "migrated" if changed else "already up to date", as_json=as_json)
 
 
 async def _migrate(db: str) -> bool:
@@ -271,14 +254,10 @@ def check(*, db: Db = DEFAULT_DB, as_json: Json = False) -> None:
 
     The exit code is 1 if something is damaged. Minor problems are reported as warnings.
     """
-    require_store(db)
-    found = asyncio.run(_with_database(db, lambda database: database.check()))
-    if as_json:
-        output.show_json(found)
-    elif found:
-        output.show_table(Table(_FINDING_COLUMNS, [[finding.level, finding.text] for finding in found]))
-    else:
-        output.write("no problems found")
+    found = with_database(lambda database: database.check(), db)
+    output.show_rows(
+        found, _FINDING_COLUMNS, lambda each: [each.level, each.text], empty="no problems found", as_json=as_json
+    )
     if any(finding.level == "error" for finding in found):
         raise typer.Exit(FAILED)
 
@@ -300,10 +279,9 @@ def backup(
     if file.exists() and not force:
         raise Failure(f"{file}: already exists; overwrite it with --force")
     _copy(db, "backup", file, quiet=as_json, force=force)
-    if as_json:
-        output.show_json({"file": str(file), "bytes": file.stat().st_size})
-    else:
-        output.write(f"wrote {output.one_line(str(file))}, {file.stat().st_size:,} bytes")
+    size = file.stat().st_size
+    text = f"wrote {output.one_line(str(file))}, {size:,} bytes"
+    output.show({"file": str(file), "bytes": size}, text, as_json=as_json)
 
 
 def restore(
@@ -316,12 +294,9 @@ def restore(
     if not file.is_file():
         raise Failure(f"{file}: no such file")
     _copy(db, "restore", file, quiet=as_json)
-    tenants = asyncio.run(_with_database(db, _list_tenants))
-    if as_json:
-        output.show_json({"tenants": tenants})
-    else:
-        some = _name_some(list(map(output.one_line, tenants)))
-        output.write(f"restored {output.one_line(str(file))}: {some or 'no tenants'}")
+    tenants = with_database(_list_tenants, db)
+    some = _name_some(list(map(output.one_line, tenants)))
+    output.show({"tenants": tenants}, f"restored {output.one_line(str(file))}: {some or 'no tenants'}", as_json=as_json)
 
 
 def list_tenants(
@@ -332,8 +307,7 @@ def list_tenants(
     as_json: Json = False,
 ) -> None:
     """List the tenants that have data, in order of name."""
-    require_store(db)
-    tenants = asyncio.run(_with_database(db, lambda database: database.tenants(after=after, limit=limit + 1)))
+    tenants = with_database(lambda database: database.tenants(after=after, limit=limit + 1), db)
     shown, more = tenants[:limit], len(tenants) > limit
     if as_json:
         output.show_json({"tenants": shown, "after": shown[-1] if more else None})
@@ -360,7 +334,7 @@ def _copy(db: str, verb: Literal["backup", "restore"], file: Path, *, quiet: boo
             else:
                 await database.restore(file, report)
 
-        asyncio.run(_with_database(db, copy))
+        with_database(copy, db, new=True)
 
 
 def distribute(
@@ -385,13 +359,9 @@ def distribute(
         def report(done: int, total: int) -> None:
             advance(done / max(1, total))
 
-        done = asyncio.run(_with_database(db, lambda database: database.distribute(report, shards=shards)))
-    if as_json:
-        output.show_json(done)
-    elif done.tables:
-        output.write(f"distributed {len(done.tables)} tables: {done.shards} shards on {done.servers} servers")
-    else:
-        output.write(f"already distributed: {done.shards} shards on {done.servers} servers")
+        done = with_database(lambda database: database.distribute(report, shards=shards), db, new=True)
+    what = f"distributed {len(done.tables)} tables" if done.tables else "already distributed"
+    output.show(done, f"{what}: {done.shards} shards on {done.servers} servers", as_json=as_json)
 
 
 def isolate(
@@ -406,15 +376,6 @@ def isolate(
     another worker, if there is one. The user of the database must be a
     superuser, or have the attribute BYPASSRLS.
     """
-    moved = asyncio.run(_with_database(db, lambda database: database.isolate(name)))
-    if as_json:
-        output.show_json({"tenant": name, "moved": moved})
-    else:
-        output.write("moved" if moved else "already has a shard of its own")
-
-
-async def _with_database(db: str, work: "Callable[[Database], Awaitable[T]]") -> T:
-    from brimful.stores import connect  # noqa: PLC0415 - commands without a store start faster
-
-    async with connect(db) as database:
-        return await work(database)
+    moved = with_database(lambda database: database.isolate(name), db, new=True)
+    text = "moved" if moved else "already has a shard of its own"
+    output.show({"tenant": name, "moved": moved}, text, as_json=as_json)

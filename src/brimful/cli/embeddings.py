@@ -160,13 +160,13 @@ def index(
         found = with_engine(_index_status, target=target)
     else:
         found = with_engine(lambda engine: _embed_pending(engine, quiet=as_json), target=target, embedder=embedder)
-    if as_json:
-        output.show_json(found)
-    elif found:
-        rows = [[each.embedder, f"{each.done:,}", f"{each.waiting:,}"] for each in found]
-        output.show_table(Table(_INDEX_COLUMNS, rows))
-    else:
-        output.write("no embedder is in use")
+    output.show_rows(
+        found,
+        _INDEX_COLUMNS,
+        lambda each: [each.embedder, f"{each.done:,}", f"{each.waiting:,}"],
+        empty="no embedder is in use",
+        as_json=as_json,
+    )
 
 
 async def _embed_pending(engine: "Engine", *, quiet: bool) -> list[IndexStatus]:

@@ -293,7 +293,9 @@ def _message_lines(entries: Sequence[Entry], *, full: bool) -> Iterator[str]:
         speaker = output.one_line(package.name or package.role or entry.decision.kind)
         text = plain_text(package.content)
         yield from (
-            map(output.one_line, f"{speaker}: {text}".split("\n")) if full else [f"{speaker}: {_short_preview(text)}"]
+            map(output.one_line, f"{speaker}: {text}".split("\n"))
+            if full
+            else [f"{speaker}: {output.one_line(output.preview(text))}"]
         )
 
 
@@ -327,10 +329,6 @@ def _quoted(package: ContentPackage, *, full: bool) -> list[str]:
 def _truncate(lines: Sequence[str]) -> list[str]:
     kept = [output.one_line(line) for line in lines[:EXCERPT_LINES]]
     return [*kept[:-1], f'{kept[-1][: TEXT_WIDTH - 4].rstrip()}..."']
-
-
-def _short_preview(text: str) -> str:
-    return output.one_line(output.preview(text))
 
 
 # -- answers --------------------------------------------------------------------------------------------------------
@@ -429,15 +427,17 @@ def register(app: typer.Typer) -> None:
     app.command("explain", epilog=EXAMPLES)(explain)
 
 
+ContextName = Annotated[
+    str,
+    typer.Argument(
+        metavar="CONTEXT", help="A file, `-` for standard input, or the id of a context or message in the store."
+    ),
+]
+
+
 def explain(  # noqa: PLR0913 - the options of a command
     *,
-    context: Annotated[
-        str,
-        typer.Argument(
-            metavar="CONTEXT",
-            help="A file, `-` for standard input, or the id of a context or message in the store.",
-        ),
-    ],
+    context: ContextName,
     id: Annotated[str | None, typer.Argument(metavar="ID", help="Show everything about this candidate.")] = None,
     outcome: Annotated[Outcome | None, typer.Option("--outcome", help="Only candidates with this outcome.")] = None,
     pool: Annotated[str | None, typer.Option("--pool", metavar="NAME", help="Only candidates in this pool.")] = None,

@@ -33,6 +33,7 @@ from brimful.cli.options import (
     Now,
     Out,
     PolicyName,
+    Previous,
     Price,
     RequestOnly,
     Settings,
@@ -125,16 +126,15 @@ def read_tools(data: Any, where: str) -> tuple[Tool, ...]:
         raise Failure(f"{where}: must be a list of tools")
     if not data:
         return ()
-    wrapped = [{"type": "function", "function": tool} if _plain_tool(tool) else tool for tool in data]
+    wrapped = [
+        {"type": "function", "function": tool} if isinstance(tool, dict) and "function" not in tool else tool
+        for tool in data
+    ]
     probe = {"model": "any", "messages": [{"role": "user", "content": ""}], "tools": wrapped}
     try:
         return find_wire("openai").parse(probe).tools
     except InvalidRequest as error:
         raise Failure(f"{where}: {error.violations[0]}") from None
-
-
-def _plain_tool(tool: Any) -> bool:
-    return isinstance(tool, dict) and "function" not in tool
 
 
 def _request(text: str) -> dict[str, Any] | None:
@@ -263,10 +263,7 @@ def fill(  # noqa: PLR0913 - the options of a command
     window: Window = None,
     completion: Completion = None,
     max_prompt_tokens: MaxPromptTokens = None,
-    previous: Annotated[
-        str | None,
-        typer.Option("--previous", metavar="FILE", help="The previous context, to keep its prefix stable."),
-    ] = None,
+    previous: Previous = None,
     tools: Annotated[
         str | None, typer.Option("--tools", metavar="FILE", help="A JSON list of tools in OpenAI's format.")
     ] = None,

@@ -16,12 +16,13 @@ from brimful.cli.options import (
     MaxPromptTokens,
     Now,
     Out,
+    Previous,
     RequestOnly,
     Settings,
     TokenizerName,
     Window,
-    complete_model,
-    complete_policy,
+    model_option,
+    policy_option,
     read_overrides,
     resolve_model,
 )
@@ -55,22 +56,10 @@ def fit(  # noqa: PLR0913 - the options of a command
     *,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The request, as JSON. `-` reads standard input.")],
     wire: Annotated[IncomingWire, typer.Option("--wire", help="The format of the request.")] = "openai",
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", "-m", metavar="NAME", help="Model name. Default: the request's.", autocompletion=complete_model
-        ),
-    ] = None,
+    model: Annotated[str | None, model_option("Model name. Default: the request's.")] = None,
     tokenizer: TokenizerName = None,
     policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            metavar="NAME|FILE.toml",
-            help="Policy name (see `brimful policies`) or file. Default: chosen for the request.",
-            autocompletion=complete_policy,
-        ),
+        str | None, policy_option("Policy name (see `brimful policies`) or file. Default: chosen for the request.")
     ] = None,
     pin: Annotated[
         list[int] | None,
@@ -88,10 +77,7 @@ def fit(  # noqa: PLR0913 - the options of a command
         int | None,
         typer.Option("--min-tokens", metavar="TOKENS", min=1, help="Allow texts to be shortened to this many tokens."),
     ] = None,
-    previous: Annotated[
-        str | None,
-        typer.Option("--previous", metavar="FILE", help="The previous context, to keep its prefix stable."),
-    ] = None,
+    previous: Previous = None,
     settings: Settings = None,
     out: Out = None,
     request: RequestOnly = False,

@@ -189,7 +189,4 @@ def undo(*, target: StoreOptions, as_json: Json = False) -> None:
     done = with_engine(undo_last, target=target)
     if done is None:
         raise Failure("there is no run to undo")
-    if as_json:
-        output.show_json({"undone": done})
-    else:
-        output.write(f"run {done.number} is undone")
+    output.show({"undone": done}, f"run {done.number} is undone", as_json=as_json)

@@ -192,10 +192,7 @@ def add(  # noqa: PLR0913 - the options of a command
         return entry
 
     entry = with_engine(write, target=target, new=True)
-    if as_json:
-        output.show_json(entry)
-    else:
-        output.write(output.one_line(entry.id))
+    output.show(entry, output.one_line(entry.id), as_json=as_json)
 
 
 def edit(
@@ -272,22 +269,6 @@ def _book_row(status: LorebookStatus) -> list[str]:
     return [book.id, book.name, *map(output.format_number, numbers)]
 
 
-def _book_fields(status: LorebookStatus) -> list[tuple[str, str]]:
-    return _fields(status.entry, _HIDDEN_FIELDS) if status.entry else _fields(status.lorebook, ("settings",))
-
-
-def _book_text(status: LorebookStatus) -> list[str]:
-    return [status.entry.content] if status.entry else []
-
-
-def _entry_table(status: LorebookStatus) -> Table | None:
-    return None if status.entry else Table(_ENTRY_COLUMNS, [_entry_row(entry) for entry in status.entries])
-
-
-def _book_data(status: LorebookStatus) -> object:
-    return status.entry or {**msgspec.to_builtins(status.lorebook), "entries": status.entries}
-
-
 def _entry_row(entry: LoreEntry) -> list[str]:
     keywords = "(always on)" if entry.constant else ", ".join(entry.keys) or "(by relevance)"
     shown = keywords if entry.enabled else "(off)"
@@ -325,10 +306,10 @@ LOREBOOKS: Final = RecordKind(
         spare=("name", "recursion", "depth"),
     ),
     row=_book_row,
-    fields=_book_fields,
-    text=_book_text,
-    table=_entry_table,
-    data=_book_data,
+    fields=lambda each: _fields(each.entry, _HIDDEN_FIELDS) if each.entry else _fields(each.lorebook, ("settings",)),
+    text=lambda each: [each.entry.content] if each.entry else [],
+    table=lambda each: None if each.entry else Table(_ENTRY_COLUMNS, [_entry_row(entry) for entry in each.entries]),
+    data=lambda each: each.entry or {**msgspec.to_builtins(each.lorebook), "entries": each.entries},
     row_data=lambda status: {**msgspec.to_builtins(status.lorebook), "entries": len(status.entries)},
     find=find_books,
     get=get_book,

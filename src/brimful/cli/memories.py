@@ -16,7 +16,10 @@ from brimful.cli.options import (
     Json,
     Limit,
     MinRelevance,
+    PersonaFilter,
+    RoomFilter,
     StoreOptions,
+    SummaryProvider,
 )
 from brimful.cli.output import Failure, Table, columns
 from brimful.cli.records import RecordKind, add_record_commands, require_room, show_record
@@ -107,9 +110,9 @@ def add(  # noqa: PLR0913 - the options of a command
     *,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The memory. `-` reads standard input.")],
     type: Annotated[MemoryType, typer.Option("--type", help="The type of memory.")] = "semantic",
-    persona: Annotated[str | None, typer.Option("--persona", metavar="ID", help="Only for this persona.")] = None,
+    persona: PersonaFilter = None,
     user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Only for this user.")] = None,
-    room: Annotated[str | None, typer.Option("--room", metavar="ID", help="Only in this room.")] = None,
+    room: RoomFilter = None,
     importance: Annotated[
         float, typer.Option("--importance", metavar="0…1", min=0.0, max=1.0, help="How important it is.")
     ] = 0.5,
@@ -146,10 +149,7 @@ def add(  # noqa: PLR0913 - the options of a command
         )
 
     memory = with_engine(remember, target=target, new=True)
-    if as_json:
-        output.show_json(memory)
-    else:
-        output.write(output.one_line(memory.id))
+    output.show(memory, output.one_line(memory.id), as_json=as_json)
 
 
 def edit(  # noqa: PLR0913 - the options of a command
@@ -200,11 +200,9 @@ def learn(
         str | None, typer.Option("--room", metavar="ID", help="In place of FILE, learn from this room.")
     ] = None,
     user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Whose memories these are.")] = None,
-    persona: Annotated[str | None, typer.Option("--persona", metavar="ID", help="Only for this persona.")] = None,
+    persona: PersonaFilter = None,
     model: Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="The model that extracts the facts.")],
-    provider: Annotated[
-        str | None, typer.Option("--provider", metavar="SPEC", help="Where the model runs. Default: its vendor.")
-    ] = None,
+    provider: SummaryProvider = "",
     target: StoreOptions,
     as_json: Json = False,
 ) -> None:
@@ -215,7 +213,9 @@ def learn(
     messages = None if file is None else _read_messages(file)
 
     async def run(engine: "Engine") -> "LearningReport":
-        return await engine.learn(messages, from_room=room, user=user, persona=persona, model=model, provider=provider)
+        return await engine.learn(
+            messages, from_room=room, user=user, persona=persona, model=model, provider=provider or None
+        )
 
     report = with_engine(run, target=target, new=file is not None)
     for note in report.notes:
@@ -246,10 +246,7 @@ def unlearn(
     undone = with_engine(undo, target=target)
     if undone is None:
         raise Failure("there is no such run to undo")
-    if as_json:
-        output.show_json(undone)
-    else:
-        output.write(f"run {undone.number} is undone")
+    output.show(undone, f"run {undone.number} is undone", as_json=as_json)
 
 
 def _read_messages(path: str) -> list[Any]:
@@ -351,10 +348,8 @@ def _set_pinned(id: str, *, pinned: bool, target: StoreOptions, as_json: bool) -
         await engine.pin(id, pinned=pinned)
 
     with_engine(change, target=target)
-    if as_json:
-        output.show_json({"id": id, "pinned": pinned})
-    else:
-        output.write(f"{'pinned' if pinned else 'unpinned'} {output.one_line(id)}")
+    text = f"{'pinned' if pinned else 'unpinned'} {output.one_line(id)}"
+    output.show({"id": id, "pinned": pinned}, text, as_json=as_json)
 
 
 def search(  # noqa: PLR0913 - the options of a command

@@ -30,7 +30,7 @@ from brimful.core.budget import ContextBudget
 from brimful.core.content import Media as MediaPart
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice, find_nearly_full
-from brimful.core.policy import NO_HISTORY_LIMITS, HistoryLimits, Policy, Pool, Step, Weights
+from brimful.core.policy import NO_HISTORY_LIMITS, HistoryLimits, Policy, Pool, Weights
 from brimful.core.validation import clean_text
 from brimful.counting import is_verified
 from brimful.counting.media import ASSUMED_SIDE, MediaCounter
@@ -62,11 +62,7 @@ def models(
     *,
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="NAME",
-            help="Show details of these models.",
-            autocompletion=complete_model,
-        ),
+        typer.Argument(metavar="NAME", help="Show details of these models.", autocompletion=complete_model),
     ] = None,
     provider: Annotated[
         str | None, typer.Option("--provider", metavar="NAME", help="Only models of this provider.")
@@ -78,7 +74,11 @@ def models(
     Add or correct models in the file named by BRIMFUL_MODELS.
     """
     registry = default_registry()
-    found = [registry.resolve(clean_text(name)) for name in names] if names else sorted(registry, key=_provider_and_id)
+    found = (
+        [registry.resolve(clean_text(name)) for name in names]
+        if names
+        else sorted(registry, key=lambda info: (info.provider, info.id))
+    )
     for unknown in (info for info in found if info.assumed_window):
         raise Failure(unknown_model_warning(unknown))
     selected = [info for info in found if provider in (None, info.provider)]
@@ -91,10 +91,6 @@ def models(
         _show_details(selected)
     else:
         output.show_table(Table(_MODEL_COLUMNS, [_model_row(info) for info in selected]))
-
-
-def _provider_and_id(info: ModelInfo) -> tuple[str, str]:
-    return (info.provider, info.id)
 
 
 def _model_row(info: ModelInfo) -> list[str]:
@@ -263,7 +259,8 @@ def _policy_fields(policy: Policy, divided: ContextBudget) -> Iterator[tuple[str
     yield "score", _score_formula(policy.weights)
     yield "recency", f"exp(−days / {policy.weights.recency_days:g})"
     yield "counting", policy.counting
-    yield "trim", ", then ".join(map(_format_step, policy.trim))
+    steps = (f"drop {step.drop}" if step.drop else f"summarize {step.summarize}" for step in policy.trim)
+    yield "trim", ", then ".join(steps)
     yield "related items", policy.layout.related
 
 
@@ -298,10 +295,6 @@ def _history_rule(limits: HistoryLimits) -> str:
         f"at most {limits.share or 0:.0%}": limits.share is not None,
     }
     return f"messages: {', '.join(rule for rule, holds in rules.items() if holds)}"
-
-
-def _format_step(step: Step) -> str:
-    return f"drop {step.drop}" if step.drop else f"summarize {step.summarize}"
 
 
 BUDGET_EXAMPLES: Final = """\

@@ -144,7 +144,7 @@ class EventFormatter:
                 yield f"  ├─ {name.title()}: {_build_value(before, name)} → {_build_value(build, name)}{CHANGED_MARK}"
         for component in _visible_components(build):
             yield f"  ├─ {_component(component)}{CHANGED_MARK if component.name in changed else ''}"
-        yield from (f"  ├─ ⚠️  {output.one_line(note)}" for note in _problems(build))
+        yield from (f"  ├─ ⚠️  {output.one_line(notice.text)}" for notice in build.warnings)
         yield f"  ├─ Left out: {build.left_out:,} of {build.candidates:,} candidates"
         parts = component_bands(
             build.components, window=build.window, available=build.available, completion=build.completion
@@ -189,11 +189,6 @@ def _visible_components(build: Build) -> Iterator[Component]:
     for component in build.components:
         if component.tokens or component.name in ("system", "memories", "recent", "media"):
             yield component
-
-
-def _problems(build: Build) -> Iterator[str]:
-    """Yield the warnings of a build."""
-    yield from (notice.text for notice in build.warnings)
 
 
 def _component(component: Component) -> str:

@@ -94,26 +94,24 @@ def read_db_url(value: str | None) -> str | None:
     return f"sqlite:///{value}" if is_file else value
 
 
-Model = Annotated[
-    str,
-    typer.Option("--model", "-m", metavar="NAME", help="Model name.", autocompletion=complete_model),
-]
+def model_option(help: str) -> Any:
+    """Return the option for a model name."""
+    return typer.Option("--model", "-m", metavar="NAME", help=help, autocompletion=complete_model)
+
+
+def policy_option(help: str, metavar: str = "NAME|FILE.toml") -> Any:
+    """Return the option for a policy."""
+    return typer.Option("--policy", "-p", metavar=metavar, help=help, autocompletion=complete_policy)
+
+
+Model = Annotated[str, model_option("Model name.")]
 TokenizerName = Annotated[
     str | None,
     typer.Option(
         "--tokenizer", help="A vocabulary by name, or the path of a tokenizer.json or GGUF file of the model."
     ),
 ]
-PolicyName = Annotated[
-    str,
-    typer.Option(
-        "--policy",
-        "-p",
-        metavar="NAME|FILE.toml",
-        help="Policy name (see `brimful policies`) or file.",
-        autocompletion=complete_policy,
-    ),
-]
+PolicyName = Annotated[str, policy_option("Policy name (see `brimful policies`) or file.")]
 Window = Annotated[
     int | None,
     typer.Option("--window", metavar="TOKENS", min=1, help="Context window in tokens. Default: the model's."),
@@ -139,6 +137,10 @@ Price = Annotated[
         metavar="NUMBER|NAME",
         help="Minimum score per 1,000 tokens: thrifty, balanced, full (0), or a number.",
     ),
+]
+Previous = Annotated[
+    str | None,
+    typer.Option("--previous", metavar="FILE", help="The previous context, to keep its prefix stable."),
 ]
 Out = Annotated[
     Path | None,
@@ -169,10 +171,7 @@ Last = Annotated[
 ]
 PersonaFilter = Annotated[str | None, typer.Option("--persona", metavar="ID", help="Only for this persona.")]
 RoomFilter = Annotated[str | None, typer.Option("--room", metavar="ID", help="Only in this room.")]
-ModelFilter = Annotated[
-    str | None,
-    typer.Option("--model", "-m", metavar="NAME", help="Only for this model.", autocompletion=complete_model),
-]
+ModelFilter = Annotated[str | None, model_option("Only for this model.")]
 
 RoomOption = Annotated[str, typer.Option("--room", metavar="ID", help="The room.")]
 NewRoomOption = Annotated[
@@ -180,22 +179,8 @@ NewRoomOption = Annotated[
 ]
 PersonaOption = Annotated[str | None, typer.Option("--persona", metavar="ID", help="The persona that answers.")]
 UserOption = Annotated[str | None, typer.Option("--user", metavar="ID", help="The user. Default: the room's.")]
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        "--model", "-m", metavar="NAME", help="Model name. Default: the persona's.", autocompletion=complete_model
-    ),
-]
-PolicyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--policy",
-        "-p",
-        metavar="NAME|FILE.toml",
-        help="Policy name or file. Default: the persona's.",
-        autocompletion=complete_policy,
-    ),
-]
+ModelOption = Annotated[str | None, model_option("Model name. Default: the persona's.")]
+PolicyOption = Annotated[str | None, policy_option("Policy name or file. Default: the persona's.")]
 MinRelevance = Annotated[
     float | None,
     typer.Option("--min-relevance", metavar="0…1", min=0.0, max=1.0, help="Leave out less relevant search results."),
@@ -275,15 +260,14 @@ def expand_options(command: Callable[..., Any]) -> Callable[..., Any]:
         for field in msgspec.structs.fields(options)
     ]
     index = own.index(struct)
-    ordered = sorted([*own[:index], *fields, *own[index + 1 :]], key=_help_position)
+    ordered = sorted(
+        [*own[:index], *fields, *own[index + 1 :]],
+        key=lambda parameter: _LAST.index(parameter.name) if parameter.name in _LAST else -1,
+    )
     expanded.__dict__["__signature__"] = signature.replace(parameters=ordered)
     expanded.__annotations__ = {}
     expanded.__doc__ = command.__doc__
     return expanded
-
-
-def _help_position(parameter: inspect.Parameter) -> int:
-    return _LAST.index(parameter.name) if parameter.name in _LAST else -1
 
 
 def resolve_model(name: str, tokenizer: str | None = None) -> ModelInfo:

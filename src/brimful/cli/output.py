@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import typer
+
+T = TypeVar("T")
 
 GAP: Final = "  "
 _STYLES: Final = {
@@ -182,6 +184,32 @@ def show_fields(fields: Iterable[tuple[str, str]]) -> None:
 def show_json(value: object) -> None:
     """Print a value as indented JSON, in UTF-8 whatever the locale."""
     write_json(msgspec.json.format(_JSON.encode(value), indent=2))
+
+
+def show(value: object, text: str, *, as_json: bool) -> None:
+    """Print a result as JSON, or the text that describes it."""
+    if as_json:
+        show_json(value)
+    else:
+        write(text)
+
+
+def show_rows(
+    found: Sequence[T],
+    columns: tuple[Column, ...],
+    row: Callable[[T], Sequence[str]],
+    *,
+    empty: str,
+    as_json: bool,
+    data: Callable[[T], Any] = lambda each: each,
+) -> None:
+    """Print a list as JSON, or as a table; `empty` says that there is nothing."""
+    if as_json:
+        show_json([data(each) for each in found])
+    elif found:
+        show_table(Table(columns, [row(each) for each in found]))
+    else:
+        write(empty)
 
 
 def write_json(data: bytes) -> None:

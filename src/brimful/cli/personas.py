@@ -14,8 +14,8 @@ from brimful.cli.options import (
     Lorebooks,
     NameOption,
     Settings,
-    complete_model,
-    complete_policy,
+    model_option,
+    policy_option,
     read_overrides,
     resolve_model,
 )
@@ -89,14 +89,8 @@ def edit_persona(  # noqa: PLR0913 - the options of a command
             "--prompt-file", metavar="FILE", help="Read the system prompt from a file. `-` reads standard input."
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", metavar="NAME", help="Its model.", autocompletion=complete_model),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option("--policy", "-p", metavar="NAME", help="Its policy.", autocompletion=complete_policy),
-    ] = None,
+    model: Annotated[str | None, model_option("Its model.")] = None,
+    policy: Annotated[str | None, policy_option("Its policy.", metavar="NAME")] = None,
     provider: Annotated[
         str | None,
         typer.Option("--provider", metavar="SPEC", help="Where its model runs, such as ollama or openai:URL."),
@@ -149,10 +143,6 @@ def _check_policy(persona: Persona) -> None:
     load_policy(persona.policy or "default", overrides=get_policy_keys(persona.overrides) or None)
 
 
-def _persona_row(persona: Persona) -> list[str]:
-    return [persona.id, persona.name, persona.model, persona.policy, output.preview(persona.prompt)]
-
-
 def _persona_fields(persona: Persona) -> list[tuple[str, str]]:
     return [
         ("persona", persona.id),
@@ -163,7 +153,7 @@ def _persona_fields(persona: Persona) -> list[tuple[str, str]]:
         ("focus", persona.focus),
         ("completion", output.format_number(persona.completion)),
         ("character", ", ".join(character_fields(persona.character))),
-        ("overrides", ", ".join(f"{key}={_format_value(value)}" for key, value in persona.overrides.items())),
+        ("overrides", ", ".join(f"{k}={msgspec.json.encode(v).decode()}" for k, v in persona.overrides.items())),
         ("lorebooks", ", ".join(persona.lorebooks)),
         *(("note", format_note(note)) for note in persona.notes),
         ("metadata", output.format_json(persona.metadata)),
@@ -175,15 +165,11 @@ def _persona_text(persona: Persona) -> list[str]:
     return [text for text in (persona.prompt, sheet) if text]
 
 
-def _format_value(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
 PERSONAS: Final = RecordKind(
     name="persona",
     plural="personas",
     columns=columns("persona", "name", "model", "policy", "prompt", spare=("model", "name", "policy")),
-    row=_persona_row,
+    row=lambda each: [each.id, each.name, each.model, each.policy, output.preview(each.prompt)],
     fields=_persona_fields,
     text=_persona_text,
     find=find_personas,
@@ -254,10 +240,6 @@ async def remove_user(engine: "Engine", id: UserId) -> None:
         raise UnknownRecord("user", id)
 
 
-def _user_row(user: User) -> list[str]:
-    return [user.id, user.name, ", ".join(user.lorebooks), f"{len(user.notes):,}"]
-
-
 def _user_fields(user: User) -> list[tuple[str, str]]:
     return [
         ("user", user.id),
@@ -273,7 +255,7 @@ USERS: Final = RecordKind(
     name="user",
     plural="users",
     columns=columns("user", "name", "lorebooks", "notes", right=["notes"], spare=("lorebooks", "name")),
-    row=_user_row,
+    row=lambda user: [user.id, user.name, ", ".join(user.lorebooks), f"{len(user.notes):,}"],
     fields=_user_fields,
     find=find_users,
     get=get_user,

@@ -6,7 +6,7 @@ import typer
 
 from brimful.assembly.assemble import recall as recall_item
 from brimful.cli import output
-from brimful.cli.explain import locate, warn_if_ambiguous
+from brimful.cli.explain import ContextName, locate, warn_if_ambiguous
 from brimful.cli.options import Json, StoreOptions, TokenizerName
 from brimful.cli.store import with_engine
 
@@ -24,13 +24,7 @@ def register(app: typer.Typer) -> None:
 
 def recall(
     *,
-    context: Annotated[
-        str,
-        typer.Argument(
-            metavar="CONTEXT",
-            help="A file, `-` for standard input, or the id of a context or message in the store.",
-        ),
-    ],
+    context: ContextName,
     handle: Annotated[str, typer.Argument(metavar="HANDLE", help="The handle or the id of an item.")] = "",
     query: Annotated[
         str, typer.Option("--query", "-q", metavar="TEXT", help="What to look for, in the item or everywhere.")

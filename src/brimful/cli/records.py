@@ -132,12 +132,8 @@ def show_record(kind: RecordKind[R], record: R, *, as_json: bool) -> None:
 def _list_command(kind: RecordKind[Any]) -> Callable[..., None]:
     def run(options: dict[str, Any], *, target: StoreOptions, as_json: bool) -> None:
         found = with_store(lambda store: kind.find(store, **options), target=target)
-        if as_json:
-            output.show_json([(kind.row_data or kind.data)(record) for record in found])
-        elif found:
-            output.show_table(Table(kind.columns, [kind.row(record) for record in found]))
-        else:
-            output.write(f"no {kind.plural}")
+        data = kind.row_data or kind.data
+        output.show_rows(found, kind.columns, kind.row, empty=f"no {kind.plural}", as_json=as_json, data=data)
 
     return _command(kind.find, run)
 
@@ -193,12 +189,10 @@ def _remove_command(
         if not confirmed and kind.warning is not None:
             _confirm(kind.warning(with_store(lambda store: get(store, id=names[0]), target=target)))
         with_engine(lambda engine: remove(engine, **options), target=target)
-        if as_json:
-            erased = {"erased": options["erase"]} if "erase" in options else {}
-            output.show_json({"id": names[-1], "removed": True, **erased})
-        else:
-            more = ", and erased its content from past contexts" if options.get("erase") else ""
-            output.write(f"removed {output.one_line(names[-1])}{more}")
+        erased = {"erased": options["erase"]} if "erase" in options else {}
+        more = ", and erased its content from past contexts" if options.get("erase") else ""
+        text = f"removed {output.one_line(names[-1])}{more}"
+        output.show({"id": names[-1], "removed": True, **erased}, text, as_json=as_json)
 
     return _command(remove, run, *([_YES] if kind.warning else []))
 

@@ -41,6 +41,7 @@ from brimful.core.content import Role
 from brimful.errors import UnknownRecord
 from brimful.packagers.records import plain_text
 from brimful.records import Message, Room
+from brimful.views.explain import plural
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -173,10 +174,6 @@ async def _last_message_time(store: "Store", room: str) -> float | None:
     return newest[0].message.at if newest else None
 
 
-def _count(messages: int) -> str:
-    return f"{messages:,} message{'' if messages == 1 else 's'}"
-
-
 def _room_row(status: RoomStatus) -> list[str]:
     room = status.room
     return [room.id, room.name, room.user or "", f"{status.messages:,}", output.format_time(status.last)]
@@ -213,7 +210,9 @@ ROOMS: Final = RecordKind(
     get=get_room,
     edit=edit_room,
     remove=remove_room,
-    warning=lambda status: f"room {status.room.id!r} with its {_count(status.messages)}, memories and contexts",
+    warning=lambda status: (
+        f"room {status.room.id!r} with its {plural(status.messages, 'message')}, memories and contexts"
+    ),
     entity=Room,
     make=lambda name: Room(id=name, created=time.time()),
     record=Room,
@@ -271,10 +270,7 @@ def add_message(
     message = with_engine(post, target=target, new=True)
     if (message.content, message.sender, message.role) != (content, sender, role):
         output.warn(f"message {message.id!r} already exists and was not changed")
-    if as_json:
-        output.show_json(message)
-    else:
-        output.write(output.one_line(message.id))
+    output.show(message, output.one_line(message.id), as_json=as_json)
 
 
 def edit_message(

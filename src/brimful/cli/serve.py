@@ -1,6 +1,5 @@
 """`brimful serve` and `brimful api-key`: run the proxy and the web inspector, and manage their API keys."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,8 +10,8 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant, read_db_url
-from brimful.cli.output import Failure, Table, columns
-from brimful.cli.store import require_store
+from brimful.cli.output import Failure, columns
+from brimful.cli.store import with_database
 from brimful.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ def add_api_key(
         lambda callers: callers.create(name=name, scopes=granted, at=time.time(), user=user), db, tenant, new=True
     )
     if as_json:
-        output.show_json({"key": key, **_api_key_data(key_record)})
+        output.show_json({"key": key, **msgspec.structs.asdict(key_record)})
         return
     output.write(key)
     output.warn(f"the key is shown only once; to revoke it, run `brimful api-key revoke {key_record.id}`")
@@ -174,12 +173,8 @@ def add_api_key(
 def list_api_keys(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """List the API keys of a tenant, without their secrets."""
     found = _with_api_keys(lambda callers: callers.list_keys(), db, tenant)
-    if as_json:
-        output.show_json([_api_key_data(key_record) for key_record in found])
-    elif found:
-        output.show_table(Table(_API_KEY_COLUMNS, [_api_key_row(key_record) for key_record in found]))
-    else:
-        output.write("no API keys; create one with `brimful api-key add`")
+    empty = "no API keys; create one with `brimful api-key add`"
+    output.show_rows(found, _API_KEY_COLUMNS, _api_key_row, empty=empty, as_json=as_json, data=msgspec.structs.asdict)
 
 
 def revoke_api_key(
@@ -195,16 +190,7 @@ def revoke_api_key(
 
 
 def _with_api_keys(work: "Callable[[ApiKeys], Awaitable[T]]", db: str, tenant: str, *, new: bool = False) -> T:
-    from brimful.stores import connect  # noqa: PLC0415 - commands without a store start faster
-
-    if not new:
-        require_store(db)
-
-    async def run() -> T:
-        async with connect(db) as database:
-            return await work(database.api_keys(tenant))
-
-    return asyncio.run(run())
+    return with_database(lambda database: work(database.api_keys(tenant)), db, new=new)
 
 
 def _read_scopes(text: str) -> list[str]:
@@ -214,10 +200,6 @@ def _read_scopes(text: str) -> list[str]:
         problem = f"{wrong[0]!r} is not a scope" if wrong else "no scope is given"
         raise typer.BadParameter(f"{problem}; scopes are {', '.join(SCOPES)}", param_hint="'--scopes'")
     return scopes
-
-
-def _api_key_data(key_record: "ApiKey") -> dict[str, Any]:
-    return msgspec.structs.asdict(key_record)
 
 
 def _api_key_row(key_record: "ApiKey") -> list[str]:

@@ -14,7 +14,7 @@ from brimful.cli.output import Failure
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
-    from brimful.stores import Store
+    from brimful.stores import Database, Store
 
 
 T = TypeVar("T")
@@ -51,13 +51,19 @@ def with_engine(
 
 def with_store(work: "Callable[[Store], Awaitable[T]]", *, target: StoreOptions) -> T:
     """Open a store without an engine, which is faster, run `work` with it, and return the result."""
+    return with_database(lambda database: work(database.tenant(target.tenant)), target.db)
+
+
+def with_database(work: "Callable[[Database], Awaitable[T]]", db: str, *, new: bool = False) -> T:
+    """Open the database of all tenants, run `work` with it, and return the result."""
     from brimful.stores import connect  # noqa: PLC0415 - see above
 
-    require_store(target.db)
+    if not new:
+        require_store(db)
 
     async def run() -> T:
-        async with connect(target.db) as database:
-            return await work(database.tenant(target.tenant))
+        async with connect(db) as database:
+            return await work(database)
 
     return _run(run())
 

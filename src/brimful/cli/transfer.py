@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -13,8 +12,8 @@ from brimful.cli import output
 from brimful.cli.files import source_name, write_lines
 from brimful.cli.options import Json, StoreOptions
 from brimful.cli.output import Failure, Table, columns, progress
-from brimful.cli.records import get_entity
-from brimful.cli.store import has_store, with_engine
+from brimful.cli.records import OutFile, get_entity
+from brimful.cli.store import has_store, with_database, with_engine
 from brimful.formats import DamageReport, ImportedRecord, Reader, Skipped, check_files, format_names, read_checked
 from brimful.records import Lorebook, Persona, Room
 from brimful.views.explain import plural
@@ -22,7 +21,7 @@ from brimful.views.explain import plural
 if TYPE_CHECKING:
     from brimful.engine import Engine
     from brimful.engine.transfer import ImportReport, ImportTally
-    from brimful.stores import Store
+    from brimful.stores import Database, Store
 
 
 IMPORT_EXAMPLES: Final = """\
@@ -102,11 +101,9 @@ def import_files(
     if queue:
         if dry_run:
             raise typer.BadParameter("cannot be combined with --dry-run", param_hint="'--queue'")
-        added = asyncio.run(_queue_imports(paths, room, format, salvage=salvage, target=target))
-        if as_json:
-            output.show_json({"queued": added})
-        else:
-            output.write(f"{plural(added, 'import')} queued for `brimful work --import-folder`")
+        added = _queue_imports(paths, room, format, salvage=salvage, target=target)
+        text = f"{plural(added, 'import')} queued for `brimful work --import-folder`"
+        output.show({"queued": added}, text, as_json=as_json)
         return
     from brimful.engine.transfer import ImportTally  # noqa: PLC0415 - slow to import
 
@@ -119,17 +116,19 @@ def import_files(
     _show_import(tally.make_report(), paths, dry_run=dry_run, as_json=as_json)
 
 
-async def _queue_imports(
+def _queue_imports(
     paths: Sequence[str], room: str | None, format: str | None, *, salvage: bool, target: StoreOptions
 ) -> int:
     """Add a job for each path, and return how many were not queued already."""
     from brimful.engine.transfer import ImportFile  # noqa: PLC0415 - see above
-    from brimful.stores import connect  # noqa: PLC0415 - see above
 
     files = [ImportFile(path=path, room=room, format=format, salvage=salvage) for path in paths]
-    async with connect(target.db) as database:
+
+    async def queue(database: "Database") -> int:
         store = database.tenant(target.tenant)
         return sum([await store.add_job("import", msgspec.json.encode(file).decode()) for file in files])
+
+    return with_database(queue, target.db, new=True)
 
 
 def _preview_import(walk: Reader, tally: "ImportTally", target: StoreOptions, *, salvage: bool, quiet: bool) -> None:
@@ -282,12 +281,7 @@ def export(
             autocompletion=complete_export_format,
         ),
     ] = "records",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead of standard output."
-        ),
-    ] = None,
+    out: OutFile = None,
     target: StoreOptions,
 ) -> None:
     """Export everything, or one room, persona or lorebook.

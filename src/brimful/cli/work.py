@@ -13,8 +13,8 @@ import typer
 from brimful.cli import output
 from brimful.cli.app import FAILED
 from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, Db, EmbedderSpec, Json, SummaryFocus, SummaryProvider
-from brimful.cli.output import Table, columns
-from brimful.cli.store import require_store
+from brimful.cli.output import columns
+from brimful.cli.store import require_store, with_database
 from brimful.views.explain import plural
 
 if TYPE_CHECKING:
@@ -98,13 +98,16 @@ def work(  # noqa: PLR0913 - one argument per option
         raise typer.BadParameter("cannot be combined", param_hint="'--once' / '--failed' / '--retry' / '--discard'")
     require_store(db)
     if failed:
-        _show_failed(asyncio.run(_list_failed(db)), as_json=as_json)
+        jobs = with_database(_list_failed, db)
+        output.show_rows(jobs, _COLUMNS, _row, empty="no job has failed", as_json=as_json)
         return
     if retry:
-        _show_count(asyncio.run(_retry(db)), "retried", "job", "due now", as_json=as_json)
+        count = with_database(_retry, db)
+        output.show({"retried": count}, f"{plural(count, 'job')} due now", as_json=as_json)
         return
     if discard:
-        _show_count(asyncio.run(_discard(db)), "discarded", "failed import", "removed", as_json=as_json)
+        count = with_database(_discard, db)
+        output.show({"discarded": count}, f"{plural(count, 'failed import')} removed", as_json=as_json)
         return
     from brimful.embedding import embedder_for  # noqa: PLC0415 - other commands start faster
     from brimful.engine.worker import work_settings  # noqa: PLC0415 - see above
@@ -118,9 +121,9 @@ def work(  # noqa: PLR0913 - one argument per option
         import_folder=import_folder,
     )
     _check_kinds(settings)
-    jobs, failures = asyncio.run(_work(db, settings, concurrency=concurrency, once=once, as_json=as_json))
+    total, failures = asyncio.run(_work(db, settings, concurrency=concurrency, once=once, as_json=as_json))
     if once and not as_json:
-        output.write(f"{plural(jobs - failures, 'job')} done" + (f", {failures:,} failed" if failures else ""))
+        output.write(f"{plural(total - failures, 'job')} done" + (f", {failures:,} failed" if failures else ""))
     if failures:
         raise typer.Exit(FAILED)
 
@@ -194,45 +197,20 @@ def _engine_opener(database: "Database", settings: "WorkSettings") -> "Callable[
     return open_engine
 
 
-async def _list_failed(db: str) -> "list[Job]":
-    from brimful.stores import connect  # noqa: PLC0415 - see above
-
-    async with connect(db) as database:
-        return await database.list_jobs(failed=True, limit=_MAX_JOBS)
+async def _list_failed(database: "Database") -> "list[Job]":
+    return await database.list_jobs(failed=True, limit=_MAX_JOBS)
 
 
-async def _retry(db: str) -> int:
-    from brimful.stores import connect  # noqa: PLC0415 - see above
-
+async def _retry(database: "Database") -> int:
     count, now = 0, time.time()
-    async with connect(db) as database:
-        while waiting := [job for job in await database.list_jobs(failed=True, limit=_MAX_JOBS) if job.due > now]:
-            count += sum([await database.jobs(job.tenant).retry(job, now=now) for job in waiting])
+    while waiting := [job for job in await _list_failed(database) if job.due > now]:
+        count += sum([await database.jobs(job.tenant).retry(job, now=now) for job in waiting])
     return count
 
 
-async def _discard(db: str) -> int:
-    from brimful.stores import connect  # noqa: PLC0415 - see above
-
-    async with connect(db) as database:
-        failed = await database.list_jobs(failed=True, limit=_MAX_JOBS)
-        return sum([await database.jobs(job.tenant).discard(job) for job in failed if job.kind == "import"])
-
-
-def _show_count(count: int, key: str, noun: str, state: str, *, as_json: bool) -> None:
-    if as_json:
-        output.show_json({key: count})
-    else:
-        output.write(f"{plural(count, noun)} {state}")
-
-
-def _show_failed(jobs: "list[Job]", *, as_json: bool) -> None:
-    if as_json:
-        output.show_json(jobs)
-    elif jobs:
-        output.show_table(Table(_COLUMNS, [_row(job) for job in jobs]))
-    else:
-        output.write("no job has failed")
+async def _discard(database: "Database") -> int:
+    failed = [job for job in await _list_failed(database) if job.kind == "import"]
+    return sum([await database.jobs(job.tenant).discard(job) for job in failed])
 
 
 def _row(job: "Job") -> list[str]:
