@@ -306,12 +306,12 @@ def _wire_messages(message: Message) -> Iterator[WireMessage]:
 def _wire_turn(message: Message) -> WireMessage:
     # Joined by an empty line, as in rendered requests.
     content = "\n\n".join(part.text for part in message.parts if isinstance(part, Text))
-    calls = [_wire_call(part) for part in message.parts if isinstance(part, ToolCall)]
+    calls = [
+        {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": part.arguments}}
+        for part in message.parts
+        if isinstance(part, ToolCall)
+    ]
     return {"role": message.role, "content": content} | ({"tool_calls": calls} if calls else {})
-
-
-def _wire_call(call: ToolCall) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
 def _has_several_parts(message: WireMessage) -> bool:

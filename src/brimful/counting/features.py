@@ -91,10 +91,6 @@ def weighted_sum(features: Mapping[str, float], names: Iterable[str], weights: M
     return sum(features[name] * weights[name] for name in names if name in features and name in weights)
 
 
-def _count_all_characters(texts: Sequence[str]) -> list[CharacterCounts]:
-    return [_count_characters(text) if len(text) <= _CHUNK else _count_in_chunks(text) for text in texts]
-
-
 def _count_in_chunks(text: str) -> CharacterCounts:
     """Count a long text in chunks, so that other threads can run in between."""
     pieces = (_count_characters(text[start : start + _CHUNK]) for start in range(0, len(text), _CHUNK))
@@ -111,4 +107,6 @@ def _count_characters(text: str) -> CharacterCounts:
     return (*plain, *beyond, raw.count(b"  "))
 
 
-_cache: Final[CountCache[CharacterCounts]] = CountCache(_count_all_characters)
+_cache: Final[CountCache[CharacterCounts]] = CountCache(
+    lambda texts: [_count_characters(text) if len(text) <= _CHUNK else _count_in_chunks(text) for text in texts]
+)

@@ -168,7 +168,8 @@ def learn_calibration(model: ModelInfo, reports: Sequence[UsageReport], *, route
     """
     base = default_calibration(model)
     usable = tuple(select_reports(reports, base.tokenizer if model.tokenizer is None else ""))
-    if not usable or (model.tokenizer is not None and sum(map(_is_undercounted, usable)) < CONFIRMATIONS):
+    undercounted = sum(each.reported > _fixed_tokens(each) for each in usable)
+    if not usable or (model.tokenizer is not None and undercounted < CONFIRMATIONS):
         return LearnedCalibration(model=model, route=route)
     return _cached_learn(model, base, usable, route)
 
@@ -265,22 +266,14 @@ def _is_explained_by(fitted: Fit, base: Calibration, latest: Sequence[UsageRepor
 
 
 def _fit_calibration(model: ModelInfo, base: Calibration, usable: Sequence[UsageReport]) -> Fit:
-    samples = [_sample(each) for each in usable]
+    samples = [Sample(features=each.features, fixed=_fixed_tokens(each), reported=each.reported) for each in usable]
     if model.tokenizer is None:
         return fit(samples, factor=base.factor, max_margin=base.margin, error_prior=CALIBRATED)
     return fit(samples, factor=1.0, max_margin=0.0, error_prior=EXACT)
 
 
-def _sample(each: UsageReport) -> Sample:
-    return Sample(features=each.features, fixed=_fixed_tokens(each), reported=each.reported)
-
-
 def _fixed_tokens(each: UsageReport) -> float:
     return each.features.get("fixed", 0.0) + each.features.get("media", 0.0)
-
-
-def _is_undercounted(each: UsageReport) -> bool:
-    return each.reported > _fixed_tokens(each)
 
 
 def _make_calibration(base: Calibration, fitted: Fit) -> Calibration:

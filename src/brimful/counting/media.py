@@ -50,13 +50,9 @@ def read_dimensions(data: str) -> Size | None:
     >>> read_dimensions("R0lGODlhQAEgAQ==")
     (320, 288)
     """
-    header = _decode_header(data)
+    header = _decode_base64(data[: _HEADER_BYTES * 4 // 3 // 4 * 4])
     size = _png(header) or _gif(header) or _webp(header) or _jpeg(header)
     return size if size and all(size) else None
-
-
-def _decode_header(data: str) -> bytes:
-    return _decode_base64(data[: _HEADER_BYTES * 4 // 3 // 4 * 4])
 
 
 def _decode_base64(encoded: str) -> bytes:

@@ -568,15 +568,13 @@ async def _fill(packages: Sequence[ContentPackage], notices: Sequence[Notice], *
 
 def _choose_policy(plan: BuildPlan, collected: Candidates) -> Policy:
     """Return the policy for what was collected. A conversation that does not fit takes less if it is searched."""
-    policy = plan.policy if plan.retrieval.media else _without_media(plan.policy)
+    policy = plan.policy
+    if not plan.retrieval.media:
+        policy = msgspec.structs.replace(policy, media=MediaRules(when="never"))
     is_searched = plan.retrieval.max_results > 0 and (plan.persona is None or plan.persona.id != JANITOR)
     whole = sum(each.tokens.upper for each in collected.packages if region_of(each) != "related")
     fits = not collected.unread.messages and whole <= plan.budget.available
     return with_searched_history(policy) if is_searched and not fits else policy
-
-
-def _without_media(policy: Policy) -> Policy:
-    return msgspec.structs.replace(policy, media=MediaRules(when="never"))
 
 
 def _is_conversation(package: ContentPackage) -> bool:

@@ -56,7 +56,10 @@ class LoreLibrary:
         if not books:
             return LoreIndex({}, ())
         version = await self._store.scope_version([LOREBOOK + book for book in books])
-        key: tuple[Any, ...] = (version, tuple(_get_book_rules(book) for book in books.values()))
+        key: tuple[Any, ...] = (
+            version,
+            tuple(tuple(getattr(book, field) for field in _RULE_FIELDS) for book in books.values()),
+        )
         names = ("", "")
         if self._uses_names.get(key, now=now) is not False:
             names = (get_char_name(persona), await get_user_name(self._store, user))
@@ -134,10 +137,6 @@ def _make_turn(message: Message, number: int) -> Turn:
         speaker=message.sender,
         expects_reply=message.role == "user",
     )
-
-
-def _get_book_rules(book: Lorebook) -> tuple[Any, ...]:
-    return tuple(getattr(book, field) for field in _RULE_FIELDS)
 
 
 def _has_placeholders(entry: LoreEntry) -> bool:

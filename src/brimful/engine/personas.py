@@ -40,7 +40,8 @@ def as_seen_by(messages: Sequence[Message], persona: Persona | None) -> list[Mes
         part.id: message.sender
         for message in messages
         if _is_from_other_persona(message, persona)
-        for part in _tool_calls(message)
+        for part in message.content
+        if isinstance(part, ToolCall)
     }
     return [_view(message, persona, callers) for message in messages]
 
@@ -59,10 +60,6 @@ def _is_from_other_persona(message: Message, persona: Persona) -> bool:
     if message.persona is not None:
         return message.persona != persona.id
     return message.sender not in ("", persona.id, persona.name)
-
-
-def _tool_calls(message: Message) -> list[ToolCall]:
-    return [part for part in message.content if isinstance(part, ToolCall)]
 
 
 def _as_user_message(message: Message, sender: str) -> Message:

@@ -156,7 +156,7 @@ class _Conversation:
 
     def read(self, nodes: dict[str, Any]) -> Iterator[ImportedRecord | Skipped]:
         """Yield a room with its messages, then one for each other branch that is not empty."""
-        messages_of = {node: _message(each) for node, each in nodes.items()}
+        messages_of = {node: as_dict(as_dict(each).get("message")) for node, each in nodes.items()}
         ordered = sorted(nodes, key=lambda node: parse_time(messages_of[node].get("create_time")) or 0.0)
         parents = {node: as_id(as_dict(nodes[node]).get("parent")) or None for node in ordered}
         branches = split_branches(parents, as_id(self._data.get("current_node")) or None)
@@ -232,10 +232,6 @@ class _Conversation:
             answer = "\n\n".join(part.text for part in parts if isinstance(part, Text))
             return [ToolResult(id=call, content=answer, name=as_str(as_dict(message.get("author")).get("name")))]
         return [part for part in parts if isinstance(part, Media) or (isinstance(part, Text) and part.text.strip())]
-
-
-def _message(node: object) -> dict[str, Any]:
-    return as_dict(as_dict(node).get("message"))
 
 
 def _plain_text(message: dict[str, Any]) -> str:

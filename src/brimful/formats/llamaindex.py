@@ -78,7 +78,9 @@ def _metadata(data: dict[str, Any], blocks: list[dict[str, Any]]) -> dict[str, A
     """Return everything without a field of its own, and blocks that the text only mentions."""
     added = as_dict(data.get("additional_kwargs"))
     return without_empty(
-        thoughts="\n\n".join(filter(None, map(_reasoning, blocks))),
+        thoughts="\n\n".join(
+            text for block in blocks if block.get("block_type") == "thinking" and (text := as_str(block.get("content")))
+        ),
         blocks=[block for block in blocks if block.get("block_type") not in _TRANSLATED_BLOCKS],
         additional_kwargs={key: value for key, value in added.items() if key not in _KNOWN_FIELDS},
         **{key: value for key, value in data.items() if key not in ("role", "content", "blocks", "additional_kwargs")},
@@ -111,10 +113,6 @@ def _call(block: dict[str, Any]) -> dict[str, Any]:
     arguments = value if isinstance(value, str) else json.dumps(as_dict(value), ensure_ascii=False)
     function = {"name": as_str(block.get("tool_name")), "arguments": arguments}
     return {"id": as_id(block.get("tool_call_id")) or function["name"], "type": "function", "function": function}
-
-
-def _reasoning(block: dict[str, Any]) -> str:
-    return as_str(block.get("content")) if block.get("block_type") == "thinking" else ""
 
 
 FORMAT: Final = Format(

@@ -322,7 +322,11 @@ def _write_content(content: str | tuple[Part, ...]) -> dict[str, Any]:
     if isinstance(content, str):
         return {"content": content}
     parts = [_write_part(part) for part in content if isinstance(part, Text | Media)]
-    calls = [_write_call(part) for part in content if isinstance(part, ToolCall)]
+    calls = [
+        {"id": part.id, "type": "function", "function": {"name": part.name, "arguments": part.arguments}}
+        for part in content
+        if isinstance(part, ToolCall)
+    ]
     return {"content": parts or None, **({"tool_calls": calls} if calls else {})}
 
 
@@ -335,7 +339,3 @@ def _write_part(part: Text | Media) -> dict[str, Any]:
     url = f"data:{part.media_type or 'image/png'};base64,{part.data}" if part.data else part.url
     image = {"url": url} if part.detail == "auto" else {"url": url, "detail": part.detail}
     return {"type": "image_url", "image_url": image}
-
-
-def _write_call(call: ToolCall) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

@@ -294,7 +294,7 @@ def data_folder(source: Source) -> str:
 
 def character_books(source: Source, persona: str, linked: str) -> list[str]:
     """Return the existing lorebooks of a character: the one that its card names, and additional ones."""
-    additional = [each for each in _lore_settings(source, "charLore") if as_str(each.get("name")) == persona]
+    additional = [each for each in as_dicts(_world_info(source).get("charLore")) if as_str(each.get("name")) == persona]
     return _existing_books(source, [linked, *(book for each in additional for book in as_strs(each.get("extraBooks")))])
 
 
@@ -417,10 +417,6 @@ def _existing_books(source: Source, books: Iterable[str]) -> list[str]:
     home = "." if source.path.name == SETTINGS_FILE else data_folder(source)
     there = (book for book in books if book and source.has_sibling(f"{home}/worlds/{book}.json"))
     return list(dict.fromkeys(there)) if home else []
-
-
-def _lore_settings(source: Source, key: str) -> list[dict[str, Any]]:
-    return as_dicts(_world_info(source).get(key))
 
 
 def _world_info(source: Source) -> dict[str, Any]:

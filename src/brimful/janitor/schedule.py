@@ -87,7 +87,9 @@ def find_due_days(positions: Sequence[MessagePosition], summaries: Sequence[Summ
         by_period.setdefault(_period(summary), []).append(summary)
     periods: dict[str, list[Day]] = {name: [] for name in by_period}
     for day in days:
-        period = next((name for name in _period_names(day.name) if name in by_period), day.name)
+        period = next(
+            (name for name in (year_of(month_of(day.name)), month_of(day.name)) if name in by_period), day.name
+        )
         periods.setdefault(period, []).append(day)
     return [
         DueDay(day, tuple(by_period.get(name, ())))
@@ -95,11 +97,6 @@ def find_due_days(positions: Sequence[MessagePosition], summaries: Sequence[Summ
         if not any(day.is_purged for day in members) and not _is_up_to_date(members, by_period.get(name, ()))
         for day in members or [Day(name, ())]
     ]
-
-
-def _period_names(day: str) -> tuple[str, str, str]:
-    """Return the names of the year, month and day that may cover a day."""
-    return year_of(month_of(day)), month_of(day), day
 
 
 def _is_up_to_date(days: Sequence[Day], summaries: Sequence[Summary]) -> bool:

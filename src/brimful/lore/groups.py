@@ -49,7 +49,8 @@ def resolve_groups(
         for loser in members:
             if loser.entry.id != winner:
                 del remaining[loser.entry.id]
-                lost.append(_group_exclusion(loser, group, winner))
+                detail = f"{winner!r} won group {group!r}"
+                lost.append(LoreExclusion(entry=loser.entry.id, reason="group", detail=detail, winner=winner))
     return list(remaining.values()), lost
 
 
@@ -87,7 +88,3 @@ def _weighted_choice(members: Sequence[PreparedEntry], rolled: float) -> Prepare
         if point < 0:
             return prepared
     return members[0]
-
-
-def _group_exclusion(loser: PreparedEntry, group: str, winner: str) -> LoreExclusion:
-    return LoreExclusion(entry=loser.entry.id, reason="group", detail=f"{winner!r} won group {group!r}", winner=winner)

@@ -194,7 +194,8 @@ class Toolbox:
     async def search(self, arguments: Search) -> str:
         """Return the results of a search as JSON, in the format that ChatGPT's connectors expect."""
         records = await self._search(arguments.query)
-        results = [Block(_result(record), "") for record in records]
+        found = [{"id": each.id, "title": _title(each), "url": get_uri(each)} for each in records]
+        results = [Block(msgspec.json.encode(each).decode(), "") for each in found]
         return await self._fill(results, lambda shown: f'{{"results":[{",".join(shown)}]}}', arguments.budget)
 
     async def fetch(self, arguments: Fetch) -> str:
@@ -460,10 +461,6 @@ def _left_out(count: int) -> str:
 def _title(record: Memory | Message) -> str:
     text = " ".join(plain_text(record.content)[: 4 * _TITLE_CHARS].split())
     return text if len(text) <= _TITLE_CHARS else f"{text[: _TITLE_CHARS - 1]}…"
-
-
-def _result(record: Memory | Message) -> str:
-    return msgspec.json.encode({"id": record.id, "title": _title(record), "url": get_uri(record)}).decode()
 
 
 def _metadata(record: Memory | Message) -> dict[str, str]:

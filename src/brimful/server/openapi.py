@@ -221,17 +221,13 @@ def operation_parameters(operation: Operation) -> list[dict[str, Any]]:
     """Return the path, query and header parameters of an operation."""
     named = re.findall(r"{(\w+)}", operation.described_path)
     return [
-        *({"name": name, "in": "path", "required": True, "schema": _name_schema()} for name in named),
+        *map(_path_parameter, named),
         *_query_parameters(operation.query),
         *(
             {"name": name, "in": "header", "description": what, "schema": {"type": "string", "pattern": "^[!-~]*$"}}
             for name, what in operation.headers.items()
         ),
     ]
-
-
-def _name_schema() -> dict[str, Any]:
-    return {"type": "string", "minLength": 1}
 
 
 def _query_parameters(kind: type) -> Iterator[dict[str, Any]]:
@@ -344,7 +340,8 @@ def openapi_document() -> bytes:
 
 
 def _forward_operation(error: type) -> dict[str, Any]:
-    parameters = [_path_parameter("path"), _header_parameter("X-Brimful-Upstream", "The upstream's name.")]
+    upstream = {"name": "X-Brimful-Upstream", "in": "header", "description": "The upstream's name."}
+    parameters = [_path_parameter("path"), upstream | {"schema": {"type": "string", "minLength": 1}}]
     return _operation("Forward a request for any other path to an upstream", error, parameters=parameters)
 
 
@@ -429,10 +426,6 @@ def _status_operation(summary: str) -> dict[str, Any]:
 
 def _path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-
-
-def _header_parameter(name: str, description: str) -> dict[str, Any]:
-    return {"name": name, "in": "header", "description": description, "schema": {"type": "string", "minLength": 1}}
 
 
 def _json_content(kind: type) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from brimful.records.reply import FinishReason, Reply, ReplyChunk
 from brimful.wires.encode import dump_model
 from brimful.wires.event_stream import Event
 from brimful.wires.normalize import (
-    Turn,
     alternating_turns,
     is_tool_name,
     mime_type,
@@ -84,7 +83,10 @@ def write_request(prompt: Prompt, window: int) -> Request:
     tools = [_write_tool(tool) for tool in prompt.tools]
     marked: list[JsonObject] = []
     system = _write_blocks(first, marked)
-    turns = [_write_turn(turn, marked) for turn in alternating_turns(rest, system_turns=prompt.system_turns)]
+    turns = [
+        {"role": turn.speaker, "content": _write_blocks(turn.messages, marked)}
+        for turn in alternating_turns(rest, system_turns=prompt.system_turns)
+    ]
     _set_breakpoints(tools, marked)
     request: Request = {
         "model": prompt.model,
@@ -108,10 +110,6 @@ def accepts_media(media: Media) -> bool:
 def _write_tool(tool: Tool) -> JsonObject:
     described = {"description": tool.description} if tool.description else {}
     return {"name": tool.name, **described, "input_schema": object_schema(tool.parameters)}
-
-
-def _write_turn(turn: Turn, marked: list[JsonObject]) -> JsonObject:
-    return {"role": turn.speaker, "content": _write_blocks(turn.messages, marked)}
 
 
 def _write_blocks(messages: Iterable[Message], marked: list[JsonObject]) -> list[JsonObject]:
@@ -172,14 +170,13 @@ def read_request(request: Request) -> Prompt:
     return Prompt(
         model=request["model"],
         messages=(*system, *turns),
-        tools=tuple(_read_tool(tool) for tool in request.get("tools") or ()),
+        tools=tuple(
+            Tool(name=tool["name"], description=tool.get("description") or "", parameters=tool["input_schema"])
+            for tool in request.get("tools") or ()
+        ),
         max_output=request["max_tokens"],
         system_turns=any(turn["role"] == "system" for turn in request["messages"]),
     )
-
-
-def _read_tool(tool: JsonObject) -> Tool:
-    return Tool(name=tool["name"], description=tool.get("description") or "", parameters=tool["input_schema"])
 
 
 def _call_names(turns: list[JsonObject]) -> dict[str, str]:
@@ -746,10 +743,6 @@ def _write_error(error: ErrorFacts) -> JsonObject:
     return {"type": "error", "error": {"type": kind, "message": error.message}}
 
 
-def _describe_overflow(needed: int, limit: int, why: str) -> str:
-    return f"prompt is too long: {needed} tokens > {limit} maximum; {why}"
-
-
 def get_page(rows: list[JsonObject], query: Mapping[str, str]) -> JsonObject:
     """Return a page of models.
 
@@ -970,7 +963,7 @@ WIRE: Final = Wire(
         count="/v1/messages/count_tokens",
     ),
     write_error=_write_error,
-    describe_overflow=_describe_overflow,
+    describe_overflow=lambda needed, limit, why: f"prompt is too long: {needed} tokens > {limit} maximum; {why}",
     error_frame=(b"\n\nevent: error\ndata: ", b"\n\n"),
     write_tool=_write_tool,
     map_functions=lambda fields, change: map_flat_functions(fields, change, (None, "custom")),

@@ -91,7 +91,7 @@ def write_request(prompt: Prompt) -> Request:
     if prompt.tools:
         request["tools"] = [{"functionDeclarations": [_write_tool(tool) for tool in prompt.tools]}]
     if first:
-        request["systemInstruction"] = {"parts": _write_parts(_message_parts(first))}
+        request["systemInstruction"] = {"parts": _write_parts(part for message in first for part in message.parts)}
     signed = _MODELS_WITHOUT_SIGNATURES.search(prompt.model) is None
     scaled = _MODELS_WITH_RESOLUTION.search(prompt.model) is not None
     request["contents"] = [_write_content(turn, signed=signed, scaled=scaled) for turn in alternating_turns(rest)]
@@ -116,10 +116,6 @@ def accepts_media(media: Media) -> bool:
 def _write_tool(tool: Tool) -> JsonObject:
     described = {"description": tool.description} if tool.description else {}
     return {"name": tool.name, **described, "parametersJsonSchema": object_schema(tool.parameters)}
-
-
-def _message_parts(messages: Iterable[Message]) -> Iterable[Part]:
-    return (part for message in messages for part in message.parts)
 
 
 def _write_content(turn: Turn, *, signed: bool, scaled: bool) -> JsonObject:
@@ -589,10 +585,6 @@ def _without_reasoning(content: JsonObject) -> JsonObject:
     return {**content, "parts": signed}
 
 
-def _write_text(role: str, text: str) -> JsonObject:
-    return {"role": "model" if role == "assistant" else "user", "parts": [{"text": text}]}
-
-
 def _get_role(content: Mapping[str, Any]) -> str:
     role = str(content.get("role", "user"))
     return "assistant" if role == "model" else role
@@ -785,10 +777,6 @@ def _write_error(error: ErrorFacts) -> JsonObject:
     return {"error": {"code": error.status, "message": error.message, "status": status}}
 
 
-def _describe_overflow(needed: int, limit: int, why: str) -> str:
-    return f"The input token count ({needed}) exceeds the maximum number of tokens allowed ({limit}): {why}"
-
-
 def _read_call(path: str, parameters: Mapping[str, str], body: JsonObject) -> tuple[str, bool]:
     del body
     return parameters.get("model", ""), path.endswith(":streamGenerateContent")
@@ -912,7 +900,7 @@ WIRE: Final = Wire(
     read_tools=_read_declarations,
     read_max_output=_read_max_output,
     write_max_output=write_max_output,
-    write_text=_write_text,
+    write_text=lambda role, text: {"role": "model" if role == "assistant" else "user", "parts": [{"text": text}]},
     get_role=_get_role,
     text_type="",
     repair=_without_response_texts,
@@ -942,7 +930,9 @@ WIRE: Final = Wire(
     read_call=_read_call,
     key_parameter="key",
     write_error=_write_error,
-    describe_overflow=_describe_overflow,
+    describe_overflow=lambda needed, limit, why: (
+        f"The input token count ({needed}) exceeds the maximum number of tokens allowed ({limit}): {why}"
+    ),
     write_tool=lambda tool: {"functionDeclarations": [_write_tool(tool)]},
     has_fixed_tools=_has_fixed_tools,
     map_functions=_map_declarations,

@@ -89,17 +89,17 @@ def _write_message(message: Message) -> Iterator[JsonObject]:
 def _write_spoken(message: Message) -> JsonObject:
     texts = [part.text for part in message.parts if isinstance(part, Text)]
     images = [part.data for part in message.parts if isinstance(part, Media)]
-    calls = [_write_call(part) for part in message.parts if isinstance(part, ToolCall)]
+    calls = [
+        {"id": part.id, "function": {"name": part.name, "arguments": arguments_object(part.arguments)}}
+        for part in message.parts
+        if isinstance(part, ToolCall)
+    ]
     written: JsonObject = {"role": message.role, "content": "\n\n".join(texts)}
     if images:
         written["images"] = images
     if calls:
         written["tool_calls"] = calls
     return written
-
-
-def _write_call(call: ToolCall) -> JsonObject:
-    return {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call.arguments)}}
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

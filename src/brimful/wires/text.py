@@ -6,7 +6,7 @@ transcript as one text, which is what is billed.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
@@ -101,11 +101,11 @@ class _Transcript:
         return f"({label})" if message.role != "assistant" and message.name and fold(label) in self._own else label
 
     def _quote(self, text: str) -> str:
-        return quote_lines(text, lambda folded: _is_label(line_prefix(folded), self._prefixes) and ":" in folded)
+        def is_label(folded: str) -> bool:
+            prefix = line_prefix(folded)
+            return (prefix in self._prefixes or _TOOL_LINE.fullmatch(prefix) is not None) and ":" in folded
 
-
-def _is_label(prefix: str, prefixes: Collection[str]) -> bool:
-    return prefix in prefixes or _TOOL_LINE.fullmatch(prefix) is not None
+        return quote_lines(text, is_label)
 
 
 def _label(message: Message) -> str:

@@ -29,10 +29,8 @@ from brimful.server.inspector.views import (
     MAX_ANSWERS,
     MAX_TEXT,
     AbsenceView,
-    AnswerView,
     ContextList,
     Costs,
-    DisplayNames,
     ItemBuild,
     ItemStatus,
     ItemView,
@@ -125,7 +123,10 @@ class Contexts:
             )
         )
         names = await load_names(store, [snapshot])
-        return HttpResponse(await run_in_thread(_encode_view, snapshot, build.number, answers, names), media_type=JSON)
+        body = await run_in_thread(
+            lambda: msgspec.json.encode(context_view(snapshot, number=build.number, answers=answers, names=names))
+        )
+        return HttpResponse(body, media_type=JSON)
 
     async def request(self, call: Call) -> HttpResponse:
         """Show the request as sent to the provider."""
@@ -303,10 +304,6 @@ async def _builds_answered_by(store: Store, query: ContextsQuery) -> list[Build]
         and all(value is None or getattr(build, field) == value for field, value in filters.items())
         and (query.before is None or build.number < query.before)
     ]
-
-
-def _encode_view(snapshot: Snapshot, number: int, answers: tuple[AnswerView, ...], names: DisplayNames) -> bytes:
-    return msgspec.json.encode(context_view(snapshot, number=number, answers=answers, names=names))
 
 
 def _seen_text(cached: CachedContext, item: str) -> str:

@@ -70,7 +70,7 @@ def begin_backup(path: Path, store: str, *, now: float) -> Path:
 
     Raises if the backup would overwrite the store itself.
     """
-    if store and _is_same_file(path, Path(store)):
+    if store and path.exists() and Path(store).exists() and path.samefile(store):
         raise InvalidValue("path", f"{path} is the store itself; write the copy to another file")
     _remove_stale_parts(path, now)
     part = Path(f"{path}.{uuid4().hex[:_PART_DIGITS]}.part")
@@ -131,10 +131,6 @@ def _remove_side_files(path: Path) -> None:
 
 def _side_files(path: Path) -> list[Path]:
     return [Path(f"{path}{ending}") for ending in _SIDE_FILES]
-
-
-def _is_same_file(path: Path, store: Path) -> bool:
-    return path.exists() and store.exists() and path.samefile(store)
 
 
 Write = Callable[[Callable[[Session], None]], None]

@@ -4,7 +4,7 @@ Each batch takes the next rows with plain addresses, so an interrupted run can b
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -159,7 +159,7 @@ def _rekeyed_row(session: Session, table: str, row: Row, moved: Mapping[str, str
 
 
 def _rekey_snapshot(session: Session, id: str, room: str, refs: bytes, body: bytes) -> int:
-    plain = _plain_addresses(decode_addresses(refs))
+    plain = sorted({each for each in decode_addresses(refs) if not is_keyed_address(each)})
     if not plain:
         return 0
     moved = rekey_contents(session, dict.fromkeys(plain, 0))
@@ -181,10 +181,6 @@ def _rekey_vectors(session: Session, moved: Sequence[_RekeyedDocument]) -> None:
             embedder=embedder,
             docs=[each.old.doc for each in moved if not each.passage],
         )
-
-
-def _plain_addresses(addresses: Iterable[str]) -> list[str]:
-    return sorted({each for each in addresses if not is_keyed_address(each)})
 
 
 REKEY_JOBS: Final = (

@@ -152,16 +152,12 @@ def keys_from_environment(environ: Mapping[str, str]) -> Keys | None:
     if encoded[0]:
         variable = COMMAND_VARIABLE if environ.get(COMMAND_VARIABLE) else KEY_VARIABLE
         opening = [parse_key(variable, key) for key in encoded] + [
-            parse_key(PREVIOUS_VARIABLE, key) for key in _previous_keys(environ)
+            parse_key(PREVIOUS_VARIABLE, key) for key in environ.get(PREVIOUS_VARIABLE, "").replace(",", " ").split()
         ]
         return Keys(*opening, search=_search(environ))
     if environ.get(PREVIOUS_VARIABLE):
         raise InvalidValue(PREVIOUS_VARIABLE, f"is set, and {KEY_VARIABLE} is not; set the key that is used now")
     return None
-
-
-def _previous_keys(environ: Mapping[str, str]) -> list[str]:
-    return environ.get(PREVIOUS_VARIABLE, "").replace(",", " ").split()
 
 
 def _search(environ: Mapping[str, str]) -> Search:

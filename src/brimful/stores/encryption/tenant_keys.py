@@ -115,7 +115,7 @@ def _hash_term(key: bytes, scope: int, term: str) -> str:
 def new_key(keys: Keys, tenant: str, number: int, *, now: float, mixed: bool = False) -> KeyRow:
     """Return a new random key, wrapped."""
     return wrap_secret(
-        keys, tenant, KeyRow(number=number, wrapped=b"", kek="", created=now, mixed=mixed), _random_key()
+        keys, tenant, KeyRow(number=number, wrapped=b"", kek="", created=now, mixed=mixed), os.urandom(KEY_BYTES)
     )
 
 
@@ -148,7 +148,3 @@ def unwrap_secret(keys: Keys, tenant: str, row: KeyRow) -> bytes:
 
 def _associated_data(tenant: str, row: KeyRow) -> bytes:
     return "\0".join(("brimful key", tenant, str(row.number), row.kek, "mixed" if row.mixed else "encrypted")).encode()
-
-
-def _random_key() -> bytes:
-    return os.urandom(KEY_BYTES)

@@ -81,7 +81,9 @@ def _get_defaults(kind: type[msgspec.Struct], without: Collection[str]) -> dict[
 _PACKAGE_DEFAULTS: Final = _get_defaults(ContentPackage, ("id", *_HASHES))
 _DECISION_DEFAULTS: Final = _get_defaults(Decision, ("score",))
 _HEAD_DECODER: Final = msgspec.msgpack.Decoder(_Head)
-_REST_DECODER: Final = msgspec.msgpack.Decoder(_Rest, ext_hook=lambda _code, data: _read_integer(data))
+_REST_DECODER: Final = msgspec.msgpack.Decoder(
+    _Rest, ext_hook=lambda _code, data: int.from_bytes(data, "big", signed=True)
+)
 
 
 def shared_inputs(context: Context) -> str:
@@ -461,10 +463,6 @@ def _wrap_integers(value: Any) -> Any:
             size = value.bit_length() // 8 + 1
             return msgspec.msgpack.Ext(_INTEGER, value.to_bytes(size, "big", signed=True))
     return value
-
-
-def _read_integer(data: memoryview) -> int:
-    return int.from_bytes(data, "big", signed=True)
 
 
 def _read_head(body: bytes) -> _Head:

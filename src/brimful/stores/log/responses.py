@@ -115,13 +115,9 @@ def _make_event(response: Response, build: Build | None) -> LogEvent:
         item=response.id,
         room=response.room,
         at=response.at,
-        key=_tally_key(response, build),
+        key=TallyKey("", clean_name(response.model), "") if build is None else tally_key(build),
         tally=tally_response(response, build),
     )
-
-
-def _tally_key(response: Response, build: Build | None) -> TallyKey:
-    return TallyKey("", clean_name(response.model), "") if build is None else tally_key(build)
 
 
 def _insert(session: Session, response: Response) -> bool:

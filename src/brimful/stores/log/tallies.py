@@ -314,7 +314,7 @@ def add_to_tallies(session: Session, events: Sequence[TallyEvent]) -> None:
     every = sorted(sums)
     for start in range(0, len(every), _AT_ONCE):
         keys = every[start : start + _AT_ONCE]
-        values = {f"{name}{i}": value for i, key in enumerate(keys) for name, value in _key_values(key).items()}
+        values = {f"{name}{i}": key[column] for i, key in enumerate(keys) for column, name in enumerate(_COLUMNS)}
         for index, body in session.rows(_find(len(keys)), **values):
             sums[keys[index]].add(decode_tally(body))
         bodies = {f"body{i}": msgspec.json.encode(sums[key]) for i, key in enumerate(keys)}
@@ -368,7 +368,3 @@ def _put(count: int) -> str:
 INSERT INTO tallies (tenant, {_KEYS}, body) VALUES {", ".join(rows)}
 ON CONFLICT (tenant, {_KEYS}) DO UPDATE SET body = excluded.body
 """  # noqa: S608 - our own columns
-
-
-def _key_values(key: _Key) -> dict[str, Any]:
-    return dict(zip(_COLUMNS, key, strict=True))

@@ -46,10 +46,6 @@ def _remove_user_data(session: Session, id: str) -> None:
         remove_entity(session, Room, room)
 
 
-def _remove_persona_data(session: Session, id: str) -> None:
-    _remove_memories(session, "persona", id)
-
-
 def _remove_room_data(session: Session, id: str) -> None:
     _remove_memories(session, "room", id)
     number = "(SELECT number FROM rooms WHERE tenant = :tenant AND id = :id)"
@@ -99,7 +95,7 @@ def _remove_memories(session: Session, owner: str, id: str) -> None:
 
 _DEPENDENTS: Final[dict[type[Entity], Callable[[Session, str], None]]] = {
     User: _remove_user_data,
-    Persona: _remove_persona_data,
+    Persona: lambda session, persona: _remove_memories(session, "persona", persona),
     Room: _remove_room_data,
     Lorebook: _remove_lorebook_data,
 }
