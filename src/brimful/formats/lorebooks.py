@@ -92,14 +92,6 @@ _BOOK_DEFAULTS: Final = {
 }
 
 
-def _read_world_info_keys(raw: JsonObject) -> tuple[Any, ...]:
-    return clean_strs(raw.get("key")), False
-
-
-def _write_world_info_keys(keys: tuple[str, ...], regex: bool) -> dict[KeyPath, Any]:  # noqa: FBT001 - called by position
-    return {("key",): [as_regex_literal(key) for key in keys] if regex else list(keys)}
-
-
 def as_regex_literal(pattern: str) -> str:
     """Return a regular expression between slashes, with inner slashes escaped.
 
@@ -111,28 +103,32 @@ def as_regex_literal(pattern: str) -> str:
     return "/" + pattern.replace("\\/", "/").replace("/", "\\/") + "/"
 
 
-def _read_world_info_secondary(raw: JsonObject) -> tuple[Any, ...]:
-    return (() if raw.get("selective") is False else clean_strs(raw.get("keysecondary")),)
+def _probability_field(prefix: KeyPath, *, required: bool) -> Field:
+    """Return the field of a percentage that may be switched off."""
+    percent, used = (*prefix, "probability"), (*prefix, "useProbability")
+
+    def read(raw: JsonObject) -> tuple[Any, ...]:
+        return (1.0 if first_present(raw, used) is False else share_from_percent(first_present(raw, percent)),)
+
+    def write(probability: float) -> dict[KeyPath, Any]:
+        return {percent: percent_from_share(probability), used: True} if required or probability != 1.0 else {}
+
+    return Field(("probability",), (percent, used), read, write)
 
 
-def _write_world_info_secondary(secondary: tuple[str, ...]) -> dict[KeyPath, Any]:
-    return {("keysecondary",): list(secondary), ("selective",): True}
-
-
-def _read_world_info_probability(raw: JsonObject) -> tuple[Any, ...]:
-    return (1.0 if raw.get("useProbability") is False else share_from_percent(raw.get("probability")),)
-
-
-def _write_world_info_probability(probability: float) -> dict[KeyPath, Any]:
-    return {("probability",): percent_from_share(probability), ("useProbability",): True}
-
-
-def _read_world_info_sources(raw: JsonObject) -> tuple[Any, ...]:
-    return (tuple(source for source, name in WORLD_INFO_SOURCES.items() if raw.get(name) is True),)
-
-
-def _write_world_info_sources(sources: tuple[Source, ...]) -> dict[KeyPath, Any]:
-    return {(name,): source in sources for source, name in WORLD_INFO_SOURCES.items()}
+def _sources_field(prefix: KeyPath, names: Mapping[Source, str], *, required: bool) -> Field:
+    """Return the field of the texts that are searched for keywords besides messages: a boolean for each."""
+    paths = {source: (*prefix, name) for source, name in names.items()}
+    return Field(
+        ("sources",),
+        tuple(paths.values()),
+        lambda raw: (tuple(source for source, path in paths.items() if first_present(raw, path) is True),),
+        lambda sources: (
+            {path: source in sources for source, path in paths.items()}
+            if required
+            else {paths[source]: True for source in sources}
+        ),
+    )
 
 
 def _read_world_info_filter(raw: JsonObject) -> tuple[Any, ...]:
@@ -148,8 +144,18 @@ def _write_world_info_filter(names: tuple[str, ...], tags: tuple[str, ...], excl
 
 
 WORLD_INFO_FIELDS: Final[tuple[Field, ...]] = (
-    Field(("keys", "regex"), (("key",),), _read_world_info_keys, _write_world_info_keys),
-    Field(("secondary",), (("keysecondary",), ("selective",)), _read_world_info_secondary, _write_world_info_secondary),
+    Field(
+        ("keys", "regex"),
+        (("key",),),
+        lambda raw: (clean_strs(raw.get("key")), False),
+        lambda keys, regex: {("key",): [as_regex_literal(key) for key in keys] if regex else list(keys)},
+    ),
+    Field(
+        ("secondary",),
+        (("keysecondary",), ("selective",)),
+        lambda raw: (() if raw.get("selective") is False else clean_strs(raw.get("keysecondary")),),
+        lambda secondary: {("keysecondary",): list(secondary), ("selective",): True},
+    ),
     required_field("logic", ("selectiveLogic",), logic_from_number, LOGIC_NUMBERS.index),
     required_field("name", ("comment",), clean_str),
     required_field("content", ("content",), clean_str),
@@ -161,18 +167,8 @@ WORLD_INFO_FIELDS: Final[tuple[Field, ...]] = (
     required_field("exclude_recursion", ("excludeRecursion",), is_true),
     required_field("prevent_recursion", ("preventRecursion",), is_true),
     required_field("delay_until_recursion", ("delayUntilRecursion",), count_or_zero),
-    Field(
-        ("probability",),
-        (("probability",), ("useProbability",)),
-        _read_world_info_probability,
-        _write_world_info_probability,
-    ),
-    Field(
-        ("sources",),
-        tuple((name,) for name in WORLD_INFO_SOURCES.values()),
-        _read_world_info_sources,
-        _write_world_info_sources,
-    ),
+    _probability_field((), required=True),
+    _sources_field((), WORLD_INFO_SOURCES, required=True),
     required_field("groups", ("group",), split_names, ", ".join),
     required_field("group_override", ("groupOverride",), is_true),
     required_field("group_weight", ("groupWeight",), lambda value: int_in_range(value, 100)),
@@ -217,80 +213,47 @@ def has_regex_keys(raw: JsonObject) -> bool:
     return raw.get("use_regex") is True and not is_sillytavern_card_entry(raw)
 
 
-def _read_card_keys(raw: JsonObject) -> tuple[Any, ...]:
-    return clean_strs(raw.get("keys")), has_regex_keys(raw)
-
-
-def _write_card_keys_v2(keys: tuple[str, ...], regex: bool) -> dict[KeyPath, Any]:  # noqa: FBT001 - called by position
-    return {("keys",): list(keys), **({("use_regex",): True} if regex else {})}
-
-
-def _write_card_keys_v3(keys: tuple[str, ...], regex: bool) -> dict[KeyPath, Any]:  # noqa: FBT001 - called by position
-    return {("keys",): list(keys), ("use_regex",): regex}
-
-
-def _read_card_secondary(raw: JsonObject) -> tuple[Any, ...]:
-    """Return the secondary keywords. In V3, entries with regular expressions have none."""
-    return (clean_strs(raw.get("secondary_keys")) if raw.get("selective") is True and not has_regex_keys(raw) else (),)
-
-
-def _write_card_secondary(secondary: tuple[str, ...]) -> dict[KeyPath, Any]:
-    return {("secondary_keys",): list(secondary), ("selective",): True} if secondary else {}
-
-
-def _read_card_constant(raw: JsonObject) -> tuple[Any, ...]:
-    """Return whether an entry is constant. In V3, entries with regular expressions are not."""
-    return (raw.get("constant") is True and not has_regex_keys(raw),)
-
-
-def _read_card_name(raw: JsonObject) -> tuple[Any, ...]:
-    return (clean_str(raw.get("comment")) or clean_str(raw.get("name")),)
-
-
-def _write_card_name(name: str) -> dict[KeyPath, Any]:
-    return {("comment",): name} if name else {}
-
-
-def _read_card_case(raw: JsonObject) -> tuple[Any, ...]:
-    return (bool_or_none(first_present(raw, extension_path("case_sensitive"), ("case_sensitive",))),)
-
-
-def _write_card_case(case_sensitive: bool | None) -> dict[KeyPath, Any]:  # noqa: FBT001 - called by position
-    return {} if case_sensitive is None else {("case_sensitive",): case_sensitive}
-
-
-def _read_card_probability(raw: JsonObject) -> tuple[Any, ...]:
-    used = first_present(raw, extension_path("useProbability")) is not False
-    return (share_from_percent(first_present(raw, extension_path("probability"))) if used else 1.0,)
-
-
-def _write_card_probability(probability: float) -> dict[KeyPath, Any]:
-    fields = {extension_path("probability"): percent_from_share(probability), extension_path("useProbability"): True}
-    return {} if probability == 1.0 else fields
-
-
-def _read_card_sources(raw: JsonObject) -> tuple[Any, ...]:
-    return (tuple(source for source, name in CARD_SOURCES.items() if first_present(raw, extension_path(name)) is True),)
-
-
-def _write_card_sources(sources: tuple[Source, ...]) -> dict[KeyPath, Any]:
-    return {extension_path(CARD_SOURCES[source]): True for source in sources}
-
-
-def _card_fields(write_keys: Any) -> tuple[Field, ...]:
+def _card_fields(*, writes_regex: bool) -> tuple[Field, ...]:
     return (
-        Field(("keys", "regex"), (("keys",), ("use_regex",)), _read_card_keys, write_keys),
+        Field(
+            ("keys", "regex"),
+            (("keys",), ("use_regex",)),
+            lambda raw: (clean_strs(raw.get("keys")), has_regex_keys(raw)),
+            lambda keys, regex: {
+                ("keys",): list(keys),
+                **({("use_regex",): regex} if regex or writes_regex else {}),
+            },
+        ),
         required_field("content", ("content",), clean_str),
         required_field("enabled", ("enabled",), lambda value: value is not False),
         required_field("order", ("insertion_order",), lambda value: int_in_range(value, 100, low=-(10**12))),
-        Field(("secondary",), (("secondary_keys",), ("selective",)), _read_card_secondary, _write_card_secondary),
-        Field(("constant",), (("constant",),), _read_card_constant, lambda so: {("constant",): True} if so else {}),
-        Field(("name",), (("comment",),), _read_card_name, _write_card_name),
+        Field(  # in V3, entries with regular expressions have none
+            ("secondary",),
+            (("secondary_keys",), ("selective",)),
+            lambda raw: (
+                clean_strs(raw.get("secondary_keys"))
+                if raw.get("selective") is True and not has_regex_keys(raw)
+                else (),
+            ),
+            lambda secondary: {("secondary_keys",): list(secondary), ("selective",): True} if secondary else {},
+        ),
+        Field(  # in V3, entries with regular expressions are not
+            ("constant",),
+            (("constant",),),
+            lambda raw: (raw.get("constant") is True and not has_regex_keys(raw),),
+            lambda so: {("constant",): True} if so else {},
+        ),
+        Field(
+            ("name",),
+            (("comment",),),
+            lambda raw: (clean_str(raw.get("comment")) or clean_str(raw.get("name")),),
+            lambda name: {("comment",): name} if name else {},
+        ),
         Field(
             ("case_sensitive",),
             (("case_sensitive",), extension_path("case_sensitive")),
-            _read_card_case,
-            _write_card_case,
+            lambda raw: (bool_or_none(first_present(raw, extension_path("case_sensitive"), ("case_sensitive",))),),
+            lambda case: {} if case is None else {("case_sensitive",): case},
         ),
         optional_field("priority", ("priority",), to_finite_float, None),
         optional_field("logic", extension_path("selectiveLogic"), logic_from_number, "and-any", LOGIC_NUMBERS.index),
@@ -299,13 +262,8 @@ def _card_fields(write_keys: Any) -> tuple[Field, ...]:
         optional_field("exclude_recursion", extension_path("exclude_recursion"), is_true, default=False),
         optional_field("prevent_recursion", extension_path("prevent_recursion"), is_true, default=False),
         optional_field("delay_until_recursion", extension_path("delay_until_recursion"), count_or_zero, 0),
-        Field(
-            ("probability",),
-            (extension_path("probability"), extension_path("useProbability")),
-            _read_card_probability,
-            _write_card_probability,
-        ),
-        Field(("sources",), tuple(map(extension_path, CARD_SOURCES.values())), _read_card_sources, _write_card_sources),
+        _probability_field((EXTENSIONS,), required=False),
+        _sources_field((EXTENSIONS,), CARD_SOURCES, required=False),
         optional_field("groups", extension_path("group"), split_names, (), ", ".join),
         optional_field("group_override", extension_path("group_override"), is_true, default=False),
         optional_field("group_weight", extension_path("group_weight"), lambda value: int_in_range(value, 100), 100),
@@ -319,24 +277,19 @@ def _card_fields(write_keys: Any) -> tuple[Field, ...]:
     )
 
 
-CARD_V2_FIELDS: Final = _card_fields(_write_card_keys_v2)
-CARD_V3_FIELDS: Final = _card_fields(_write_card_keys_v3)
-
-
-def _read_card_recursion(raw: JsonObject) -> tuple[Any, ...]:
-    return (0 if raw.get("recursive_scanning") is False else DEFAULT_RECURSION,)
-
-
-def _write_card_recursion(rounds: int) -> dict[KeyPath, Any]:
-    return {("recursive_scanning",): bool(rounds)}
-
-
+CARD_V2_FIELDS: Final = _card_fields(writes_regex=False)
+CARD_V3_FIELDS: Final = _card_fields(writes_regex=True)
 CARD_BOOK_FIELDS: Final[tuple[Field, ...]] = (
     optional_field("name", ("name",), clean_str, ""),
     optional_field("description", ("description",), clean_str, ""),
     required_field("scan_depth", ("scan_depth",), lambda value: int_in_range(value, DEFAULT_SCAN_DEPTH)),
     optional_field("budget", ("token_budget",), lambda value: int_or_none(value) or None, None),
-    Field(("recursion",), (("recursive_scanning",),), _read_card_recursion, _write_card_recursion),
+    Field(
+        ("recursion",),
+        (("recursive_scanning",),),
+        lambda raw: (0 if raw.get("recursive_scanning") is False else DEFAULT_RECURSION,),
+        lambda rounds: {("recursive_scanning",): bool(rounds)},
+    ),
 )
 
 
