@@ -322,7 +322,6 @@ class Generations(Generic[K, V]):
 
     @property
     def total_size(self) -> int:
-        """The size of both generations."""
         return sum(self._sizes)
 
     def add(self, key: K, value: V) -> None:

@@ -277,7 +277,6 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
         yield Notice(kind="no-memories", text=f"no memories are in this context: {why}", facts={"left_out": out})
 
     def text(self) -> str:
-        """Return the preview as text."""
         title = f"{self.persona} in {self.room}" if self.persona else self.room
         return draw_frame(f"BRIMFUL INSPECTION: {output.one_line(title)}", list(self._lines()))
 

@@ -133,7 +133,6 @@ class ReplayTally:
             self._remember(Loss(tokens=sum(lost), items=len(lost), id=before.id))
 
     def outcome(self) -> ReplayOutcome:
-        """Return the counts."""
         worst = tuple(nlargest(MAX_WORST, self._worst))
         return ReplayOutcome(**self._counts, lost_tokens=self._lost, worst=worst, unfit_ids=tuple(self._unfit))
 

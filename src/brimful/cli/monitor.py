@@ -129,7 +129,6 @@ class EventFormatter:
         return "\n".join([*self._dated(event.at), *lines, ""])
 
     def data(self, event: Build | Response) -> dict[str, Any]:
-        """Return an event as plain data."""
         data: dict[str, Any] = msgspec.to_builtins(event)
         if isinstance(event, Response):
             return {"event": "answer", **data}

@@ -95,12 +95,10 @@ def read_db_url(value: str | None) -> str | None:
 
 
 def model_option(help: str) -> Any:
-    """Return the option for a model name."""
     return typer.Option("--model", "-m", metavar="NAME", help=help, autocompletion=complete_model)
 
 
 def policy_option(help: str, metavar: str = "NAME|FILE.toml") -> Any:
-    """Return the option for a policy."""
     return typer.Option("--policy", "-p", metavar=metavar, help=help, autocompletion=complete_policy)
 
 

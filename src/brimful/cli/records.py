@@ -68,7 +68,6 @@ class RecordKind(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
 
 
 def add_record_commands(group: typer.Typer, kind: RecordKind[Any]) -> None:
-    """Add the commands of a kind to its group."""
     export = f"  brimful {kind.name} export"
     examples = {"export": f"{export} > {kind.plural}.jsonl\n{export} --out {kind.plural}.jsonl", **kind.examples}
     for name, command in _commands(kind):
@@ -116,7 +115,6 @@ async def require_room(store: "Store", id: str | None) -> None:
 
 
 def show_record(kind: RecordKind[R], record: R, *, as_json: bool) -> None:
-    """Print a record."""
     if as_json:
         output.show_json(kind.data(record))
         return

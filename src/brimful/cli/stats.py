@@ -83,7 +83,6 @@ def add_cost(figures: Statistics) -> CostStatistics:
 
 
 def report_lines(each: CostStatistics, title: str) -> list[str]:
-    """Return the lines of a report."""
     figures = each.figures
     lines = [title, "", *_usage_lines(figures)]
     for name, section in (

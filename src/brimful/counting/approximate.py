@@ -60,7 +60,6 @@ class ApproximateCounter:
         return self._count(approximate_text(text))
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
-        """Count many texts."""
         return [self.text(text) for text in texts]
 
     def media(self, part: Media) -> Count:

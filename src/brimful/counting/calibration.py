@@ -171,7 +171,6 @@ class CalibratedCounter:
         return self._counter.text(text)
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
-        """Count many texts."""
         return self._counter.texts(texts)
 
     def media(self, part: Media) -> Count:
@@ -180,7 +179,6 @@ class CalibratedCounter:
         return self._added("media", count, count.tokens)
 
     def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
-        """Count the tool calls of one message."""
         return self._added("calls", self._counter.tool_calls(calls), len(calls))
 
     def message_overhead(self, role: Role, name: str = "") -> int:

@@ -44,7 +44,6 @@ class FixedOverheadCounter:
         return self._texts.text(text)
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
-        """Count many texts."""
         return self._texts.texts(texts)
 
     def media(self, part: Media) -> Count:

@@ -37,7 +37,6 @@ class ByDetail(_ImageRule, frozen=True, kw_only=True):
     default: int
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Return the cost of the detail."""
         return self.levels.get(detail, self.default)
 
 
@@ -47,7 +46,6 @@ class PerPixel(_ImageRule, frozen=True, kw_only=True):
     pixels_per_token: int
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Divide the area by the pixels per token."""
         return width * height // self.pixels_per_token
 
 
@@ -59,7 +57,6 @@ class PlainTiles(_ImageRule, frozen=True, kw_only=True):
     tile_side: int = 512
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Count the tiles of the unscaled image."""
         return self.base + self.tile * _count_cells(width, height, self.tile_side)
 
 
@@ -80,7 +77,6 @@ class Tiles(_ImageRule, frozen=True, kw_only=True):
     upscaled: bool = False
 
     def count(self, width: int, height: int, detail: str) -> int:
-        """Scale, then count tiles."""
         if detail == "low":
             return self.base
         scale = min(Fraction(1), Fraction(self.fit, max(width, height)))
@@ -102,7 +98,6 @@ class Patches(_ImageRule, frozen=True, kw_only=True):
     side: int = 32
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Shrink, then count patches."""
         scale = min(1.0, self.fit / max(width, height)) if self.fit else 1.0
         wide, high = width * scale, height * scale
         patches = _count_cells(wide, high, self.side)
@@ -193,7 +188,6 @@ class Rows(_ImageRule, frozen=True, kw_only=True):
     fit: int
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Count the patches and the ends of the rows."""
         ratio = max(width / self.fit, height / self.fit, 1.0)
         columns, rows = (max(1, math.ceil(round(length / ratio) / self.side)) for length in (width, height))
         return rows * (columns + 1)
@@ -248,7 +242,6 @@ class AnyRes(_ImageRule, frozen=True, kw_only=True):
     grids: tuple[tuple[int, int], ...]  # columns and rows
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Count the base view and the unpadded grid."""
         columns, rows = self._best(width, height)
         across, down = columns * self.patches, rows * self.patches
         if width * down > height * across:

@@ -31,7 +31,6 @@ _BOUNDARY: Final = re.compile("(?<=[!-~])(?= )")  # no token of o200k_base has a
 
 
 def trie_path(tokenizer: str) -> Path:
-    """Return the file of a trie."""
     return Path(__file__).with_name("data") / f"{tokenizer}.trie"
 
 
@@ -63,7 +62,6 @@ class Trie:
 
 @cache
 def load_trie(tokenizer: str) -> Trie:
-    """Return the trie of a vocabulary."""
     with trie_path(tokenizer).open("rb") as file:
         return Trie(mmap(file.fileno(), 0, access=ACCESS_READ))
 

@@ -55,7 +55,6 @@ class Probes:
 
     @cached_property
     def request(self) -> int:
-        """The overhead of a request."""
         return max(0, self._max(lambda probe: self._whole([_user_message(probe)])) - self._user)
 
     @cached_property
@@ -185,7 +184,6 @@ class TemplateCounter:
         return self._texts.text(text)
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
-        """Count many texts."""
         return self._texts.texts(texts)
 
     def media(self, part: Media) -> Count:

@@ -80,7 +80,6 @@ class ExactTextCounter:
         return self.texts((text,))[0]
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
-        """Count many texts."""
         return [self._count(tokens) for tokens in self._cache.counts(texts)]
 
     def total(self, texts: Sequence[str]) -> Count:
@@ -113,7 +112,6 @@ class CalibratedTextCounter:
         return self.texts((text,))[0]
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
-        """Count many texts."""
         counts = self._cache.counts(texts)
         scale = self._calibration.scale
         if not self._calibration.learned:

@@ -85,7 +85,6 @@ _small = {"o200k_base": SmallTextCounter("o200k_base")}
 
 
 def tokenizer_names() -> tuple[str, ...]:
-    """Return the names of all vocabularies."""
     return tuple(VOCABULARIES)
 
 
@@ -169,7 +168,6 @@ class _Tokenizer:
         map_errors(lambda: self._splintr.encode_batch_flat((_UNUSUAL_WORD,)))
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Count plain texts."""
         return map_errors(lambda: self._count([clean_text(text) for text in texts]))
 
     def count_special(self, text: str) -> int:

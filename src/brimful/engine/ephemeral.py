@@ -80,7 +80,6 @@ class EphemeralSummaries:
         return [each for each in reversed(seen) if not each.hidden and clusters.find(each) is None]
 
     async def write(self, plan: BuildPlan, messages: Sequence[Message]) -> EphemeralSummary:
-        """Summarize messages."""
         digest = make_digest(group_by_thread(messages), messages, None)
         digest = msgspec.structs.replace(digest, tokens=SUMMARY_TOKENS, room=plan.room.id)
         text, notices = await self._write_text(digest)

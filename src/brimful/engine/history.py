@@ -272,7 +272,6 @@ class Clusters:
         self._starts = {each.cluster: each.first for each in by_position if each.first}
 
     def find(self, message: Message) -> str | None:
-        """Return the cluster of a message, if it has one."""
         return self._by_id.get(message.id) or (self._find_at(message.seq) if self._spans or self._ranges else None)
 
     def find_partial(self, messages: Sequence[Message], read: Iterable[int]) -> set[str]:

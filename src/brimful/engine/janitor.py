@@ -203,7 +203,6 @@ class RoomReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     def with_change(self, change: JanitorChange) -> "RoomReport":
-        """Return the report with one more change."""
         fresh = [each for each in change.write if not is_roll_up(each)]
         lines = tuple(each.content for each in fresh if summary_level(each) == "family")
         return msgspec.structs.replace(
@@ -239,7 +238,6 @@ class JanitorReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> dict[str, int]:
-        """The report in numbers."""
         return {
             "rooms": sum(bool(room.summaries or room.messages) for room in self.rooms),
             "floods": sum(len(room.floods) for room in self.rooms),

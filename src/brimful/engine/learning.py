@@ -103,7 +103,6 @@ class LearningReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> dict[str, int]:
-        """The report in numbers."""
         return {
             "messages": self.messages,
             "added": len(self.added),

@@ -112,7 +112,6 @@ def make_name_filler(persona: Persona | None, user: User | None) -> NameFiller:
 
 
 def fill_persona_names(persona: Persona, fill: NameFiller) -> Persona:
-    """Fill names into all texts of a persona."""
     character = persona.character
     if character is not None:
         texts = {field: fill(getattr(character, field)) for field in TEXT_FIELDS}
@@ -138,7 +137,6 @@ def fill_note_names(record: R, fill: NameFiller) -> R:
 
 
 def fill_memory_names(memory: Memory, fill: NameFiller) -> Memory:
-    """Fill names into a memory."""
     return msgspec.structs.replace(memory, content=fill(memory.content)) if has_macros(memory.content) else memory
 
 

@@ -39,7 +39,6 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_conversation(room: str, persona: str | None, policy: Policy, budget: ContextBudget) -> Conversation:
-    """Return the conversation of a build."""
     return Conversation(
         room=room,
         persona=persona,

@@ -112,5 +112,4 @@ class Retention:
         self._task.start()
 
     async def stop(self) -> None:
-        """Stop pruning."""
         await self._task.stop()

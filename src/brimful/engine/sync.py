@@ -175,7 +175,6 @@ class SyncAnswerStream:
     """
 
     def __init__(self, engine: SyncEngine, stream: AnswerStream) -> None:
-        """Read a stream of an engine."""
         self._engine = engine
         self._stream = stream
         self._chunks = aiter(stream)
@@ -191,18 +190,15 @@ class SyncAnswerStream:
         return self._stream.speaker
 
     def __iter__(self) -> Iterator[ReplyChunk]:
-        """Yield the chunks."""
         while (chunk := self._engine.run(self._next())) is not None:
             yield chunk
 
     def __enter__(self) -> Self:
-        """Return the stream."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the stream."""
         self.close()
 
     def close(self) -> None:

@@ -100,7 +100,6 @@ class ImportTally:
         self._locations: dict[str, list[str]] = {}
 
     def add_new(self, records: Iterable[ImportedRecord]) -> None:
-        """Count new records."""
         for record in records:
             self._note(record)
             self._records[get_record_kind(record)] += 1
@@ -255,7 +254,6 @@ class _Batch:
         self.size = 0
 
     def is_full(self, limits: BatchLimits) -> bool:
-        """Whether it has reached a limit."""
         return len(self.locations) + len(self.skipped) >= limits.max_records or self.size >= limits.max_bytes
 
     def in_write_order(self) -> list[list[ImportedRecord]]:
@@ -353,7 +351,6 @@ async def _select_new(
 
 
 def _describe_location(record: ImportedRecord, locations: Locations) -> str:
-    """Return the location and id of a record."""
     return ": ".join(filter(None, (locations.get((type(record), record.id)), record.id)))
 
 
@@ -442,14 +439,12 @@ async def export_room(store: Store, room: Room) -> AsyncIterator[ImportedRecord]
 
 
 async def export_lorebook(store: Store, book: Lorebook) -> AsyncIterator[ImportedRecord]:
-    """Yield a lorebook and its entries."""
     yield book
     for entry in await store.lore([book.id]):
         yield entry
 
 
 async def export_persona(store: Store, persona: Persona) -> AsyncIterator[ImportedRecord]:
-    """Yield a persona and its lorebooks."""
     yield persona
     for id in dict.fromkeys([*persona.lorebooks, *filter(None, [card_lorebook_id(persona)])]):
         book = await store.get(Lorebook, id)

@@ -62,7 +62,6 @@ class Writer:
         superseded: bool = False,
         metadata: Mapping[str, Any] | None = None,
     ) -> Message:
-        """Append a message to a room."""
         body = content if text is None else text
         if body is None or (text is not None and content is not None):
             raise InvalidValue("text", "pass either `text` or `content`")
@@ -95,7 +94,6 @@ class Writer:
         return stored
 
     async def edit(self, id: str, content: Content, *, at: float | datetime | None = None) -> Message:
-        """Replace the content of a message."""
         known = await self._store.messages([validate_id("id", id)])
         if not known:
             raise UnknownRecord("message", id)
@@ -110,7 +108,6 @@ class Writer:
         return message
 
     async def delete(self, id: str, *, erase: bool = False) -> None:
-        """Delete a message."""
         if not await self._store.delete(id, erase=erase):
             raise UnknownRecord("message", id)
         await self._events.emit("deleted", None, id=id, erased=erase)
@@ -122,7 +119,6 @@ class Writer:
         await self._store.hide(ids, superseded=True)
 
     async def remember(self, text: str, **options: Unpack[MemoryOptions]) -> Memory:
-        """Write a memory."""
         check_options(options, MemoryOptions)
         fields: dict[str, Any] = {
             **options,
@@ -136,7 +132,6 @@ class Writer:
         return memory
 
     async def remember_many(self, memories: Sequence[Memory]) -> None:
-        """Write memories."""
         require_records("memories", memories, Memory)
         await self._check_source_messages(memories)
         await self._store.save_memories(await _make_documents(memories))
@@ -147,7 +142,6 @@ class Writer:
     async def update_memory(
         self, id: str, text: str | None, *, at: float | datetime | None, **changes: Unpack[MemoryChanges]
     ) -> Memory:
-        """Change fields of a memory."""
         check_options(changes, MemoryChanges)
         fields: dict[str, Any] = {**changes, "edited": self._settings.resolve_time(at)}
         if text is not None:
@@ -184,26 +178,22 @@ class Writer:
                 raise InvalidValue("source_message", reason)
 
     async def forget(self, id: str, *, erase: bool = False) -> None:
-        """Remove a memory."""
         if not await self._store.remove_memory(id, erase=erase):
             raise UnknownRecord("memory", id)
         await self._events.emit("forgotten", None, id=id, erased=erase)
 
     async def pin(self, id: str, *, pinned: bool = True) -> None:
-        """Pin or unpin a memory."""
         if not await self._store.pin(id, pinned=pinned):
             raise UnknownRecord("memory", id)
         await self._events.emit("pinned", None, id=id, pinned=pinned)
 
     async def write_lore(self, entries: Sequence[LoreEntry]) -> None:
-        """Write lorebook entries."""
         require_records("entries", entries, LoreEntry)
         await run_in_thread(check_keywords, *entries)  # a stranger may have written thousands
         await self._store.save_lore(await _make_documents(entries))
         await self.process_new(entries)
 
     async def write_summaries(self, summaries: Sequence[Summary]) -> None:
-        """Write summaries of messages."""
         require_records("summaries", summaries, Summary)
         await self._store.save_summaries(await _make_documents(summaries))
         await self.process_new(summaries)
@@ -246,7 +236,6 @@ async def find_removed_sources(store: Store, memories: Sequence[Memory]) -> set[
 
 
 def new_id(prefix: str) -> str:
-    """Return a unique id."""
     return f"{prefix}-{uuid.uuid4().hex}"
 
 

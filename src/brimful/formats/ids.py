@@ -27,7 +27,6 @@ class IdChain:
         self._state = _digest(b"", seed)
 
     def next(self, *content: object) -> str:
-        """Return the id of the next message."""
         self._state = _digest(self._state, content)
         return f"msg-{self._state.hex()}"
 

@@ -58,7 +58,6 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
-    """Yield messages."""
     return read_conversations(source, to_openai)
 
 

@@ -59,7 +59,6 @@ class ParquetFile:
         self._writer = pq.ParquetWriter(self._part, SCHEMA, compression="zstd")
 
     def write(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Write a row group."""
         if rows:
             self._writer.write_table(pa.Table.from_pylist(list(rows), schema=SCHEMA))
 

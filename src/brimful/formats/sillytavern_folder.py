@@ -309,7 +309,6 @@ def is_settings_file(source: Source) -> bool:
 
 
 def is_group_file(source: Source) -> bool:
-    """Return whether a file describes a group."""
     return source.path.parent.name == "groups" and {"members", "chats"} <= source.keys
 
 
@@ -363,7 +362,6 @@ def _recursion_setting(settings: dict[str, Any]) -> dict[str, int]:
 
 
 def group_members(group: dict[str, Any]) -> list[str]:
-    """Return the personas of a group."""
     return [join_id(PurePosixPath(member).stem) for member in as_strs(group.get("members"))]
 
 

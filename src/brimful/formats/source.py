@@ -107,7 +107,6 @@ class Source:
 
     @property
     def closed(self) -> bool:
-        """Whether the file is closed."""
         return self._file.closed
 
     @property

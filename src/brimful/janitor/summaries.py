@@ -221,7 +221,6 @@ def _make_summary(room: str, level: Level, name: str, content: str, spans: Spans
 
 
 def _with_metadata(summary: Summary, **more: Any) -> Summary:
-    """Return a summary with additional metadata."""
     added = {key: value for key, value in more.items() if value}
     return msgspec.structs.replace(summary, metadata={**summary.metadata, **added})
 

@@ -22,7 +22,6 @@ class Block(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        """Return both."""
         return f"{self.heading}\n{self.text}" if self.text else self.heading
 
 

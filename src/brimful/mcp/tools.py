@@ -245,13 +245,11 @@ class Toolbox:
         return f"Remembered as {memory.id}."
 
     async def forget(self, arguments: Forget) -> str:
-        """Remove a memory."""
         await self._check_change(arguments.id)
         await self._engine.forget(clean_text(arguments.id), erase=arguments.erase)
         return f"Forgot {arguments.id}."
 
     async def pin(self, arguments: Pin) -> str:
-        """Pin or unpin a memory."""
         await self._check_change(arguments.id)
         await self._engine.pin(clean_text(arguments.id), pinned=arguments.pinned)
         return f"{'Pinned' if arguments.pinned else 'Unpinned'} {arguments.id}."
@@ -259,7 +257,6 @@ class Toolbox:
     # -- records -----------------------------------------------------------------------------------------------------
 
     async def find_record(self, id: str) -> Memory | Message:
-        """Return a memory or a message by id."""
         name = clean_text(id)
         store = self._engine.store
         for memory in await store.memories(ids=[name], limit=1):
@@ -273,7 +270,6 @@ class Toolbox:
         raise UnknownRecord("memory or message", name)
 
     async def show_record(self, id: str, budget: int) -> str:
-        """Return a memory or a message as text."""
         return await self._page([await self.find_record(id)], budget)
 
     async def _find_memory(self, id: str) -> Memory:

@@ -25,7 +25,6 @@ def find_summary(inputs: Inputs) -> ContentPackage | None:
 
 
 def list_messages(inputs: Inputs) -> list[ContentPackage]:
-    """Return the messages of a request."""
     return [each for each in inputs.packages if is_message_id(each.id)]
 
 

@@ -81,7 +81,6 @@ class OpenAccess:
         self._origins = frozenset(origins)
 
     async def identify(self, headers: Mapping[str, str], address: str = "") -> Client:
-        """Return the only client."""
         del address
         if headers.get("origin") not in self._origins:
             reject_web_page(headers)

@@ -67,7 +67,6 @@ class UpstreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_stream_bytes: _PositiveInt = Limits().max_stream_bytes
 
     def to_limits(self) -> Limits:
-        """Return the limits of a connection."""
         return Limits(**msgspec.structs.asdict(self))
 
 
@@ -207,7 +206,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def host(self) -> str:
-        """The host to listen on."""
         return self.listen.rpartition(":")[0].strip("[]")
 
     @property

@@ -275,7 +275,6 @@ class Endpoint:
 
 
 def error_response(error: ApiError, wire: Wire) -> Response:
-    """Return the HTTP response for an error."""
     wait = {} if error.retry_after is None else {"retry-after": str(max(1, math.ceil(error.retry_after)))}
     challenge = {"www-authenticate": "Bearer"} if error.status == STATUS_CODES["invalid_key"] else {}
     is_upstreams = error.body is not None and error.headers

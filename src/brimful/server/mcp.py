@@ -36,7 +36,6 @@ class McpEndpoint:
         self._running: asyncio.Task[None] | None = None
 
     async def serve(self, request: Request, client: Client, raw: bytes) -> Response:
-        """Answer a request."""
         if not request.headers.get("content-type", "").lower().startswith(JSON):
             raise ApiError("invalid", f"the body must be declared as `Content-Type: {JSON}`", status=415)
         request.state.client = client

@@ -63,7 +63,6 @@ class Page:
             self._files = {"/index.html": _file("/index.html", _NOT_BUILT_PAGE)}
 
     def routes(self) -> list[Route]:
-        """Return the routes of the page and its files."""
         return [Route("/", self._serve), *(Route(path, self._serve) for path in self._files)]
 
     def index(self, request: Request) -> Response | None:

@@ -72,7 +72,6 @@ class Tenants:
         return self._use(tenant).store
 
     def calibrator(self, tenant: str) -> Calibrator:
-        """Return the calibration of a tenant."""
         return self._use(tenant).calibrator
 
     def learned_windows(self) -> dict[str, list[LearnedWindow]]:
@@ -82,7 +81,6 @@ class Tenants:
         return {tenant: learned for tenant, learned in windows.items() if learned}
 
     async def engine(self, tenant: str) -> Engine:
-        """Return the open engine of a tenant."""
         async with self._opening:
             opened = self._use(tenant)
             if opened.engine is None:

@@ -95,7 +95,6 @@ class FairQueue(Generic[T]):
         self._forget_idle(tenant)
 
     def remove(self, tenant: str, work: T) -> None:
-        """Remove work that waits."""
         self._accounts[tenant].waiting.remove(work)
         self._forget_idle(tenant)
 

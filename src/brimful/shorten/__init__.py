@@ -81,7 +81,6 @@ class TextStructure:
         return next((size for size in _PASSAGE_SIZES if characters // _PASSAGES <= size), _PASSAGE_SIZES[-1])
 
     def segments(self, size: int) -> Segments:
-        """Divide the text into segments."""
         if size not in self._segments:
             splitter = _SPLITTERS.get(self.kind)
             segments = splitter(self.text) if splitter else split_prose(self.text, size)

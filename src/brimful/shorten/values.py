@@ -186,7 +186,6 @@ def is_plain_number(text: str) -> bool:
 
 
 def has_digit(text: str) -> bool:
-    """Whether a text has a digit."""
     return any(map(str.isdigit, text))
 
 

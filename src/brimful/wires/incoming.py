@@ -476,7 +476,6 @@ class ClientFieldsRenderer(msgspec.Struct, frozen=True):
         return self.wire.media_placeholder(media, role)
 
     def render(self, prompt: Prompt, *, window: int) -> Request:
-        """Write the request."""
         left = self.wire.max_breakpoints - _breakpoints(self.frame.fields)
         written = self.wire.render(_limit_breakpoints(prompt, left), window=window)
         fields = _with_tools(self.frame.fields, self.tools, prompt.tools, self.wire)

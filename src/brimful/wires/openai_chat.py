@@ -783,7 +783,6 @@ _ERROR_TYPES: Final[dict[ErrorKind, str]] = {
 
 
 def write_error(error: ErrorFacts) -> JsonObject:
-    """Write an error."""
     kind = _ERROR_TYPES.get(error.kind, "invalid_request_error")
     return {"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}}
 

@@ -62,7 +62,6 @@ def _find_suitable(name: str, is_suitable: Callable[[Wire], bool]) -> Wire:
 
 
 def all_wires() -> Iterator[Wire]:
-    """Yield all wires."""
     return map(find_wire, tuple(_wires))
 
 

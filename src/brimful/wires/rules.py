@@ -21,7 +21,6 @@ class Report:
         self.violations: list[str] = []
 
     def add(self, path: str, sentence: str) -> None:
-        """Add a violation at a path."""
         self.violations.append(f"{path}: {sentence}")
 
     def require_string(self, path: str, value: object) -> str | None:
@@ -94,7 +93,6 @@ class CallPairing:
         self._waiting: list[tuple[str, str]] = []
 
     def call(self, path: str, id: str) -> None:
-        """Add a call with an id."""
         if id in self._seen:
             self._report.add(path, f"tool call id {id!r} is used twice")
         self._seen.add(id)

@@ -56,7 +56,6 @@ class Administration:
         return TenantList(tenants=page, next=page[-1] if len(names) > query.limit else None)
 
     async def list_jobs(self, call: Call) -> JobList:
-        """Return jobs of all tenants."""
         query: JobsQuery = call.query
         return JobList(jobs=tuple(await self._tenants.database.list_jobs(failed=query.failed, limit=query.limit)))
 

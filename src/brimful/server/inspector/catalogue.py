@@ -67,7 +67,6 @@ class Catalogue:
         self._upstreams = tuple(upstreams)
 
     async def models(self, call: Call) -> ModelList:
-        """List all known models."""
         rows = sorted(self._registry, key=lambda info: info.id)
         default = await self._tokens.default_for(self._tenants.store(call.tenant))
         return ModelList(models=tuple(map(_model_row, rows)), default=default, upstreams=self._upstreams)
@@ -78,7 +77,6 @@ class Catalogue:
         return PolicyList(policies=tuple(map(_policy_row, self._tenants.policies.values())))
 
     async def count(self, call: Call) -> TextCount:
-        """Count the tokens of a text."""
         body: CountBody = call.body
         (count,) = await self._tokens.counts(self._tenants.store(call.tenant), [body.text], body.model)
         return TextCount(tokens=count.tokens, basis=count.basis)

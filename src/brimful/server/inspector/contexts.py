@@ -93,7 +93,6 @@ class Contexts:
         self._costs = costs
 
     async def list_page(self, call: Call) -> ContextList:
-        """List contexts, newest first."""
         query: ContextsQuery = call.query
         store = self._tenants.store(call.tenant).replica
         builds = await store.builds(

@@ -52,7 +52,6 @@ class Feed:
 
     @property
     def listeners(self) -> int:
-        """The number of listeners."""
         return self._listeners
 
     async def join(self) -> str:

@@ -39,7 +39,6 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tenant(self) -> str:
-        """The tenant of the client."""
         return self.client.tenant
 
     def name(self, part: str = "id") -> str:
@@ -149,7 +148,6 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         return ROOT + self.path.replace(":path}", "}")
 
     def route(self, answer: OperationHandler, gateway: Gateway) -> Route:
-        """Return the route that serves the operation."""
         endpoint = Endpoint(self.described_path, self._serve(answer, gateway), gateway, scope=self.scope)
         return Route(ROOT + self.path, endpoint, methods=[self.method])
 

@@ -84,7 +84,6 @@ class RecordEndpoints(Generic[R]):
         return self._kind.__name__.lower()
 
     async def list_page(self, call: Call) -> msgspec.Struct:
-        """List records by id."""
         query: ListQuery = call.query
         store = self._tenants.store(call.tenant).replica
         records = await store.list_records(self._kind, after=query.after, limit=query.limit)
@@ -105,7 +104,6 @@ class RecordEndpoints(Generic[R]):
         return await self._put(engine, record, call)
 
     async def change(self, call: Call) -> msgspec.Struct:
-        """Update some fields of a record."""
         engine = await self._tenants.engine(call.tenant)
         record = await self._found(engine.store, call.name())
         return await self._put(engine, with_changes(record, body_fields(call.body)), call)
@@ -235,7 +233,6 @@ class Messages:
         return MessageList(messages=await self._message_views(store, page, query.model), next=after)
 
     async def create(self, call: Call) -> MessageView:
-        """Post a message in a room."""
         engine, room = await self._tenants.engine(call.tenant), call.name()
         if await engine.store.get(Room, room) is None:
             raise UnknownRecord("room", room)
@@ -261,7 +258,6 @@ class Messages:
         return (await self._message_views(store, [message], model))[0]
 
     async def remove(self, call: Call) -> Removed:
-        """Remove a message from its room."""
         query: RemoveQuery = call.query
         engine, id = await self._tenants.engine(call.tenant), call.name()
         await engine.delete(id, erase=query.erase)
@@ -313,7 +309,6 @@ class Memories:
         self._clock = clock
 
     async def list_page(self, call: Call) -> MemoryList:
-        """List memories, newest first."""
         query: MemoriesQuery = call.query
         memories, after = await find_memories(self._tenants.store(call.tenant), query)
         views = await self._views(memories, query.model, call.tenant)
@@ -352,7 +347,6 @@ class Memories:
         return Removed(id=id)
 
     async def remove_matching(self, call: Call) -> RemovedMemories:
-        """Remove all memories that match the filters."""
         query: RemoveMemoriesQuery = call.query
         engine = await self._tenants.engine(call.tenant)
         filters: MemoryFilters = {
@@ -469,7 +463,6 @@ class LoreEntries:
         return (await self._views(engine.store, [entry], call.query.model))[0]
 
     async def change(self, call: Call) -> EntryView:
-        """Update an entry."""
         engine = await self._tenants.engine(call.tenant)
         entry = with_changes(await _find_entry(engine.store, call), body_fields(call.body))
         await engine.write_lore([entry])

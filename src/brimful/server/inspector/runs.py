@@ -46,14 +46,12 @@ class JanitorEndpoints:
         )
 
     async def list_runs(self, call: Call) -> JanitorRuns:
-        """List the runs in all rooms."""
         query: JanitorQuery = call.query
         engine = await self._tenants.engine(call.tenant)
         runs = await engine.list_janitor_runs(limit=query.limit)
         return JanitorRuns(runs=tuple(runs), archived=await engine.count_archived())
 
     async def undo(self, call: Call) -> JanitorRun:
-        """Undo the last run."""
         engine = await self._tenants.engine(call.tenant)
         undone = await engine.undo_janitor()
         if undone is None:
@@ -61,7 +59,6 @@ class JanitorEndpoints:
         return undone
 
     async def learn(self, call: Call) -> LearningReport:
-        """Learn memories from a conversation."""
         body: LearnBody = call.body
         engine = await self._tenants.engine(call.tenant)
         served = await self._find_model(call, body.model)

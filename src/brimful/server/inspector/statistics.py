@@ -38,7 +38,6 @@ class StatisticsEndpoint:
         self._clock = clock
 
     async def show(self, call: Call) -> StatisticsList:
-        """Return the statistics of a period."""
         query: StatisticsQuery = call.query
         since = self._since(query)
         if since is not None and query.until is not None and since > query.until:

@@ -517,7 +517,6 @@ def decision_views(context: Context, *, brief: bool = False) -> tuple[DecisionVi
 
 
 def packages_by_id(context: Context) -> dict[str, ContentPackage]:
-    """Return the candidates by id."""
     return {package.id: package for package in context.candidates}
 
 

@@ -192,7 +192,6 @@ class PostgresDialect:
         return [pack_terms(bare_terms(tokens))] if tokens else []
 
     def decode_terms(self, scope: int, stored: list[str]) -> list[str]:
-        """Return the tokens."""
         return [f"{scope:x}:{term}" for packed in stored for term in unpack_terms(packed)]
 
     def next_doc_numbers(self, session: Session, count: int) -> list[int]:

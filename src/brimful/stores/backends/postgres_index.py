@@ -52,7 +52,6 @@ class PostgresVectorIndex:
     """The vector index."""
 
     def save(self, session: Session, embedder: str, passages: Sequence[str], vectors: Vectors) -> None:
-        """Store one vector for each passage."""
         from brimful.stores.vectors.float16 import normalize  # noqa: PLC0415 - numpy, only where there are vectors
 
         rows = zip(passages, normalize(vectors), strict=True)

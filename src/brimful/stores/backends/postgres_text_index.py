@@ -113,7 +113,6 @@ class PostgresTextIndex:
     """The full-text index."""
 
     def add(self, session: Session, documents: Sequence[IndexedDocument]) -> None:
-        """Add documents with their tokens."""
         from brimful.stores.index import packing  # noqa: PLC0415 - numpy
 
         by_scope = _by_scope(documents)

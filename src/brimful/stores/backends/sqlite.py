@@ -111,7 +111,6 @@ class SqliteDialect:
             cursor.execute(repeat_values(sql, len(rows), "?"), list(chain.from_iterable(rows)))
 
     def encode_list(self, values: list[Any]) -> str:
-        """Return a list as JSON."""
         return msgspec.json.encode(values).decode()
 
     def encode_terms(self, tokens: list[str]) -> list[str]:
@@ -119,7 +118,6 @@ class SqliteDialect:
         return tokens
 
     def decode_terms(self, scope: int, stored: str) -> list[str]:
-        """Decode a JSON list."""
         del scope
         return msgspec.json.decode(stored, type=list[str])
 

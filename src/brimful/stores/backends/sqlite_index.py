@@ -139,7 +139,6 @@ class SqliteVectorIndex:
         self._vectors: VectorCache | None = None
 
     def save(self, session: Session, embedder: str, passages: Sequence[str], vectors: Vectors) -> None:
-        """Store one vector for each passage."""
         from brimful.stores.vectors.float16 import encode_float16, normalize  # noqa: PLC0415 - numpy, only where there are vectors
 
         rows = [(passage, encode_float16(vector)) for passage, vector in zip(passages, normalize(vectors), strict=True)]

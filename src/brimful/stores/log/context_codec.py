@@ -202,7 +202,6 @@ def _unhex(text: str) -> bytes:
 
 
 def decode_addresses(refs: bytes) -> list[str]:
-    """Decode the addresses of contents."""
     if refs == NO_ADDRESSES:
         return []
     runs, hashes = msgspec.msgpack.decode(refs[len(_VERSION) :], type=tuple[list[tuple[str, int]], bytes])

@@ -82,7 +82,6 @@ class Tally(msgspec.Struct, kw_only=True, array_like=True):
     summaries: dict[str, int] = {}  # by field of ResponseStatistics
 
     def add(self, other: "Tally") -> None:
-        """Add another tally."""
         if other.contexts:
             self._compare(other)
         for name in _MAPS:

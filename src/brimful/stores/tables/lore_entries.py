@@ -100,5 +100,4 @@ def _row(session: Session, entry: LoreEntry, hash: str) -> dict[str, Any]:
 
 
 def lore_document(lore: LoreEntry, entry: IndexEntry) -> NewDocument:
-    """Return the index document of a lore entry."""
     return NewDocument(kind="lore", item=lore.id, scope=f"lorebook:{lore.lorebook}", entry=entry)

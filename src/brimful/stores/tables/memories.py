@@ -286,5 +286,4 @@ def _row(session: Session, memory: Memory, hash: str) -> dict[str, Any]:
 
 
 def memory_document(memory: Memory, entry: IndexEntry) -> NewDocument:
-    """Return the index document of a memory."""
     return NewDocument(kind="memory", item=memory.id, scope=memory.scope, entry=entry, at=memory.at)

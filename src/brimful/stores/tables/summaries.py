@@ -74,7 +74,6 @@ def _row(session: Session, summary: Summary, hash: str) -> dict[str, Any]:
 
 
 def summary_document(summary: Summary, entry: IndexEntry) -> NewDocument:
-    """Return the index document of a summary."""
     return NewDocument(kind="summary", item=summary.id, scope=f"room:{summary.room}", entry=entry, at=summary.at)
 
 

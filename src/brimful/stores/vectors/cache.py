@@ -56,7 +56,6 @@ class GrowingArray:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
         return self._used
 
     @property
@@ -128,7 +127,6 @@ class ScopeVectors:
             column.reserve(vectors)
 
     def add(self, docs: Numbers, seqs: Numbers, rows: Numbers, vectors: Floats) -> None:
-        """Add documents with their vectors."""
         if not len(docs):
             return
         if self._matrix is None or is_large(self._matrix.rows + len(docs), vectors.shape[1], self._tuning):
@@ -148,7 +146,6 @@ class ScopeVectors:
         self._code(block.levels, block.scales)
 
     def remove(self, docs: Numbers) -> None:
-        """Remove documents."""
         if len(docs):
             self._alive.all[np.isin(self._docs.all, docs)] = 0
 

@@ -50,11 +50,9 @@ def log_removed(session: Session, embedder: str, documents: Sequence[DocumentRef
 
 
 def drop_blocks(session: Session, embedder: str) -> None:
-    """Delete all blocks of an embedder."""
     session.run("DELETE FROM vector_blocks WHERE tenant = :tenant AND embedder = :embedder", embedder=embedder)
 
 
 def drop_log(session: Session, embedder: str) -> None:
-    """Delete the log of an embedder."""
     drop_blocks(session, embedder)
     session.run("DELETE FROM vector_log WHERE tenant = :tenant AND embedder = :embedder", embedder=embedder)
