@@ -26,15 +26,12 @@ class Embedder(Protocol):
     @property
     def id(self) -> str:
         """The name under which vectors are stored."""
-        ...
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> "Vectors":
         """Return one unit-length row per text, or a row of zeros for a text with no known words."""
-        ...
 
     async def close(self) -> None:
         """Close any connections."""
-        ...
 
 
 class Provider(Protocol):
@@ -47,28 +44,22 @@ class Provider(Protocol):
     @property
     def route(self) -> str:
         """The name of the server, without secrets."""
-        ...
 
     @property
     def wire(self) -> str:
         """The format of its requests."""
-        ...
 
     async def send(self, request: Request) -> Reply:
         """Return the complete reply."""
-        ...
 
     def stream(self, request: Request) -> AsyncGenerator[ReplyChunk, None]:
         """Yield the reply in chunks; the last one holds all of it. Closing the generator frees the connection."""
-        ...
 
     async def count(self, request: Request) -> int | None:
         """Return the server's token count of a prompt; None if it cannot count."""
-        ...
 
     async def close(self) -> None:
         """Close all connections."""
-        ...
 
 
 class Reranker(Protocol):
@@ -76,7 +67,6 @@ class Reranker(Protocol):
 
     async def rerank(self, question: str, texts: Sequence[str]) -> Sequence[float]:
         """Return a score for each text, in the same order. Higher is better; any scale will do."""
-        ...
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,8 +98,6 @@ class Summarizer(Protocol):
     @property
     def incremental(self) -> bool:
         """Whether it can extend a previous summary."""
-        ...
 
     async def summarize(self, digest: Digest) -> str:
         """Return a summary of the passages, without the title."""
-        ...

@@ -19,7 +19,6 @@ class Threads(Protocol):
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run a function in one of the threads. If cancelled, its result is not needed anymore."""
-        ...
 
 
 class _DefaultThreads:

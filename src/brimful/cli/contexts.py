@@ -255,15 +255,12 @@ class Sink(Protocol):
 
     def write(self, rows: Rows) -> None:
         """Write some rows."""
-        ...
 
     def close(self) -> None:
         """Finish the file and move it into place."""
-        ...
 
     def drop(self) -> None:
         """Remove the unfinished file."""
-        ...
 
 
 def sink_type(out: Path) -> Callable[[Path], Sink]:

@@ -33,26 +33,21 @@ class TextCounter(Protocol):
     @property
     def name(self) -> str:
         """The name of the counts. Equal names give equal counts."""
-        ...
 
     @property
     def base(self) -> str:
         """The vocabulary that counts."""
-        ...
 
     def text(self, text: str) -> Count: ...
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
         """Count many texts."""
-        ...
 
     def total(self, texts: Sequence[str]) -> Count:
         """Count many texts together, rounded once."""
-        ...
 
     def rendered(self, text: str) -> Count:
         """Count a rendered chat template."""
-        ...
 
 
 class ExactTextCounter:

@@ -67,15 +67,12 @@ class TextTokenizer(Protocol):
 
     def preload(self) -> None:
         """Load everything, without blocking other threads."""
-        ...
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count plain texts."""
-        ...
 
     def count_special(self, text: str) -> int:
         """Count a text in which special tokens are single tokens."""
-        ...
 
 
 _loading = threading.Lock()

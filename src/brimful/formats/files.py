@@ -124,18 +124,15 @@ class Folder(Protocol):
     @property
     def name(self) -> str:
         """Its name in reports."""
-        ...
 
     @property
     def names(self) -> tuple[str, ...]:
         """The paths of all files in it, relative and with `/`, in order."""
-        ...
 
     def open(self, name: str) -> OpenFile: ...
 
     def stored_size(self, name: str) -> int:
         """Return the bytes that a file takes on disk."""
-        ...
 
 
 class Directory:

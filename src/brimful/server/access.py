@@ -62,11 +62,9 @@ class Authenticator(Protocol):
 
     async def identify(self, headers: Mapping[str, str], address: str = "") -> Client:
         """Return the client that sent these headers from an IP address; reject unknown keys."""
-        ...
 
     def check_page(self, headers: Mapping[str, str]) -> None:
         """Reject requests to the inspector API by web pages that may not send them."""
-        ...
 
 
 class OpenAccess:

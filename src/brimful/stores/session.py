@@ -52,19 +52,15 @@ class Cursor(Protocol):
     @property
     def rowcount(self) -> int:
         """The number of rows that the last statement changed."""
-        ...
 
     def execute(self, sql: Any, values: Any = ..., /) -> object:
         """Run a statement."""
-        ...
 
     def executemany(self, sql: Any, values: Any, /) -> object:
         """Run a statement once for each row."""
-        ...
 
     def fetchall(self) -> list[Row]:
         """Return all rows of the last statement."""
-        ...
 
 
 class Dialect(Protocol):
@@ -73,17 +69,14 @@ class Dialect(Protocol):
     @property
     def name(self) -> str:
         """`sqlite` or `postgres`."""
-        ...
 
     @property
     def tuning(self) -> Tuning:
         """Sizes and thresholds."""
-        ...
 
     @property
     def text_index(self) -> "TextIndex":
         """The full-text index."""
-        ...
 
     @property
     def vector_index(self) -> "VectorIndex": ...
@@ -91,43 +84,33 @@ class Dialect(Protocol):
     @property
     def row_lock(self) -> str:
         """The end of a SELECT that locks its rows for writing."""
-        ...
 
     def statement(self, sql: str) -> str:
         """Translate a statement. `IN :names` takes a list."""
-        ...
 
     def insert(self, cursor: "Cursor", sql: str, batches: Sequence[Sequence[Row]]) -> None:
         """Run an INSERT for each batch of rows, whose values are in the order of the statement's parameters."""
-        ...
 
     def encode_list(self, values: list[Any]) -> Any:
         """Return a list as a query parameter."""
-        ...
 
     def encode_terms(self, tokens: list[str]) -> list[str]:
         """Return the tokens of a document as a list to store."""
-        ...
 
     def decode_terms(self, scope: int, stored: Any) -> list[str]:
         """Return the tokens of a stored document of a scope, in any order."""
-        ...
 
     def next_doc_numbers(self, session: "Session", count: int) -> list[int]:
         """Reserve unique document numbers, larger than all before."""
-        ...
 
     def advance_sequence(self, session: "Session", table: str, number: int) -> None:
         """Let a table's automatic numbers continue after this one, which was inserted explicitly."""
-        ...
 
     def lock(self, session: "Session", name: str) -> None:
         """Take the tenant's lock of that name until the transaction ends."""
-        ...
 
     def lock_shared(self, session: "Session", name: str) -> None:
         """Take it shared: it excludes `lock`, not other shared locks."""
-        ...
 
 
 class TermLookup(Protocol):
@@ -136,15 +119,12 @@ class TermLookup(Protocol):
     @property
     def totals(self) -> Mapping[str, int]:
         """The number of documents that contain each token. Unknown tokens may be omitted."""
-        ...
 
     def occurrences(self, tokens: Sequence[str]) -> "dict[str, Occurrences]":
         """Return all documents that contain each of some tokens, oldest first."""
-        ...
 
     def newest(self, token: str, limit: int) -> "Occurrences":
         """Return the newest documents that contain a token, oldest first."""
-        ...
 
 
 class TextIndex(Protocol):
@@ -152,23 +132,18 @@ class TextIndex(Protocol):
 
     def add(self, session: "Session", documents: Sequence[IndexedDocument]) -> None:
         """Add documents, any number of them."""
-        ...
 
     def remove(self, session: "Session", documents: Sequence[IndexedDocument]) -> None:
         """Remove documents. Their tokens must be those they were added with."""
-        ...
 
     def find(self, session: "Session", tokens: Sequence[str]) -> TermLookup:
         """Look up tokens."""
-        ...
 
     def count_mismatches(self, session: "Session") -> int:
         """Return the number of tokens whose documents in the index are wrong, or their number."""
-        ...
 
     def compact(self, session: "Session") -> None:
         """Erase remnants of removed tokens."""
-        ...
 
 
 class VectorIndex(Protocol):
@@ -176,31 +151,25 @@ class VectorIndex(Protocol):
 
     def save(self, session: "Session", embedder: str, passages: Sequence[str], vectors: "Vectors") -> None:
         """Store one vector for each passage."""
-        ...
 
     def add(self, session: "Session", embedder: str, documents: Sequence[DocumentRef]) -> set[str]:
         """Index the documents whose passage has a vector, and return those passages."""
-        ...
 
     def remove(self, session: "Session", embedder: str, documents: Sequence[DocumentRef]) -> None: ...
 
     def read(self, session: "Session", embedder: str, after: str, limit: int) -> "tuple[list[str], Vectors]":
         """Return the next passages after one of them, with their vectors."""
-        ...
 
     def rename(self, session: "Session", embedder: str, passages: Mapping[str, str]) -> None:
         """Move vectors to new passage addresses. A vector whose new address is empty is deleted."""
-        ...
 
     def drop(self, session: "Session", embedder: str) -> None:
         """Delete the index of an embedder."""
-        ...
 
     def nearest(
         self, session: "Session", embedder: str, scopes: Mapping[int, int], query: "Vectors", limit: int
     ) -> list[VectorHit]:
         """Return the documents nearest to a unit vector, nearest first. `scopes` are numbers of documents by scope."""
-        ...
 
 
 class Session:

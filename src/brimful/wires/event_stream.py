@@ -30,11 +30,9 @@ class EventDecoder(Protocol):
 
     def feed(self, chunk: bytes) -> list[StreamEvent]:
         """Add a chunk, and return the events that are complete now."""
-        ...
 
     def end(self) -> list[StreamEvent]:
         """Return the rest at the end of the stream."""
-        ...
 
 
 class EventSize:
