@@ -22,7 +22,6 @@ from brimful.cli.options import (
     resolve_model,
 )
 from brimful.cli.output import Failure, Table, columns, progress
-from brimful.cli.records import get_entity
 from brimful.cli.store import with_store
 from brimful.cli.transfer import ImportFormat
 from brimful.formats import Reader, Skipped
@@ -190,7 +189,7 @@ async def _read_rooms(store: "Store", room: str | None) -> "list[Recording]":
     from brimful.engine.bench import Recording  # noqa: PLC0415 - slow to import
     from brimful.engine.transfer import read_messages  # noqa: PLC0415
 
-    rooms = [await get_entity(store, Room, room)] if room else await store.list_records(Room, limit=_MAX_ROOMS)
+    rooms = [await store.require(Room, room)] if room else await store.list_records(Room, limit=_MAX_ROOMS)
     return [Recording.of(each.id, [message async for message in read_messages(store, each)]) for each in rooms]
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from heapq import heappush, heappushpop, nlargest
@@ -97,24 +98,21 @@ class ReplayTally:
     """Counts outcomes in constant memory."""
 
     def __init__(self) -> None:
-        self._counts = dict.fromkeys(
-            ("contexts", "replayed", "losing", "gaining", "unfit", "erased", "unreadable", "unrecorded"), 0
-        )
-        self._lost = 0
+        self._counts = Counter[str]()  # by field of the outcome
         self._worst: list[Loss] = []
         self._unfit: list[str] = []
 
     def missing(self, how: str) -> None:
         """Count a context that cannot be replayed: `erased`, `unreadable` or `unrecorded`."""
-        self._note("contexts", how)
+        self._counts.update(("contexts", how))
 
     def replayed(self, before: Context, replay: Replay) -> None:
         """Replay a context, and count the outcome."""
-        self._note("contexts", "replayed")
+        self._counts.update(("contexts", "replayed"))
         try:
             after = replay(before)
         except BudgetExceeded:
-            self._note("losing", "unfit")
+            self._counts.update(("losing", "unfit"))
             self._unfit = sorted([*self._unfit, before.id])[:MAX_WORST]
             return
         before_costs = {each.id: each.cost for each in before.decisions if each.included}
@@ -126,19 +124,14 @@ class ReplayTally:
             if id not in after_costs or (id in shrunk and after_costs[id] < cost)
         ]
         if after_costs.keys() - before_costs.keys():
-            self._note("gaining")
+            self._counts["gaining"] += 1
         if lost:
-            self._note("losing")
-            self._lost += sum(lost)
+            self._counts.update(losing=1, lost_tokens=sum(lost))
             self._remember(Loss(tokens=sum(lost), items=len(lost), id=before.id))
 
     def outcome(self) -> ReplayOutcome:
         worst = tuple(nlargest(MAX_WORST, self._worst))
-        return ReplayOutcome(**self._counts, lost_tokens=self._lost, worst=worst, unfit_ids=tuple(self._unfit))
-
-    def _note(self, *names: str) -> None:
-        for name in names:
-            self._counts[name] += 1
+        return ReplayOutcome(**self._counts, worst=worst, unfit_ids=tuple(self._unfit))
 
     def _remember(self, loss: Loss) -> None:
         if len(self._worst) < MAX_WORST:

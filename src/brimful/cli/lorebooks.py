@@ -24,7 +24,7 @@ from brimful.cli.options import (
     resolve_model,
 )
 from brimful.cli.output import Failure, Table, columns, progress
-from brimful.cli.records import OutFile, RecordKind, add_record_commands, get_entity
+from brimful.cli.records import OutFile, RecordKind, add_record_commands
 from brimful.cli.store import wait_for_index, with_engine, with_store
 from brimful.core.context import Context
 from brimful.core.decision import Decision
@@ -125,7 +125,7 @@ async def find_books(store: "Store", *, limit: Limit = 100) -> list[LorebookStat
 
 async def get_book(store: "Store", book: BookId, entry: EntryId = None) -> LorebookStatus:
     """Show a lorebook and its entries, or one entry in full."""
-    found = await get_entity(store, Lorebook, book)
+    found = await store.require(Lorebook, book)
     if entry is not None:
         return LorebookStatus(lorebook=found, entries=[], entry=await get_entry(store, book, entry))
     return LorebookStatus(lorebook=found, entries=await store.lore([book]))
@@ -133,7 +133,7 @@ async def get_book(store: "Store", book: BookId, entry: EntryId = None) -> Loreb
 
 async def get_entry(store: "Store", book: str, id: str) -> LoreEntry:
     """Return an entry of a lorebook, or raise `UnknownRecord`."""
-    await get_entity(store, Lorebook, book)
+    await store.require(Lorebook, book)
     found = [each for each in await store.lore(ids=[id]) if each.lorebook == book]
     if not found:
         raise UnknownRecord("lore entry", id)
@@ -143,7 +143,7 @@ async def get_entry(store: "Store", book: str, id: str) -> LoreEntry:
 async def remove_book(engine: "Engine", book: BookId, entry: EntryId = None) -> None:
     """Remove a lorebook with its entries, or one entry."""
     if entry is None:
-        await get_entity(engine.store, Lorebook, book)
+        await engine.store.require(Lorebook, book)
         await engine.store.remove(Lorebook, book)
     else:
         await get_entry(engine.store, book, entry)
@@ -217,7 +217,7 @@ def edit(
 
     async def write(engine: "Engine") -> Lorebook | LoreEntry:
         if entry is None:
-            record = _apply_changes(await get_entity(engine.store, Lorebook, book), fields)
+            record = _apply_changes(await engine.store.require(Lorebook, book), fields)
             await engine.put(record)
             return record
         changed = _apply_changes(await get_entry(engine.store, book, entry), fields)
@@ -406,7 +406,7 @@ def export_book(
     """Export a lorebook for another program. An imported lorebook is restored, with your changes applied."""
 
     async def read(store: "Store") -> dict[str, Any]:
-        return write_lorebook(await get_entity(store, Lorebook, book), await store.lore([book]), format)
+        return write_lorebook(await store.require(Lorebook, book), await store.lore([book]), format)
 
     data = with_store(read, target=target)
     if out is None:
@@ -477,7 +477,7 @@ def try_message(  # noqa: PLR0913 - the options of a command
 
 async def _require_books(engine: "Engine", room: str, persona: str | None, user: str | None) -> None:
     """Fail if no lorebook applies to the room, since the result would not say why it is empty."""
-    stored_room = await get_entity(engine.store, Room, room)
+    stored_room = await engine.store.require(Room, room)
     persona, user = persona or stored_room.persona, user or stored_room.user
     stored_persona = None if persona is None else await engine.store.get(Persona, persona)
     stored_user = None if user is None else await engine.store.get(User, user)

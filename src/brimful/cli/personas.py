@@ -28,7 +28,6 @@ from brimful.cli.records import (
     add_record_commands,
     character_fields,
     format_note,
-    get_entity,
     read_character_fields,
     read_notes,
     replace_set,
@@ -76,7 +75,7 @@ async def find_personas(store: "Store", *, limit: Limit = 100) -> list[Persona]:
 
 async def get_persona(store: "Store", id: PersonaId) -> Persona:
     """Show a persona with its prompt."""
-    return await get_entity(store, Persona, id)
+    return await store.require(Persona, id)
 
 
 def edit_persona(  # noqa: PLR0913 - the options of a command
@@ -208,7 +207,7 @@ async def find_users(store: "Store", *, limit: Limit = 100) -> list[User]:
 
 async def get_user(store: "Store", id: UserId) -> User:
     """Show a user."""
-    return await get_entity(store, User, id)
+    return await store.require(User, id)
 
 
 def edit_user(

@@ -100,18 +100,10 @@ def export_command(kind: type[Record], help: str) -> Callable[..., None]:
     return export
 
 
-async def get_entity(store: "Store", kind: type[E], id: str) -> E:
-    """Return a user, persona, room or lorebook, or raise `UnknownRecord`."""
-    record = await store.get(kind, id)
-    if record is None:
-        raise UnknownRecord(kind.__name__.lower(), id)
-    return record
-
-
 async def require_room(store: "Store", id: str | None) -> None:
     """Raise `UnknownRecord` if a room is named that is not there."""
     if id is not None:
-        await get_entity(store, Room, id)
+        await store.require(Room, id)
 
 
 def show_record(kind: RecordKind[R], record: R, *, as_json: bool) -> None:

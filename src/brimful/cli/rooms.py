@@ -29,7 +29,6 @@ from brimful.cli.records import (
     add_record_commands,
     character_fields,
     format_note,
-    get_entity,
     read_character_fields,
     read_notes,
     replace_set,
@@ -116,7 +115,7 @@ async def find_rooms(
 
 async def get_room(store: "Store", id: RoomId) -> RoomStatus:
     """Show a room."""
-    [status] = await _room_status(store, [await get_entity(store, Room, id)])
+    [status] = await _room_status(store, [await store.require(Room, id)])
     return status
 
 

@@ -12,7 +12,7 @@ from brimful.cli import output
 from brimful.cli.files import source_name, write_lines
 from brimful.cli.options import Json, StoreOptions
 from brimful.cli.output import Failure, Table, columns, progress
-from brimful.cli.records import OutFile, get_entity
+from brimful.cli.records import OutFile
 from brimful.cli.store import has_store, with_database, with_engine
 from brimful.formats import DamageReport, ImportedRecord, Reader, Skipped, check_files, format_names, read_checked
 from brimful.records import Lorebook, Persona, Room
@@ -316,7 +316,7 @@ async def _export_lines(store: "Store", kind: str, id: str, format: str) -> Asyn
 
     if not kind:
         return store.export_records()
-    record: Any = await get_entity(store, _EXPORT_KINDS[kind], id)
+    record: Any = await store.require(_EXPORT_KINDS[kind], id)
     listed: dict[tuple[str, str], Callable[..., AsyncIterator[Any]]] = {
         ("room", "records"): transfer.export_room,
         ("room", "sillytavern"): transfer.export_chat_lines,

@@ -97,6 +97,7 @@ class EngineParts:
         )
         calibrator = Calibrator(store)
         self.store = store
+        self.housekeeping = housekeeping
         self.indexer = None if embedder is None else Indexer(store, embedder, breaker=breaker, clock=clock)
         self.retriever = Retriever(
             store,
@@ -787,11 +788,11 @@ class Engine:
 
     async def list_janitor_runs(self, *, limit: int = 20) -> list[JanitorRun]:
         """Return the runs of the janitor and of `learn`, newest first."""
-        return await self._open.janitor.list_runs(limit=limit)
+        return await self._open.housekeeping.runs(limit=limit)
 
     async def count_archived(self) -> dict[str, int]:
         """Return the numbers of archived messages and memories."""
-        return await self._open.janitor.count_archived()
+        return await self._open.housekeeping.count_archived()
 
     def make_summarizer(
         self, model: str | ModelInfo | None = None, *, provider: str | Provider | None = None, window: int | None = None

@@ -20,7 +20,7 @@ from brimful.engine.exchange import describe_overflow, get_retry_window
 from brimful.engine.indexer import Indexer
 from brimful.engine.options import BuildRequest, EngineSettings
 from brimful.engine.writer import Writer, new_id
-from brimful.errors import BrimfulError, ContextOverflow, InvalidValue, ProviderError, UnknownRecord
+from brimful.errors import BrimfulError, ContextOverflow, InvalidValue, ProviderError
 from brimful.janitor import summaries as _summaries
 from brimful.janitor.days import Day, merge_spans, spans_contain
 from brimful.janitor.extractive import ExtractiveSummarizer
@@ -474,22 +474,13 @@ class Janitor:
             self._indexer.wake()
         return run
 
-    async def list_runs(self, *, limit: int) -> list[JanitorRun]:
-        """Return the runs, newest first."""
-        return await self._housekeeping.runs(limit=limit)
-
-    async def count_archived(self) -> dict[str, int]:
-        """Return the numbers of archived messages and memories."""
-        return await self._housekeeping.count_archived()
-
     async def _find_focus(self) -> str:
         persona = await self._store.get(Persona, JANITOR)
         return persona.focus if persona else ""
 
     async def _list_rooms(self, room: str | None) -> list[str]:
         if room is not None:
-            if await self._store.get(Room, room) is None:
-                raise UnknownRecord("room", room)
+            await self._store.require(Room, room)
             return [room]
         ids: list[str] = []
         while page := await self._store.list_records(Room, after=ids[-1] if ids else "", limit=_PAGE_RECORDS):

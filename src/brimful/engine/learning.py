@@ -21,7 +21,7 @@ from brimful.engine.events import Emitter
 from brimful.engine.janitor import Build, package_passage, send_passages
 from brimful.engine.options import BuildRequest, EngineSettings
 from brimful.engine.writer import Writer, new_id
-from brimful.errors import BrimfulError, InvalidValue, StoreUnavailable, UnknownRecord
+from brimful.errors import BrimfulError, InvalidValue, StoreUnavailable
 from brimful.packagers.records import JANITOR, janitor_session, learning_session, plain_text
 from brimful.protocols import Passage, Provider
 from brimful.records import Memory, MemoryType, Message, Room, User, memory_scope
@@ -342,8 +342,7 @@ class Learner:
         return msgspec.structs.replace(report, run=run.number if run else None, changes=changes)
 
     async def _read_room(self, room: str) -> list[Utterance]:
-        if await self._store.get(Room, room) is None:
-            raise UnknownRecord("room", room)
+        await self._store.require(Room, room)
         found: list[Message] = []
         before: int | None = None
         while len(found) < MAX_MESSAGES:

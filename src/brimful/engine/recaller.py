@@ -95,9 +95,7 @@ class Recaller:
         self, room: str, persona: str | None, user: str | None, model: str | ModelInfo | None
     ) -> Viewer:
         """Return who sees a room: by default its own persona and user, as in a build."""
-        stored = await self._store.get(Room, room)
-        if stored is None:
-            raise UnknownRecord("room", room)
+        stored = await self._store.require(Room, room)
         name = stored.persona if persona is None else persona
         info = self._builder.choose_model(model, None if name is None else await self._store.get(Persona, name))
         counter = await run_in_thread(counter_for, info)

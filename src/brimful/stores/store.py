@@ -12,7 +12,7 @@ from typing import Any, TypeVar, Unpack
 import msgspec
 
 from brimful.core import validation
-from brimful.errors import InvalidValue
+from brimful.errors import InvalidValue, UnknownRecord
 from brimful.records import Entity, Memory, Persona, Record, Room, Summary, User
 from brimful.records.contexts import PruneReport
 from brimful.records.memory import MemoryFilters
@@ -83,6 +83,13 @@ class Store(Transactions):
     async def get(self, kind: type[R], id: str) -> R | None:
         """Return the user, persona, room or lorebook with this id, or None."""
         return await self._read(lambda session: _entities.get_entity(session, kind, id))
+
+    async def require(self, kind: type[R], id: str) -> R:
+        """Return the user, persona, room or lorebook with this id, or raise `UnknownRecord`."""
+        record = await self.get(kind, id)
+        if record is None:
+            raise UnknownRecord(kind.__name__.lower(), id)
+        return record
 
     async def get_many(self, kind: type[R], ids: Sequence[str]) -> list[R]:
         """Return the records with these ids, in any order. Missing ones are omitted."""

@@ -22,7 +22,7 @@ from brimful.engine.mentions import find_addressees, find_persona
 from brimful.engine.personas import get_speaker_name, get_user
 from brimful.engine.plan import get_policy_keys
 from brimful.engine.responder import Answer
-from brimful.errors import BrimfulError, NotRecorded, UnknownPolicy, UnknownRecord
+from brimful.errors import BrimfulError, NotRecorded, UnknownPolicy
 from brimful.policies import load_policy
 from brimful.records import Content, Message, Persona, Room, Snapshot
 from brimful.retrieval.breaker import State
@@ -215,9 +215,7 @@ class Chat:
         """Find the room, who answers, and with which models."""
         engine = await self._tenants.engine(call.tenant)
         store, id = engine.store, call.name()
-        room = await store.get(Room, id)
-        if room is None:
-            raise UnknownRecord("room", id)
+        room = await store.require(Room, id)
         content = None if body.content is None else read_message(body.content)[0]
         addressees = await find_addressees(store, id, content)
         personas = addressees.personas if body.persona is None else (await _find_persona(engine, body.persona),)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
@@ -92,7 +93,7 @@ class RecordEndpoints(Generic[R]):
 
     async def show(self, call: Call) -> msgspec.Struct:
         store = self._tenants.store(call.tenant)
-        return await self._shown(store, await self._found(store, call.name()), call)
+        return await self._shown(store, await store.require(self._kind, call.name()), call)
 
     async def create(self, call: Call) -> msgspec.Struct:
         """Create a record; reject an existing id."""
@@ -105,7 +106,7 @@ class RecordEndpoints(Generic[R]):
 
     async def change(self, call: Call) -> msgspec.Struct:
         engine = await self._tenants.engine(call.tenant)
-        record = await self._found(engine.store, call.name())
+        record = await engine.store.require(self._kind, call.name())
         return await self._put(engine, with_changes(record, body_fields(call.body)), call)
 
     async def remove(self, call: Call) -> Removed:
@@ -121,17 +122,12 @@ class RecordEndpoints(Generic[R]):
         await engine.put(record)
         return await self._shown(engine.store, record, call)
 
-    async def _found(self, store: Store, id: str) -> R:
-        record = await store.get(self._kind, id)
-        if record is None:
-            raise UnknownRecord(self._kind_name, id)
-        return record
-
     async def _shown(self, store: Store, record: R, call: Call) -> msgspec.Struct:
         return (await self._views(store, [record], call.query.model))[0]
 
 
 T = TypeVar("T", bound=msgspec.Struct)
+V = TypeVar("V", bound=msgspec.Struct)
 
 
 def body_fields(body: msgspec.Struct, *, id: str = "") -> dict[str, Any]:
@@ -154,27 +150,29 @@ def id_conflict(kind: str, id: str) -> ApiError:
     return ApiError("invalid", f"{kind} {id[:80]!r} already exists", status=CONFLICT, code="already_exists", param="id")
 
 
+def _counted_views(
+    view: type[V], text: Callable[[Any], str], tokens: ContentCounter
+) -> Callable[[Store, Sequence[Any], str | None], Awaitable[list[V]]]:
+    """Return the function that makes views of records with the tokens of a text of each."""
+
+    async def views(store: Store, records: Sequence[Any], model: str | None) -> list[V]:
+        counts = await tokens.of(store, [text(record) for record in records], model)
+        return [to_view(view, record, tokens=count) for record, count in zip(records, counts, strict=True)]
+
+    return views
+
+
 def make_rooms(
     tenants: Tenants, tokens: ContentCounter, cache: ContextCache, *, clock: Callable[[], float]
 ) -> RecordEndpoints[Room]:
-    async def views(store: Store, records: Sequence[Room], model: str | None) -> list[RoomView]:
-        counts = await tokens.of(store, [_room_text(room) for room in records], model)
-        return [to_view(RoomView, room, tokens=count) for room, count in zip(records, counts, strict=True)]
-
     def make_list(records: tuple[RoomView, ...], after: str | None) -> RoomList:
         return RoomList(rooms=records, next=after)
 
+    views = _counted_views(RoomView, _room_text, tokens)
     return RecordEndpoints(Room, views, make_list, tenants=tenants, cache=cache, defaults=lambda: {"created": clock()})
 
 
 def make_personas(tenants: Tenants, tokens: ContentCounter, cache: ContextCache) -> RecordEndpoints[Persona]:
-    async def views(store: Store, records: Sequence[Persona], model: str | None) -> list[PersonaView]:
-        counts = await tokens.of(store, [_persona_text(persona) for persona in records], model)
-        return [to_view(PersonaView, each, tokens=count) for each, count in zip(records, counts, strict=True)]
-
-    def make_list(records: tuple[PersonaView, ...], after: str | None) -> PersonaList:
-        return PersonaList(personas=records, next=after)
-
     def check(persona: Persona) -> None:
         """Reject a policy that would make every context of the persona fail. Files cannot be named."""
         policies, name = tenants.policies, persona.policy or "default"
@@ -182,6 +180,10 @@ def make_personas(tenants: Tenants, tokens: ContentCounter, cache: ContextCache)
             raise UnknownPolicy(name, sorted(policies))
         load_policy(policies[name], overrides=get_policy_keys(persona.overrides) or None)
 
+    def make_list(records: tuple[PersonaView, ...], after: str | None) -> PersonaList:
+        return PersonaList(personas=records, next=after)
+
+    views = _counted_views(PersonaView, _persona_text, tokens)
     return RecordEndpoints(Persona, views, make_list, tenants=tenants, cache=cache, check=check)
 
 
@@ -224,8 +226,7 @@ class Messages:
         """List the messages of a room, newest first, or search results, best first."""
         query: MessagesQuery = call.query
         store, room = self._tenants.store(call.tenant), call.name()
-        if await store.get(Room, room) is None:
-            raise UnknownRecord("room", room)
+        await store.require(Room, room)
         if query.q.strip():
             return await self._found(call.tenant, room, query)
         page = [entry.message for entry in await store.history(room, before=query.before, limit=query.limit)]
@@ -234,8 +235,7 @@ class Messages:
 
     async def create(self, call: Call) -> MessageView:
         engine, room = await self._tenants.engine(call.tenant), call.name()
-        if await engine.store.get(Room, room) is None:
-            raise UnknownRecord("room", room)
+        await engine.store.require(Room, room)
         message = await self.post(engine, room, msgspec.structs.asdict(call.body))
         return await self.view(engine.store, message, call.query.model)
 
@@ -440,12 +440,12 @@ class LoreEntries:
 
     def __init__(self, tenants: Tenants, tokens: ContentCounter) -> None:
         self._tenants = tenants
-        self._tokens = tokens
+        self._views = _counted_views(EntryView, attrgetter("content"), tokens)
 
     async def list_page(self, call: Call) -> EntryList:
         """List all entries of a lorebook in order."""
         store, book = self._tenants.store(call.tenant), call.name()
-        await _require_lorebook(store, book)
+        await store.require(Lorebook, book)
         entries = await store.lore([book])
         return EntryList(entries=tuple(await self._views(store, entries, call.query.model)))
 
@@ -453,7 +453,7 @@ class LoreEntries:
         """Create an entry; reject an existing id."""
         engine, book = await self._tenants.engine(call.tenant), call.name()
         fields = body_fields(call.body, id="lore")
-        await _require_lorebook(engine.store, book)
+        await engine.store.require(Lorebook, book)
         if "content" not in fields:
             raise ApiError("invalid", "content: required", param="content")
         entry = LoreEntry(lorebook=book, **fields)
@@ -473,15 +473,6 @@ class LoreEntries:
         entry = await _find_entry(store, call)
         await store.remove_lore(entry.id)
         return Removed(id=entry.id)
-
-    async def _views(self, store: Store, entries: Sequence[LoreEntry], model: str | None) -> list[EntryView]:
-        counts = await self._tokens.of(store, [entry.content for entry in entries], model)
-        return [to_view(EntryView, entry, tokens=count) for entry, count in zip(entries, counts, strict=True)]
-
-
-async def _require_lorebook(store: Store, id: str) -> None:
-    if await store.get(Lorebook, id) is None:
-        raise UnknownRecord("lorebook", id)
 
 
 async def _find_entry(store: Store, call: Call) -> LoreEntry:

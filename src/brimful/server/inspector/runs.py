@@ -3,7 +3,6 @@
 from brimful.engine import Engine
 from brimful.engine.janitor import JanitorReport
 from brimful.engine.learning import LearningReport
-from brimful.errors import UnknownRecord
 from brimful.protocols import Summarizer
 from brimful.records import Room
 from brimful.records.runs import JanitorRun
@@ -34,8 +33,7 @@ class JanitorEndpoints:
         """Clean up a room, or say what would be done."""
         body: JanitorBody = call.body
         engine, room = await self._tenants.engine(call.tenant), call.name()
-        if await engine.store.get(Room, room) is None:
-            raise UnknownRecord("room", room)
+        await engine.store.require(Room, room)
         summarizer = None if body.model is None else await self._make_summarizer(call, engine, body.model)
         return await engine.run_janitor(
             room,
