@@ -197,7 +197,6 @@ class ProviderUnavailable(ProviderError):
         body: bytes = b"",
         retry_after: float | None = None,
     ) -> None:
-        """Create the error, with the time to wait if the provider named one."""
         super().__init__(route, reason, status=status, body=body)
         self.retry_after = retry_after
 
@@ -226,7 +225,6 @@ class ContextOverflow(ProviderError):
         input_only: bool = False,
         quote: str = "",
     ) -> None:
-        """Create the error with the provider's numbers."""
         super().__init__(route, reason, status=status, body=body)
         self.window = window
         self.prompt = prompt
@@ -239,7 +237,6 @@ class UnknownRecord(BrimfulError, LookupError):
     """There is no record, or no candidate, with that id. `near` holds similar ids that exist."""
 
     def __init__(self, kind: str, id: str, near: Sequence[str] = ()) -> None:
-        """Create the error for a kind of record and an id."""
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         super().__init__(f"no {kind} {id!r}{hint}")
         self.kind = kind
@@ -251,7 +248,6 @@ class ContentErased(UnknownRecord):
     """What a record or a candidate said was deleted or erased, so it cannot be recalled."""
 
     def __init__(self, kind: str, id: str) -> None:
-        """Create the error for a kind of record and an id."""
         super().__init__(kind, id)
         self.args = (f"the content of {kind} {id!r} was deleted, so it cannot be recalled",)
 
@@ -277,7 +273,6 @@ class StoreUnavailable(StoreError):
     """A store cannot be used now. If `retriable`, the same call may succeed a little later."""
 
     def __init__(self, store: str, reason: str, *, retriable: bool = False) -> None:
-        """Create the error, and say whether a retry may help."""
         super().__init__(store, reason)
         self.retriable = retriable
 
@@ -313,6 +308,5 @@ class MissingExtra(BrimfulError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, extra: str, needed_for: str) -> None:
-        """Create the error with the command that installs the extra."""
         super().__init__(f"{needed_for} needs an optional dependency: pip install 'brimful[{extra}]'")
         self.extra = extra

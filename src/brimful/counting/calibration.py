@@ -119,13 +119,7 @@ def default_calibration(model: ModelInfo) -> Calibration:
     unknown = [name for name, _ in (*prior.weights, *prior.spread) if name not in FEATURES]
     if unknown:
         raise InvalidModel(model.id, "prior.weights", f"no feature {unknown[0]!r}; known: {', '.join(FEATURES)}")
-    return Calibration(
-        tokenizer=prior.tokenizer,
-        factor=prior.factor,
-        margin=prior.margin,
-        weights=prior.weights,
-        spread=prior.spread,
-    )
+    return Calibration(**{field: getattr(prior, field) for field in Calibration.__struct_fields__})
 
 
 def round_up(value: float) -> int:

@@ -344,45 +344,31 @@ class MediaRules(msgspec.Struct, frozen=True, kw_only=True):
     video: Mapping[str, RateRule]
 
 
+_OPENAI_TILES: Final = (
+    (85, 170, "gpt-4o"),  # and 4.1, 4.5, 4-turbo
+    (2833, 5667, "gpt-4o-mini"),
+    (70, 140, "gpt-5"),
+    (75, 150, "o1 and o3"),
+)
+"""The costs of the base and of a tile, and the models that have them."""
+
+
+def _make_tiles(base: int, tile: int, models: str) -> dict[str, Tiles]:
+    """Return the documented rule, and the one with upscaling."""
+    guide, name = "OpenAI, Images and vision guide", f"openai-tiles-{base}-{tile}"
+    upscaled = f"{guide}; small images scaled up, as some users are billed"
+    return {
+        name: Tiles(base=base, tile=tile, source=f"{guide}: cost of {models}"),
+        f"{name}-upscaled": Tiles(base=base, tile=tile, upscaled=True, source=upscaled),
+    }
+
+
 MEDIA_RULES: Final = MediaRules(
     image={
         # -- OpenAI
-        "openai-tiles-85-170": Tiles(  # gpt-4o, 4.1, 4.5, 4-turbo
-            base=85, tile=170, source="OpenAI, Images and vision guide: cost of gpt-4o"
-        ),
-        "openai-tiles-85-170-upscaled": Tiles(
-            base=85,
-            tile=170,
-            upscaled=True,
-            source="OpenAI, Images and vision guide; small images scaled up, as some users are billed",
-        ),
-        "openai-tiles-2833-5667": Tiles(  # gpt-4o-mini
-            base=2833, tile=5667, source="OpenAI, Images and vision guide: cost of gpt-4o-mini"
-        ),
-        "openai-tiles-2833-5667-upscaled": Tiles(
-            base=2833,
-            tile=5667,
-            upscaled=True,
-            source="OpenAI, Images and vision guide; small images scaled up, as some users are billed",
-        ),
-        "openai-tiles-70-140": Tiles(  # gpt-5
-            base=70, tile=140, source="OpenAI, Images and vision guide: cost of gpt-5"
-        ),
-        "openai-tiles-70-140-upscaled": Tiles(
-            base=70,
-            tile=140,
-            upscaled=True,
-            source="OpenAI, Images and vision guide; small images scaled up, as some users are billed",
-        ),
-        "openai-tiles-75-150": Tiles(  # o1, o3
-            base=75, tile=150, source="OpenAI, Images and vision guide: cost of o1 and o3"
-        ),
-        "openai-tiles-75-150-upscaled": Tiles(
-            base=75,
-            tile=150,
-            upscaled=True,
-            source="OpenAI, Images and vision guide; small images scaled up, as some users are billed",
-        ),
+        **{
+            name: rule for base, tile, models in _OPENAI_TILES for name, rule in _make_tiles(base, tile, models).items()
+        },
         "openai-patches-1.62": Patches(  # gpt-4.1-mini, gpt-5-mini
             factor="1.62", max_patches=1536, fit=2048, source="OpenAI, Images and vision guide: 32 px patches"
         ),

@@ -43,6 +43,7 @@ _PROBE_SCHEMA: Final[dict[str, Any]] = {"type": "object", "properties": {"a": {"
 _PROBE_TOOL: Final = Tool(name=_PROBE_NAME, description=_PROBE_NAME, parameters=_PROBE_SCHEMA)
 _TEXT_FIELDS: Final = ("content", "reasoning_content", "reasoning", "name")  # of a message
 _HI: Final = Message(role="user", parts=(Text(text="hi"),))
+_ANSWER: Final = Message(role="assistant", parts=(Text(text="hi"),))
 
 
 class Probes:
@@ -86,42 +87,32 @@ class Probes:
         user = self._one_more("hi")
 
         def answered(probe: str) -> int:
-            return (
-                self._whole([_user_message("hi"), _assistant_message(probe), _user_message("hi")])
-                - self._whole([_user_message("hi")])
-                - user
-            )
+            return self._whole([_HI, _assistant_message(probe), _HI]) - self._whole([_HI]) - user
 
         return max(0, self._max(answered))
 
     def _one_more(self, probe: str) -> int:
         """Return the tokens of one more user message, including its text."""
         try:
-            return self._whole([_user_message("hi"), _user_message(probe)]) - self._whole([_user_message("hi")])
+            return self._whole([_HI, _user_message(probe)]) - self._whole([_HI])
         except TemplateRefused:  # turns must alternate: add an answer too, and subtract it again
-            pair = self._whole([_user_message("hi"), _assistant_message("hi"), _user_message(probe)]) - self._whole(
-                [_user_message("hi")]
-            )
-            return pair - (
-                self._before([_user_message("hi"), _assistant_message("hi")]) - self._before([_user_message("hi")])
-            )
+            pair = self._whole([_HI, _ANSWER, _user_message(probe)]) - self._whole([_HI])
+            return pair - (self._before([_HI, _ANSWER]) - self._before([_HI]))
 
     @cached_property
     def _system(self) -> int:
         def first(probe: str) -> int:
-            return self._before([_system_message(probe), _user_message("hi")]) - self._before([_user_message("hi")])
+            return self._before([_system_message(probe), _HI]) - self._before([_HI])
 
         def later(probe: str) -> int:
-            messages = [_user_message("hi"), _assistant_message("hi"), _system_message(probe), _user_message("hi")]
-            return self._before(messages) - self._before(
-                [_user_message("hi"), _assistant_message("hi"), _user_message("hi")]
-            )
+            messages = [_HI, _ANSWER, _system_message(probe), _HI]
+            return self._before(messages) - self._before([_HI, _ANSWER, _HI])
 
         return self._max_allowed(first, later)
 
     @cached_property
     def _tool(self) -> int:
-        call = [_user_message("hi"), _assistant_message(ToolCall(id="call00001", name="f"))]
+        call = [_HI, _assistant_message(ToolCall(id="call00001", name="f"))]
 
         def answered(probe: str) -> int:
             result = Message(role="tool", parts=(ToolResult(id="call00001", content=probe, name="f"),))
@@ -189,12 +180,7 @@ class TemplateCounter:
     def media(self, part: Media) -> Count:
         """Count an image, audio clip or video. The margin covers the markers around it."""
         count = self._media.count(part)
-        return Count(
-            tokens=count.tokens,
-            basis=count.basis,
-            tokenizer=count.tokenizer,
-            margin=count.margin + MEDIA_MARKERS,
-        )
+        return msgspec.structs.replace(count, margin=count.margin + MEDIA_MARKERS)
 
     def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
         """Count tool calls: the difference between messages rendered with and without them."""

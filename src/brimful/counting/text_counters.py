@@ -78,11 +78,9 @@ class ExactTextCounter:
         return [self._count(tokens) for tokens in self._cache.counts(texts)]
 
     def total(self, texts: Sequence[str]) -> Count:
-        """Count many texts together."""
         return self._count(sum(self._cache.counts(texts)))
 
     def rendered(self, text: str) -> Count:
-        """Count a rendered chat template."""
         return self._count(count_with_special_tokens(self.base, text))
 
     def _count(self, tokens: int) -> Count:
@@ -114,7 +112,6 @@ class CalibratedTextCounter:
         return [scale(tokens, characters) for tokens, characters in zip(counts, count_characters(texts), strict=True)]
 
     def total(self, texts: Sequence[str]) -> Count:
-        """Count many texts together, rounded once."""
         characters = sum_characters(texts) if self._calibration.learned else ()
         return self._calibration.scale(sum(self._cache.counts(texts)), characters)
 

@@ -168,7 +168,6 @@ class _Tokenizer:
         return map_errors(lambda: self._count([clean_text(text) for text in texts]))
 
     def count_special(self, text: str) -> int:
-        """Count a text in which special tokens are single tokens."""
         pieces = self._special.split(clean_text(text))
         return len(pieces) - 1 + sum(map_errors(lambda: self._count([piece for piece in pieces if piece])))
 

@@ -144,7 +144,6 @@ class Directory:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The paths of all files in it, relative and with `/`, in order."""
         return tuple(sorted(name for name in self._all_names if name not in self.links and self._at(name).is_file()))
 
     @cached_property

@@ -63,12 +63,10 @@ class ParquetFile:
             self._writer.write_table(pa.Table.from_pylist(list(rows), schema=SCHEMA))
 
     def close(self) -> None:
-        """Finish the file, and put it in its place."""
         self._writer.close()
         self._part.replace(self._out)
 
     def drop(self) -> None:
-        """Discard the unfinished file."""
         with suppress(OSError):  # a full disk, which is already being reported
             self._writer.close()
         self._part.unlink(missing_ok=True)

@@ -603,12 +603,10 @@ class MessageAnswer(JoinedAnswer):
         self._usage_fields: JsonObject = {}
 
     def add(self, body: JsonObject) -> None:
-        """Add the complete answer of a round."""
         self._blocks = dict(enumerate(as_objects(body.get("content"))))
         self._usage_fields = as_object(body.get("usage"))
 
     def whole(self, body: JsonObject) -> JsonObject:
-        """Return the answer of the last round, joined with those before it."""
         if not self._round and not self._removed:
             return body
         own = [block for i, block in self._blocks.items() if i not in self._removed]
@@ -620,7 +618,6 @@ class MessageAnswer(JoinedAnswer):
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The tool calls of the current round."""
         return [
             ToolCall(
                 id=as_string(block.get("id")), name=as_string(block.get("name")), arguments=json_text(block["input"])

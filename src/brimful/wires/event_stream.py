@@ -123,7 +123,6 @@ class ServerEventDecoder:
         self._has_started = False
 
     def feed(self, chunk: bytes) -> list[StreamEvent]:
-        """Add a chunk, and return the events that are complete now."""
         return self._read(self._lines.feed(chunk))
 
     def end(self) -> list[StreamEvent]:

@@ -687,7 +687,6 @@ class ContentAnswer(PieceAnswer):
         return [{"role": "model", "parts": parts}, {"role": "user", "parts": responses}]
 
     def whole(self, body: JsonObject) -> JsonObject:
-        """Return the answer of the last round, joined with those before it."""
         own = self._without_recalls(body)
         if not self._round:
             return own

@@ -381,7 +381,6 @@ class OllamaAnswer(PieceAnswer):
         ]
 
     def whole(self, body: JsonObject) -> JsonObject:
-        """Return the answer of the last round, joined with those before it."""
         own = self._without_recalls(body)
         if not self._round:
             return own

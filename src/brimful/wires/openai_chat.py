@@ -619,13 +619,11 @@ class ChatAnswer(JoinedAnswer):
         self._has_text = False
 
     def add(self, body: JsonObject) -> None:
-        """Add the complete answer of a round."""
         self._message = as_object(_first_choice(body).get("message"))
         self._calls = [dict(call) for call in as_objects(self._message.get("tool_calls"))]
         self._usage_fields = as_object(body.get("usage"))
 
     def whole(self, body: JsonObject) -> JsonObject:
-        """Return the answer of the last round, joined with those before it."""
         own = self._own_calls()
         if not self._round and own is None:
             return body
@@ -645,7 +643,6 @@ class ChatAnswer(JoinedAnswer):
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The tool calls of the current round."""
         found = []
         for index, call in enumerate(self._calls):
             function = as_object(call.get("function"))

@@ -424,11 +424,9 @@ class ResponsesAnswer(JoinedAnswer):
         self._indexes: dict[int, int] = {}
 
     def add(self, body: JsonObject) -> None:
-        """Add the complete answer of a round."""
         self._response = body
 
     def whole(self, body: JsonObject) -> JsonObject:
-        """Return the answer of the last round, joined with those before it."""
         own = self._own_items()
         if not self._round and len(own) == len(self._items):
             return body

@@ -165,12 +165,10 @@ class PieceAnswer(JoinedAnswer):
         self._has_text = False  # the client has seen a text of this round
 
     def add(self, body: JsonObject) -> None:
-        """Add the complete answer of a round."""
         self._pieces = [body]
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The tool calls of the current round."""
         written = [call for piece in self._pieces for call in self._calls_in(piece)]
         return [self._read_call(call, f"call_{self._round}_{i}") for i, call in enumerate(written)]
 

@@ -8,7 +8,7 @@ from brimful.core.decision import Outcome
 from brimful.engine import Engine
 from brimful.engine.absence import find_absence
 from brimful.packagers.records import plain_text, record_id
-from brimful.records import Lorebook, Message, Persona, Room, Snapshot
+from brimful.records import Lorebook, LoreEntry, Message, Persona, Room, Snapshot
 from brimful.records.search import CountedMessage
 from brimful.server.inspector.context_cache import ContextCache
 from brimful.server.inspector.operation import Call
@@ -101,13 +101,14 @@ class Search:
         rooms = await store.list_records(Room, limit=_MAX_LISTED)
         searched = await _choose_rooms(store, rooms)
         messages = await _find_messages(engine, query.q, searched[:MAX_ROOMS], limit)
+        personas = await store.list_records(Persona, limit=_MAX_LISTED)
         hits = [
             *await _find_contexts(store, query.q, messages, limit),
             *(_message_hit(each) for each in messages),
             *await _find_memories(store, query.q, limit),
-            *await _find_lore(store, words, limit),
+            *(_lore_hit(each) for each in (await _find_lore(store, words))[:limit]),
             *_named_hits("room", [(each.id, each.name, each.goal) for each in rooms], words, limit),
-            *await _find_personas(store, words, limit),
+            *_named_hits("persona", [(each.id, each.name, each.prompt) for each in personas], words, limit),
         ]
         return SearchView(hits=tuple(hits), partial=len(searched) > MAX_ROOMS)
 
@@ -152,9 +153,7 @@ async def find_absent(
         hits = (await engine.search(query.q, room=rooms[0], other_rooms=rooms[1:], limit=_MAX_FOUND)).hits
         found = (hit.record for hit in hits if isinstance(hit.record, Message))
         messages += [message for message in found if _contains(words, plain_text(message.content))]
-    books = await store.list_records(Lorebook, limit=_MAX_LISTED)
-    entries = await store.lore([book.id for book in books]) if books else []
-    lore = [each for each in entries if _contains(words, each.id, each.name, *each.keys, each.content)]
+    lore = await _find_lore(store, words)
     ids = dict.fromkeys([query.q.strip(), *(record.id for record in (*memories, *messages, *lore))])
     matches = []
     for id in ids:
@@ -248,26 +247,15 @@ async def _find_memories(store: Store, text: str, limit: int) -> list[Hit]:
     ]
 
 
-async def _find_lore(store: Store, words: list[str], limit: int) -> list[Hit]:
+async def _find_lore(store: Store, words: list[str]) -> list[LoreEntry]:
     books = await store.list_records(Lorebook, limit=_MAX_LISTED)
     entries = await store.lore([book.id for book in books]) if books else []
-    hits = [
-        Hit(
-            kind="lore",
-            id=each.id,
-            title=each.name or each.id,
-            excerpt=make_excerpt(each.content),
-            parent=each.lorebook,
-        )
-        for each in entries
-        if _contains(words, each.id, each.name, *each.keys, each.content)
-    ]
-    return hits[:limit]
+    return [each for each in entries if _contains(words, each.id, each.name, *each.keys, each.content)]
 
 
-async def _find_personas(store: Store, words: list[str], limit: int) -> list[Hit]:
-    personas = await store.list_records(Persona, limit=_MAX_LISTED)
-    return _named_hits("persona", [(each.id, each.name, each.prompt) for each in personas], words, limit)
+def _lore_hit(entry: LoreEntry) -> Hit:
+    excerpt = make_excerpt(entry.content)
+    return Hit(kind="lore", id=entry.id, title=entry.name or entry.id, excerpt=excerpt, parent=entry.lorebook)
 
 
 def _named_hits(kind: HitKind, records: Iterable[tuple[str, str, str]], words: list[str], limit: int) -> list[Hit]:

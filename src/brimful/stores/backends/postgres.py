@@ -297,7 +297,6 @@ class PostgresDriver:
         return await self._on(lambda: self._attempt(tenant, function, reads=False))
 
     async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function in a read transaction."""
         return await self._on(lambda: self._attempt(tenant, function, reads=True))
 
     async def read_stale(self, tenant: str, function: Callable[[Session], T]) -> T:
@@ -309,7 +308,6 @@ class PostgresDriver:
         return await self._replica.choose(self) if self._replica else self
 
     def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function in a write transaction on the current thread."""
         return self._attempt(tenant, function, reads=False)
 
     async def ping(self) -> None:

@@ -69,13 +69,11 @@ class PostgresVectorIndex:
         """Do nothing: removed documents are not joined."""
 
     def rename(self, session: Session, embedder: str, passages: Mapping[str, str]) -> None:
-        """Move vectors to new passage addresses. A vector whose new address is empty is deleted."""
         moved = {old: new for old, new in passages.items() if new}
         session.many(_RENAME, ({"embedder": embedder, "old": old, "new": moved[old]} for old in sorted(moved)))
         session.run(_REMOVE_VECTORS, embedder=embedder, passages=[old for old, new in passages.items() if old != new])
 
     def read(self, session: Session, embedder: str, after: str, limit: int) -> tuple[list[str], Vectors]:
-        """Return the next passages after one of them, with their vectors."""
         import numpy as np  # noqa: PLC0415 - only where there are vectors
 
         rows = session.rows(_LIST, embedder=embedder, after=after, limit=limit)
@@ -88,7 +86,6 @@ class PostgresVectorIndex:
     def nearest(
         self, session: Session, embedder: str, scopes: Mapping[int, int], query: Vectors, limit: int
     ) -> list[VectorHit]:
-        """Return the documents nearest to a unit vector, nearest first."""
         is_large = sum(scopes.values()) > session.dialect.tuning.hnsw_threshold
         sql = _APPROXIMATE.format(dims=len(query)) if is_large else _EXACT
         found = session.rows(sql, embedder=embedder, scopes=list(scopes), query=format_vector(query), limit=limit)

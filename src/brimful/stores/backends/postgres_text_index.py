@@ -134,7 +134,6 @@ class PostgresTextIndex:
         session.run(_DELETE_SCOPES, scopes=list(empty))
 
     def find(self, session: Session, tokens: Sequence[str]) -> PostgresTerms:
-        """Look up tokens."""
         return PostgresTerms(session, tokens)
 
     def count_mismatches(self, session: Session) -> int:
@@ -159,7 +158,6 @@ class PostgresTerms:
         self.totals = {token: sum(each.count for each in self._listed[i]) for token, i in self._split.items()}
 
     def occurrences(self, tokens: Sequence[str]) -> dict[str, Occurrences]:
-        """Return all documents that contain each token, oldest first."""
         listed = {token: self._listed[self._split[token]] for token in tokens}
         parts = _read_parts(self._session, [key for found in listed.values() for each in found for key in each.parts])
         return {
@@ -173,7 +171,6 @@ class PostgresTerms:
         }
 
     def newest(self, token: str, limit: int) -> Occurrences:
-        """Return the newest documents that contain a token, oldest first."""
         found = self._listed[self._split[token]]
         rows = [each.rows for each in found]
         # Parts are in order of their documents, and segments nearly so: the latest ones are read until older ones

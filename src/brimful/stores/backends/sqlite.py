@@ -196,7 +196,6 @@ class SqliteDriver:
         return await self._on(self._writer, lambda: self._transact("BEGIN IMMEDIATE", tenant, function))
 
     async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function in a read transaction."""
         return await self._on(self._readers, lambda: self._transact("BEGIN", tenant, function))
 
     async def read_stale(self, tenant: str, function: Callable[[Session], T]) -> T:
@@ -208,7 +207,6 @@ class SqliteDriver:
         return self
 
     def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function in a write transaction on the current thread."""
         return self._transact("BEGIN IMMEDIATE", tenant, function)
 
     async def ping(self) -> None:

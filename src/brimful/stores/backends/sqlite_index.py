@@ -81,7 +81,6 @@ class SqliteTextIndex:
         terms.subtract_counts(session, [each.tokens for each in documents])
 
     def find(self, session: Session, tokens: Sequence[str]) -> SqliteTerms:
-        """Look up tokens."""
         return SqliteTerms(session, tokens)
 
     def count_mismatches(self, session: Session) -> int:
@@ -101,7 +100,6 @@ class SqliteTerms:
         self.totals = terms.document_counts(session, tokens)
 
     def occurrences(self, tokens: Sequence[str]) -> dict[str, Occurrences]:
-        """Return all documents that contain each of some tokens, oldest first."""
         import numpy as np  # noqa: PLC0415 - only where something is searched
 
         token, doc = _columns(self._session.row(_POSTINGS, tokens=list(tokens)))
@@ -120,7 +118,6 @@ class SqliteTerms:
         return dict(zip(tokens, np.split(found, ends[:-1], axis=1), strict=True))
 
     def newest(self, token: str, limit: int) -> Occurrences:
-        """Return the newest documents that contain a token, oldest first."""
         found = _columns(self._session.row(_NEWEST, written=f'"{token}"', limit=limit))
         return found[:, found[0].argsort()]
 
@@ -155,7 +152,6 @@ class SqliteVectorIndex:
         )
 
     def add(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> set[str]:
-        """Index the documents whose passage has a vector, and return those passages."""
         passages = sorted({passage for _, _, passage in documents})
         known: dict[str, int] = dict(session.rows(_FIND, embedder=embedder, passages=passages))
         rows = [(scope, doc, known[passage]) for doc, scope, passage in documents if passage in known]
@@ -171,7 +167,6 @@ class SqliteVectorIndex:
         log.log_removed(session, embedder, documents)
 
     def rename(self, session: Session, embedder: str, passages: Mapping[str, str]) -> None:
-        """Move vectors to new passage addresses. A vector whose new address is empty is deleted."""
         log.drop_blocks(session, embedder)
         addresses = [*passages.keys(), *passages.values()]
         known: dict[str, int] = dict(session.rows(_FIND, embedder=embedder, passages=addresses))
@@ -184,7 +179,6 @@ class SqliteVectorIndex:
                 session.run("DELETE FROM vectors WHERE tenant = :tenant AND number = :old", old=known[old])
 
     def read(self, session: Session, embedder: str, after: str, limit: int) -> tuple[list[str], Vectors]:
-        """Return the next passages after one of them, with their vectors."""
         from brimful.stores.vectors.float16 import decode_float16  # noqa: PLC0415 - numpy, only where there are vectors
 
         rows = session.rows(_LIST, embedder=embedder, after=after, limit=limit)
@@ -197,7 +191,6 @@ class SqliteVectorIndex:
     def nearest(
         self, session: Session, embedder: str, scopes: Mapping[int, int], query: Vectors, limit: int
     ) -> list[VectorHit]:
-        """Return the documents nearest to a unit vector, nearest first."""
         from brimful.stores.vectors.blocks import follow_log  # noqa: PLC0415 - numpy, only where there are vectors
 
         found: list[tuple[int, int, float]] = []
