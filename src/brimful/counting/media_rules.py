@@ -4,7 +4,7 @@ A model's `image_rule`, `audio_rule` and `video_rule` name one of `MEDIA_RULES`.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
@@ -353,22 +353,18 @@ _OPENAI_TILES: Final = (
 """The costs of the base and of a tile, and the models that have them."""
 
 
-def _make_tiles(base: int, tile: int, models: str) -> dict[str, Tiles]:
-    """Return the documented rule, and the one with upscaling."""
+def _make_tiles(base: int, tile: int, models: str) -> Iterator[tuple[str, Tiles]]:
+    """Yield the documented rule, and the one with upscaling."""
     guide, name = "OpenAI, Images and vision guide", f"openai-tiles-{base}-{tile}"
+    yield name, Tiles(base=base, tile=tile, source=f"{guide}: cost of {models}")
     upscaled = f"{guide}; small images scaled up, as some users are billed"
-    return {
-        name: Tiles(base=base, tile=tile, source=f"{guide}: cost of {models}"),
-        f"{name}-upscaled": Tiles(base=base, tile=tile, upscaled=True, source=upscaled),
-    }
+    yield f"{name}-upscaled", Tiles(base=base, tile=tile, upscaled=True, source=upscaled)
 
 
 MEDIA_RULES: Final = MediaRules(
     image={
         # -- OpenAI
-        **{
-            name: rule for base, tile, models in _OPENAI_TILES for name, rule in _make_tiles(base, tile, models).items()
-        },
+        **dict(named for row in _OPENAI_TILES for named in _make_tiles(*row)),
         "openai-patches-1.62": Patches(  # gpt-4.1-mini, gpt-5-mini
             factor="1.62", max_patches=1536, fit=2048, source="OpenAI, Images and vision guide: 32 px patches"
         ),
