@@ -20,35 +20,6 @@ PruneCallback = Callable[[PruneReport], Awaitable[None]]
 _log = logging.getLogger("brimful")
 
 
-class PeriodicTask:
-    """Runs a function at once and then every `interval` seconds. A failure is logged with `failure_message`."""
-
-    def __init__(self, work: Callable[[], Awaitable[None]], interval: float, failure_message: str) -> None:
-        self._work = work
-        self._interval = interval
-        self._failure_message = failure_message
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
-
-    async def stop(self) -> None:
-        """Stop the task, even while the function runs."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self._work()
-            except BrimfulError as error:
-                _log.warning("%s: %s", self._failure_message, error)
-            await asyncio.sleep(self._interval)
-
-
 def parse_interval(interval: str | float, field: str) -> float:
     """Return a positive duration in seconds.
 
@@ -94,7 +65,8 @@ class Retention:
         self._stores = stores
         self._seconds = parse_retention(retention)
         self._on_pruned = on_pruned
-        self._task = PeriodicTask(lambda: self.prune(clock()), PRUNE_INTERVAL, "pruning failed and will be retried")
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
 
     async def prune(self, now: float) -> None:
         """Delete records that are too old. If a store fails, the others are still pruned."""
@@ -109,7 +81,20 @@ class Retention:
 
     def start(self) -> None:
         """Prune now and then every hour."""
-        self._task.start()
+        self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        await self._task.stop()
+        """Stop, even while records are pruned."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.prune(self._clock())
+            except BrimfulError as error:
+                _log.warning("pruning failed and will be retried: %s", error)
+            await asyncio.sleep(PRUNE_INTERVAL)

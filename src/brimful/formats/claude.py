@@ -12,7 +12,7 @@ from brimful.core.content import Part, Role, Text, ToolCall, ToolResult
 from brimful.errors import BrimfulError
 from brimful.formats.ids import Branch, find_message_ids, join_id, split_branches
 from brimful.formats.lenient import as_dict, as_dicts, as_id, as_str, message_content, parse_time, without_empty
-from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source
+from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source, read_each
 from brimful.records import Memory, Message, Persona, Room, User
 
 PREFIX: Final = "claude"
@@ -31,14 +31,7 @@ def recognizes(source: Source) -> bool:
 
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
     """Yield rooms with their messages, projects as personas with memories, memories, and users."""
-    for entry in source.entries():
-        if isinstance(entry, Skipped):
-            yield entry
-            continue
-        try:
-            yield from _records(source, entry)
-        except BrimfulError as error:
-            yield Skipped(entry.location, str(error))
+    return read_each(source, lambda entry: _records(source, entry))
 
 
 def _records(source: Source, entry: Entry) -> Iterator[ImportedRecord | Skipped]:

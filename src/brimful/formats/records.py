@@ -8,8 +8,7 @@ from typing import Final
 
 import msgspec
 
-from brimful.errors import BrimfulError
-from brimful.formats.source import Format, ImportedRecord, Skipped, Source
+from brimful.formats.source import Format, ImportedRecord, Skipped, Source, read_each
 
 
 def recognizes(source: Source) -> bool:
@@ -18,14 +17,7 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
-    for entry in source.entries():
-        if isinstance(entry, Skipped):
-            yield entry
-            continue
-        try:
-            yield msgspec.convert(entry.data, ImportedRecord)
-        except (msgspec.ValidationError, BrimfulError) as error:
-            yield Skipped(entry.location, str(error))
+    return read_each(source, lambda entry: [msgspec.convert(entry.data, ImportedRecord)])
 
 
 FORMAT: Final = Format(

@@ -8,10 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from brimful.errors import BrimfulError
 from brimful.formats.ids import join_id
 from brimful.formats.lenient import as_dict, as_dicts, as_id, as_str, as_strs, parse_time, without_empty
-from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source
+from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source, read_each
 from brimful.records import Message, Room, User
 
 MAX_BLOCK_DEPTH: Final = 8  # of nested blocks; Slack has four
@@ -102,14 +101,7 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
     """Yield users, rooms, or the messages of a day."""
     users = source.once("people", lambda: _user_names(source))
-    for entry in source.entries():
-        if isinstance(entry, Skipped):
-            yield entry
-            continue
-        try:
-            yield _record(source, entry, users)
-        except BrimfulError as error:
-            yield Skipped(entry.location, str(error))
+    return read_each(source, lambda entry: [_record(source, entry, users)])
 
 
 def _record(source: Source, entry: Entry, users: dict[str, str]) -> ImportedRecord | Skipped:

@@ -6,7 +6,7 @@
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from io import BufferedReader
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, Literal, Self, TypeVar, cast
 import msgspec
 
 from brimful.core.validation import clean_text, decode_json
-from brimful.errors import DamagedFile, InvalidValue
+from brimful.errors import BrimfulError, DamagedFile, InvalidValue
 from brimful.formats.files import DEFAULT_LIMITS, STDIN, Limits, Opener, Siblings, decompress, open_file
 from brimful.formats.json_stream import CHUNK_BYTES, iter_elements, iter_fields, iter_lines, too_long_message
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Response, Room, Snapshot, Summary, User
@@ -396,3 +396,17 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
         In a folder, records may be made from other files as well.
         """
         return source.entries() if self.reads_entries and not source.is_in_folder else self.read(source)
+
+
+def read_each(
+    source: Source, read: Callable[[Entry], Iterable[ImportedRecord | Skipped]]
+) -> Iterator[ImportedRecord | Skipped]:
+    """Yield the records of each entry of a file. An entry that is not valid is skipped."""
+    for entry in source.entries():
+        if isinstance(entry, Skipped):
+            yield entry
+            continue
+        try:
+            yield from read(entry)
+        except (msgspec.ValidationError, BrimfulError) as error:
+            yield Skipped(entry.location, str(error))

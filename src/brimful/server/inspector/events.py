@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response as HttpResponse
 from starlette.types import Receive, Scope, Send
 
@@ -19,7 +20,7 @@ from brimful.records import Response
 from brimful.records.contexts import Build, LogPage
 from brimful.server.access import Authenticator
 from brimful.server.background import log_failure
-from brimful.server.endpoint import wait_for_disconnect
+from brimful.server.endpoint import run_until_disconnect, wait_for_disconnect
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import EVENT_STREAM, Call
 from brimful.server.inspector.views import ContextRow, Costs, load_excerpts, load_rows
@@ -209,24 +210,15 @@ class EventStream(HttpResponse):
             await self._feed.leave()
 
     async def _until_ended(self, cursor: str, receive: Receive, send: Send) -> None:
-        pump = asyncio.create_task(self._pump(cursor, send))
-        disconnected = asyncio.create_task(wait_for_disconnect(receive))
-        cut = asyncio.create_task(self._stopping.wait())
         try:
-            await asyncio.wait({pump, disconnected, cut}, return_when=asyncio.FIRST_COMPLETED)
-            if pump.done():
-                pump.result()
+            await run_until_disconnect(wait_for_disconnect(receive), self._stopping, self._pump(cursor, send))
+        except ClientDisconnect:
+            return
         except ApiError:
-            pass  # the key was revoked; reconnecting fails with an error
+            pass  # the key was revoked, or the server stops; reconnecting fails with an error
         except StoreError as error:  # the client reconnects
             log_failure("following the log", error)
-        finally:
-            left = disconnected.done()
-            for task in (pump, disconnected, cut):
-                task.cancel()
-            await asyncio.gather(pump, disconnected, cut, return_exceptions=True)
-        if not left:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _pump(self, cursor: str, send: Send) -> None:
         clock = asyncio.get_running_loop().time
