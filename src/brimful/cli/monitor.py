@@ -406,14 +406,13 @@ def monitor(
     context of the same persona and room. With --json, each line is one event.
     """
     require_store(target.db)
-    show = _printer(as_json=as_json)
+    show, watch = _printer(as_json=as_json), EventReader(EventFilter(room=room, persona=persona))
     if follow:
-        asyncio.run(_follow(show, target=target, room=room, persona=persona, limit=limit))
+        asyncio.run(_follow(show, watch, limit, target))
         return
 
-    async def last(store: "Store") -> "list[tuple[Build | Response, str]]":
-
-        events = await EventReader(EventFilter(room=room, persona=persona)).last(store, limit)
+    async def last(store: Store) -> list[tuple[Event, str]]:
+        events = await watch.last(store, limit)
         if not events:
             await require_room(store, room)
         return events
@@ -425,11 +424,10 @@ def monitor(
         output.write("no events yet; use --follow to wait for them")
 
 
-def _printer(*, as_json: bool) -> "Callable[[Build | Response, str], None]":
-
+def _printer(*, as_json: bool) -> Callable[[Event, str], None]:
     formatter = EventFormatter()
 
-    def show(event: "Build | Response", who: str) -> None:
+    def show(event: Event, who: str) -> None:
         if as_json:
             output.write_json(msgspec.json.encode(formatter.data(event)))
         else:
@@ -438,31 +436,22 @@ def _printer(*, as_json: bool) -> "Callable[[Build | Response, str], None]":
     return show
 
 
-async def _follow(
-    show: "Callable[[Build | Response, str], None]",
-    *,
-    target: StoreOptions,
-    room: str | None,
-    persona: str | None,
-    limit: int,
-) -> None:
-
-    from brimful.engine import Engine  # noqa: PLC0415
+async def _follow(show: Callable[[Event, str], None], watch: EventReader, limit: int, target: StoreOptions) -> None:
+    from brimful.engine import Engine  # noqa: PLC0415 - slow to import
 
     present = _file_check(target.db)
 
     @asynccontextmanager
-    async def opening() -> "AsyncIterator[GetStore]":
+    async def opening() -> AsyncIterator[GetStore]:
         present()
         async with Engine(target.db, tenant=target.tenant, embedder="none") as engine:
 
-            async def look() -> "Store":
+            async def look() -> Store:
                 present()
                 return engine.store
 
             yield look
 
-    watch = EventReader(EventFilter(room=room, persona=persona))
     events = follow_events(
         opening, watch, limit=limit, pause=asyncio.sleep, keep_going=output.has_reader, notice=output.warn
     )
