@@ -72,18 +72,18 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_installed(connection: Connection) -> bool:
     """Tell whether a database has the extension."""
-    return _is_true(connection, _IS_INSTALLED)
+    return is_true(connection, _IS_INSTALLED)
 
 
 def require_coordinator(connection: Connection, store: str) -> None:
     """Raise if a database belongs to a worker: it has the tables, but migrations and locks are the coordinator's."""
-    if is_installed(connection) and not _is_true(connection, "SELECT citus_is_coordinator()"):
+    if is_installed(connection) and not is_true(connection, "SELECT citus_is_coordinator()"):
         raise MigrationError(store, "is a worker of a Citus cluster; connect to its coordinator")
 
 
 def is_distributed(connection: Connection) -> bool:
     """Tell whether the tables of a store are distributed."""
-    return is_installed(connection) and _is_true(connection, _IS_DISTRIBUTED)
+    return is_installed(connection) and is_true(connection, _IS_DISTRIBUTED)
 
 
 def distribute_tables(
@@ -116,7 +116,7 @@ def distribute_tables(
 
 def allow_login(connection: Connection, role: str) -> None:
     """Let a role log in: the coordinator connects to the workers as the role of a transaction."""
-    if not _is_true(connection, f"SELECT rolcanlogin FROM pg_roles WHERE rolname = '{role}'"):  # noqa: S608 - our own
+    if not is_true(connection, f"SELECT rolcanlogin FROM pg_roles WHERE rolname = '{role}'"):  # noqa: S608 - our own
         connection.execute(sql.SQL("ALTER ROLE {} LOGIN").format(sql.Identifier(role)))
 
 
@@ -165,6 +165,7 @@ def _size(connection: Connection) -> tuple[int, int]:
     return count, servers
 
 
-def _is_true(connection: Connection, statement: str) -> bool:
+def is_true(connection: Connection, statement: str) -> bool:
+    """Return whether the first value that a statement selects is true."""
     row = connection.execute(statement.encode()).fetchone()
     return bool(row and row[0])

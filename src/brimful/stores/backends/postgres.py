@@ -413,8 +413,8 @@ class PostgresDriver:
             with self._connect() as connection:
                 citus.require_coordinator(connection, self._target.shown)
                 self._migrate(connection, migrate=migrate)
-                bypasses, may_act = _is_true(connection, _BYPASSES), _is_true(connection, _CAN_USE_ROLE)
-                direct = _is_true(connection, _IS_DIRECT.format(connection.info.backend_pid))
+                bypasses, may_act = citus.is_true(connection, _BYPASSES), citus.is_true(connection, _CAN_USE_ROLE)
+                direct = citus.is_true(connection, _IS_DIRECT.format(connection.info.backend_pid))
                 self._prepares = direct if self._target.prepare is None else self._target.prepare
                 self._acts_as_role = bypasses and may_act
                 self._one_by_one = citus.is_installed(connection)
@@ -425,7 +425,7 @@ class PostgresDriver:
                     *((_PLAN_EACH,) if self._prepares else ()),
                 )
                 self._bound = may_act or not bypasses
-                self._read_only = _is_true(connection, "SELECT pg_is_in_recovery()")
+                self._read_only = citus.is_true(connection, "SELECT pg_is_in_recovery()")
             self._pool.open(wait=True, timeout=self._wait)
             if is_distributed:
                 self._check_cluster()
@@ -456,7 +456,7 @@ class PostgresDriver:
             if not self._transact(tenant, lambda session: session.rows(_IS_TENANT), reads=True):
                 raise StoreError(self._target.shown, f"has no tenant {tenant!r}")
             connection.autocommit = True
-            may_copy = _is_true(connection, _BYPASSES)
+            may_copy = citus.is_true(connection, _BYPASSES)
             return citus.isolate_tenant(connection, self._target.shown, tenant, may_copy=may_copy)
 
     def _connect(self) -> Connection:
@@ -500,9 +500,9 @@ class PostgresDriver:
 
     def _migrate(self, connection: Connection, *, migrate: bool) -> None:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-        known = _is_true(connection, "SELECT to_regclass('migrations') IS NOT NULL")
+        known = citus.is_true(connection, "SELECT to_regclass('migrations') IS NOT NULL")
         rows = connection.execute("SELECT name, checksum FROM migrations").fetchall() if known else []
-        has_vector = _is_true(connection, _HAS_VECTOR)
+        has_vector = citus.is_true(connection, _HAS_VECTOR)
         migrations = self.dialect.tuning.migrations(self.dialect.name)
         pending = pending_migrations(migrations, dict(rows), self._target.shown, migrate=migrate)
         is_distributed = bool(pending) and citus.is_distributed(connection)
@@ -533,8 +533,3 @@ class _StaleConnectionError(psycopg.OperationalError):
 def _graph_name(tenant: str, embedder: str) -> str:
     digest = hashlib.blake2b(f"{tenant}\0{embedder}".encode(), digest_size=8)
     return f"vectors_near_{digest.hexdigest()}"
-
-
-def _is_true(connection: Connection, statement: str) -> bool:
-    row = connection.execute(statement.encode()).fetchone()
-    return bool(row and row[0])
