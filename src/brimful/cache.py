@@ -41,7 +41,6 @@ class CacheBudget:
 
     @property
     def max_bytes(self) -> int:
-        """The limit."""
         return self._max_bytes
 
     @max_bytes.setter

@@ -158,7 +158,6 @@ class LazyCommands(MutableMapping[str, Any]):
     """The commands of the app by name. A command is loaded when it is looked up."""
 
     def __init__(self) -> None:
-        """Create an empty group; commands are loaded on first use."""
         self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
@@ -208,7 +207,6 @@ class CommandGroup(TyperGroup):
     """All commands. An expected failure prints one line and sets the exit code; a bug still shows its traceback."""
 
     def __init__(self, **attrs: Any) -> None:
-        """Take all commands, none of which is loaded yet."""
         super().__init__(**attrs | {"commands": LazyCommands()})
         prepare(self)
 

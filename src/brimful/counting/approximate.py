@@ -48,7 +48,6 @@ class ApproximateCounter:
     """A `TokenCounter` by the rule of thumb. Media are counted by the model's rules."""
 
     def __init__(self, media: MediaCounter) -> None:
-        """Count texts by their length and media by `media`."""
         self._media = media
 
     @property

@@ -70,7 +70,6 @@ class CList(list[Any]):
     __slots__ = ()
 
     def __str__(self) -> str:
-        """Format the items."""
         return f"[{', '.join(map(_represent, self))}]"
 
 
@@ -80,7 +79,6 @@ class CDict(dict[str, Any]):
     __slots__ = ()
 
     def __str__(self) -> str:
-        """Format the items."""
         return "{" + ", ".join(f"{_represent(key)}: {_represent(value)}" for key, value in self.items()) + "}"
 
 

@@ -157,7 +157,6 @@ class TemplateCounter:
     """A `TokenCounter` for a model with a chat template."""
 
     def __init__(self, texts: TextCounter, template: ChatTemplate, media: MediaCounter) -> None:
-        """Count by rendering `template` and tokenizing with `texts`."""
         self._texts = texts
         self._template = template
         self._media = media

@@ -309,13 +309,11 @@ class Engine:
         """Do nothing: `with` does not get this far."""
 
     async def __aenter__(self) -> Self:
-        """Open the engine."""
         return await self.open()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the engine."""
         await self.close()
 
     @property

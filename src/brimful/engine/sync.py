@@ -97,13 +97,11 @@ class SyncEngine:
                     _stop(loop, self._thread)
 
     def __enter__(self) -> Self:
-        """Open the engine."""
         return self.open()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the engine."""
         self.close()
 
     # -- running coroutines ------------------------------------------------------------------------------------------

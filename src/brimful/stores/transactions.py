@@ -24,7 +24,6 @@ class Transactions:
         self._stale = False
 
     def __repr__(self) -> str:
-        """Name the tenant."""
         return f"{type(self).__name__}({self._tenant!r})"
 
     @property
