@@ -18,6 +18,7 @@ from brimful import higher
 if TYPE_CHECKING:
     from brimful import errors, packagers
     from brimful.assembly.assemble import assemble, budget, conversation, count, counter, package, replay
+    from brimful.assembly.brief import Brief, brief
     from brimful.assembly.compact import compact
     from brimful.assembly.conversations import Conversations
     from brimful.assembly.fit import fit
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Brief",
     "ContentPackage",
     "Context",
     "ContextBudget",
@@ -62,6 +64,7 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "assemble",
+    "brief",
     "budget",
     "compact",
     "conversation",
@@ -81,6 +84,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
+    "Brief": "brimful.assembly.brief",
     "ContentPackage": "brimful.core.content",
     "Context": "brimful.core.context",
     "ContextBudget": "brimful.core.budget",
@@ -104,6 +108,7 @@ _MODULES: Final = {
     "ToolCall": "brimful.core.content",
     "ToolResult": "brimful.core.content",
     "assemble": "brimful.assembly.assemble",
+    "brief": "brimful.assembly.brief",
     "budget": "brimful.assembly.assemble",
     "compact": "brimful.assembly.compact",
     "conversation": "brimful.assembly.assemble",

@@ -217,7 +217,7 @@ def make_units(
     score_of: Callable[[ContentPackage], Score],
 ) -> tuple[list[Unit], list[Decision]]:
     """Group packages into units and score them. Return the units, and decisions on packages that cannot be in one."""
-    singles, groups, unpaired = _group_packages(packages)
+    singles, groups, unpaired = group_packages(packages)
     pool_of = make_pool_lookup(policy)
     units = [
         Unit(
@@ -307,7 +307,7 @@ def _refuse_unit(unit: Unit, reason: Reason) -> Iterable[Decision]:
     return unit.decisions("dropped", reason)
 
 
-def _group_packages(
+def group_packages(
     packages: Sequence[ContentPackage],
 ) -> tuple[Sequence[ContentPackage], list[tuple[ContentPackage, ...]], set[str]]:
     """Group packages by `group`, and tool results with their calls. Also return the ids of unpaired ones."""

@@ -13,6 +13,7 @@ import msgspec
 
 from brimful.assembly.arguments import resolve_model
 from brimful.assembly.assemble import assemble
+from brimful.assembly.brief import Brief, make_brief
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context, Unread
 from brimful.core.cost import region_of
@@ -219,6 +220,22 @@ class Builder:
                 breaker=self._breaker.state(clock()),
             )
         return context
+
+    async def brief(self, request: BuildRequest, budget: int) -> Brief:
+        """Return what a helper needs for the message of a request, and save its context, so that it can be recalled."""
+        participants = await self._load_participants(request)
+        context = await self.assemble(request)
+        brief = await run_in_thread(make_brief, context.inputs, budget)
+        snapshot = Snapshot(
+            id=brief.context.id,
+            room=participants.room.id,
+            persona=participants.persona.id if participants.persona else None,
+            user=participants.user.id if participants.user else None,
+            at=brief.context.inputs.now,
+            context=brief.context,
+        )
+        await self._store.save_context(snapshot, share=self._settings.record_share)
+        return brief
 
     async def _summarize_rest(self, plan: BuildPlan, collected: Candidates, context: Context, fill: Fill) -> Context:
         """Return the context with a summary of the messages that it leaves out, if no stored summary covers them.

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, NoReturn, Self, Unpack
 
 from brimful.assembly.arguments import require_positive, resolve_model
+from brimful.assembly.brief import Brief, require_budget
 from brimful.assembly.fit import FitOptions
 from brimful.core.content import Role
 from brimful.core.context import Context
@@ -572,6 +573,40 @@ class Engine:
         check_options(options, AssembleOptions)
         request = BuildRequest(room=room, persona=persona, message=resolve_message(message), **options)
         return await self._open.builder.assemble(request)
+
+    async def brief(
+        self,
+        room: str,
+        task: str,
+        budget: int,
+        *,
+        persona: str | None = None,
+        user: str | None = None,
+        model: str | ModelInfo | None = None,
+        retrieval: Mapping[str, Any] | RetrievalOverrides | None = None,
+        now: float | datetime | None = None,
+    ) -> Brief:
+        """Return what a helper needs of a room for its task, in at most `budget` tokens.
+
+        Like `brimful.brief`, with the memories, lorebook entries and older messages that match the task. To recall what
+        it shortened or left out, pass its `context` to `recall`.
+
+        - `persona`, `user`: on whose behalf, by default the room's own.
+        - `model`: the helper's model, by default the persona's or the engine's.
+        - `retrieval`: as in `assemble`.
+        """
+        require_budget(task, budget)
+        request = BuildRequest(
+            room=room,
+            persona=persona,
+            message=task,
+            user=user,
+            model=model,
+            retrieval=retrieval,
+            now=now,
+            save=False,
+        )
+        return await self._open.builder.brief(request, budget)
 
     async def recall(
         self,

@@ -147,6 +147,7 @@ class SyncEngine:
     index = _blocking(Engine.index)
     search = _blocking(Engine.search)
     assemble = _blocking(Engine.assemble)
+    brief = _blocking(Engine.brief)
     recall = _blocking(Engine.recall)
     respond = _blocking(Engine.respond)
     greet = _blocking(Engine.greet)
