@@ -32,6 +32,7 @@ RESULT = brimful.ToolResult(id="c", content="42")
 
 FUNCTIONS = {
     brimful.assemble: {"packages": [PACKAGE], "model": "gpt-4o"},
+    brimful.brief: {"messages": [HI], "task": "Hi", "budget": 100, "model": "gpt-4o"},
     brimful.budget: {"model": "gpt-4o"},
     brimful.compact: {"context": TRIMMED},
     brimful.conversation: {"messages": [HI], "model": "gpt-4o"},
@@ -80,6 +81,7 @@ METHODS = {
     "load": ({"records": []}, {}),
     "search": ({"text": "Hi"}, {}),
     "assemble": ({"room": "r", "message": "Hi"}, AssembleOptions),
+    "brief": ({"room": "r", "task": "Hi", "budget": 100}, {}),
     "recall": ({"handle": "m1", "room": "r"}, {}),
     "respond": ({"room": "r", "message": "Hi"}, RespondOptions),
     "greet": ({"room": "r", "persona": "p"}, {}),

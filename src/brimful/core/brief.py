@@ -210,9 +210,12 @@ class _Draft:
         others = [i for i, row in enumerate(self.rows) if row.text and i not in texts]
         ranked = rank_items([self.rows[i].make_item(i) for i in others], self._task)
         lines, tail = self._pick_lines(for_lines, texts)
-        left = rest - self._count(_NEW_LINE.join([*lines.values(), tail]))
+        left = rest - self._count_lines(lines, tail)
         left = self._take([int(item.handle) for item in ranked], left, _SHARE, texts)
+        used = self._count_lines(lines, tail)
         lines, tail = self._pick_lines(for_lines + left, texts)  # what no passage needs
+        left += used - self._count_lines(lines, tail)
+        self._take([i for i in self._said if i not in texts], left, 1.0, texts)
         return self._render(texts, lines, tail)
 
     def _pick_lines(self, room: int, texts: Collection[int]) -> tuple[dict[int, str], str]:
@@ -257,6 +260,9 @@ class _Draft:
         body = "".join(f"{self._write(i, texts, lines)}\n" for i in sorted({*texts, *lines}))
         reach = write_reach(self._reach) if self._reach > read_history(body).last else ""
         return f"{HISTORY_OPEN}{body}{reach}{tail and tail + _NEW_LINE}{HISTORY_CLOSE}"
+
+    def _count_lines(self, lines: Mapping[int, str], tail: str) -> int:
+        return self._count(_NEW_LINE.join([*lines.values(), tail]))
 
     def _write(self, index: int, texts: Mapping[int, str], lines: Mapping[int, str]) -> str:
         row, text = self.rows[index], texts.get(index, "")
