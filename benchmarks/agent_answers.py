@@ -2,6 +2,7 @@
 
 python benchmarks/agent_answers.py                    generated runs of four kinds, with tasks that chose nothing
 python benchmarks/agent_answers.py --tasks dev        with the tasks that the rules were chosen by
+python benchmarks/agent_answers.py --briefs         what a helper gets for a task of its own
 python benchmarks/agent_answers.py --runs runs.json   recorded runs: the values in the last message of the assistant
 """
 
@@ -10,21 +11,23 @@ import json
 import os
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from statistics import mean
 
 import strict
 from agent_runs import find_runs, make_counter, system_of, visible_text
-from agent_trimming import WAYS, Way
+from agent_trimming import WAYS, Named, Plain, Way
 from conversations import Message, Messages
 from isolated import Failure, Isolated
 from peers import load
 from tables import Section, percent, table
 
 BUDGETS = (1_000, 2_000, 4_000)
+BRIEF_BUDGETS = (500, 1_000, 2_000)
 STEPS = 40
 SEEDS = range(4)
 CHARTED = ("brimful", "langchain trim_messages", "clearing old results", "litellm", "everything")
@@ -32,6 +35,9 @@ NEAR = 200  # characters between a value and what it belongs to
 LIMIT_SECONDS = 200.0
 MIN_VALUE = 4  # characters of a value in a recorded answer
 
+PARENT = "Look at everything that there is, and keep an overview. A helper will take over parts of it."
+
+_ROW = re.compile(r"\n(?! )")  # between the rows of a brief, whose other lines are indented
 _VALUE = re.compile(r"[\w#$@./-]*\d[\w#$@./-]*")
 
 ABOUT = """This section shows whether the last request of a trimmed run still contains what its final answer needs. The
@@ -48,6 +54,11 @@ Of recorded runs, "kept" is the share of values with digits in the assistant's l
 of tools. Most runs end with short texts, so that there are few.
 
 In each budget, the conversation has that many tokens in addition to its system prompt."""
+ABOUT_BRIEFS = """A helper gets one of the same tasks, from a parent that looked at everything without knowing
+what for. The table shows how much of what the answer needs is in the helper's first request: in a brief of
+`brimful.brief`, or in the parent's messages with as many tokens, as the others trim them (langchain keeps the
+newest messages that fit). The shares of a brief were chosen with the tasks of `--tasks dev`, and with pages of
+prose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,14 +236,67 @@ def _measure_run(way: Way, task: Task, seed: int, budget: int) -> float:
     facts: list[tuple[str, str]] = []
     sent = messages
     for number, step in enumerate(task.make(random.Random(seed))):
-        function = {"name": step.name, "arguments": json.dumps(step.arguments)}
-        call = {"id": f"c{number}", "type": "function", "function": function}
-        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": step.result})
+        messages += _make_messages(step, number)
         facts += step.facts
         sent = way.trim(messages, limit)
-    texts = list(_find_texts(sent))
+    return _share_said(list(_find_texts(sent)), facts)
+
+
+def _make_messages(step: Step, number: int) -> Messages:
+    function = {"name": step.name, "arguments": json.dumps(step.arguments)}
+    call = {"id": f"c{number}", "type": "function", "function": function}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": f"c{number}", "content": step.result},
+    ]
+
+
+def _share_said(texts: Sequence[tuple[str, str]], facts: Sequence[tuple[str, str]]) -> float:
     return mean(any(says(text, *fact) for text in texts) for fact in facts) if facts else 1.0
+
+
+def measure_helper(make: Callable[[], Way], task: Task, budget: int) -> float:
+    """Return the share of facts that a helper gets from runs whose parent did not know the task."""
+    return mean(_measure_helper(make(), task, seed, budget) for seed in SEEDS)
+
+
+def _measure_helper(way: Way, task: Task, seed: int, budget: int) -> float:
+    count, steps = make_counter(strict.reference_count), list(task.make(random.Random(seed)))
+    asked: Message = {"role": "user", "content": task.question}
+    run: Messages = [{"role": "user", "content": PARENT}]
+    for number, step in enumerate(steps):
+        run += _make_messages(step, number)
+    run.append({"role": "assistant", "content": "I have looked at everything."})
+    sent = way.trim([*run, asked], budget + count([asked]))
+    facts = [fact for step in steps for fact in step.facts]
+    return _share_said([*_find_texts(sent), *_find_rows(sent)], facts)
+
+
+class Briefing(Plain):
+    """A brief for the task in the last message, in as many tokens as the others have for the messages before it."""
+
+    def __init__(self) -> None:
+        self._brief = import_module("brimful").brief
+        self._count = make_counter(strict.reference_count)
+
+    def trim(self, messages: Messages, limit: int) -> Messages:
+        """Return the brief and the task."""
+        *parent, asked = messages
+        brief = self._brief(parent, strict.text_of(asked), limit - self._count([asked]), model="gpt-4o", now=0)
+        return [{"role": "user", "content": brief.text}, asked]
+
+
+BRIEF_WAYS = {"brimful.brief": Named(("brimful",), Briefing)} | {
+    name: WAYS[name] for name in ("langchain trim_messages", "clearing old results")
+}
+
+
+def _find_rows(messages: Messages) -> Iterator[tuple[str, str]]:
+    """Yield what a brief says: its rows, each after the call that it begins with."""
+    for row in _ROW.split(strict.text_of(messages[0])):
+        head, arrow, _ = row.partition(" → ")
+        if arrow:
+            yield head, row
 
 
 def _find_texts(messages: Messages) -> Iterator[tuple[str, str]]:
@@ -295,28 +359,40 @@ def report(data: Path | None, *, quick: bool) -> Section:
     tables = [_generated("held", budgets)]
     runs = find_runs(data) if data else {}
     tables += [_recorded(name, found, budgets) for name, found in runs.items()]
+    tables += [ABOUT_BRIEFS, _briefs("held", BRIEF_BUDGETS[:1] if quick else BRIEF_BUDGETS)]
     return Section("What the answer needs", ABOUT.format(steps=STEPS), tuple(tables))
 
 
 def _generated(tasks: str, budgets: Sequence[int]) -> str:
+    return _table(tasks, budgets, {name: WAYS[name] for name in CHARTED}, measure_task)
+
+
+def _briefs(tasks: str, budgets: Sequence[int]) -> str:
+    return _table(tasks, budgets, BRIEF_WAYS, measure_helper)
+
+
+Measure = Callable[[Callable[[], Way], Task, int], float]
+"""Returns what a way keeps of a task's runs within a budget."""
+
+
+def _table(tasks: str, budgets: Sequence[int], ways: Mapping[str, Named], measure: Measure) -> str:
     kinds = TASKS[tasks]
     rows = []
     for budget in budgets:
-        for name in CHARTED:
+        for name, way in ways.items():
             print(f"  what the answer needs: {name}, {budget:,}", flush=True)
-            rows.append([f"{budget:,}", name, *(_share(name, kind, tasks, budget) for kind in kinds)])
+            rows.append([f"{budget:,}", name, *(_share(way, tasks, kind, budget, measure) for kind in kinds)])
     return table(["budget", "way", *kinds], rows, words=2)
 
 
-def _share(name: str, kind: str, tasks: str, budget: int) -> str:
-    way = WAYS[name]
+def _share(way: Named, tasks: str, kind: str, budget: int, measure: Measure) -> str:
     with Isolated(partial(load, way.packages)) as process:
-        found = process.call(_measure_named, name, tasks, kind, budget, seconds=LIMIT_SECONDS)
+        found = process.call(_measure_named, measure, way.make, tasks, kind, budget, seconds=LIMIT_SECONDS)
     return found.reason if isinstance(found, Failure) else percent(found)
 
 
-def _measure_named(name: str, tasks: str, kind: str, budget: int) -> float:
-    return measure_task(WAYS[name].make, TASKS[tasks][kind], budget)
+def _measure_named(measure: Measure, make: Callable[[], Way], tasks: str, kind: str, budget: int) -> float:
+    return measure(make, TASKS[tasks][kind], budget)
 
 
 def _recorded(name: str, runs: Sequence[Messages], budgets: Sequence[int]) -> str:
@@ -333,13 +409,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", choices=sorted(TASKS), default="held", help="of the generated runs")
     parser.add_argument("--runs", type=Path, default=os.environ.get("BENCH_DATA") or None, help="file or folder")
-    parser.add_argument("--budgets", default=",".join(map(str, BUDGETS)), help="tokens, separated by commas")
+    parser.add_argument("--briefs", action="store_true", help="measure what a helper gets")
+    parser.add_argument("--budgets", default="", help="tokens, separated by commas")
     options = parser.parse_args()
-    budgets = [int(budget) for budget in options.budgets.split(",")]
-    if options.runs is None:
-        print(_generated(options.tasks, budgets))
-    for name, runs in find_runs(options.runs).items() if options.runs else ():
-        print(_recorded(name, runs, budgets))
+    budgets = [int(budget) for budget in options.budgets.split(",") if budget]
+    if options.briefs:
+        print(_briefs(options.tasks, budgets or BRIEF_BUDGETS))
+    elif options.runs is None:
+        print(_generated(options.tasks, budgets or BUDGETS))
+    for name, runs in find_runs(options.runs).items() if options.runs and not options.briefs else ():
+        print(_recorded(name, runs, budgets or BUDGETS))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from brimful import higher
 if TYPE_CHECKING:
     from brimful import errors, packagers
     from brimful.assembly.assemble import assemble, budget, conversation, count, counter, package, replay
-    from brimful.assembly.brief import Brief, brief
+    from brimful.assembly.brief import brief
     from brimful.assembly.compact import compact
     from brimful.assembly.conversations import Conversations
     from brimful.assembly.fit import fit
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Brief",
     "ContentPackage",
     "Context",
     "ContextBudget",
@@ -84,7 +83,6 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "Brief": "brimful.assembly.brief",
     "ContentPackage": "brimful.core.content",
     "Context": "brimful.core.context",
     "ContextBudget": "brimful.core.budget",

@@ -24,6 +24,13 @@ def test_a_run_without_its_results_has_nothing():
     assert agent_answers.measure_task(Question, agent_answers.TASKS["dev"]["sums"], 1_000) == 0.0
 
 
+def test_a_helper_of_an_untrimmed_run_has_everything_and_a_brief_has_rows():
+    task = agent_answers.TASKS["dev"]["files"]
+    assert agent_answers.measure_helper(agent_trimming.Untrimmed, task, 1_000) == 1.0
+    assert agent_answers.measure_helper(agent_answers.Briefing, task, 1_000) > 0.5
+    assert agent_answers.measure_helper(agent_trimming.Clearing, task, 1_000) < 0.5
+
+
 def test_a_value_counts_only_near_to_what_it_belongs_to():
     far = "W1 " + "and so on " * 40 + "broken"
     assert agent_answers.says(("", "W1 is broken"), "W1", "broken")
