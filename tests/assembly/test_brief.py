@@ -161,11 +161,12 @@ def test_what_does_not_fit_is_shortened_or_left_out():
     newest = brief([say("openai", "user", "Hello."), *talk], 300)
     assert [row.partition(" → ")[2][:3] for row in rows(newest)][-3:] == ["38.", "39.", "39."]
     assert 250 < newest.tokens <= 300
+    assert rows(brief([say("openai", "user", "Hello."), *talk], 75))[0].startswith("r79 user → 39. word")
 
 
 def test_only_the_parents_task_where_there_is_room_for_nothing_else():
     made = brief(run(), 50)
-    assert rows(made)[0] == f"r0 user → {ASKED}"
+    assert rows(made)[:2] == [f"r0 user → {ASKED}", "handles: up to r61"]
     assert made.tokens <= 50
     errors = [try_brief(run(), budget) for budget in range(1, 60)]
     refused = [error for error in errors if isinstance(error, BudgetExceeded)]
