@@ -130,7 +130,7 @@ def _rename_ids(messages: Iterable[Message], name: Callable[[str], str]) -> list
         return message if parts == message.parts else msgspec.structs.replace(message, parts=parts)
 
     return [
-        with_names(message) if any([isinstance(part, _TOOL_PARTS) for part in message.parts]) else message
+        with_names(message) if any(isinstance(part, _TOOL_PARTS) for part in message.parts) else message
         for message in messages
     ]
 

@@ -358,7 +358,7 @@ def grow_shrunk(
 
     Those in `same` stay as they are.
     """
-    if not any([unit.whole for unit in chosen]):
+    if not any(unit.whole for unit in chosen):
         return list(chosen)
     grown = []
     for unit in chosen:

@@ -238,7 +238,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def optional(self) -> bool:
         """Whether anything is in that is not required. The line of a media item is part of its message."""
-        return not all([unit.fixed or (unit.tie and unit.form == "stub") for unit in self.units])
+        return not all(unit.fixed or (unit.tie and unit.form == "stub") for unit in self.units)
 
 
 def _why_required(unit: Unit) -> Reason:

@@ -109,12 +109,12 @@ def _length(message: Message) -> int:
     return sum([len(part_text(part)) for part in message.parts])
 
 
-def _package(
+def _package(  # noqa: PLR0917 - together they are the cache key
     item: _Item,
     place: _Place,
     treatment: _Treatment,
     holes: frozenset[int] | None,
-    names: bool,  # noqa: FBT001 - part of the cache key
+    names: bool,  # noqa: FBT001 - likewise
     min_tokens: int | None,
     counter: TokenCounter,
 ) -> ContentPackage:
@@ -237,7 +237,7 @@ def _required_positions(items: Sequence[_Item]) -> set[int]:
 def _kind(message: Message, *, last: bool) -> str:
     if message.role == "tool":
         return "tool-result"
-    if any([isinstance(part, ToolCall) for part in message.parts]):
+    if any(isinstance(part, ToolCall) for part in message.parts):
         return "tool-call"
     return "message-current" if last and message.role == "user" else "message-recent"
 

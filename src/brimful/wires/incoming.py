@@ -175,7 +175,7 @@ def has_tools(request: IncomingRequest) -> bool:
     messages = [message for turn in request.turns for message in turn.messages]
     return (
         bool(request.tools)
-        or any([isinstance(part, ToolCall) for message in messages for part in message.parts])
+        or any(isinstance(part, ToolCall) for message in messages for part in message.parts)
         or any(map(has_lines, messages))
     )
 
